@@ -1,0 +1,2 @@
+//! The sans-IO QUIC core.
+#![forbid(unsafe_code)]

@@ -1,0 +1,175 @@
+//! What a server reads from a ClientHello before it makes a session (RFC 8446 §4.1.2).
+//!
+//! The version and the server's own transport parameters depend on the client's version_information (RFC 9368), yet a
+//! TLS session needs the parameters when it is made. Nothing read here is authenticated: the handshake does that later.
+
+use core::str;
+
+/// Longest ClientHello that is waited for; hellos with post-quantum key shares and a ticket stay below 4 kB.
+pub const MAX_CLIENT_HELLO_LEN: usize = 16 * 1024;
+
+/// Most extensions that are looked at; real hellos carry about twenty.
+const MAX_EXTENSIONS: usize = 128;
+
+/// What the bytes of the Initial level hold so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientHello<'a> {
+    /// The beginning of a ClientHello; more bytes are needed.
+    Incomplete,
+    /// A whole ClientHello with transport parameters.
+    Parameters(HelloOffer<'a>),
+    /// Not a ClientHello of a QUIC client; close with CRYPTO_ERROR `0x100 + alert`.
+    Malformed {
+        /// The TLS alert (RFC 8446 §6).
+        alert: u8,
+    },
+}
+
+/// What a client offers, as far as a server needs it before a session exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HelloOffer<'a> {
+    /// The encoded transport parameters (RFC 9001 §8.2).
+    pub parameters: &'a [u8],
+    /// The host name of Server Name Indication (RFC 6066 §3).
+    pub server_name: Option<&'a str>,
+    alpn: &'a [u8],
+}
+
+impl<'a> HelloOffer<'a> {
+    /// The application protocols that the client offers, most preferred first (RFC 7301 §3.1).
+    pub fn alpn(&self) -> impl Iterator<Item = &'a [u8]> {
+        let mut names = Cursor(self.alpn);
+        core::iter::from_fn(move || names.vector8())
+    }
+}
+
+/// Reads the handshake bytes of the Initial level from their beginning.
+pub fn client_hello_parameters(hello: &[u8]) -> ClientHello<'_> {
+    match parse(hello) {
+        Ok(Some(offer)) => ClientHello::Parameters(offer),
+        Ok(None) => ClientHello::Incomplete,
+        Err(alert) => ClientHello::Malformed { alert },
+    }
+}
+
+const UNEXPECTED_MESSAGE: u8 = 10;
+const ILLEGAL_PARAMETER: u8 = 47;
+const DECODE_ERROR: u8 = 50;
+const MISSING_EXTENSION: u8 = 109;
+
+const CLIENT_HELLO: u8 = 1;
+const SERVER_NAME: u16 = 0;
+const ALPN: u16 = 16;
+const QUIC_TRANSPORT_PARAMETERS: u16 = 0x39;
+
+fn parse(hello: &[u8]) -> Result<Option<HelloOffer<'_>>, u8> {
+    // The type alone refuses everything that is not a ClientHello, before anything is waited for.
+    if hello.first().is_some_and(|&kind| kind != CLIENT_HELLO) {
+        return Err(UNEXPECTED_MESSAGE);
+    }
+    let Some((&[_, a, b, c], rest)) = hello.split_first_chunk() else { return Ok(None) };
+    let len = usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c);
+    if len > MAX_CLIENT_HELLO_LEN {
+        return Err(DECODE_ERROR);
+    }
+    let Some(body) = rest.get(..len) else { return Ok(None) };
+    let extensions = extensions(body).ok_or(DECODE_ERROR)?;
+    offer(extensions).map(Some)
+}
+
+/// Skips to the extensions, which must end the message.
+fn extensions(body: &[u8]) -> Option<&[u8]> {
+    let mut body = Cursor(body);
+    body.take(2)?; // legacy_version
+    body.take(32)?; // random
+    body.vector8().filter(|id| id.len() <= 32)?; // legacy_session_id
+    body.vector16()?; // cipher_suites
+    body.vector8()?; // legacy_compression_methods
+    let extensions = body.vector16()?;
+    body.0.is_empty().then_some(extensions)
+}
+
+fn offer(extensions: &[u8]) -> Result<HelloOffer<'_>, u8> {
+    let mut rest = Cursor(extensions);
+    let (mut parameters, mut server_name, mut alpn) = (None, None, None);
+    for _ in 0..MAX_EXTENSIONS {
+        if rest.0.is_empty() {
+            break;
+        }
+        let kind = rest.u16().ok_or(DECODE_ERROR)?;
+        let data = rest.vector16().ok_or(DECODE_ERROR)?;
+        match kind {
+            QUIC_TRANSPORT_PARAMETERS => once(&mut parameters, data)?,
+            SERVER_NAME => once(&mut server_name, host_name(data).ok_or(DECODE_ERROR)?)?,
+            ALPN => once(&mut alpn, protocol_names(data).ok_or(DECODE_ERROR)?)?,
+            _ => {}
+        }
+    }
+    if !rest.0.is_empty() {
+        return Err(DECODE_ERROR);
+    }
+    Ok(HelloOffer {
+        // RFC 9001 §8.2: without the extension, close with missing_extension
+        parameters: parameters.ok_or(MISSING_EXTENSION)?,
+        server_name,
+        alpn: alpn.unwrap_or_default(),
+    })
+}
+
+/// RFC 8446 §4.2: there MUST NOT be more than one extension of the same type.
+fn once<T>(slot: &mut Option<T>, value: T) -> Result<(), u8> {
+    slot.replace(value).map_or(Ok(()), |_| Err(ILLEGAL_PARAMETER))
+}
+
+/// RFC 6066 §3: a list of names, of which only one of type host_name is defined.
+fn host_name(data: &[u8]) -> Option<&str> {
+    let mut data = Cursor(data);
+    let mut list = Cursor(data.vector16()?);
+    let [0] = list.take(1)? else { return None };
+    let name = list.vector16()?;
+    str::from_utf8(name).ok().filter(|name| !name.is_empty() && list.0.is_empty() && data.0.is_empty())
+}
+
+/// RFC 7301 §3.1: a list of non-empty names; checked here so that [`HelloOffer::alpn`] cannot fail.
+fn protocol_names(data: &[u8]) -> Option<&[u8]> {
+    let mut data = Cursor(data);
+    let list = data.vector16().filter(|_| data.0.is_empty())?;
+    let mut names = Cursor(list);
+    while !names.0.is_empty() {
+        names.vector8().filter(|name| !name.is_empty())?;
+    }
+    Some(list)
+}
+
+/// What is left to read.
+struct Cursor<'a>(&'a [u8]);
+
+impl<'a> Cursor<'a> {
+    fn take(&mut self, len: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(len)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn u16(&mut self) -> Option<u16> {
+        let (&bytes, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(u16::from_be_bytes(bytes))
+    }
+
+    /// A vector whose length takes one byte.
+    fn vector8(&mut self) -> Option<&'a [u8]> {
+        let len = self.take(1)?[0];
+        self.take(usize::from(len))
+    }
+
+    /// A vector whose length takes two bytes.
+    fn vector16(&mut self) -> Option<&'a [u8]> {
+        let len = self.u16()?;
+        self.take(usize::from(len))
+    }
+}
+
+#[cfg(test)]
+#[path = "client_hello_tests.rs"]
+mod tests;

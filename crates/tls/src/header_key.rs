@@ -1,0 +1,61 @@
+//! Header protection masks (RFC 9001 §5.4).
+
+use core::fmt;
+
+use aws_lc_rs::cipher::{AES_128, AES_256, EncryptingKey, EncryptionContext, UnboundCipherKey};
+use zeroize::Zeroizing;
+
+use crate::Suite;
+use crate::chacha;
+use crate::hkdf::Secret;
+
+/// The key that makes header protection masks of one direction and one level; a key update does not change it.
+pub struct HeaderKey(Cipher);
+
+enum Cipher {
+    Aes(EncryptingKey),
+    ChaCha20(Zeroizing<[u8; 32]>),
+}
+
+impl HeaderKey {
+    #[expect(clippy::expect_used, reason = "the key has the length that the cipher asks for")]
+    pub(crate) fn derive(suite: Suite, secret: &Secret, label: &str) -> Self {
+        let mut key = Zeroizing::new([0; 32]);
+        secret.expand_label(suite, label, &mut key[..suite.key_len()]);
+        let algorithm = match suite {
+            Suite::Aes128Gcm => &AES_128,
+            Suite::Aes256Gcm => &AES_256,
+            Suite::ChaCha20Poly1305 => return Self(Cipher::ChaCha20(key)),
+        };
+        let key = UnboundCipherKey::new(algorithm, &key[..suite.key_len()]);
+        Self(Cipher::Aes(key.and_then(EncryptingKey::ecb).expect("a key of the cipher's length")))
+    }
+
+    /// The mask for a packet whose ciphertext holds `sample` at the place that its version names.
+    ///
+    /// RFC 9001 uses the first five bytes; a version may use up to all sixteen.
+    #[inline]
+    #[expect(clippy::expect_used, reason = "one whole block cannot fail")]
+    pub fn mask(&self, sample: &[u8; 16]) -> [u8; 16] {
+        match &self.0 {
+            // RFC 9001 §5.4.3: AES-ECB(hp_key, sample)
+            Cipher::Aes(key) => {
+                let mut block = *sample;
+                key.less_safe_encrypt(&mut block, EncryptionContext::None).expect("one block");
+                block
+            }
+            // RFC 9001 §5.4.4
+            Cipher::ChaCha20(key) => chacha::keystream(key, sample),
+        }
+    }
+}
+
+/// Says which cipher, never the key.
+impl fmt::Debug for HeaderKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            Cipher::Aes(_) => "HeaderKey(Aes)",
+            Cipher::ChaCha20(_) => "HeaderKey(ChaCha20)",
+        })
+    }
+}

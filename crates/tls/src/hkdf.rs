@@ -1,0 +1,81 @@
+//! Secrets and HKDF-Expand-Label (RFC 8446 §7.1).
+
+use core::fmt;
+
+use aws_lc_rs::hkdf::{KeyType, Prk};
+use zeroize::Zeroize;
+
+use crate::Suite;
+
+/// Longest traffic secret: the output of SHA-384.
+const MAX_SECRET_LEN: usize = 48;
+
+/// A traffic secret; erased when dropped, never printed.
+#[derive(Clone)]
+pub(crate) struct Secret {
+    bytes: [u8; MAX_SECRET_LEN],
+    len: usize,
+}
+
+impl Secret {
+    /// Copies a secret; `None` if it is longer than any hash of TLS 1.3 makes it.
+    pub(crate) fn new(bytes: &[u8]) -> Option<Self> {
+        let mut secret = Self { bytes: [0; MAX_SECRET_LEN], len: bytes.len() };
+        secret.bytes.get_mut(..bytes.len())?.copy_from_slice(bytes);
+        Some(secret)
+    }
+
+    /// HKDF-Expand-Label(self, label, "", out.len()) with the suite's hash.
+    pub(crate) fn expand_label(&self, suite: Suite, label: &str, out: &mut [u8]) {
+        let prk = Prk::new_less_safe(suite.hkdf(), &self.bytes[..self.len]);
+        expand_label(&prk, label, out);
+    }
+
+    /// The secret of the same length under `label`.
+    pub(crate) fn derive(&self, suite: Suite, label: &str) -> Self {
+        let mut next = Self { bytes: [0; MAX_SECRET_LEN], len: self.len };
+        self.expand_label(suite, label, &mut next.bytes[..self.len]);
+        next
+    }
+
+    /// The secret itself, for vectors.
+    #[cfg(test)]
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+impl Drop for Secret {
+    fn drop(&mut self) {
+        self.bytes.zeroize();
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
+/// HKDF-Expand-Label(prk, label, "", out.len()).
+#[expect(
+    clippy::expect_used,
+    reason = "labels and lengths are constants of the protocol, within HKDF's limits"
+)]
+pub(crate) fn expand_label(prk: &Prk, label: &str, out: &mut [u8]) {
+    const PREFIX: &[u8] = b"tls13 ";
+    let len = u16::try_from(out.len()).expect("a key is short").to_be_bytes();
+    let label_len = [u8::try_from(PREFIX.len() + label.len()).expect("a label is short")];
+    // HkdfLabel: length, label, and an empty context.
+    let info: [&[u8]; 5] = [&len, &label_len, PREFIX, label.as_bytes(), &[0]];
+    prk.expand(&info, Length(out.len())).and_then(|okm| okm.fill(out)).expect("at most 255 hashes long");
+}
+
+/// The length of what is expanded, as aws-lc-rs asks for it.
+struct Length(usize);
+
+impl KeyType for Length {
+    fn len(&self) -> usize {
+        self.0
+    }
+}

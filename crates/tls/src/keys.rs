@@ -1,0 +1,115 @@
+//! From secrets to keys, under the labels of a QUIC version (RFC 9001 §5.1, §5.2, §6.1).
+
+use anabranch_wire::{ConnectionId, Format, Side};
+use aws_lc_rs::hkdf::{HKDF_SHA256, Salt};
+
+use crate::hkdf::{Secret, expand_label};
+use crate::{HeaderKey, PacketKey, Suite};
+
+/// What protects the packets of one direction at one level.
+#[derive(Debug)]
+pub struct DirectionKeys {
+    /// Masks headers; stays through key updates.
+    pub header: HeaderKey,
+    /// Seals or opens packets; replaced by a key update.
+    pub packet: PacketKey,
+}
+
+impl DirectionKeys {
+    fn derive(suite: Suite, secret: &Secret, format: &Format) -> Self {
+        Self {
+            header: HeaderKey::derive(suite, secret, format.labels.hp),
+            packet: packet_key(suite, secret, format),
+        }
+    }
+}
+
+/// What protects the packets of one level.
+#[derive(Debug)]
+pub struct Keys {
+    /// For packets that this end sends.
+    pub local: DirectionKeys,
+    /// For packets that this end receives.
+    pub remote: DirectionKeys,
+}
+
+/// Keys of Initial packets, which whoever sees the client's first Destination Connection ID can compute (RFC 9001 §5.2).
+pub fn initial_keys(format: &Format, dcid: &ConnectionId, side: Side) -> Keys {
+    let (client, server) = initial_secrets(format, dcid);
+    let (local, remote) = if side.is_client() { (client, server) } else { (server, client) };
+    // Initial packets always use AEAD_AES_128_GCM and SHA-256.
+    Secrets { suite: Suite::Aes128Gcm, local, remote }.keys(format)
+}
+
+#[expect(clippy::expect_used, reason = "a SHA-256 output fits a secret")]
+fn initial_secrets(format: &Format, dcid: &ConnectionId) -> (Secret, Secret) {
+    let initial = Salt::new(HKDF_SHA256, &format.initial_salt).extract(dcid);
+    let derive = |label| {
+        let mut secret = zeroize::Zeroizing::new([0; 32]);
+        expand_label(&initial, label, &mut *secret);
+        Secret::new(&*secret).expect("32 bytes")
+    };
+    (derive("client in"), derive("server in"))
+}
+
+/// The traffic secrets of the Handshake or the 1-RTT level.
+///
+/// They do not depend on the QUIC version; keys do. So keys are derived late, once the version is settled: a compatible
+/// upgrade (RFC 9368 §2.3) changes the labels after the TLS session began.
+#[derive(Clone, Debug)]
+pub struct Secrets {
+    pub(crate) suite: Suite,
+    pub(crate) local: Secret,
+    pub(crate) remote: Secret,
+}
+
+impl Secrets {
+    /// The negotiated suite.
+    pub const fn suite(&self) -> Suite {
+        self.suite
+    }
+
+    /// Header and packet keys of the current generation.
+    pub fn keys(&self, format: &Format) -> Keys {
+        Keys {
+            local: DirectionKeys::derive(self.suite, &self.local, format),
+            remote: DirectionKeys::derive(self.suite, &self.remote, format),
+        }
+    }
+
+    /// Moves on to the next generation and returns its packet keys, `(local, remote)` (RFC 9001 §6.1).
+    ///
+    /// Header keys do not change.
+    pub fn update(&mut self, format: &Format) -> (PacketKey, PacketKey) {
+        self.local = self.local.derive(self.suite, format.labels.ku);
+        self.remote = self.remote.derive(self.suite, format.labels.ku);
+        (packet_key(self.suite, &self.local, format), packet_key(self.suite, &self.remote, format))
+    }
+}
+
+/// The traffic secret of 0-RTT packets; only clients send them.
+#[derive(Clone, Debug)]
+pub struct EarlySecret {
+    pub(crate) suite: Suite,
+    pub(crate) secret: Secret,
+}
+
+impl EarlySecret {
+    /// The suite of the resumed session.
+    pub const fn suite(&self) -> Suite {
+        self.suite
+    }
+
+    /// Header and packet keys: the client's local ones, the server's remote ones.
+    pub fn keys(&self, format: &Format) -> DirectionKeys {
+        DirectionKeys::derive(self.suite, &self.secret, format)
+    }
+}
+
+fn packet_key(suite: Suite, secret: &Secret, format: &Format) -> PacketKey {
+    PacketKey::derive(suite, secret, format.labels.key, format.labels.iv)
+}
+
+#[cfg(test)]
+#[path = "keys_tests.rs"]
+mod tests;

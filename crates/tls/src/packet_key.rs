@@ -1,0 +1,146 @@
+//! Packet protection: sealing and opening with an AEAD (RFC 9001 §5.3), on any path (RFC 10069).
+
+use core::fmt;
+
+use anabranch_wire::PathId;
+use aws_lc_rs::aead::{Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+
+use crate::hkdf::Secret;
+use crate::{Suite, TAG_LEN};
+
+/// The key that protects packets of one direction, one level and one key phase.
+///
+/// The caller's part of the AEAD's contract: no packet number is sealed twice on the same path.
+pub struct PacketKey {
+    key: LessSafeKey,
+    iv: [u8; NONCE_LEN],
+    suite: Suite,
+}
+
+/// A packet did not verify: corrupted, forged, or sealed with another key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("packet failed authentication")]
+pub struct OpenError;
+
+impl PacketKey {
+    #[expect(clippy::expect_used, reason = "the key has the length that the suite asks for")]
+    pub(crate) fn new(suite: Suite, key: &[u8], iv: [u8; NONCE_LEN]) -> Self {
+        let key = UnboundKey::new(suite.aead(), key).expect("a key of the suite's length");
+        Self { key: LessSafeKey::new(key), iv, suite }
+    }
+
+    /// Derives key and IV from a traffic secret (RFC 9001 §5.1).
+    pub(crate) fn derive(suite: Suite, secret: &Secret, key_label: &str, iv_label: &str) -> Self {
+        let mut key = zeroize::Zeroizing::new([0; 32]);
+        let key = &mut key[..suite.key_len()];
+        let mut iv = [0; NONCE_LEN];
+        secret.expand_label(suite, key_label, key);
+        secret.expand_label(suite, iv_label, &mut iv);
+        Self::new(suite, key, iv)
+    }
+
+    /// The suite, for its limits.
+    pub const fn suite(&self) -> Suite {
+        self.suite
+    }
+
+    /// Seals a packet in place: `packet` is header, plaintext and [`TAG_LEN`] bytes of room for the tag.
+    ///
+    /// # Panics
+    /// If `packet` is shorter than its header and the tag.
+    #[expect(clippy::expect_used, reason = "the AEAD refuses only payloads of gigabytes")]
+    pub fn seal(&self, path: PathId, pn: u64, header_len: usize, packet: &mut [u8]) {
+        let (header, payload) = packet.split_at_mut(header_len);
+        let (plaintext, tag) = payload.split_at_mut(payload.len() - TAG_LEN);
+        let sealed =
+            self.key.seal_in_place_separate_tag(self.nonce(path, pn), Aad::from(&*header), plaintext);
+        tag.copy_from_slice(sealed.expect("a packet is short").as_ref());
+    }
+
+    /// Seals from two places without a copy: the payload is `data` (application memory, say) followed by `footer`.
+    ///
+    /// `packet` is a written header followed by room for the data, the footer and the tag.
+    ///
+    /// # Panics
+    /// If `packet` does not hold exactly `header_len`, `data`, `footer` and the tag.
+    #[expect(clippy::expect_used, reason = "lengths are the caller's contract")]
+    pub fn seal_from(
+        &self,
+        path: PathId,
+        pn: u64,
+        header_len: usize,
+        data: &[u8],
+        footer: &[u8],
+        packet: &mut [u8],
+    ) {
+        let (header, payload) = packet.split_at_mut(header_len);
+        let (sealed, rest) = payload.split_at_mut(data.len());
+        self.key
+            .seal_out_of_place_scatter(self.nonce(path, pn), Aad::from(&*header), data, sealed, footer, rest)
+            .expect("room for data, footer and tag");
+    }
+
+    /// Opens a packet in place; on success the plaintext is `packet[header_len..][..len]` for the returned `len`.
+    ///
+    /// On failure the payload is destroyed, so a packet can be opened in place with one key only.
+    pub fn open(
+        &self,
+        path: PathId,
+        pn: u64,
+        header_len: usize,
+        packet: &mut [u8],
+    ) -> Result<usize, OpenError> {
+        let (header, payload) = packet.split_at_mut_checked(header_len).ok_or(OpenError)?;
+        let plaintext = self.key.open_in_place(self.nonce(path, pn), Aad::from(&*header), payload);
+        plaintext.map(|plaintext| plaintext.len()).map_err(|_| OpenError)
+    }
+
+    /// Opens `sealed` (ciphertext and tag) into `out`, which is [`TAG_LEN`] bytes shorter; `sealed` stays as it was.
+    ///
+    /// On failure the content of `out` is unspecified (it may be zeroes or untrue plaintext): a caller that lends
+    /// received bytes must have saved them. Lengths that do not fit fail before `out` is touched.
+    pub fn open_into(
+        &self,
+        path: PathId,
+        pn: u64,
+        header: &[u8],
+        sealed: &[u8],
+        out: &mut [u8],
+    ) -> Result<(), OpenError> {
+        let (ciphertext, tag) = sealed.split_last_chunk::<TAG_LEN>().ok_or(OpenError)?;
+        if ciphertext.len() != out.len() {
+            return Err(OpenError);
+        }
+        self.key
+            .open_separate_gather(self.nonce(path, pn), Aad::from(header), ciphertext, tag, out)
+            .map_err(|_| OpenError)
+    }
+
+    fn nonce(&self, path: PathId, pn: u64) -> Nonce {
+        Nonce::assume_unique_for_key(nonce(&self.iv, path, pn))
+    }
+}
+
+/// Says which suite, never the key.
+impl fmt::Debug for PacketKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("PacketKey").field(&self.suite).finish()
+    }
+}
+
+/// The AEAD nonce: the IV, exclusive-or path ID (32 bits) and packet number (62 bits in the last 64).
+///
+/// RFC 10069, "Nonce"; with path 0 it is the nonce of RFC 9001 §5.3, which serves every level below 1-RTT.
+#[inline]
+pub fn nonce(iv: &[u8; NONCE_LEN], path: PathId, pn: u64) -> [u8; NONCE_LEN] {
+    let mut nonce = *iv;
+    let number = (u128::from(path.0) << 64 | u128::from(pn)).to_be_bytes();
+    for (byte, number) in nonce.iter_mut().zip(&number[16 - NONCE_LEN..]) {
+        *byte ^= number;
+    }
+    nonce
+}
+
+#[cfg(test)]
+#[path = "packet_key_tests.rs"]
+mod tests;

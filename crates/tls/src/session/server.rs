@@ -1,0 +1,199 @@
+//! A server's TLS configuration.
+
+use std::sync::Arc;
+
+use anabranch_wire::Version;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{NoServerSessionStorage, ProducesTickets, ResolvesServerCert, ServerSessionMemoryCache};
+use rustls::time_provider::{DefaultTimeProvider, TimeProvider};
+use rustls::{KeyLog, KeyLogFile, NoKeyLog};
+
+use super::{ConfigError, check_suites, default_provider};
+
+/// Sessions that a server remembers by default; a session is some 200 bytes and serves once.
+const DEFAULT_REMEMBERED_SESSIONS: usize = 4096;
+
+/// QUIC counts early data by its own flow control: the ticket says "any amount" (RFC 9001 §4.6.1).
+const QUIC_EARLY_DATA: u32 = 0xffff_ffff;
+
+/// What a server's sessions have in common; cheap to clone.
+#[derive(Clone, Debug)]
+pub struct ServerConfig {
+    pub(super) inner: Arc<rustls::ServerConfig>,
+    pub(super) version: Version,
+}
+
+impl ServerConfig {
+    /// Starts a configuration: TLS 1.3, no certificate yet.
+    pub fn builder() -> ServerConfigBuilder {
+        ServerConfigBuilder::new()
+    }
+
+    /// The same configuration for a connection that negotiated `version`; v1 unless said otherwise.
+    ///
+    /// Tickets are issued for and accepted in this version only (RFC 9369 §5).
+    #[must_use]
+    pub fn for_version(&self, version: Version) -> Self {
+        Self { version, ..self.clone() }
+    }
+}
+
+/// Wraps a rustls configuration as it is.
+impl TryFrom<Arc<rustls::ServerConfig>> for ServerConfig {
+    type Error = ConfigError;
+
+    fn try_from(inner: Arc<rustls::ServerConfig>) -> Result<Self, ConfigError> {
+        check_suites(inner.crypto_provider())?;
+        // rustls checks the rest (TLS 1.3 enabled, early data all or nothing) when a connection is made, so make one.
+        rustls::quic::ServerConnection::new(Arc::clone(&inner), rustls::quic::Version::V1, Vec::new())?;
+        Ok(Self { inner, version: Version::V1 })
+    }
+}
+
+/// Where a server's certificate comes from.
+#[derive(Debug)]
+enum Identity {
+    Single(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>),
+    Resolver(Arc<dyn ResolvesServerCert>),
+}
+
+/// Collects a [`ServerConfig`].
+#[derive(Debug)]
+pub struct ServerConfigBuilder {
+    provider: Option<Arc<CryptoProvider>>,
+    identity: Option<Identity>,
+    client_verifier: Option<Arc<dyn ClientCertVerifier>>,
+    alpn: Vec<Vec<u8>>,
+    early_data: bool,
+    remembered_sessions: usize,
+    ticketer: Option<Arc<dyn ProducesTickets>>,
+    key_log: Arc<dyn KeyLog>,
+    time: Arc<dyn TimeProvider>,
+}
+
+impl ServerConfigBuilder {
+    fn new() -> Self {
+        Self {
+            provider: None,
+            identity: None,
+            client_verifier: None,
+            alpn: Vec::new(),
+            early_data: false,
+            remembered_sessions: DEFAULT_REMEMBERED_SESSIONS,
+            ticketer: None,
+            key_log: Arc::new(NoKeyLog),
+            time: Arc::new(DefaultTimeProvider),
+        }
+    }
+
+    /// Presents this certificate to every client.
+    #[must_use]
+    pub fn certificate(mut self, chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Self {
+        self.identity = Some(Identity::Single(chain, key));
+        self
+    }
+
+    /// Lets `resolver` choose a certificate for each client.
+    #[must_use]
+    pub fn resolver(mut self, resolver: Arc<dyn ResolvesServerCert>) -> Self {
+        self.identity = Some(Identity::Resolver(resolver));
+        self
+    }
+
+    /// Asks clients for certificates and judges them by `verifier`.
+    #[must_use]
+    pub fn client_verifier(mut self, verifier: Arc<dyn ClientCertVerifier>) -> Self {
+        self.client_verifier = Some(verifier);
+        self
+    }
+
+    /// Application protocols to accept, most preferred first.
+    #[must_use]
+    pub fn alpn<T: AsRef<[u8]>>(mut self, protocols: impl IntoIterator<Item = T>) -> Self {
+        self.alpn = protocols.into_iter().map(|name| name.as_ref().to_vec()).collect();
+        self
+    }
+
+    /// Whether to accept 0-RTT; needs the session cache, where a ticket serves once, so that replays are refused.
+    #[must_use]
+    pub fn early_data(mut self, enabled: bool) -> Self {
+        self.early_data = enabled;
+        self
+    }
+
+    /// How many sessions to remember for resumption; 0 turns resumption off.
+    #[must_use]
+    pub fn remembered_sessions(mut self, sessions: usize) -> Self {
+        self.remembered_sessions = sessions;
+        self
+    }
+
+    /// Issues stateless tickets, which servers can share, in place of remembering sessions.
+    #[must_use]
+    pub fn ticketer(mut self, ticketer: Arc<dyn ProducesTickets>) -> Self {
+        self.ticketer = Some(ticketer);
+        self
+    }
+
+    /// Logs secrets, for debugging.
+    #[must_use]
+    pub fn key_log(mut self, key_log: Arc<dyn KeyLog>) -> Self {
+        self.key_log = key_log;
+        self
+    }
+
+    /// Logs secrets to the file that the environment variable SSLKEYLOGFILE names, if it does.
+    #[must_use]
+    pub fn key_log_from_environment(self) -> Self {
+        self.key_log(Arc::new(KeyLogFile::new()))
+    }
+
+    /// Cryptography other than aws-lc-rs's own.
+    #[must_use]
+    pub fn provider(mut self, provider: Arc<CryptoProvider>) -> Self {
+        self.provider = Some(provider);
+        self
+    }
+
+    /// Where the time for tickets and client certificates comes from; the system's clock unless said otherwise.
+    #[must_use]
+    pub fn time(mut self, time: Arc<dyn TimeProvider>) -> Self {
+        self.time = time;
+        self
+    }
+
+    /// Checks and finishes.
+    pub fn build(self) -> Result<ServerConfig, ConfigError> {
+        // rustls accepts early data with stateful resumption only, and would silently refuse it otherwise.
+        if self.early_data && self.ticketer.is_some() {
+            return Err(ConfigError::EarlyDataWithTicketer);
+        }
+        let provider = self.provider.unwrap_or_else(default_provider);
+        check_suites(&provider)?;
+        let builder = rustls::ServerConfig::builder_with_details(provider, self.time)
+            .with_protocol_versions(&[&rustls::version::TLS13])?;
+        let builder = match self.client_verifier {
+            Some(verifier) => builder.with_client_cert_verifier(verifier),
+            None => builder.with_no_client_auth(),
+        };
+        let mut config = match self.identity.ok_or(ConfigError::NoCertificate)? {
+            Identity::Single(chain, key) => builder.with_single_cert(chain, key)?,
+            Identity::Resolver(resolver) => builder.with_cert_resolver(resolver),
+        };
+        config.alpn_protocols = self.alpn;
+        config.max_early_data_size = if self.early_data { QUIC_EARLY_DATA } else { 0 };
+        config.key_log = self.key_log;
+        config.session_storage = match self.remembered_sessions {
+            0 => Arc::new(NoServerSessionStorage {}),
+            sessions => ServerSessionMemoryCache::new(sessions),
+        };
+        if let Some(ticketer) = self.ticketer {
+            config.ticketer = ticketer;
+        } else if self.remembered_sessions == 0 {
+            config.send_tls13_tickets = 0;
+        }
+        ServerConfig::try_from(Arc::new(config))
+    }
+}

@@ -1,0 +1,143 @@
+//! Keeps session tickets within the QUIC version that they were issued in (RFC 9369 §5).
+//!
+//! A ticket belongs to the negotiated version. Clients do not offer it in another version, servers do not accept it
+//! there: the handshake is a full one, without 0-RTT.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anabranch_wire::Version;
+use rustls::NamedGroup;
+use rustls::client::{
+    ClientSessionMemoryCache, ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue,
+};
+use rustls::pki_types::ServerName;
+use rustls::server::{ProducesTickets, StoresServerSessions};
+
+/// A client's tickets of all versions; shared by the connections of a configuration.
+#[derive(Debug)]
+pub(super) struct ClientTickets {
+    /// Servers remembered per version.
+    servers: usize,
+    by_version: Mutex<BTreeMap<u32, Arc<ClientSessionMemoryCache>>>,
+}
+
+impl ClientTickets {
+    pub(super) fn new(servers: usize) -> Arc<Self> {
+        Arc::new(Self { servers, by_version: Mutex::default() })
+    }
+
+    fn of(&self, version: u32) -> Arc<ClientSessionMemoryCache> {
+        let mut caches = self.by_version.lock().unwrap_or_else(PoisonError::into_inner);
+        let cache = caches.entry(version);
+        Arc::clone(cache.or_insert_with(|| Arc::new(ClientSessionMemoryCache::new(self.servers))))
+    }
+}
+
+/// One client connection's view of the tickets: those of the version that it runs now.
+#[derive(Debug)]
+pub(super) struct VersionTickets {
+    tickets: Arc<ClientTickets>,
+    version: AtomicU32,
+}
+
+impl VersionTickets {
+    pub(super) fn new(tickets: Arc<ClientTickets>, version: Version) -> Arc<Self> {
+        Arc::new(Self { tickets, version: AtomicU32::new(version.0) })
+    }
+
+    /// Tickets that come from now on belong to `version`.
+    pub(super) fn set_version(&self, version: Version) {
+        self.version.store(version.0, Ordering::Relaxed);
+    }
+
+    fn current(&self) -> Arc<ClientSessionMemoryCache> {
+        self.tickets.of(self.version.load(Ordering::Relaxed))
+    }
+}
+
+impl ClientSessionStore for VersionTickets {
+    fn set_kx_hint(&self, server_name: ServerName<'static>, group: NamedGroup) {
+        self.current().set_kx_hint(server_name, group);
+    }
+
+    fn kx_hint(&self, server_name: &ServerName<'_>) -> Option<NamedGroup> {
+        self.current().kx_hint(server_name)
+    }
+
+    /// QUIC never runs over TLS 1.2 (RFC 9001 §4.2).
+    fn set_tls12_session(&self, _: ServerName<'static>, _: Tls12ClientSessionValue) {}
+
+    fn tls12_session(&self, _: &ServerName<'_>) -> Option<Tls12ClientSessionValue> {
+        None
+    }
+
+    fn remove_tls12_session(&self, _: &ServerName<'static>) {}
+
+    fn insert_tls13_ticket(&self, server_name: ServerName<'static>, value: Tls13ClientSessionValue) {
+        self.current().insert_tls13_ticket(server_name, value);
+    }
+
+    fn take_tls13_ticket(&self, server_name: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
+        self.current().take_tls13_ticket(server_name)
+    }
+}
+
+/// A server's session cache as the connections of one version see it.
+#[derive(Debug)]
+pub(super) struct VersionSessions {
+    pub(super) inner: Arc<dyn StoresServerSessions>,
+    pub(super) version: Version,
+}
+
+impl VersionSessions {
+    fn key(&self, mut key: Vec<u8>) -> Vec<u8> {
+        key.extend_from_slice(&self.version.0.to_be_bytes());
+        key
+    }
+}
+
+impl StoresServerSessions for VersionSessions {
+    fn put(&self, key: Vec<u8>, value: Vec<u8>) -> bool {
+        self.inner.put(self.key(key), value)
+    }
+
+    fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
+        self.inner.get(&self.key(key.to_vec()))
+    }
+
+    fn take(&self, key: &[u8]) -> Option<Vec<u8>> {
+        self.inner.take(&self.key(key.to_vec()))
+    }
+
+    fn can_cache(&self) -> bool {
+        self.inner.can_cache()
+    }
+}
+
+/// A server's stateless tickets as the connections of one version see them: the version is sealed into each.
+#[derive(Debug)]
+pub(super) struct VersionTicketer {
+    pub(super) inner: Arc<dyn ProducesTickets>,
+    pub(super) version: Version,
+}
+
+impl ProducesTickets for VersionTicketer {
+    fn enabled(&self) -> bool {
+        self.inner.enabled()
+    }
+
+    fn lifetime(&self) -> u32 {
+        self.inner.lifetime()
+    }
+
+    fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
+        self.inner.encrypt(&[&self.version.0.to_be_bytes(), plain].concat())
+    }
+
+    fn decrypt(&self, cipher: &[u8]) -> Option<Vec<u8>> {
+        let plain = self.inner.decrypt(cipher)?;
+        plain.strip_prefix(&self.version.0.to_be_bytes()).map(<[u8]>::to_vec)
+    }
+}

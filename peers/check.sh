@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# Runs every case of the contract between two built peers: check.sh CLIENT [SERVER] [CASE…]
+# Prints one line per case: ok, unsupported or FAILED, and what the client observed. Fails if any case failed.
+set -u
+cd "$(dirname "$0")"
+client=${1:?usage: check.sh CLIENT [SERVER] [CASE…]}
+server=${2:-$client}
+shift $(($# > 1 ? 2 : 1))
+cases=${*:-handshake transfer upload streams multiplexing resumption zerortt keyupdate chacha20 v2 rebind migration \
+    datagram versionnegotiation ecn retry handshakes}
+
+binary() {
+    case $1 in
+        quic-go) echo "quic-go/peer-quic-go" ;;
+        *) echo "$1/target/release/peer-$1" ;;
+    esac
+}
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30 -subj /CN=localhost \
+    -addext subjectAltName=DNS:localhost,IP:127.0.0.1,IP:::1 -addext basicConstraints=critical,CA:FALSE \
+    -keyout "$work/key.pem" -out "$work/cert.pem" 2>"$work/openssl.log" || { cat "$work/openssl.log"; exit 1; }
+mkdir "$work/www" "$work/out"
+mkfifo "$work/stdin"
+for i in $(seq 300); do head -c 32 /dev/urandom >"$work/www/small$i"; done
+head -c 3000000 /dev/urandom >"$work/www/large"
+big=20000000
+
+failures=0
+for case in $cases; do
+    flags=() client_flags=(--case "$case") expect=()
+    case $case in
+        handshake) client_flags+=(--download 0) ;;
+        upload) client_flags=(--upload $big) ;;
+        streams) client_flags=(--download $big --upload $big --streams 7) ;;
+        transfer) client_flags+=(--out "$work/out" /large /small1); expect=(large small1) ;;
+        multiplexing)
+            client_flags+=(--out "$work/out")
+            for i in $(seq 300); do client_flags+=("/small$i") expect+=("small$i"); done ;;
+        resumption | zerortt) client_flags+=(--out "$work/out" /small1 /small2 /small3); expect=(small1 small2 small3) ;;
+        v2) flags+=(--v2); client_flags+=(--v2 --download 1000000) ;;
+        retry) flags+=(--retry); client_flags=(--download 1000000) ;;
+        handshakes) client_flags=(--handshakes 200 --concurrency 4) ;;
+        datagram) ;;
+        *) client_flags+=(--download $big) ;;
+    esac
+    rm -f "$work"/out/* && : >"$work/client.log"
+    exec 6<>"$work/stdin" # the server's stdin: its end is the server's end
+    "$(binary "$server")" server --listen 127.0.0.1:0 --cert "$work/cert.pem" --key "$work/key.pem" --root "$work/www" \
+        ${flags+"${flags[@]}"} <"$work/stdin" >"$work/server.out" 2>"$work/server.log" 6>&- &
+    peer=$!
+    until grep -q ^listening "$work/server.out" || ! kill -0 "$peer" 2>/dev/null; do sleep 0.02; done
+    address=$(sed -n 's/^listening //p' "$work/server.out")
+    observed="" status=127
+    if [ -n "$address" ]; then
+        observed=$(timeout 60 "$(binary "$client")" client --connect "$address" --ca "$work/cert.pem" \
+            "${client_flags[@]}" 2>"$work/client.log" 6>&-)
+        status=$?
+    fi
+    exec 6>&-
+    wait "$peer"
+    server_status=$?
+    for file in ${expect+"${expect[@]}"}; do
+        cmp -s "$work/www/$file" "$work/out/$file" || { [ $status = 0 ] && status="0, but $file differs"; }
+    done
+    if [ "$status" = 0 ] && [ $server_status = 0 ]; then
+        verdict=ok
+    elif [ "$status" = 127 ] || [ $server_status = 127 ]; then
+        verdict=unsupported
+    else
+        verdict="FAILED (client $status, server $server_status)" failures=$((failures + 1))
+    fi
+    echo "$case: $verdict $observed $(cat "$work/client.log" "$work/server.log" | tail -n 1)"
+done
+exit $((failures > 0))

@@ -1,0 +1,323 @@
+//! The flags of the contract. Every peer takes the same ones; what a stack cannot do it refuses with status 127.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::{Failure, failed};
+
+/// Stream receive window when `--window` does not say otherwise, in bytes; a connection gets twice as much.
+pub const DEFAULT_WINDOW: u64 = 16 << 20;
+
+/// Idle timeout when `--idle-ms` does not say otherwise.
+pub const DEFAULT_IDLE: Duration = Duration::from_secs(30);
+
+/// What the first argument asks for.
+pub enum Command {
+    /// `server …`
+    Server(Server),
+    /// `client …`
+    Client(Client),
+    /// Any other word, with its arguments: for a peer's own commands.
+    Other(String, Vec<String>),
+}
+
+/// Settings of either side.
+pub struct Common {
+    /// `--one-core K`: pin to CPU K and use one thread.
+    pub one_core: Option<usize>,
+    /// `--idle-ms N`
+    pub idle: Duration,
+    /// `--window BYTES`: stream receive window; the connection's is twice that.
+    pub window: u64,
+    /// `--no-gso`: one packet per system call.
+    pub no_gso: bool,
+    /// `--v2`: QUIC version 2 (RFC 9369) too.
+    pub v2: bool,
+}
+
+impl Default for Common {
+    fn default() -> Self {
+        Self { one_core: None, idle: DEFAULT_IDLE, window: DEFAULT_WINDOW, no_gso: false, v2: false }
+    }
+}
+
+/// `server` and its flags.
+pub struct Server {
+    /// Settings of either side.
+    pub common: Common,
+    /// `--listen IP:PORT`
+    pub listen: SocketAddr,
+    /// `--cert PEM`
+    pub cert: PathBuf,
+    /// `--key PEM`
+    pub key: PathBuf,
+    /// `--root DIR`: files for `hq-interop`.
+    pub root: Option<PathBuf>,
+    /// `--retry`: answer every Initial without a token with Retry.
+    pub retry: bool,
+    /// `--no-migration`: send disable_active_migration. (`--migrate-ok`, the default, is accepted too.)
+    pub migration: bool,
+    /// `--preferred IP:PORT`: send preferred_address.
+    pub preferred: Option<SocketAddr>,
+}
+
+/// `client` and its flags.
+pub struct Client {
+    /// Settings of either side.
+    pub common: Common,
+    /// `--connect IP:PORT`
+    pub connect: SocketAddr,
+    /// `--name NAME`: server name for SNI and the certificate check.
+    pub name: String,
+    /// `--ca PEM`
+    pub ca: PathBuf,
+    /// `--case NAME`
+    pub case: Case,
+    /// What to do on the connection.
+    pub work: Work,
+}
+
+/// What a client does on its connections.
+#[derive(Clone)]
+pub enum Work {
+    /// ALPN `perf`: BYTES in each direction, split evenly over the streams.
+    Perf {
+        /// `--download BYTES`
+        download: u64,
+        /// `--upload BYTES`
+        upload: u64,
+        /// `--streams N`
+        streams: u64,
+    },
+    /// ALPN `hq-interop`: one stream for each path, stored in `out` (or dropped).
+    Hq {
+        /// `--out DIR`
+        out: Option<PathBuf>,
+        /// URL paths.
+        paths: Vec<String>,
+    },
+    /// `--handshakes N [--concurrency C]`: full handshakes, one after another in each of C lanes.
+    Handshakes {
+        /// How many in all.
+        count: u64,
+        /// How many at once.
+        concurrency: u64,
+    },
+    /// `--datagrams N`: send N DATAGRAM frames on ALPN `perf` and count the echoes.
+    Datagrams {
+        /// How many.
+        count: u64,
+    },
+}
+
+impl Work {
+    /// The ALPN protocol this work needs.
+    pub fn alpn(&self) -> &'static str {
+        match self {
+            Self::Hq { .. } => "hq-interop",
+            _ => "perf",
+        }
+    }
+}
+
+macro_rules! cases {
+    ($($(#[$doc:meta])* $case:ident = $name:literal),* $(,)?) => {
+        /// Interop cases a client can be asked for.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Case { $($(#[$doc])* $case),* }
+
+        impl Case {
+            /// The name on the command line.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$case => $name),* }
+            }
+        }
+
+        impl FromStr for Case {
+            type Err = String;
+            fn from_str(name: &str) -> Result<Self, String> {
+                match name { $($name => Ok(Self::$case),)* _ => Err(format!("unknown case {name}")) }
+            }
+        }
+    };
+}
+
+cases! {
+    /// Connect and do the work, if any.
+    Handshake = "handshake",
+    /// Connect and do the work.
+    Transfer = "transfer",
+    /// Many small streams.
+    Multiplexing = "multiplexing",
+    /// A second connection from a session ticket.
+    Resumption = "resumption",
+    /// A second connection whose work starts in 0-RTT.
+    ZeroRtt = "zerortt",
+    /// Update keys during the work.
+    KeyUpdate = "keyupdate",
+    /// Only TLS_CHACHA20_POLY1305_SHA256.
+    ChaCha20 = "chacha20",
+    /// QUIC version 2.
+    V2 = "v2",
+    /// The address changes under the client, which does not know (a NAT rebinding).
+    Rebind = "rebind",
+    /// The client moves to another socket.
+    Migration = "migration",
+    /// DATAGRAM frames.
+    Datagram = "datagram",
+    /// Offer a version the server does not have.
+    VersionNegotiation = "versionnegotiation",
+    /// Watch the ECN marks.
+    Ecn = "ecn",
+}
+
+/// Flags as they come: `--name value`, `--name`, or a bare word.
+struct Words(VecDeque<String>);
+
+impl Words {
+    fn value<T: FromStr>(&mut self, flag: &str) -> Result<T, Failure> {
+        let Some(word) = self.0.pop_front() else { return failed(format!("{flag} needs a value")) };
+        word.parse().or_else(|_| failed(format!("{flag}: cannot use {word:?}")))
+    }
+}
+
+impl Common {
+    /// Takes `flag` if it is one of either side's; says whether it was.
+    fn take(&mut self, flag: &str, words: &mut Words) -> Result<bool, Failure> {
+        match flag {
+            "--one-core" => self.one_core = Some(words.value(flag)?),
+            "--idle-ms" => self.idle = Duration::from_millis(words.value(flag)?),
+            "--window" => self.window = words.value(flag)?,
+            "--no-gso" => self.no_gso = true,
+            "--v2" => self.v2 = true,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+/// Reads the process's arguments.
+pub fn parse() -> Result<Command, Failure> {
+    parse_from(std::env::args().skip(1))
+}
+
+/// Reads arguments, the program's name left out.
+pub fn parse_from(args: impl IntoIterator<Item = String>) -> Result<Command, Failure> {
+    let mut words = Words(args.into_iter().collect());
+    match words.0.pop_front().as_deref() {
+        Some("server") => server(words).map(Command::Server),
+        Some("client") => client(words).map(Command::Client),
+        Some(other) => Ok(Command::Other(other.to_owned(), words.0.into())),
+        None => failed("usage: server|client --flags; see peers/README.md"),
+    }
+}
+
+fn server(mut words: Words) -> Result<Server, Failure> {
+    let mut common = Common::default();
+    let (mut listen, mut cert, mut key, mut root, mut preferred) = (None, None, None, None, None);
+    let (mut retry, mut migration) = (false, true);
+    while let Some(flag) = words.0.pop_front() {
+        match flag.as_str() {
+            "--listen" => listen = Some(words.value(&flag)?),
+            "--cert" => cert = Some(words.value(&flag)?),
+            "--key" => key = Some(words.value(&flag)?),
+            "--root" => root = Some(words.value(&flag)?),
+            "--preferred" => preferred = Some(words.value(&flag)?),
+            "--retry" => retry = true,
+            "--migrate-ok" => migration = true,
+            "--no-migration" => migration = false,
+            _ if common.take(&flag, &mut words)? => {}
+            _ => return failed(format!("unknown flag {flag}")),
+        }
+    }
+    let (Some(listen), Some(cert), Some(key)) = (listen, cert, key) else {
+        return failed("a server needs --listen, --cert and --key");
+    };
+    Ok(Server { common, listen, cert, key, root, retry, migration, preferred })
+}
+
+fn client(mut words: Words) -> Result<Client, Failure> {
+    let mut common = Common::default();
+    let (mut connect, mut ca, mut case, mut alpn) = (None, None, None, None::<String>);
+    let mut name = "localhost".to_owned();
+    let (mut download, mut upload, mut streams) = (0, 0, 1);
+    let (mut out, mut paths) = (None, Vec::new());
+    let (mut handshakes, mut concurrency, mut datagrams) = (None, 1, None);
+    while let Some(flag) = words.0.pop_front() {
+        match flag.as_str() {
+            "--connect" => connect = Some(words.value(&flag)?),
+            "--name" => name = words.value(&flag)?,
+            "--ca" => ca = Some(words.value(&flag)?),
+            "--case" => case = Some(words.value(&flag)?),
+            "--alpn" => alpn = Some(words.value(&flag)?),
+            "--download" => download = words.value(&flag)?,
+            "--upload" => upload = words.value(&flag)?,
+            "--streams" => streams = words.value::<u64>(&flag)?.max(1),
+            "--out" => out = Some(words.value(&flag)?),
+            "--handshakes" => handshakes = Some(words.value(&flag)?),
+            "--concurrency" => concurrency = words.value::<u64>(&flag)?.max(1),
+            "--datagrams" => datagrams = Some(words.value(&flag)?),
+            _ if common.take(&flag, &mut words)? => {}
+            _ if flag.starts_with("--") => return failed(format!("unknown flag {flag}")),
+            _ => paths.push(flag),
+        }
+    }
+    let (Some(connect), Some(ca)) = (connect, ca) else { return failed("a client needs --connect and --ca") };
+    let case = case.unwrap_or(if common.v2 { Case::V2 } else { Case::Transfer });
+    let work = if let Some(count) = handshakes {
+        Work::Handshakes { count, concurrency }
+    } else if datagrams.is_some() || case == Case::Datagram {
+        Work::Datagrams { count: datagrams.unwrap_or(DEFAULT_DATAGRAMS) }
+    } else if !paths.is_empty() || alpn.as_deref() == Some("hq-interop") {
+        Work::Hq { out, paths }
+    } else {
+        Work::Perf { download, upload, streams }
+    };
+    if alpn.as_deref().is_some_and(|alpn| alpn != work.alpn()) {
+        return failed(format!("this work needs --alpn {}", work.alpn()));
+    }
+    Ok(Client { common, connect, name, ca, case, work })
+}
+
+/// How many datagrams `--case datagram` sends when `--datagrams` does not say.
+pub const DEFAULT_DATAGRAMS: u64 = 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client_of(line: &str) -> Result<Client, Failure> {
+        let all = format!("client --connect 127.0.0.1:1 --ca ca.pem {line}");
+        match parse_from(all.split_whitespace().map(str::to_owned))? {
+            Command::Client(client) => Ok(client),
+            _ => failed("not a client"),
+        }
+    }
+
+    #[test]
+    fn the_work_follows_from_the_flags() {
+        let Ok(client) = client_of("--download 9 --streams 3") else { panic!("perf") };
+        assert!(matches!(client.work, Work::Perf { download: 9, upload: 0, streams: 3 }));
+        let Ok(client) = client_of("--case zerortt --out d /a /b") else { panic!("hq") };
+        assert_eq!(client.case, Case::ZeroRtt);
+        assert!(matches!(client.work, Work::Hq { ref paths, .. } if paths.len() == 2));
+        let Ok(client) = client_of("--case datagram") else { panic!("datagram") };
+        assert!(matches!(client.work, Work::Datagrams { count: DEFAULT_DATAGRAMS }));
+    }
+
+    #[test]
+    fn contradictions_and_unknown_flags_are_refused() {
+        for bad in [
+            "--alpn perf /a",
+            "--nonsense",
+            "--case nonsense",
+            "--download many",
+            "--alpn hq-interop --handshakes 3",
+        ] {
+            assert!(client_of(bad).is_err(), "{bad}");
+        }
+    }
+}

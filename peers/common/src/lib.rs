@@ -1,0 +1,62 @@
+//! What every Rust peer program shares: flags, lifetime, sockets, output, and the relay that plays a NAT.
+//!
+//! A peer is a child process of a test or a benchmark. It wraps one QUIC stack behind one contract (see
+//! `peers/README.md`), so that a single runner can drive all of them.
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+pub mod args;
+pub mod files;
+pub mod life;
+pub mod relay;
+pub mod report;
+pub mod socket;
+
+/// The bytes that performance streams carry; they stay in the second-level cache, so sending them costs no memory
+/// bandwidth in any stack.
+pub static PATTERN: [u8; 64 * 1024] = [0x5a; 64 * 1024];
+
+/// Exit status for a case that the stack cannot do, as in the interop runner's contract.
+pub const UNSUPPORTED: u8 = 127;
+
+/// Why a peer gives up.
+#[derive(Debug)]
+pub enum Failure {
+    /// The case was tried and did not work; the text says why.
+    Failed(String),
+    /// The stack has no such feature.
+    Unsupported(String),
+}
+
+impl<E: std::error::Error> From<E> for Failure {
+    fn from(error: E) -> Self {
+        let mut text = error.to_string();
+        let mut source = error.source();
+        while let Some(inner) = source {
+            text.push_str(": ");
+            text.push_str(&inner.to_string());
+            source = inner.source();
+        }
+        Self::Failed(text)
+    }
+}
+
+/// A failure with a text of our own.
+pub fn failed<T>(why: impl Into<String>) -> Result<T, Failure> {
+    Err(Failure::Failed(why.into()))
+}
+
+/// Turns the outcome of a peer's main function into its exit status, with one line on stderr for a failure.
+pub fn exit_code(outcome: Result<(), Failure>) -> std::process::ExitCode {
+    match outcome {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(Failure::Failed(why)) => {
+            eprintln!("{}", why.replace('\n', " "));
+            std::process::ExitCode::FAILURE
+        }
+        Err(Failure::Unsupported(why)) => {
+            eprintln!("unsupported: {why}");
+            UNSUPPORTED.into()
+        }
+    }
+}

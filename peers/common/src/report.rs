@@ -1,0 +1,93 @@
+//! One JSON object on one line of stdout: what a peer observed.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+use nix::sys::resource::{UsageWho, getrusage};
+
+/// A JSON object under construction.
+#[derive(Default)]
+pub struct Report {
+    body: String,
+}
+
+impl Report {
+    /// An empty object.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a value that JSON writes as Rust's `Display` does: an integer, a finite float, a boolean.
+    pub fn raw(mut self, key: &str, value: impl std::fmt::Display) -> Self {
+        let comma = if self.body.is_empty() { "" } else { "," };
+        // Writing to a string cannot fail.
+        let _ = write!(self.body, "{comma}\"{key}\":{value}");
+        self
+    }
+
+    /// Adds a string.
+    pub fn text(self, key: &str, value: &str) -> Self {
+        let mut quoted = String::from("\"");
+        for c in value.chars() {
+            match c {
+                '"' | '\\' => quoted.extend(['\\', c]),
+                c if c < ' ' => quoted.push(' '),
+                c => quoted.push(c),
+            }
+        }
+        quoted.push('"');
+        self.raw(key, quoted)
+    }
+
+    /// Adds `bytes`, `seconds` and `goodput_mbps` (10^6 bits per second of application data).
+    pub fn goodput(self, bytes: u64, elapsed: std::time::Duration) -> Self {
+        let seconds = elapsed.as_secs_f64().max(1e-9);
+        let mbps = bytes as f64 * 8.0 / seconds / 1e6;
+        self.raw("bytes", bytes)
+            .raw("seconds", format!("{seconds:.6}"))
+            .raw("goodput_mbps", format!("{mbps:.3}"))
+    }
+
+    /// Adds `cpu_seconds`: user and system time of this process so far.
+    pub fn cpu(self) -> Self {
+        self.raw("cpu_seconds", format!("{:.6}", cpu_seconds()))
+    }
+
+    /// The object as one line.
+    pub fn line(&self) -> String {
+        format!("{{{}}}", self.body)
+    }
+
+    /// Writes the line to stdout. A reader that has gone away is not an error.
+    pub fn print(&self) {
+        let mut out = std::io::stdout().lock();
+        let _ = writeln!(out, "{}", self.line());
+        let _ = out.flush();
+    }
+}
+
+/// User and system time of this process so far, in seconds.
+pub fn cpu_seconds() -> f64 {
+    let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return 0.0 };
+    [usage.user_time(), usage.system_time()]
+        .iter()
+        .map(|t| t.tv_sec() as f64 + t.tv_usec() as f64 * 1e-6)
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_is_one_line_of_json() {
+        let report = Report::new().raw("n", 3).raw("ok", true).text("s", "a \"b\"\\\n");
+        assert_eq!(report.line(), r#"{"n":3,"ok":true,"s":"a \"b\"\\ "}"#);
+    }
+
+    #[test]
+    fn goodput_counts_megabits() {
+        let line = Report::new().goodput(1_000_000, std::time::Duration::from_secs(2)).line();
+        assert_eq!(line, r#"{"bytes":1000000,"seconds":2.000000,"goodput_mbps":4.000}"#);
+    }
+}

@@ -1,0 +1,43 @@
+//! UDP sockets and the CPU a peer runs on: the same tuning for every stack.
+
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::sys::socket::{setsockopt, sockopt};
+use nix::unistd::Pid;
+
+/// Kernel buffer asked for in each direction, in bytes. quic-go asks for the same by itself.
+pub const KERNEL_BUFFER: usize = 7 << 20;
+
+/// Binds a UDP socket with large kernel buffers: beyond the system's limit when privileged, else up to it.
+pub fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = UdpSocket::bind(address)?;
+    let _ = setsockopt(&socket, sockopt::RcvBufForce, &KERNEL_BUFFER)
+        .or_else(|_| setsockopt(&socket, sockopt::RcvBuf, &KERNEL_BUFFER));
+    let _ = setsockopt(&socket, sockopt::SndBuf, &KERNEL_BUFFER);
+    Ok(socket)
+}
+
+/// The unspecified address, any port, in the family of `peer`.
+pub fn any_like(peer: SocketAddr) -> SocketAddr {
+    match peer {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    }
+}
+
+/// The loopback address, any port, in the family of `peer`.
+pub fn loopback_like(peer: SocketAddr) -> SocketAddr {
+    match peer {
+        SocketAddr::V4(_) => (Ipv4Addr::LOCALHOST, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::LOCALHOST, 0).into(),
+    }
+}
+
+/// Pins the calling thread, and the threads it will start, to one CPU.
+pub fn pin(cpu: usize) -> io::Result<()> {
+    let mut set = CpuSet::new();
+    set.set(cpu)?;
+    Ok(sched_setaffinity(Pid::from_raw(0), &set)?)
+}

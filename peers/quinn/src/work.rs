@@ -1,0 +1,157 @@
+//! What a client does on a connection, and the byte movers both sides share.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use bytes::Bytes;
+use peer_common::args::Work;
+use peer_common::{Failure, PATTERN, failed, files};
+use quinn::{Connection, ReadError, RecvStream, SendStream, WriteError};
+use tokio::task::JoinSet;
+
+/// Chunks moved per call: 1 MiB when sending, about a batch of packets when receiving.
+const CHUNKS: usize = 16;
+
+/// Counts the bytes of some work, and does something once, when half of them (or the first ones) have moved.
+pub struct Progress {
+    moved: AtomicU64,
+    threshold: u64,
+    act: Box<dyn Fn() + Send + Sync>,
+}
+
+impl Progress {
+    /// Watches `work`, to call `act` in its middle.
+    pub fn new(work: &Work, act: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
+        let threshold = match work {
+            Work::Perf { download, upload, .. } => ((download + upload) / 2).max(1),
+            _ => 1,
+        };
+        Arc::new(Self { moved: AtomicU64::new(0), threshold, act: Box::new(act) })
+    }
+
+    fn add(&self, bytes: u64) {
+        let before = self.moved.fetch_add(bytes, Relaxed);
+        if before < self.threshold && before + bytes >= self.threshold {
+            (self.act)();
+        }
+    }
+
+    /// Bytes so far.
+    pub fn moved(&self) -> u64 {
+        self.moved.load(Relaxed)
+    }
+}
+
+/// Sends `count` bytes by reference to the static pattern.
+pub async fn send_bytes(
+    send: &mut SendStream,
+    mut count: u64,
+    moved: &impl Fn(u64),
+) -> Result<(), WriteError> {
+    let mut chunks: [Bytes; CHUNKS] = Default::default();
+    while count > 0 {
+        let mut filled = 0;
+        let mut bytes = 0;
+        while filled < CHUNKS && bytes < count {
+            let size = (count - bytes).min(PATTERN.len() as u64);
+            chunks[filled] = Bytes::from_static(&PATTERN[..size as usize]);
+            bytes += size;
+            filled += 1;
+        }
+        send.write_all_chunks(&mut chunks[..filled]).await?;
+        moved(bytes);
+        count -= bytes;
+    }
+    Ok(())
+}
+
+/// Receives and drops everything up to the end of the stream; returns how much that was.
+pub async fn drain(recv: &mut RecvStream, moved: &impl Fn(u64)) -> Result<u64, ReadError> {
+    let mut chunks: [Bytes; CHUNKS] = Default::default();
+    let mut total = 0;
+    while let Some(filled) = recv.read_chunks(&mut chunks).await? {
+        let bytes = chunks[..filled].iter_mut().map(|chunk| std::mem::take(chunk).len() as u64).sum();
+        total += bytes;
+        moved(bytes);
+    }
+    Ok(total)
+}
+
+/// Does all of `work` on `connection`.
+pub async fn run(connection: &Connection, work: &Work, progress: &Arc<Progress>) -> Result<(), Failure> {
+    let mut tasks = JoinSet::new();
+    match work {
+        Work::Perf { download, upload, streams } => {
+            for index in 0..*streams {
+                let (down, up) = (share(*download, index, *streams), share(*upload, index, *streams));
+                let (send, recv) = connection.open_bi().await?;
+                tasks.spawn(perf(send, recv, down, up, Arc::clone(progress)));
+            }
+        }
+        Work::Hq { out, paths } => {
+            for path in paths {
+                // Waits for credit when the server allows fewer streams than there are paths.
+                let (send, recv) = connection.open_bi().await?;
+                tasks.spawn(fetch(send, recv, out.clone(), path.clone(), Arc::clone(progress)));
+            }
+        }
+        Work::Handshakes { .. } | Work::Datagrams { .. } => return failed("this case needs a transfer"),
+    }
+    while let Some(done) = tasks.join_next().await {
+        done??;
+    }
+    Ok(())
+}
+
+/// The part of `total` that stream `index` of `streams` carries.
+fn share(total: u64, index: u64, streams: u64) -> u64 {
+    total / streams + u64::from(index < total % streams)
+}
+
+async fn perf(
+    mut send: SendStream,
+    mut recv: RecvStream,
+    download: u64,
+    upload: u64,
+    progress: Arc<Progress>,
+) -> Result<(), Failure> {
+    send.write_all(&download.to_be_bytes()).await?;
+    let moved = |bytes| progress.add(bytes);
+    let sending = async {
+        send_bytes(&mut send, upload, &moved).await?;
+        send.finish()?;
+        Ok::<_, Failure>(())
+    };
+    let (sent, received) = tokio::join!(sending, drain(&mut recv, &moved));
+    sent?;
+    match received? {
+        n if n == download => Ok(()),
+        n => failed(format!("asked for {download} bytes, got {n}")),
+    }
+}
+
+async fn fetch(
+    mut send: SendStream,
+    mut recv: RecvStream,
+    out: Option<PathBuf>,
+    path: String,
+    progress: Arc<Progress>,
+) -> Result<(), Failure> {
+    send.write_all(&files::request(&path)).await?;
+    send.finish()?;
+    let Some(out) = out else {
+        drain(&mut recv, &|bytes| progress.add(bytes)).await?;
+        return Ok(());
+    };
+    let Some(target) = files::destination(&out, &path) else {
+        return failed(format!("no file name in {path}"));
+    };
+    let mut body = Vec::new();
+    while let Some(chunk) = recv.read_chunk(usize::MAX, true).await? {
+        progress.add(chunk.bytes.len() as u64);
+        body.extend_from_slice(&chunk.bytes);
+    }
+    std::fs::write(target, body)?;
+    Ok(())
+}

@@ -1,8 +1,25 @@
-//! What the bytes of QUIC mean.
+//! What the bytes of QUIC mean: variable-length integers, frames, packet headers, versions, transport parameters.
+//!
+//! The crate holds no state and takes no decision. It reads what a peer may have sent, with the error code the RFCs ask
+//! for, and writes what the transport wants to send. Nothing outside of [`version`](Version) tests a version number.
 #![forbid(unsafe_code)]
 
+mod code;
+mod cursor;
+mod frame;
+mod header;
 mod id;
+mod parameters;
 mod time;
+mod varint;
+mod version;
 
+pub use code::TransportErrorCode;
+pub use cursor::{Direction, Full, Malformed, Reader, Writer};
+pub use frame::*;
+pub use header::*;
 pub use id::*;
+pub use parameters::*;
 pub use time::Time;
+pub use varint::{MAX_VARINT, varint_len};
+pub use version::{Format, Labels, Version};

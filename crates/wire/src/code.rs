@@ -1,0 +1,113 @@
+//! Error codes that end a connection or a path.
+
+use core::fmt;
+
+/// A transport error code (RFC 9000 §20.1, RFC 9368 §8, RFC 10069), a varint on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TransportErrorCode(pub u64);
+
+/// Names every code once: the constant and what `Display` prints.
+macro_rules! codes {
+    ($($(#[$doc:meta])* $name:ident = $value:literal;)*) => {
+        impl TransportErrorCode {
+            $($(#[$doc])* pub const $name: Self = Self($value);)*
+
+            /// The code's registered name; `None` if it has none.
+            pub const fn name(self) -> Option<&'static str> {
+                match self.0 {
+                    $($value => Some(stringify!($name)),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    /// The connection is closed without an error.
+    NO_ERROR = 0x00;
+    /// The endpoint cannot continue for reasons of its own.
+    INTERNAL_ERROR = 0x01;
+    /// The server refuses a new connection.
+    CONNECTION_REFUSED = 0x02;
+    /// The peer sent more data than the advertised limits allow.
+    FLOW_CONTROL_ERROR = 0x03;
+    /// The peer opened a stream beyond the advertised limit.
+    STREAM_LIMIT_ERROR = 0x04;
+    /// A frame does not fit the state of its stream.
+    STREAM_STATE_ERROR = 0x05;
+    /// A stream's final size changed or lies below data already received.
+    FINAL_SIZE_ERROR = 0x06;
+    /// A frame is badly formatted.
+    FRAME_ENCODING_ERROR = 0x07;
+    /// Transport parameters are badly formatted, absent, or not allowed.
+    TRANSPORT_PARAMETER_ERROR = 0x08;
+    /// The peer issued more connection IDs than the advertised limit.
+    CONNECTION_ID_LIMIT_ERROR = 0x09;
+    /// The peer broke the protocol in a way without a code of its own.
+    PROTOCOL_VIOLATION = 0x0a;
+    /// A client's Initial carries a Retry token that does not verify.
+    INVALID_TOKEN = 0x0b;
+    /// The application closed the connection during the handshake.
+    APPLICATION_ERROR = 0x0c;
+    /// The peer sent more CRYPTO data than can be buffered.
+    CRYPTO_BUFFER_EXCEEDED = 0x0d;
+    /// A key update was badly made.
+    KEY_UPDATE_ERROR = 0x0e;
+    /// The confidentiality or integrity limit of the AEAD is reached.
+    AEAD_LIMIT_REACHED = 0x0f;
+    /// The network cannot carry QUIC, for instance datagrams of 1200 bytes.
+    NO_VIABLE_PATH = 0x10;
+    /// Version negotiation found a downgrade (RFC 9368 §8).
+    VERSION_NEGOTIATION_ERROR = 0x11;
+    /// The application abandons a path (RFC 10069).
+    APPLICATION_ABANDON_PATH = 0x3e;
+    /// There are no resources for a path (RFC 10069).
+    PATH_RESOURCE_LIMIT_REACHED = 0x3e75;
+    /// A path is unstable or performs badly (RFC 10069).
+    PATH_UNSTABLE_OR_POOR = 0x3e76;
+    /// There is no connection ID for a path (RFC 10069).
+    NO_CID_AVAILABLE_FOR_PATH = 0x3e77;
+}
+
+impl TransportErrorCode {
+    /// CRYPTO_ERROR: the handshake failed with this TLS alert (RFC 9001 §4.8).
+    pub const fn crypto(alert: u8) -> Self {
+        Self(0x100 | alert as u64)
+    }
+
+    /// The TLS alert of a CRYPTO_ERROR; `None` for other codes.
+    pub const fn alert(self) -> Option<u8> {
+        if self.0 & !0xff == 0x100 { Some(self.0 as u8) } else { None }
+    }
+}
+
+impl fmt::Display for TransportErrorCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.name(), self.alert()) {
+            (Some(name), _) => f.write_str(name),
+            (None, Some(alert)) => write!(f, "CRYPTO_ERROR(alert {alert})"),
+            (None, None) => write!(f, "{:#x}", self.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn display_names_the_code() {
+        assert_eq!(TransportErrorCode(0x0a).to_string(), "PROTOCOL_VIOLATION");
+        assert_eq!(TransportErrorCode(0x3e77).to_string(), "NO_CID_AVAILABLE_FOR_PATH");
+        assert_eq!(TransportErrorCode::crypto(120).to_string(), "CRYPTO_ERROR(alert 120)");
+        assert_eq!(TransportErrorCode(0x200).to_string(), "0x200");
+    }
+
+    #[test]
+    fn crypto_codes_carry_the_alert() {
+        assert_eq!(TransportErrorCode::crypto(0x78).0, 0x178);
+        assert_eq!(TransportErrorCode(0x16d).alert(), Some(0x6d));
+        assert_eq!(TransportErrorCode::PROTOCOL_VIOLATION.alert(), None);
+    }
+}

@@ -1,0 +1,152 @@
+//! What fields of frames are made of.
+
+use super::Fault;
+use crate::cursor::{Reader, Region};
+use crate::varint::varint_len;
+use crate::{ConnectionId, EcnCounts, PathId, ResetToken, StreamId};
+
+/// A field of a frame. `write` fills exactly `size` bytes.
+pub(super) trait Field<'a>: Copy {
+    fn read(reader: &mut Reader<'a>) -> Result<Self, Fault>;
+    fn size(self) -> usize;
+    fn write(self, region: &mut Region<'_>);
+}
+
+/// Bytes of a byte string's length: two where one would do, so that writers can fill it in after the data.
+#[inline]
+pub(super) const fn length_len(len: usize) -> usize {
+    if len <= MAX_SHORT_LEN { 2 } else { 4 }
+}
+
+/// The longest byte string whose length takes two bytes.
+pub(super) const MAX_SHORT_LEN: usize = 0x3fff;
+
+impl<'a> Field<'a> for u64 {
+    #[inline]
+    fn read(reader: &mut Reader<'a>) -> Result<Self, Fault> {
+        Ok(reader.varint()?)
+    }
+
+    #[inline]
+    fn size(self) -> usize {
+        varint_len(self)
+    }
+
+    #[inline]
+    fn write(self, region: &mut Region<'_>) {
+        region.varint(self);
+    }
+}
+
+impl<'a> Field<'a> for StreamId {
+    #[inline]
+    fn read(reader: &mut Reader<'a>) -> Result<Self, Fault> {
+        Ok(Self::from_u64(reader.varint()?))
+    }
+
+    fn size(self) -> usize {
+        varint_len(self.as_u64())
+    }
+
+    fn write(self, region: &mut Region<'_>) {
+        region.varint(self.as_u64());
+    }
+}
+
+impl<'a> Field<'a> for PathId {
+    fn read(reader: &mut Reader<'a>) -> Result<Self, Fault> {
+        // RFC 10069: a larger one is above every maximum that can be advertised.
+        let path = u32::try_from(reader.varint()?);
+        path.map(Self).map_err(|_| Fault::violation("path ID above 2^32 - 1"))
+    }
+
+    fn size(self) -> usize {
+        varint_len(u64::from(self.0))
+    }
+
+    fn write(self, region: &mut Region<'_>) {
+        region.varint(u64::from(self.0));
+    }
+}
+
+impl<'a> Field<'a> for &'a [u8] {
+    #[inline]
+    fn read(reader: &mut Reader<'a>) -> Result<Self, Fault> {
+        let len = usize::try_from(reader.varint()?);
+        Ok(reader.bytes(len.map_err(|_| Fault::encoding("length exceeds the packet"))?)?)
+    }
+
+    fn size(self) -> usize {
+        length_len(self.len()) + self.len()
+    }
+
+    fn write(self, region: &mut Region<'_>) {
+        region.varint_of(self.len() as u64, length_len(self.len()));
+        region.take(self.len()).copy_from_slice(self);
+    }
+}
+
+impl<'a> Field<'a> for [u8; 8] {
+    fn read(reader: &mut Reader<'a>) -> Result<Self, Fault> {
+        Ok(reader.array()?)
+    }
+
+    fn size(self) -> usize {
+        self.len()
+    }
+
+    fn write(self, region: &mut Region<'_>) {
+        region.take(self.len()).copy_from_slice(&self);
+    }
+}
+
+impl<'a> Field<'a> for ConnectionId {
+    fn read(reader: &mut Reader<'a>) -> Result<Self, Fault> {
+        let len = reader.u8()?;
+        // RFC 9000 §19.15: 1 to 20 bytes.
+        if len == 0 {
+            return Err(Fault::encoding("connection ID is empty"));
+        }
+        Self::new(reader.bytes(usize::from(len))?)
+            .ok_or(Fault::encoding("connection ID of more than 20 bytes"))
+    }
+
+    fn size(self) -> usize {
+        1 + self.len()
+    }
+
+    fn write(self, region: &mut Region<'_>) {
+        region.take(1).fill(self.len() as u8);
+        region.take(self.len()).copy_from_slice(&self);
+    }
+}
+
+impl<'a> Field<'a> for ResetToken {
+    fn read(reader: &mut Reader<'a>) -> Result<Self, Fault> {
+        Ok(Self(reader.array()?))
+    }
+
+    fn size(self) -> usize {
+        self.0.len()
+    }
+
+    fn write(self, region: &mut Region<'_>) {
+        region.take(self.0.len()).copy_from_slice(&self.0);
+    }
+}
+
+impl<'a> Field<'a> for EcnCounts {
+    fn read(reader: &mut Reader<'a>) -> Result<Self, Fault> {
+        Ok(Self { ect0: reader.varint()?, ect1: reader.varint()?, ce: reader.varint()? })
+    }
+
+    fn size(self) -> usize {
+        varint_len(self.ect0) + varint_len(self.ect1) + varint_len(self.ce)
+    }
+
+    fn write(self, region: &mut Region<'_>) {
+        region.varint(self.ect0);
+        region.varint(self.ect1);
+        region.varint(self.ce);
+    }
+}

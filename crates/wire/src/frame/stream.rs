@@ -1,0 +1,136 @@
+//! Frames that carry application or handshake data: STREAM (RFC 9000 §19.8), CRYPTO, DATAGRAM.
+//!
+//! STREAM is always written with offset and length. That costs a byte on a stream's first frame and keeps one shape in
+//! both directions.
+
+use super::Fault;
+use super::field::{Field, MAX_SHORT_LEN, length_len};
+use crate::StreamId;
+use crate::cursor::{Full, Reader, Region, Writer};
+use crate::varint::varint_len;
+
+/// STREAM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stream<'a> {
+    /// The stream.
+    pub id: StreamId,
+    /// Position of `data` in the stream.
+    pub offset: u64,
+    /// Whether the stream ends with `data`.
+    pub fin: bool,
+    /// The data, possibly empty.
+    pub data: &'a [u8],
+}
+
+/// STREAM's types: the first, and bits that change it.
+pub(super) const FIRST: u64 = 0x08;
+const OFF: u64 = 0x04;
+const LEN: u64 = 0x02;
+const FIN: u64 = 0x01;
+/// The last of STREAM's types.
+pub(super) const LAST: u64 = FIRST | OFF | LEN | FIN;
+
+const CRYPTO: u64 = 0x06;
+const DATAGRAM: u64 = 0x31;
+/// DATAGRAM without a length.
+pub(super) const DATAGRAM_TO_THE_END: u64 = 0x30;
+
+/// The type with which a STREAM frame is written.
+#[inline]
+pub(super) const fn kind(fin: bool) -> u64 {
+    FIRST | OFF | LEN | fin as u64
+}
+
+#[inline]
+pub(super) fn read<'a>(kind: u64, reader: &mut Reader<'a>) -> Result<Stream<'a>, Fault> {
+    let id = Field::read(reader)?;
+    let offset = if kind & OFF != 0 { reader.varint()? } else { 0 };
+    let data = if kind & LEN != 0 { Field::read(reader)? } else { reader.rest() };
+    Ok(Stream { id, offset, fin: kind & FIN != 0, data })
+}
+
+#[inline]
+pub(super) fn stream_size(id: StreamId, offset: u64, len: usize) -> usize {
+    1 + id.size() + varint_len(offset) + length_len(len) + len
+}
+
+#[inline]
+pub(super) fn fill_stream(
+    region: &mut Region<'_>,
+    id: StreamId,
+    offset: u64,
+    fin: bool,
+    len: usize,
+    fill: impl FnOnce(&mut [u8]),
+) {
+    region.varint(kind(fin));
+    id.write(region);
+    region.varint(offset);
+    fill_data(region, len, fill);
+}
+
+#[inline]
+fn fill_data(region: &mut Region<'_>, len: usize, fill: impl FnOnce(&mut [u8])) {
+    region.varint_of(len as u64, length_len(len));
+    fill(region.take(len));
+}
+
+/// Writes a STREAM frame whose `len` bytes of data `fill` supplies, or nothing.
+#[inline]
+pub fn write_stream(
+    writer: &mut Writer<'_>,
+    id: StreamId,
+    offset: u64,
+    fin: bool,
+    len: usize,
+    fill: impl FnOnce(&mut [u8]),
+) -> Result<(), Full> {
+    let mut region = writer.region(stream_size(id, offset, len))?;
+    fill_stream(&mut region, id, offset, fin, len, fill);
+    Ok(())
+}
+
+/// The most data for which [`write_stream`] fits into `remaining` bytes; 0 also if no frame fits at all.
+#[inline]
+pub fn max_stream_len(remaining: usize, id: StreamId, offset: u64) -> usize {
+    max_data_len(remaining, 1 + id.size() + varint_len(offset))
+}
+
+/// Writes a CRYPTO frame whose `len` bytes of data `fill` supplies, or nothing.
+pub fn write_crypto(
+    writer: &mut Writer<'_>,
+    offset: u64,
+    len: usize,
+    fill: impl FnOnce(&mut [u8]),
+) -> Result<(), Full> {
+    let mut region = writer.region(1 + varint_len(offset) + length_len(len) + len)?;
+    region.varint(CRYPTO);
+    region.varint(offset);
+    fill_data(&mut region, len, fill);
+    Ok(())
+}
+
+/// The most data for which [`write_crypto`] fits into `remaining` bytes; 0 also if no frame fits at all.
+pub fn max_crypto_len(remaining: usize, offset: u64) -> usize {
+    max_data_len(remaining, 1 + varint_len(offset))
+}
+
+/// Writes a DATAGRAM frame whose `len` bytes of data `fill` supplies, or nothing.
+pub fn write_datagram(writer: &mut Writer<'_>, len: usize, fill: impl FnOnce(&mut [u8])) -> Result<(), Full> {
+    let mut region = writer.region(1 + length_len(len) + len)?;
+    region.varint(DATAGRAM);
+    fill_data(&mut region, len, fill);
+    Ok(())
+}
+
+/// The most data for which [`write_datagram`] fits into `remaining` bytes; `None` if not even an empty message fits.
+pub fn max_datagram_len(remaining: usize) -> Option<usize> {
+    (remaining > length_len(0)).then(|| max_data_len(remaining, 1))
+}
+
+/// The longest byte string that fits into `remaining` bytes together with `before` bytes and its length.
+#[inline]
+fn max_data_len(remaining: usize, before: usize) -> usize {
+    let room = remaining.saturating_sub(before + length_len(0));
+    if room <= MAX_SHORT_LEN { room } else { MAX_SHORT_LEN.max(room - 2) }
+}

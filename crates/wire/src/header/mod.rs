@@ -1,0 +1,187 @@
+//! Packet headers (RFC 8999, RFC 9000 §17): splitting a datagram into packets and reading what is not protected.
+
+mod negotiation;
+mod outgoing;
+mod packet_number;
+mod protection;
+
+pub use negotiation::{MAX_OFFERED_VERSIONS, offered_versions, write_retry, write_version_negotiation};
+pub use outgoing::{MAX_LONG_LENGTH, Outgoing};
+pub use packet_number::{decode_packet_number, packet_number_len};
+pub use protection::{Placement, SAMPLE_LEN, Unmasked};
+
+use core::ops::Range;
+
+use crate::cursor::{Direction, Malformed, Reader};
+use crate::version::Version;
+use crate::{ConnectionId, SpaceId};
+
+/// Bits of the first byte.
+const LONG: u8 = 0x80;
+const FIXED: u8 = 0x40;
+
+/// Bytes of the integrity tag at the end of a Retry packet (RFC 9001 §5.8).
+pub const RETRY_TAG_LEN: usize = 16;
+
+/// A packet's kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PacketKind {
+    /// Initial.
+    Initial,
+    /// 0-RTT.
+    ZeroRtt,
+    /// Handshake.
+    Handshake,
+    /// Retry.
+    Retry,
+    /// 1-RTT, the one with a short header.
+    OneRtt,
+    /// Version Negotiation.
+    VersionNegotiation,
+}
+
+impl PacketKind {
+    /// The packet number space; `None` for packets without a number.
+    #[inline]
+    pub const fn space(self) -> Option<SpaceId> {
+        match self {
+            Self::Initial => Some(SpaceId::Initial),
+            Self::Handshake => Some(SpaceId::Handshake),
+            Self::ZeroRtt | Self::OneRtt => Some(SpaceId::Data),
+            Self::Retry | Self::VersionNegotiation => None,
+        }
+    }
+}
+
+/// One packet of a datagram before its header protection is off. Offsets count from the packet's first byte.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Protected {
+    /// The packet's kind.
+    pub kind: PacketKind,
+    /// The version of a long header.
+    pub version: Option<Version>,
+    /// Destination connection ID.
+    pub dcid: ConnectionId,
+    /// Source connection ID; empty for a short header.
+    pub scid: ConnectionId,
+    /// Where the token of an Initial or Retry is; else empty.
+    pub token: Range<usize>,
+    /// Where the protected packet number starts; in a Retry its token, in a Version Negotiation the versions.
+    pub pn_offset: usize,
+    /// Where the packet ends, and the datagram's next packet starts.
+    pub end: usize,
+    /// The bit that is 1 unless the peer may grease it (RFC 9287).
+    pub fixed_bit: bool,
+}
+
+/// Why a packet cannot be read. Nothing in it is authentic: it is to be dropped, with all that follows in the datagram.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HeaderError {
+    /// The header is cut off or breaks the format.
+    Malformed,
+    /// A long header of a version not spoken here (RFC 9000 §5.2.2). The IDs may be longer than a [`ConnectionId`].
+    UnknownVersion {
+        /// The version.
+        version: Version,
+        /// Where the destination connection ID is.
+        dcid: Range<usize>,
+        /// Where the source connection ID is.
+        scid: Range<usize>,
+    },
+}
+
+impl From<Malformed> for HeaderError {
+    fn from(_: Malformed) -> Self {
+        Self::Malformed
+    }
+}
+
+/// Reads the first packet of `datagram`, whose short headers carry connection IDs of `short_cid_len` bytes.
+///
+/// Coalesced packets follow at [`Protected::end`] (RFC 9000 §12.2).
+#[inline]
+pub fn parse_packet(datagram: &[u8], short_cid_len: usize) -> Result<Protected, HeaderError> {
+    let first = *datagram.first().ok_or(HeaderError::Malformed)?;
+    if first & LONG != 0 {
+        return parse_long(datagram, first);
+    }
+    let pn_offset = 1 + short_cid_len;
+    let dcid = datagram.get(1..pn_offset).and_then(ConnectionId::new).ok_or(HeaderError::Malformed)?;
+    Ok(Protected {
+        kind: PacketKind::OneRtt,
+        version: None,
+        dcid,
+        scid: ConnectionId::EMPTY,
+        token: 0..0,
+        pn_offset,
+        end: datagram.len(),
+        fixed_bit: first & FIXED != 0,
+    })
+}
+
+/// Reads a position-keeping slice: `len` bytes at the cursor, as a range of the packet.
+fn take_range(reader: &mut Reader<'_>, total: usize, len: usize) -> Result<Range<usize>, Malformed> {
+    let start = total - reader.remaining();
+    reader.bytes(len)?;
+    Ok(start..start + len)
+}
+
+fn parse_long(datagram: &[u8], first: u8) -> Result<Protected, HeaderError> {
+    let total = datagram.len();
+    let mut reader = Reader::new(&datagram[1..], Direction::Forward);
+    let version = Version(reader.u32()?);
+    let dcid_len = reader.u8()?;
+    let dcid = take_range(&mut reader, total, dcid_len.into())?;
+    let scid_len = reader.u8()?;
+    let scid = take_range(&mut reader, total, scid_len.into())?;
+
+    let kind = match version.format() {
+        Some(format) => format.long_types[usize::from(first >> 4 & 0b11)],
+        None if version == Version::NEGOTIATION => PacketKind::VersionNegotiation,
+        None => return Err(HeaderError::UnknownVersion { version, dcid, scid }),
+    };
+    // RFC 9000 §17.2: longer IDs are dropped. A Version Negotiation repeats our own, which are never longer.
+    let (Some(dcid), Some(scid)) = (ConnectionId::new(&datagram[dcid]), ConnectionId::new(&datagram[scid]))
+    else {
+        return Err(HeaderError::Malformed);
+    };
+
+    let start = total - reader.remaining();
+    let (token, pn_offset, end) = match kind {
+        PacketKind::Retry => {
+            // RFC 9000 §17.2.5.2: a Retry with an empty token is dropped.
+            let end =
+                total.checked_sub(RETRY_TAG_LEN).filter(|&end| end > start).ok_or(HeaderError::Malformed)?;
+            (start..end, start, total)
+        }
+        PacketKind::VersionNegotiation => (0..0, start, total),
+        _ => {
+            let token = if kind == PacketKind::Initial {
+                let len = length(&mut reader)?;
+                take_range(&mut reader, total, len)?
+            } else {
+                0..0
+            };
+            let len = length(&mut reader)?;
+            let payload = take_range(&mut reader, total, len)?;
+            (token, payload.start, payload.end)
+        }
+    };
+    Ok(Protected {
+        kind,
+        version: Some(version),
+        dcid,
+        scid,
+        token,
+        pn_offset,
+        end,
+        fixed_bit: first & FIXED != 0,
+    })
+}
+
+fn length(reader: &mut Reader<'_>) -> Result<usize, Malformed> {
+    usize::try_from(reader.varint()?).map_err(|_| Malformed)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,135 @@
+//! Writing the headers of protected packets (RFC 9000 §17.2, §17.3) and masking them (RFC 9001 §5.4).
+
+use super::protection::{KEY_PHASE, SPIN, protected_bits};
+use super::{FIXED, LONG, PacketKind};
+use crate::varint::varint_len;
+use crate::version::{Format, NewNumber, NumberField};
+use crate::{ConnectionId, StreamId};
+
+/// The largest Length a long header is written with: packet number, payload and tag.
+pub const MAX_LONG_LENGTH: usize = 0x3fff;
+
+/// Bytes of a long header's Length field, whatever its value.
+const LENGTH_LEN: usize = 2;
+
+/// Where things are in a packet that is being written. Offsets count from the packet's first byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outgoing {
+    /// The packet's kind.
+    pub kind: PacketKind,
+    /// Where the packet number starts.
+    pub pn_offset: usize,
+    /// Bytes of the packet number.
+    pub pn_len: usize,
+    /// Where the payload starts: all before it is associated data.
+    pub header_len: usize,
+}
+
+/// Appends to the front of a slice; `None` once it is full.
+struct Head<'a> {
+    buf: &'a mut [u8],
+    len: usize,
+}
+
+impl Head<'_> {
+    #[inline]
+    fn put(&mut self, bytes: &[u8]) -> Option<()> {
+        self.buf.get_mut(self.len..self.len + bytes.len())?.copy_from_slice(bytes);
+        self.len += bytes.len();
+        Some(())
+    }
+
+    #[inline]
+    fn put_cid(&mut self, cid: &ConnectionId) -> Option<()> {
+        self.put(&[cid.len() as u8])?;
+        self.put(cid)
+    }
+
+    /// Writes the number field and its length into the first byte.
+    #[inline]
+    fn finish(self, kind: PacketKind, field: &NumberField, number: NewNumber) -> Option<Outgoing> {
+        let (pn_offset, buf) = (self.len, self.buf);
+        let lengths = (field.write)(&mut buf[pn_offset..], number)?;
+        buf[0] |= lengths.pn_len as u8 - 1;
+        Some(Outgoing { kind, pn_offset, pn_len: lengths.pn_len, header_len: pn_offset + lengths.len })
+    }
+}
+
+impl Format {
+    /// Writes an Initial, 0-RTT or Handshake header without its Length; `None` if `buf` is too short.
+    ///
+    /// `token` goes into Initial packets only. `fixed_bit` is true unless the peer allows greasing it (RFC 9287).
+    #[expect(clippy::too_many_arguments, reason = "a header has that many fields")]
+    pub fn write_long(
+        &self,
+        buf: &mut [u8],
+        kind: PacketKind,
+        dcid: &ConnectionId,
+        scid: &ConnectionId,
+        token: &[u8],
+        pn: u64,
+        largest_acked: Option<u64>,
+        fixed_bit: bool,
+    ) -> Option<Outgoing> {
+        let mut head = Head { buf, len: 0 };
+        head.put(&[LONG | if fixed_bit { FIXED } else { 0 } | self.long_type(kind)? << 4])?;
+        head.put(&self.version.0.to_be_bytes())?;
+        head.put_cid(dcid)?;
+        head.put_cid(scid)?;
+        if kind == PacketKind::Initial {
+            let len_len = varint_len(token.len() as u64);
+            let prefix = u64::from(len_len.trailing_zeros()) << (8 * len_len - 2);
+            head.put(&(prefix | token.len() as u64).to_be_bytes()[8 - len_len..])?;
+            head.put(token)?;
+        }
+        head.put(&[0; LENGTH_LEN])?;
+        head.finish(kind, self.number(kind), NewNumber { pn, largest_acked, placement: None })
+    }
+
+    /// Writes a 1-RTT header; `None` if `buf` is too short.
+    ///
+    /// `placement` is the stream and offset of the packet's data, for formats that announce it.
+    #[expect(clippy::too_many_arguments, reason = "a header has that many fields")]
+    #[inline]
+    pub fn write_short(
+        &self,
+        buf: &mut [u8],
+        dcid: &ConnectionId,
+        spin: bool,
+        key_phase: bool,
+        pn: u64,
+        largest_acked: Option<u64>,
+        fixed_bit: bool,
+        placement: Option<(StreamId, u64)>,
+    ) -> Option<Outgoing> {
+        let bit = |set: bool, bit: u8| if set { bit } else { 0 };
+        let mut head = Head { buf, len: 0 };
+        head.put(&[bit(fixed_bit, FIXED) | bit(spin, SPIN) | bit(key_phase, KEY_PHASE)])?;
+        head.put(dcid)?;
+        let kind = PacketKind::OneRtt;
+        head.finish(kind, self.number(kind), NewNumber { pn, largest_acked, placement })
+    }
+
+    /// Sets the Length of a long header to what `packet` has after it, the tag included: at most [`MAX_LONG_LENGTH`].
+    /// Does nothing to a short header.
+    pub fn set_length(&self, packet: &mut [u8], outgoing: &Outgoing) {
+        if outgoing.kind == PacketKind::OneRtt {
+            return;
+        }
+        let length = packet.len() - outgoing.pn_offset;
+        debug_assert!(length <= MAX_LONG_LENGTH, "a long-header packet is at most a datagram of a handshake");
+        // A varint of two bytes, RFC 9000 §16.
+        let varint = 0x4000 | length as u16 & MAX_LONG_LENGTH as u16;
+        packet[outgoing.pn_offset - LENGTH_LEN..outgoing.pn_offset].copy_from_slice(&varint.to_be_bytes());
+    }
+
+    /// Puts the mask onto the header of `packet`, the last step before sending.
+    #[inline]
+    pub fn mask(&self, packet: &mut [u8], outgoing: &Outgoing, mask: &[u8; 16]) {
+        packet[0] ^= mask[0] & protected_bits(packet[0]);
+        let field = &mut packet[outgoing.pn_offset..outgoing.header_len];
+        for (byte, mask) in field.iter_mut().zip(&mask[1..]) {
+            *byte ^= mask;
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Packet numbers on the wire (RFC 9000 §17.1, appendix A).
+
+use crate::varint::MAX_VARINT;
+
+/// Bytes, 1 to 4, with which `pn` is unambiguous to a peer that has received `largest_acked` (RFC 9000 A.2).
+#[inline]
+pub const fn packet_number_len(pn: u64, largest_acked: Option<u64>) -> usize {
+    let unacked = match largest_acked {
+        Some(largest) => pn.saturating_sub(largest),
+        None => pn.saturating_add(1),
+    };
+    // Twice as many numbers as are unacknowledged: ceil(log2(unacked)) + 1 bits.
+    let bits = u64::BITS - unacked.saturating_sub(1).leading_zeros() + 1;
+    match bits.div_ceil(8) {
+        bytes @ 0..=4 => bytes as usize,
+        _ => 4,
+    }
+}
+
+/// The packet number closest to the one after `largest` whose low `bits` are `truncated` (RFC 9000 A.3).
+///
+/// `largest` is the largest number of the space that was received and authenticated.
+#[inline]
+pub const fn decode_packet_number(largest: Option<u64>, truncated: u64, bits: u32) -> u64 {
+    let expected = match largest {
+        Some(largest) => largest + 1,
+        None => 0,
+    };
+    let window = 1u64 << bits;
+    let candidate = expected & !(window - 1) | truncated;
+    if candidate + window / 2 <= expected && candidate <= MAX_VARINT - window {
+        candidate + window
+    } else if candidate > expected + window / 2 && candidate >= window {
+        candidate - window
+    } else {
+        candidate
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// RFC 9000 A.2 and A.3.
+    #[test]
+    fn vectors() {
+        assert_eq!(packet_number_len(0xac_5c02, Some(0xab_e8b3)), 2);
+        assert_eq!(packet_number_len(0xac_e8fe, Some(0xab_e8b3)), 3);
+        assert_eq!(decode_packet_number(Some(0xa82f_30ea), 0x9b32, 16), 0xa82f_9b32);
+    }
+
+    #[test]
+    fn the_first_packets_take_one_byte() {
+        assert_eq!(packet_number_len(0, None), 1);
+        assert_eq!(packet_number_len(127, None), 1);
+        assert_eq!(packet_number_len(128, None), 2);
+        assert_eq!(decode_packet_number(None, 0, 8), 0);
+        assert_eq!(decode_packet_number(None, 255, 8), 255);
+    }
+
+    #[test]
+    fn numbers_never_leave_their_range() {
+        assert_eq!(decode_packet_number(Some(MAX_VARINT - 1), 0, 8), MAX_VARINT - 255);
+        assert_eq!(decode_packet_number(Some(5), 250, 8), 250, "there is nothing below 0");
+    }
+
+    proptest! {
+        /// What the peer has seen lies between what was acknowledged and what is sent.
+        #[test]
+        fn decoding_reverses_truncation(acked in 0..MAX_VARINT / 2, ahead in 1..1u64 << 31, seen in 0..u64::MAX) {
+            let pn = acked + ahead;
+            let largest = acked + seen % ahead;
+            let bits = 8 * packet_number_len(pn, Some(acked)) as u32;
+            let truncated = pn & ((1 << bits) - 1);
+            prop_assert_eq!(decode_packet_number(Some(largest), truncated, bits), pn);
+        }
+
+        #[test]
+        fn any_input_gives_a_packet_number(largest in 0..=MAX_VARINT, truncated in 0..u64::MAX, bits in 1..=32u32) {
+            let truncated = truncated & ((1 << bits) - 1);
+            let pn = decode_packet_number(Some(largest), truncated, bits);
+            prop_assert!(pn <= MAX_VARINT + 1);
+            prop_assert_eq!(pn & ((1 << bits) - 1), truncated);
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! Congestion control: how much may be under way on one path.
+//!
+//! To add a controller, write a file that implements [`Controller`] and name it in `registry!` below.
+
+mod newreno;
+
+use core::fmt;
+use core::str::FromStr;
+use core::time::Duration;
+
+use anabranch_wire::Time;
+
+pub use crate::rate::RateSample;
+use crate::rtt::Rtt;
+
+/// Packets the window never falls below (RFC 9002 §7.2, kMinimumWindow).
+pub(crate) const MIN_WINDOW_PACKETS: u64 = 2;
+
+/// What a controller starts from.
+#[derive(Clone, Copy, Debug)]
+pub struct Start {
+    /// The time.
+    pub now: Time,
+    /// Initial window in bytes.
+    pub window: u64,
+    /// MTU in bytes of UDP payload.
+    pub mtu: u64,
+    /// Assumed round-trip time.
+    pub rtt: Duration,
+    /// Seed of any jitter.
+    pub seed: u64,
+}
+
+/// What coupled controllers know of a path (RFC 6356; OLIA and BALIA need the bytes between losses).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sibling {
+    /// Congestion window in bytes.
+    pub window: u64,
+    /// Smoothed round-trip time.
+    pub smoothed_rtt: Duration,
+    /// MTU in bytes of UDP payload.
+    pub mtu: u16,
+    /// Bytes acknowledged since the last congestion event.
+    pub bytes_since_loss: u64,
+    /// Bytes acknowledged between the last two congestion events.
+    pub bytes_between_losses: u64,
+}
+
+/// A packet that counts toward bytes in flight has left.
+#[derive(Clone, Copy, Debug)]
+pub struct Departure {
+    /// When.
+    pub now: Time,
+    /// Its size.
+    pub bytes: u64,
+    /// Bytes in flight before it.
+    pub in_flight: u64,
+    /// Whether the sender had run out of data before.
+    pub app_limited: bool,
+    /// Bytes delivered on the path so far.
+    pub delivered: u64,
+}
+
+/// Packets were acknowledged.
+#[derive(Clone, Copy, Debug)]
+pub struct Acked<'a> {
+    /// When.
+    pub now: Time,
+    /// Bytes newly acknowledged.
+    pub bytes: u64,
+    /// Those of them sent after the last congestion event began; only these may grow the window (RFC 9002 §7.3.2).
+    pub growth: u64,
+    /// Whether the window was used up, so that it may grow (RFC 9002 §7.8).
+    pub utilised: bool,
+    /// When the newest of the packets was sent.
+    pub sent_time: Time,
+    /// Bytes in flight before the acknowledgment.
+    pub prior_in_flight: u64,
+    /// Bytes in flight after it.
+    pub in_flight: u64,
+    /// Bytes delivered on the path so far.
+    pub delivered: u64,
+    /// MTU in bytes.
+    pub mtu: u64,
+    /// Round-trip time of the path, this acknowledgment included.
+    pub rtt: &'a Rtt,
+    /// The round-trip time sample this acknowledgment gave.
+    pub rtt_sample: Option<Duration>,
+    /// Its delivery rate sample.
+    pub sample: RateSample,
+    /// This path as its siblings see it.
+    pub own: Sibling,
+}
+
+/// A packet that counted toward bytes in flight was lost. Comes for each one, before any [`Congested`].
+#[derive(Clone, Copy, Debug)]
+pub struct LostPacket {
+    /// When the loss was found.
+    pub now: Time,
+    /// The packet's size.
+    pub bytes: u64,
+    /// Bytes in flight right after it had left.
+    pub in_flight: u64,
+    /// Bytes lost on the path since it left, itself included.
+    pub lost_since: u64,
+    /// Bytes delivered on the path so far.
+    pub delivered: u64,
+    /// MTU in bytes.
+    pub mtu: u64,
+}
+
+/// The network is congested. Comes at most once per round trip (RFC 9002 §7.3.2).
+#[derive(Clone, Copy, Debug)]
+pub struct Congested {
+    /// When that was found.
+    pub now: Time,
+    /// Whether CE marks say so rather than a loss.
+    pub ce: bool,
+    /// Bytes in flight.
+    pub in_flight: u64,
+    /// MTU in bytes.
+    pub mtu: u64,
+    /// This path as its siblings see it.
+    pub own: Sibling,
+}
+
+/// Phase of a controller, for traces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Exponential growth.
+    SlowStart,
+    /// HyStart++'s slower growth while it makes sure (RFC 9406).
+    ConservativeSlowStart,
+    /// Careful growth.
+    CongestionAvoidance,
+    /// Waiting for the packets sent before a congestion event.
+    Recovery,
+    /// BBR: finding the bandwidth.
+    Startup,
+    /// BBR: emptying the queue that startup made.
+    Drain,
+    /// BBR: sending less to make room.
+    ProbeBwDown,
+    /// BBR: sending at the estimated rate.
+    ProbeBwCruise,
+    /// BBR: filling the pipe before probing.
+    ProbeBwRefill,
+    /// BBR: probing for more bandwidth.
+    ProbeBwUp,
+    /// BBR: measuring the round-trip time with an empty queue.
+    ProbeRtt,
+}
+
+impl State {
+    /// The name traces show.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::SlowStart => "slow_start",
+            Self::ConservativeSlowStart => "conservative_slow_start",
+            Self::CongestionAvoidance => "congestion_avoidance",
+            Self::Recovery => "recovery",
+            Self::Startup => "startup",
+            Self::Drain => "drain",
+            Self::ProbeBwDown => "probe_bw_down",
+            Self::ProbeBwCruise => "probe_bw_cruise",
+            Self::ProbeBwRefill => "probe_bw_refill",
+            Self::ProbeBwUp => "probe_bw_up",
+            Self::ProbeRtt => "probe_rtt",
+        }
+    }
+}
+
+/// A congestion controller of one path. Which packets are lost, when a congestion event is a new one and whether it
+/// turned out to be none is decided outside; `siblings` are the connection's other open paths.
+pub trait Controller {
+    /// A packet left.
+    fn on_sent(&mut self, _packet: &Departure) {}
+
+    /// Packets were acknowledged.
+    fn on_acked(&mut self, ack: &Acked<'_>, siblings: &[Sibling]);
+
+    /// A packet was lost; loss-based controllers only care for [`Self::on_congestion`].
+    fn on_lost(&mut self, _packet: &LostPacket) {}
+
+    /// A congestion event begins.
+    fn on_congestion(&mut self, event: &Congested, siblings: &[Sibling]);
+
+    /// The losses behind the last congestion event were none: take the response back.
+    fn on_spurious(&mut self, now: Time);
+
+    /// Persistent congestion (RFC 9002 §7.6.2): the window shrinks to the minimum.
+    fn on_persistent_congestion(&mut self, now: Time, mtu: u64);
+
+    /// Congestion window in bytes.
+    fn window(&self) -> u64;
+
+    /// Bytes per second, if the controller sets the pace itself.
+    fn pacing_rate(&self) -> Option<u64> {
+        None
+    }
+
+    /// Slow start threshold in bytes, if one is set.
+    fn ssthresh(&self) -> Option<u64> {
+        None
+    }
+
+    /// Phase.
+    fn state(&self) -> State;
+}
+
+/// Names each controller once: the choice, its name and its static dispatch.
+macro_rules! registry {
+    ($($(#[$doc:meta])* $variant:ident($type:ty) = $name:literal;)+) => {
+        /// Which congestion controller a path uses.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Algorithm { $($(#[$doc])* $variant,)+ }
+
+        impl Algorithm {
+            /// The names [`FromStr`] knows.
+            pub const NAMES: &[&str] = &[$($name),+];
+
+            /// The algorithm's name.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)+ }
+            }
+        }
+
+        impl FromStr for Algorithm {
+            type Err = UnknownAlgorithm;
+
+            fn from_str(name: &str) -> Result<Self, UnknownAlgorithm> {
+                match name { $($name => Ok(Self::$variant),)+ _ => Err(UnknownAlgorithm) }
+            }
+        }
+
+        /// The congestion controller of a path.
+        #[derive(Clone, Debug)]
+        pub enum Congestion { $(#[doc = $name] $variant($type),)+ }
+
+        impl Congestion {
+            pub(crate) fn new(algorithm: Algorithm, start: &Start) -> Self {
+                match algorithm { $(Algorithm::$variant => Self::$variant(<$type>::new(start)),)+ }
+            }
+
+            /// Which algorithm it is.
+            pub const fn algorithm(&self) -> Algorithm {
+                match self { $(Self::$variant(_) => Algorithm::$variant,)+ }
+            }
+        }
+
+        impl Controller for Congestion {
+            fn on_sent(&mut self, packet: &Departure) {
+                match self { $(Self::$variant(c) => c.on_sent(packet),)+ }
+            }
+            fn on_acked(&mut self, ack: &Acked<'_>, siblings: &[Sibling]) {
+                match self { $(Self::$variant(c) => c.on_acked(ack, siblings),)+ }
+            }
+            fn on_lost(&mut self, packet: &LostPacket) {
+                match self { $(Self::$variant(c) => c.on_lost(packet),)+ }
+            }
+            fn on_congestion(&mut self, event: &Congested, siblings: &[Sibling]) {
+                match self { $(Self::$variant(c) => c.on_congestion(event, siblings),)+ }
+            }
+            fn on_spurious(&mut self, now: Time) {
+                match self { $(Self::$variant(c) => c.on_spurious(now),)+ }
+            }
+            fn on_persistent_congestion(&mut self, now: Time, mtu: u64) {
+                match self { $(Self::$variant(c) => c.on_persistent_congestion(now, mtu),)+ }
+            }
+            fn window(&self) -> u64 {
+                match self { $(Self::$variant(c) => c.window(),)+ }
+            }
+            fn pacing_rate(&self) -> Option<u64> {
+                match self { $(Self::$variant(c) => c.pacing_rate(),)+ }
+            }
+            fn ssthresh(&self) -> Option<u64> {
+                match self { $(Self::$variant(c) => c.ssthresh(),)+ }
+            }
+            fn state(&self) -> State {
+                match self { $(Self::$variant(c) => c.state(),)+ }
+            }
+        }
+    };
+}
+
+registry! {
+    /// NewReno (RFC 9002 §7.3).
+    NewReno(newreno::NewReno) = "newreno";
+    /// CUBIC (RFC 9438) with HyStart++ (RFC 9406).
+    Cubic(newreno::NewReno) = "cubic";
+    /// BBR version 3 (draft-ietf-ccwg-bbr).
+    Bbr(newreno::NewReno) = "bbr";
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// No controller has that name; [`Algorithm::NAMES`] lists those there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnknownAlgorithm;
+
+impl fmt::Display for UnknownAlgorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "unknown congestion controller; there are {}", Algorithm::NAMES.join(", "))
+    }
+}
+
+impl std::error::Error for UnknownAlgorithm {}

@@ -1,0 +1,114 @@
+//! Pacing (RFC 9002 §7.7): a token bucket that lets bursts through which are large enough to be sent in one system call
+//! and small enough not to fill a queue.
+
+use core::time::Duration;
+
+use anabranch_wire::Time;
+
+use crate::rate::{bytes_in, per_second};
+
+/// Packets that may always leave in one burst (RFC 9002 §7.7, the initial window).
+const MIN_BURST_PACKETS: u64 = 10;
+
+/// Time whose worth of data may leave in one burst on fast paths, so that coarse timers do not slow them down.
+const BURST_TIME: Duration = Duration::from_millis(2);
+
+/// Time between wake-ups that a waiting sender aims at.
+const WAKE_INTERVAL: Duration = Duration::from_millis(1);
+
+/// Largest burst a sender wakes up for; what one segmented send can carry.
+const WAKE_BYTES: u64 = 64 * 1024;
+
+/// The token bucket of one path.
+#[derive(Clone, Debug)]
+pub(crate) struct Pacer {
+    enabled: bool,
+    /// Bytes that may leave at `updated`.
+    tokens: u64,
+    updated: Time,
+}
+
+impl Pacer {
+    pub(crate) fn new(enabled: bool, now: Time) -> Self {
+        Self { enabled, tokens: u64::MAX, updated: now }
+    }
+
+    /// Bytes that may leave now at `rate` bytes per second, or when to ask again.
+    pub(crate) fn budget(&mut self, now: Time, rate: u64, mtu: u64) -> Result<u64, Time> {
+        if !self.enabled {
+            return Ok(u64::MAX);
+        }
+        let rate = rate.max(1);
+        let capacity = (MIN_BURST_PACKETS * mtu).max(bytes_in(rate, BURST_TIME));
+        let gained = bytes_in(rate, now - self.updated);
+        // Fractions of a byte are kept by leaving the clock where it is until whole bytes come out.
+        if gained > 0 || self.tokens > capacity {
+            self.tokens = self.tokens.saturating_add(gained).min(capacity);
+            self.updated = now;
+        }
+        if self.tokens >= mtu {
+            return Ok(self.tokens);
+        }
+        let goal = bytes_in(rate, WAKE_INTERVAL).clamp(mtu, WAKE_BYTES.max(mtu));
+        let missing = u128::from(goal - self.tokens.min(goal));
+        let nanos = (missing * 1_000_000_000).div_ceil(u128::from(rate));
+        Err(self.updated + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)))
+    }
+
+    /// `bytes` left.
+    pub(crate) fn on_sent(&mut self, bytes: u64) {
+        self.tokens = self.tokens.saturating_sub(bytes);
+    }
+}
+
+/// The rate that spreads `factor` = numerator/denominator windows over a round trip (RFC 9002 §7.7).
+pub(crate) fn rate_of(window: u64, rtt: Duration, factor: (u64, u64)) -> u64 {
+    per_second(window.saturating_mul(factor.0) / factor.1, rtt.max(Duration::from_micros(1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn burst_then_steady_rate() {
+        let mut pacer = Pacer::new(true, Time::ZERO);
+        let rate = 1_200_000; // one packet of 1200 bytes per millisecond
+        assert_eq!(pacer.budget(Time::ZERO, rate, 1200), Ok(12_000));
+        pacer.on_sent(12_000);
+        assert_eq!(pacer.budget(Time::ZERO, rate, 1200), Err(Time::from_millis(1)));
+        assert_eq!(pacer.budget(Time::from_millis(1), rate, 1200), Ok(1200));
+        pacer.on_sent(1200);
+        assert_eq!(pacer.budget(Time::from_millis(500), rate, 1200), Ok(12_000), "idle time gives one burst");
+    }
+
+    #[test]
+    fn fast_paths_get_bursts_of_two_milliseconds_and_rare_wake_ups() {
+        let mut pacer = Pacer::new(true, Time::ZERO);
+        let rate = 125_000_000; // 1 Gbit/s
+        assert_eq!(pacer.budget(Time::ZERO, rate, 1452), Ok(250_000));
+        pacer.on_sent(250_000);
+        let wake = pacer.budget(Time::ZERO, rate, 1452).unwrap_err();
+        assert_eq!(wake.as_nanos(), 64 * 1024 * 8, "64 KiB at 8 ns per byte");
+        assert_eq!(pacer.budget(wake, rate, 1452), Ok(64 * 1024));
+    }
+
+    #[test]
+    fn long_run_average_is_the_rate() {
+        let mut pacer = Pacer::new(true, Time::ZERO);
+        let (rate, mut now, mut sent) = (777_777, Time::ZERO, 0u64);
+        while now < Time::from_millis(10_000) {
+            match pacer.budget(now, rate, 1200) {
+                Ok(_) => {
+                    pacer.on_sent(1200);
+                    sent += 1200;
+                }
+                Err(until) => {
+                    assert!(until > now);
+                    now = until;
+                }
+            }
+        }
+        assert!((7_777_770..7_777_770 + 14_000).contains(&sent), "{sent}");
+    }
+}

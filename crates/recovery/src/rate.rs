@@ -1,0 +1,139 @@
+//! Delivery rate sampling (draft-ietf-ccwg-bbr §4.1).
+
+use core::time::Duration;
+
+use anabranch_wire::Time;
+
+/// What the connection's delivery looked like when a packet left.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Snapshot {
+    /// Bytes delivered by then.
+    delivered: u64,
+    /// When the newest of them were acknowledged.
+    delivered_time: Time,
+    /// Send time of the packet that opened the sampling interval.
+    first_sent_time: Time,
+    /// Bytes lost by then.
+    lost: u64,
+    /// Bytes in flight, this packet included.
+    in_flight: u64,
+    app_limited: bool,
+}
+
+impl Snapshot {
+    /// Bytes in flight right after the packet left.
+    pub(crate) fn in_flight(&self) -> u64 {
+        self.in_flight
+    }
+
+    /// Bytes lost on the path before the packet left.
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost
+    }
+}
+
+/// What one acknowledgment says about the rate of delivery.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RateSample {
+    /// Bytes per second; `None` if the interval was too short to tell.
+    pub rate: Option<u64>,
+    /// Bytes delivered on the path when the newest acknowledged packet left.
+    pub prior_delivered: u64,
+    /// Bytes delivered between the sending and the acknowledgment of that packet.
+    pub delivered: u64,
+    /// Bytes lost in the same interval.
+    pub lost: u64,
+    /// Bytes in flight when that packet left.
+    pub in_flight: u64,
+    /// Whether the sender had nothing to send at the time, so that the rate says little about the path.
+    pub app_limited: bool,
+}
+
+/// Counts deliveries on a path.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sampler {
+    delivered: u64,
+    delivered_time: Time,
+    first_sent_time: Time,
+    lost: u64,
+    /// Samples are application limited until so many bytes are delivered.
+    app_limited_until: Option<u64>,
+}
+
+impl Sampler {
+    pub(crate) fn delivered(&self) -> u64 {
+        self.delivered
+    }
+
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    pub(crate) fn is_app_limited(&self) -> bool {
+        self.app_limited_until.is_some()
+    }
+
+    /// A packet of `size` bytes leaves while `in_flight` bytes are under way.
+    pub(crate) fn on_sent(&mut self, now: Time, size: u64, in_flight: u64) -> Snapshot {
+        if in_flight == 0 {
+            self.first_sent_time = now;
+            self.delivered_time = now;
+        }
+        Snapshot {
+            delivered: self.delivered,
+            delivered_time: self.delivered_time,
+            first_sent_time: self.first_sent_time,
+            lost: self.lost,
+            in_flight: in_flight + size,
+            app_limited: self.app_limited_until.is_some(),
+        }
+    }
+
+    pub(crate) fn on_lost(&mut self, size: u64) {
+        self.lost += size;
+    }
+
+    /// Counts `bytes` delivered at `now`.
+    pub(crate) fn on_delivered(&mut self, now: Time, bytes: u64) {
+        self.delivered += bytes;
+        self.delivered_time = now;
+        if self.app_limited_until.is_some_and(|until| self.delivered > until) {
+            self.app_limited_until = None;
+        }
+    }
+
+    /// The sample of an acknowledgment whose newest packet left at `sent_time` with `snapshot`.
+    pub(crate) fn sample(&mut self, sent_time: Time, snapshot: &Snapshot, min_rtt: Duration) -> RateSample {
+        let send_elapsed = sent_time - snapshot.first_sent_time;
+        let ack_elapsed = self.delivered_time - snapshot.delivered_time;
+        self.first_sent_time = sent_time;
+        let interval = send_elapsed.max(ack_elapsed);
+        let delivered = self.delivered - snapshot.delivered;
+        // Intervals below the minimum RTT come from compressed acknowledgments and would overestimate.
+        let rate = (interval >= min_rtt && !interval.is_zero()).then(|| per_second(delivered, interval));
+        RateSample {
+            rate,
+            prior_delivered: snapshot.delivered,
+            delivered,
+            lost: self.lost - snapshot.lost,
+            in_flight: snapshot.in_flight,
+            app_limited: snapshot.app_limited,
+        }
+    }
+
+    /// The sender ran out of data with `in_flight` bytes under way.
+    pub(crate) fn on_app_limited(&mut self, in_flight: u64) {
+        self.app_limited_until = Some(self.delivered + in_flight);
+    }
+}
+
+/// Bytes per second of `bytes` in `interval`.
+pub(crate) fn per_second(bytes: u64, interval: Duration) -> u64 {
+    let nanos = interval.as_nanos().max(1);
+    u64::try_from(u128::from(bytes) * 1_000_000_000 / nanos).unwrap_or(u64::MAX)
+}
+
+/// Bytes that `rate` bytes per second carry in `interval`.
+pub(crate) fn bytes_in(rate: u64, interval: Duration) -> u64 {
+    u64::try_from(u128::from(rate) * interval.as_nanos() / 1_000_000_000).unwrap_or(u64::MAX)
+}

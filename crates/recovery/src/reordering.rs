@@ -1,0 +1,72 @@
+//! How much reordering a path shows, learned from losses that were none (RFC 9002 §6.1.1, in the manner of RFC 8985 §7).
+
+use core::time::Duration;
+
+use anabranch_wire::Time;
+
+use crate::rtt::{GRANULARITY, Rtt};
+
+/// Largest packet threshold that reordering can teach.
+pub(crate) const MAX_PACKET_THRESHOLD: u64 = 300;
+
+/// Eighths of the round-trip time that reordering can add to the time threshold.
+pub(crate) const MAX_EXTRA_EIGHTHS: u32 = 7;
+
+/// Congestion events without a spurious loss after which the path is held for orderly again (RFC 8985 §7.1).
+const FORGET_AFTER: u32 = 16;
+
+/// The loss thresholds in force.
+#[derive(Clone, Debug)]
+pub(crate) struct Reordering {
+    initial_packets: u64,
+    packets: u64,
+    fraction: (u32, u32),
+    extra_eighths: u32,
+    raised_at: Option<Time>,
+    orderly_events: u32,
+}
+
+impl Reordering {
+    pub(crate) fn new(packets: u64, fraction: (u32, u32)) -> Self {
+        Self {
+            initial_packets: packets.max(1),
+            packets: packets.max(1),
+            fraction: (fraction.0, fraction.1.max(1)),
+            extra_eighths: 0,
+            raised_at: None,
+            orderly_events: 0,
+        }
+    }
+
+    /// Orders by which a packet must be overtaken to be lost.
+    pub(crate) fn packets(&self) -> u64 {
+        self.packets
+    }
+
+    /// Time after which an overtaken packet is lost (RFC 9002 §6.1.2).
+    pub(crate) fn delay(&self, rtt: &Rtt) -> Duration {
+        let base = rtt.loss_base();
+        let delay = base * self.fraction.0 / self.fraction.1 + base / 8 * self.extra_eighths;
+        delay.max(GRANULARITY)
+    }
+
+    /// A packet was acknowledged after it was lost, `distance` orders behind the newest acknowledged one.
+    pub(crate) fn on_spurious(&mut self, now: Time, distance: u64, rtt: &Rtt) {
+        self.orderly_events = 0;
+        self.packets = (distance + 1).clamp(self.packets, MAX_PACKET_THRESHOLD.max(self.initial_packets));
+        // One step per round trip: the packets of one flight tell the same story.
+        if self.raised_at.is_none_or(|at| now - at >= rtt.smoothed()) {
+            self.raised_at = Some(now);
+            self.extra_eighths = (self.extra_eighths + 1).min(MAX_EXTRA_EIGHTHS);
+        }
+    }
+
+    /// A congestion event began.
+    pub(crate) fn on_congestion(&mut self) {
+        self.orderly_events += 1;
+        if self.orderly_events > FORGET_AFTER {
+            self.packets = self.initial_packets;
+            self.extra_eighths = 0;
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! When the loss detection timer of a path fires (RFC 9002 §6.2, Appendix A.8).
+
+use core::time::Duration;
+
+use anabranch_wire::{SpaceId, Time};
+
+use crate::outcome::Progress;
+use crate::rtt::Rtt;
+
+/// Doublings of the probe timeout at most; a path that is silent longer than that will not notice more.
+const MAX_BACKOFF: u32 = 16;
+
+/// What the timer depends on in one space.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SpaceTimes {
+    /// When the oldest overtaken packet becomes lost.
+    pub(crate) loss_time: Option<Time>,
+    /// When the newest ack-eliciting packet left.
+    pub(crate) last_eliciting: Time,
+    /// Ack-eliciting packets under way.
+    pub(crate) eliciting: u64,
+}
+
+/// What the timer depends on beside the spaces.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timer {
+    pub(crate) progress: Progress,
+    pub(crate) peer_max_ack_delay: Duration,
+    pub(crate) amplification_blocked: bool,
+    pub(crate) pto_count: u32,
+    /// When anything last happened on the path.
+    pub(crate) touched: Time,
+}
+
+impl Timer {
+    /// Probe timeout of a space without backoff (RFC 9002 §6.2.1).
+    pub(crate) fn pto(&self, rtt: &Rtt, space: SpaceId) -> Duration {
+        match space {
+            SpaceId::Data => rtt.pto_base() + self.peer_max_ack_delay,
+            SpaceId::Initial | SpaceId::Handshake => rtt.pto_base(),
+        }
+    }
+
+    /// The earliest loss time and its space.
+    pub(crate) fn loss(spaces: &[SpaceTimes; 3]) -> Option<(Time, SpaceId)> {
+        SpaceId::ALL.into_iter().filter_map(|id| Some((spaces[id as usize].loss_time?, id))).min()
+    }
+
+    /// The probe timeout and its space (RFC 9002 Appendix A.8, GetPtoTimeAndSpace).
+    pub(crate) fn probe(&self, rtt: &Rtt, spaces: &[SpaceTimes; 3]) -> Option<(Time, SpaceId)> {
+        // RFC 9002 §6.2.2.1: at the anti-amplification limit a probe could not leave.
+        if self.amplification_blocked {
+            return None;
+        }
+        let backoff = 1 << self.pto_count.min(MAX_BACKOFF);
+        let probe = SpaceId::ALL
+            .into_iter()
+            .filter(|&id| spaces[id as usize].eliciting > 0)
+            // RFC 9002 §6.2.1: application data is not probed before the handshake is confirmed.
+            .filter(|&id| id != SpaceId::Data || self.progress.handshake_confirmed)
+            .map(|id| (spaces[id as usize].last_eliciting + self.pto(rtt, id).saturating_mul(backoff), id))
+            .min();
+        // RFC 9002 §6.2.2.1: a client keeps probing until it knows that the server may answer freely. 0-RTT packets
+        // under way do not help: they are not probed.
+        if probe.is_none() && !self.progress.peer_validated_address {
+            let space = if self.progress.has_handshake_keys { SpaceId::Handshake } else { SpaceId::Initial };
+            return Some((self.touched + self.pto(rtt, space).saturating_mul(backoff), space));
+        }
+        probe
+    }
+}

@@ -1,0 +1,50 @@
+//! Times at which nothing gets through.
+
+use core::ops::Range;
+use core::time::Duration;
+
+use anabranch_wire::Time;
+
+use super::{Element, Lost, Next};
+use crate::packet::Packet;
+
+/// Loses everything that is on the wire during certain periods.
+#[derive(Clone, Debug, Default)]
+pub struct Blackout {
+    windows: Vec<Range<Time>>,
+    every: Option<Duration>,
+}
+
+impl Blackout {
+    /// The link is down as long as one of the `windows` lasts.
+    pub fn new(windows: impl IntoIterator<Item = Range<Time>>) -> Self {
+        Self { windows: windows.into_iter().collect(), every: None }
+    }
+
+    /// The windows come back with this period, which must be longer than their end.
+    pub fn every(mut self, period: Duration) -> Self {
+        self.every = Some(period);
+        self
+    }
+
+    fn is_down(&self, at: Time) -> bool {
+        let at = match self.every {
+            Some(period) => {
+                let period = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX).max(1);
+                Time::from_nanos(at.as_nanos() % period)
+            }
+            None => at,
+        };
+        self.windows.iter().any(|window| window.contains(&at))
+    }
+}
+
+impl Element for Blackout {
+    fn push(&mut self, at: Time, packet: Packet, next: &mut Next<'_>) {
+        if self.is_down(at) {
+            next.lose(packet, Lost::Blackout);
+        } else {
+            next.push(at, packet);
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! The bottleneck: a drop-tail queue in front of a transmitter of limited rate.
+
+use std::collections::VecDeque;
+
+use anabranch_wire::{Ecn, Time};
+
+use super::{Element, Lost, Next, Rate};
+use crate::packet::Packet;
+
+/// Bytes of IPv4 and UDP headers around each datagram's payload.
+const IPV4_UDP: u32 = 28;
+
+/// How much may wait. The packet that is being transmitted does not count, as in ns-3.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// This many packets, whatever their size.
+    Packets(usize),
+    /// This many bytes, headers included.
+    Bytes(u64),
+}
+
+impl Limit {
+    /// Whether one more packet of `size` bytes stays within the limit when this much waits already.
+    fn allows(self, packets: usize, bytes: u64, size: u64) -> bool {
+        match self {
+            Self::Packets(limit) => packets < limit,
+            Self::Bytes(limit) => bytes + size <= limit,
+        }
+    }
+}
+
+/// Serialization at a rate, behind a drop-tail queue.
+#[derive(Clone, Debug)]
+pub struct Queue {
+    rate: Rate,
+    limit: Limit,
+    mark: Option<Limit>,
+    overhead: u32,
+    /// Packets that wait as of the last arrival: when each begins to be transmitted, and its size.
+    waiting: VecDeque<(Time, u64)>,
+    waiting_bytes: u64,
+    /// When the transmitter has sent everything that was accepted so far.
+    free_at: Time,
+}
+
+impl Queue {
+    /// A transmitter of `rate` with a queue of `limit`; each datagram is 28 bytes larger on the wire than its payload.
+    pub fn new(rate: Rate, limit: Limit) -> Self {
+        Self {
+            rate,
+            limit,
+            mark: None,
+            overhead: IPV4_UDP,
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+            free_at: Time::ZERO,
+        }
+    }
+
+    /// Bytes on the wire around each datagram's payload.
+    pub fn overhead(mut self, bytes: u32) -> Self {
+        self.overhead = bytes;
+        self
+    }
+
+    /// Packets that would make the queue longer than `threshold` are marked CE if their sender speaks ECN (RFC 3168).
+    pub fn mark_above(mut self, threshold: Limit) -> Self {
+        self.mark = Some(threshold);
+        self
+    }
+
+    /// Forgets the packets whose transmission has begun by `at`.
+    fn advance(&mut self, at: Time) {
+        while let Some(&(begins, size)) = self.waiting.front() {
+            if begins > at {
+                break;
+            }
+            self.waiting_bytes -= size;
+            self.waiting.pop_front();
+        }
+    }
+}
+
+impl Element for Queue {
+    fn push(&mut self, at: Time, mut packet: Packet, next: &mut Next<'_>) {
+        self.advance(at);
+        let size = packet.payload.len() as u64 + u64::from(self.overhead);
+        let begins = self.free_at.max(at);
+        if begins > at {
+            if !self.limit.allows(self.waiting.len(), self.waiting_bytes, size) {
+                next.lose(packet, Lost::Overflow);
+                return;
+            }
+            let marked = |mark: Limit| !mark.allows(self.waiting.len(), self.waiting_bytes, size);
+            if packet.ecn.is_some() && self.mark.is_some_and(marked) {
+                packet.ecn = Some(Ecn::Ce);
+            }
+            self.waiting.push_back((begins, size));
+            self.waiting_bytes += size;
+        }
+        self.free_at = self.rate.finish(begins, size);
+        next.push(self.free_at, packet);
+    }
+}

@@ -1,0 +1,89 @@
+//! How many bits a link carries in a second, constant or changing over time.
+
+use anabranch_wire::Time;
+
+/// Bits per second over time: each step holds from its time until the next one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rate {
+    steps: Vec<(Time, u64)>,
+}
+
+const NANOS: u64 = 1_000_000_000;
+
+impl Rate {
+    /// The same rate for ever, at least 1 bit/s.
+    pub fn constant(bits_per_second: u64) -> Self {
+        Self { steps: vec![(Time::ZERO, bits_per_second.max(1))] }
+    }
+
+    /// A rate that changes at the given times, which must ascend. The first step's rate also holds before its time; a
+    /// rate of 0 is a pause, but not as the last step, where it counts as 1 bit/s.
+    pub fn steps(steps: impl IntoIterator<Item = (Time, u64)>) -> Self {
+        let mut steps: Vec<_> = steps.into_iter().collect();
+        steps.sort_by_key(|step| step.0);
+        match steps.last_mut() {
+            Some(last) => last.1 = last.1.max(1),
+            None => return Self::constant(1),
+        }
+        Self { steps }
+    }
+
+    /// Rate at `at` in bits per second.
+    pub fn at(&self, at: Time) -> u64 {
+        self.steps[self.index(at)].1
+    }
+
+    /// When the last of `bytes` leaves if the first one begins to leave at `start`. Rounded down to the nanosecond, as
+    /// ns-3 does.
+    pub fn finish(&self, start: Time, bytes: u64) -> Time {
+        let mut index = self.index(start);
+        let mut from = start;
+        // Units of 10^-9 bit, so that a step's share is exact.
+        let mut left = u128::from(bytes) * 8 * u128::from(NANOS);
+        loop {
+            let rate = u128::from(self.steps[index].1);
+            if let Some(&(until, _)) = self.steps.get(index + 1) {
+                let carried = rate * (until - from).as_nanos();
+                if carried < left {
+                    left -= carried;
+                    from = until;
+                    index += 1;
+                    continue;
+                }
+            }
+            let nanos = u64::try_from(left / rate.max(1)).unwrap_or(u64::MAX);
+            return from + core::time::Duration::from_nanos(nanos);
+        }
+    }
+
+    fn index(&self, at: Time) -> usize {
+        if self.steps.len() == 1 {
+            return 0;
+        }
+        self.steps.partition_point(|step| step.0 <= at).saturating_sub(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_constant_rate_takes_bits_over_rate() {
+        let rate = Rate::constant(3_000_000);
+        // 1500 B · 8 / 3 Mbit/s = 4 ms; a single byte 2666.6… ns, rounded down.
+        assert_eq!(rate.finish(Time::from_millis(7), 1500), Time::from_millis(11));
+        assert_eq!(rate.finish(Time::ZERO, 1), Time::from_nanos(2_666));
+    }
+
+    #[test]
+    fn a_packet_is_sent_across_changes_of_the_rate() {
+        let ms = Time::from_millis;
+        let rate = Rate::steps([(ms(0), 8_000_000), (ms(1), 0), (ms(5), 4_000_000)]);
+        // 1000 B in the first millisecond, nothing until 5 ms, 500 B a millisecond from then on.
+        assert_eq!(rate.finish(ms(0), 1000), ms(1));
+        assert_eq!(rate.finish(ms(0), 1500), ms(6));
+        assert_eq!(rate.finish(ms(2), 500), ms(6));
+        assert_eq!([rate.at(ms(0)), rate.at(ms(3)), rate.at(ms(9))], [8_000_000, 0, 4_000_000]);
+    }
+}

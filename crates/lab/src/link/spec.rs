@@ -1,0 +1,193 @@
+//! Descriptions of links, from a line of text or built up element by element.
+
+use core::fmt;
+use core::ops::Range;
+use core::str::FromStr;
+use core::time::Duration;
+use std::net::IpAddr;
+
+use anabranch_wire::Time;
+
+use super::{
+    Blackout, Chain, Corrupt, Delay, Duplicate, Limit, Loss, Mtu, Nat, NatSide, Queue, Rate, Rebinding,
+};
+use super::{Reorder, Stage};
+use crate::random::Seed;
+
+/// Smallest default queue, so that slow or short links still take a burst of ten full packets.
+const MIN_QUEUE_BYTES: u64 = 10 * 1500;
+
+/// A link between two hosts as it is before anything has travelled over it.
+///
+/// Text form: `RATE/RTT[/LOSS]`, for example `50mbit/20ms/1%` or `unlimited/0ms`.
+#[derive(Clone, Debug, Default)]
+pub struct LinkSpec {
+    there: Chain,
+    back: Chain,
+    rebindings: Vec<Rebinding>,
+}
+
+impl LinkSpec {
+    /// Both directions carry `bits_per_second` with half of `rtt` as delay, behind a queue of one bandwidth-delay product
+    /// (at least ten packets of 1500 bytes).
+    pub fn new(bits_per_second: u64, rtt: Duration) -> Self {
+        let product = u128::from(bits_per_second) * rtt.as_nanos() / 8_000_000_000;
+        let queue = u64::try_from(product).unwrap_or(u64::MAX).max(MIN_QUEUE_BYTES);
+        Self::unlimited(rtt).queue(Rate::constant(bits_per_second), Limit::Bytes(queue))
+    }
+
+    /// Both directions only have a delay, half of `rtt`.
+    pub fn unlimited(rtt: Duration) -> Self {
+        Self::default().both(Delay(rtt / 2))
+    }
+
+    /// Adds an element to both directions, in place of an earlier one of its kind.
+    pub fn both(self, element: impl Into<Stage>) -> Self {
+        let stage = element.into();
+        self.there(stage.clone()).back(stage)
+    }
+
+    /// Adds an element to the direction from the first to the second host.
+    pub fn there(mut self, element: impl Into<Stage>) -> Self {
+        self.there.set(element);
+        self
+    }
+
+    /// Adds an element to the direction from the second to the first host.
+    pub fn back(mut self, element: impl Into<Stage>) -> Self {
+        self.back.set(element);
+        self
+    }
+
+    /// Both directions have this rate and queue.
+    pub fn queue(self, rate: Rate, limit: Limit) -> Self {
+        self.both(Queue::new(rate, limit))
+    }
+
+    /// Both directions lose packets at random.
+    pub fn loss(self, probability: f64) -> Self {
+        self.both(Loss::new(probability))
+    }
+
+    /// Both directions damage packets.
+    pub fn corrupt(self, probability: f64) -> Self {
+        self.both(Corrupt::new(probability))
+    }
+
+    /// Both directions double packets.
+    pub fn duplicate(self, probability: f64) -> Self {
+        self.both(Duplicate::new(probability))
+    }
+
+    /// Both directions hold packets back for up to `longest`.
+    pub fn reorder(self, probability: f64, longest: Duration) -> Self {
+        self.both(Reorder::new(probability, longest))
+    }
+
+    /// Nothing gets through in either direction as long as `window` lasts.
+    pub fn blackout(self, window: Range<Time>) -> Self {
+        self.both(Blackout::new([window]))
+    }
+
+    /// Largest UDP payload in both directions.
+    pub fn mtu(self, bytes: usize) -> Self {
+        self.both(Mtu(bytes))
+    }
+
+    /// From `from` on, a NAT in front of the first host shows its ports shifted by `port_shift`, and another IP if given.
+    pub fn rebind(mut self, from: Time, ip: Option<IpAddr>, port_shift: u16) -> Self {
+        self.rebindings.push(Rebinding { from, ip, port_shift });
+        self.rebindings.sort_by_key(|rebinding| rebinding.from);
+        self
+    }
+
+    /// Changes of the NAT's mapping, in order of time.
+    pub fn rebindings(&self) -> &[Rebinding] {
+        &self.rebindings
+    }
+
+    /// The two directions, ready to carry packets; what is random in them follows from `seed` and `label`. `behind_nat` is
+    /// the first host's address if its NAT is part of the link.
+    pub fn build(&self, behind_nat: Option<IpAddr>, seed: Seed, label: &str) -> [Chain; 2] {
+        let (mut there, mut back) = (self.there.clone(), self.back.clone());
+        if let Some(first) = behind_nat.filter(|_| !self.rebindings.is_empty()) {
+            there.set(Nat::new(NatSide::Outbound, first, self.rebindings.clone()));
+            back.set(Nat::new(NatSide::Inbound, first, self.rebindings.clone()));
+        }
+        there.seed(seed, &format!("{label}/there"));
+        back.seed(seed, &format!("{label}/back"));
+        [there, back]
+    }
+}
+
+/// What is wrong with a link's text form.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("link `{text}`: {fault}; expected RATE/RTT[/LOSS], for example 50mbit/20ms/1%")]
+pub struct ParseLinkError {
+    text: String,
+    fault: Fault,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Fault {
+    Parts,
+    Rate(String),
+    Rtt(String),
+    Loss(String),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Parts => f.write_str("has not two or three parts"),
+            Self::Rate(part) => {
+                write!(f, "`{part}` is no rate (positive, in bit, kbit, mbit or gbit, or `unlimited`)")
+            }
+            Self::Rtt(part) => write!(f, "`{part}` is no round-trip time (in us, ms or s)"),
+            Self::Loss(part) => write!(f, "`{part}` is no loss (0% to 100%)"),
+        }
+    }
+}
+
+impl FromStr for LinkSpec {
+    type Err = ParseLinkError;
+
+    fn from_str(text: &str) -> Result<Self, ParseLinkError> {
+        parse(text).map_err(|fault| ParseLinkError { text: text.to_owned(), fault })
+    }
+}
+
+fn parse(text: &str) -> Result<LinkSpec, Fault> {
+    let parts: Vec<&str> = text.split('/').map(str::trim).collect();
+    let (rate, rtt, loss) = match parts[..] {
+        [rate, rtt] => (rate, rtt, None),
+        [rate, rtt, loss] => (rate, rtt, Some(loss)),
+        _ => return Err(Fault::Parts),
+    };
+    let nanos =
+        number(rtt, &[("us", 1e3), ("ms", 1e6), ("s", 1e9)]).ok_or_else(|| Fault::Rtt(rtt.to_owned()))?;
+    let rtt = Duration::from_nanos(nanos as u64);
+    let spec = if rate == "unlimited" {
+        LinkSpec::unlimited(rtt)
+    } else {
+        let bits = number(rate, &[("kbit", 1e3), ("mbit", 1e6), ("gbit", 1e9), ("bit", 1.0)]);
+        let bits = bits.filter(|bits| *bits >= 1.0).ok_or_else(|| Fault::Rate(rate.to_owned()))?;
+        LinkSpec::new(bits as u64, rtt)
+    };
+    match loss {
+        None => Ok(spec),
+        Some(loss) => match number(loss, &[("%", 1e-2)]) {
+            Some(probability) if probability <= 1.0 => Ok(spec.loss(probability)),
+            _ => Err(Fault::Loss(loss.to_owned())),
+        },
+    }
+}
+
+/// A finite number, not negative, with one of `units`, in base units. The first unit that `text` ends with counts.
+fn number(text: &str, units: &[(&str, f64)]) -> Option<f64> {
+    let (digits, factor) =
+        units.iter().find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, *factor)))?;
+    let value: f64 = digits.trim().parse().ok()?;
+    let value = value * factor;
+    (value.is_finite() && value >= 0.0).then_some(value)
+}

@@ -1,0 +1,208 @@
+//! Hosts, the links between them, and what is on its way.
+
+use std::net::{IpAddr, SocketAddr};
+
+use anabranch_wire::{Ecn, Time};
+use slab::Slab;
+
+use crate::events::Events;
+use crate::link::{Chain, Counters, LinkSpec};
+use crate::packet::{Buffers, Packet};
+use crate::random::Seed;
+use crate::trace::{Kind, Trace};
+
+/// A host of a [`Network`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct HostId(pub usize);
+
+/// A link of a [`Network`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LinkId(pub usize);
+
+/// What a [`Network`] reports.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Happening {
+    /// A packet arrived at a host.
+    Arrival(HostId, Packet),
+    /// The time that a host asked to be woken at.
+    Wake(HostId),
+}
+
+/// Hosts with links between them, several in parallel if need be.
+#[derive(Debug)]
+pub struct Network {
+    seed: Seed,
+    hosts: Vec<Host>,
+    links: Vec<Link>,
+    events: Events<Event>,
+    /// Packets on their way; the event queue only moves their keys.
+    flying: Slab<Packet>,
+    buffers: Buffers,
+    arrivals: Vec<(Time, Packet)>,
+    trace: Trace,
+}
+
+#[derive(Debug, Default)]
+struct Host {
+    /// Earliest wake-up in the event queue.
+    wake: Option<Time>,
+}
+
+#[derive(Debug)]
+struct Link {
+    ends: [End; 2],
+    /// From the first end to the second, and back.
+    chains: [Chain; 2],
+}
+
+#[derive(Debug)]
+struct End {
+    host: HostId,
+    /// The host's own address on this link, then those that a NAT shows the other end.
+    ips: Vec<IpAddr>,
+}
+
+#[derive(Debug)]
+enum Event {
+    Arrival(HostId, usize),
+    Wake(HostId),
+}
+
+impl Network {
+    /// A network without hosts; everything random in it follows from `seed`.
+    pub fn new(seed: Seed) -> Self {
+        Self {
+            seed,
+            hosts: Vec::new(),
+            links: Vec::new(),
+            events: Events::default(),
+            flying: Slab::new(),
+            buffers: Buffers::default(),
+            arrivals: Vec::new(),
+            trace: Trace::default(),
+        }
+    }
+
+    /// Adds a host.
+    pub fn add_host(&mut self) -> HostId {
+        self.hosts.push(Host::default());
+        HostId(self.hosts.len() - 1)
+    }
+
+    /// Adds a link between two hosts, each with its address on it.
+    pub fn add_link(&mut self, first: (HostId, IpAddr), second: (HostId, IpAddr), spec: &LinkSpec) -> LinkId {
+        let chains = spec.build(Some(first.1), self.seed, &format!("link/{}", self.links.len()));
+        let ips = std::iter::once(first.1).chain(spec.rebindings().iter().filter_map(|nat| nat.ip)).collect();
+        let ends = [End { host: first.0, ips }, End { host: second.0, ips: vec![second.1] }];
+        self.links.push(Link { ends, chains });
+        LinkId(self.links.len() - 1)
+    }
+
+    /// `host` sends a datagram. An unspecified source address becomes that of the link that leads to the destination. A
+    /// datagram that no link leads to the destination of is dropped, as a host without a route does.
+    pub fn send(
+        &mut self,
+        now: Time,
+        host: HostId,
+        tuple: (SocketAddr, SocketAddr),
+        ecn: Option<Ecn>,
+        payload: &[u8],
+    ) {
+        let (mut source, destination) = tuple;
+        let Some((link, end)) = self.route(host, source.ip(), destination.ip()) else {
+            self.trace.record(now, Kind::Dropped, host.0, payload.len() as u64);
+            return;
+        };
+        self.trace.record(now, Kind::Sent, host.0, payload.len() as u64);
+        let link = &mut self.links[link];
+        source.set_ip(link.ends[end].ips[0]);
+        let to = link.ends[1 - end].host;
+        let packet = Packet { source, destination, ecn, payload: self.buffers.copy(payload) };
+        link.chains[end].push(now, packet, &mut self.buffers, &mut self.arrivals);
+        for (at, packet) in self.arrivals.drain(..) {
+            self.events.add(at, Event::Arrival(to, self.flying.insert(packet)));
+        }
+    }
+
+    /// The link from `host` to `destination` and which of its ends `host` is.
+    fn route(&self, host: HostId, source: IpAddr, destination: IpAddr) -> Option<(usize, usize)> {
+        let ends = self.links.iter().enumerate().flat_map(|(link, _)| [(link, 0), (link, 1)]);
+        ends.into_iter().find(|&(link, end)| {
+            let [here, there] = [&self.links[link].ends[end], &self.links[link].ends[1 - end]];
+            here.host == host
+                && (source.is_unspecified() || here.ips[0] == source)
+                && there.ips.contains(&destination)
+        })
+    }
+
+    /// Wakes `host` at `at`, or earlier if it was to be woken earlier.
+    pub fn wake(&mut self, host: HostId, at: Time) {
+        let wake = &mut self.hosts[host.0].wake;
+        if wake.is_none_or(|earlier| at < earlier) {
+            *wake = Some(at);
+            self.events.add(at, Event::Wake(host));
+        }
+    }
+
+    /// When the next thing happens.
+    pub fn next_time(&self) -> Option<Time> {
+        self.events.next_time()
+    }
+
+    /// The next thing that happens. Give its packet's buffer back with [`Network::recycle`].
+    pub fn next_event(&mut self) -> Option<(Time, Happening)> {
+        loop {
+            let (at, event) = self.events.pop()?;
+            return Some((
+                at,
+                match event {
+                    Event::Arrival(host, key) => {
+                        let packet = self.flying.remove(key);
+                        self.trace.record(at, Kind::Arrived, host.0, packet.payload.len() as u64);
+                        Happening::Arrival(host, packet)
+                    }
+                    Event::Wake(host) => {
+                        let wake = &mut self.hosts[host.0].wake;
+                        if *wake != Some(at) {
+                            // Superseded by an earlier one, which has come already.
+                            continue;
+                        }
+                        *wake = None;
+                        self.trace.record(at, Kind::Woken, host.0, 0);
+                        Happening::Wake(host)
+                    }
+                },
+            ));
+        }
+    }
+
+    /// The next thing if it is another packet for `host` at the very instant `now`.
+    pub fn next_arrival(&mut self, now: Time, host: HostId) -> Option<Packet> {
+        match self.events.peek() {
+            Some((at, Event::Arrival(to, _))) if at == now && *to == host => match self.next_event() {
+                Some((_, Happening::Arrival(_, packet))) => Some(packet),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Takes back the buffer of a packet that has been dealt with.
+    pub fn recycle(&mut self, packet: Packet) {
+        self.buffers.give(packet.payload);
+    }
+
+    /// Numbers of a link: from its first end to its second, and back.
+    pub fn counters(&self, link: LinkId) -> [Counters; 2] {
+        [self.links[link.0].chains[0].counters(), self.links[link.0].chains[1].counters()]
+    }
+
+    /// Everything that happened so far, and where applications add what they see.
+    pub fn trace(&mut self) -> &mut Trace {
+        &mut self.trace
+    }
+}
+
+#[cfg(test)]
+#[path = "network_tests.rs"]
+mod tests;

@@ -1,0 +1,76 @@
+use std::collections::BTreeSet;
+
+use super::*;
+
+fn loopback() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 0))
+}
+
+fn socket() -> UdpSocket {
+    let socket = UdpSocket::bind(loopback()).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    socket
+}
+
+/// A server that answers every datagram with itself until the relay's end has been gone for a while, and returns the
+/// addresses that it saw.
+fn echo(server: UdpSocket) -> JoinHandle<BTreeSet<SocketAddr>> {
+    thread::spawn(move || {
+        let (mut seen, mut buffer) = (BTreeSet::new(), [0; 2048]);
+        server.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+        while let Ok((len, from)) = server.recv_from(&mut buffer) {
+            seen.insert(from);
+            server.send_to(&buffer[..len], from).unwrap();
+        }
+        seen
+    })
+}
+
+#[test]
+fn datagrams_travel_both_ways_with_the_links_delay() {
+    let server = socket();
+    let spec = "100mbit/40ms".parse().unwrap();
+    let relay = Relay::start(loopback(), server.local_addr().unwrap(), &spec, Seed(1)).unwrap();
+    let server = echo(server);
+    let clients = [socket(), socket()];
+    let mut clock = Clock::default();
+    let start = clock.now();
+    for (client, text) in clients.iter().zip(["one", "two"]) {
+        client.send_to(text.as_bytes(), relay.address()).unwrap();
+    }
+    for (client, text) in clients.iter().zip(["one", "two"]) {
+        let mut buffer = [0; 16];
+        let (len, from) = client.recv_from(&mut buffer).unwrap();
+        assert_eq!((&buffer[..len], from), (text.as_bytes(), relay.address()));
+    }
+    assert!(clock.now() - start >= Duration::from_millis(40));
+    assert_eq!(relay.counters().map(|counters| counters.delivered), [2, 2]);
+    assert_eq!(server.join().unwrap().len(), 2);
+}
+
+#[test]
+fn a_link_that_loses_everything_delivers_nothing() {
+    let server = socket();
+    let spec = "unlimited/0ms/100%".parse().unwrap();
+    let relay = Relay::start(loopback(), server.local_addr().unwrap(), &spec, Seed(1)).unwrap();
+    let client = socket();
+    (0..10).for_each(|_| assert_eq!(client.send_to(b"gone", relay.address()).unwrap(), 4));
+    server.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    assert!(server.recv_from(&mut [0; 16]).is_err());
+    assert_eq!(relay.counters()[0].lost_in_all(), 10);
+}
+
+#[test]
+fn rebinding_changes_the_address_that_the_server_sees() {
+    let server = socket();
+    let spec = LinkSpec::default().rebind(Time::from_millis(50), None, 1);
+    let relay = Relay::start(loopback(), server.local_addr().unwrap(), &spec, Seed(1)).unwrap();
+    let server = echo(server);
+    let client = socket();
+    for _ in 0..2 {
+        client.send_to(b"who am I", relay.address()).unwrap();
+        assert_eq!(client.recv_from(&mut [0; 16]).unwrap().1, relay.address());
+        thread::sleep(Duration::from_millis(100));
+    }
+    assert_eq!(server.join().unwrap().len(), 2);
+}

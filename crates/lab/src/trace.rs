@@ -1,0 +1,56 @@
+//! A fingerprint of everything that happened, by which two runs are compared.
+
+use std::hash::Hasher;
+
+use anabranch_wire::Time;
+use siphasher::sip::SipHasher13;
+
+/// Kinds of events in a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// A host sent a datagram.
+    Sent,
+    /// A datagram arrived.
+    Arrived,
+    /// A datagram was lost, refused or had no way to go.
+    Dropped,
+    /// A host's deadline passed.
+    Woken,
+    /// An application saw or did something.
+    Application,
+}
+
+/// Hash over all events so far. What packets contain is left out: only sizes, times and places count, because nothing
+/// may depend on ciphertext.
+#[derive(Clone, Debug)]
+pub struct Trace {
+    hasher: SipHasher13,
+    events: u64,
+}
+
+impl Default for Trace {
+    fn default() -> Self {
+        Self { hasher: SipHasher13::new(), events: 0 }
+    }
+}
+
+impl Trace {
+    /// Adds an event at `place` (a host, a link) with a `value` (a size, an identifier).
+    pub fn record(&mut self, at: Time, kind: Kind, place: usize, value: u64) {
+        self.hasher.write_u64(at.as_nanos());
+        self.hasher.write_u64((kind as u64) << 56 | place as u64);
+        self.hasher.write_u64(value);
+        self.events += 1;
+    }
+
+    /// Fingerprint of all events so far.
+    pub fn hash(&self) -> u64 {
+        self.hasher.finish()
+    }
+
+    /// Number of events so far.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+}

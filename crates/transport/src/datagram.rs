@@ -1,0 +1,196 @@
+//! DATAGRAM frames (RFC 9221): messages that are sent once and may be lost.
+
+use std::collections::VecDeque;
+
+use anabranch_wire::{TransportErrorCode, Writer, max_datagram_len, write_datagram};
+use bytes::Bytes;
+
+use crate::error::TransportError;
+use crate::token::{Token, Tokens};
+
+/// The `max_datagram_frame_size` that this end advertises when it takes datagrams at all: any that fits a packet
+/// (RFC 9221 §3).
+pub const MAX_DATAGRAM_FRAME_SIZE: u64 = 65_535;
+
+/// What a queued message costs beyond its bytes, so that empty ones are bounded too.
+const MESSAGE_OVERHEAD: usize = 64;
+
+/// Smallest frame around a message: the type, the length left out.
+const MIN_FRAME_OVERHEAD: u64 = 1;
+
+/// Why a message was not queued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SendDatagramError {
+    /// The peer does not take datagrams.
+    #[error("the peer does not support datagrams")]
+    UnsupportedByPeer,
+    /// The message fits neither the peer's limit nor a packet of the path; see [`Datagrams::max_len`].
+    #[error("the message is too large for a datagram")]
+    TooLarge,
+    /// The queue is full; an event tells when it is not.
+    #[error("the datagram queue is full")]
+    Blocked,
+}
+
+/// Messages of a connection, waiting to be sent or to be read.
+#[derive(Debug, Default)]
+pub struct Datagrams {
+    outgoing: Queue,
+    incoming: Queue,
+    /// The peer's `max_datagram_frame_size`; 0 until known, and if it takes none.
+    peer_maximum: u64,
+    /// Largest payload of a packet, all frames together.
+    packet_room: usize,
+    was_blocked: bool,
+    unblocked: bool,
+    received: bool,
+    dropped: u64,
+}
+
+/// Messages in order, bounded in bytes.
+#[derive(Debug, Default)]
+struct Queue {
+    messages: VecDeque<Bytes>,
+    /// Bytes of the messages, overheads included.
+    bytes: usize,
+    capacity: usize,
+}
+
+impl Queue {
+    fn fits(&self, len: usize) -> bool {
+        // A single message always fits, or it could never be sent.
+        self.messages.is_empty() || self.bytes + len + MESSAGE_OVERHEAD <= self.capacity
+    }
+
+    fn push(&mut self, message: Bytes) {
+        self.bytes += message.len() + MESSAGE_OVERHEAD;
+        self.messages.push_back(message);
+    }
+
+    fn pop(&mut self) -> Option<Bytes> {
+        let message = self.messages.pop_front()?;
+        self.bytes -= message.len() + MESSAGE_OVERHEAD;
+        if self.messages.is_empty() {
+            // An idle connection keeps no memory.
+            self.messages = VecDeque::new();
+        }
+        Some(message)
+    }
+}
+
+impl Datagrams {
+    /// Queues bounded to `send_buffer` and `receive_buffer` bytes. With a `receive_buffer` of 0 the peer may send none.
+    pub fn new(send_buffer: usize, receive_buffer: usize) -> Self {
+        Self {
+            outgoing: Queue { capacity: send_buffer, ..Queue::default() },
+            incoming: Queue { capacity: receive_buffer, ..Queue::default() },
+            ..Self::default()
+        }
+    }
+
+    /// The value of our `max_datagram_frame_size` transport parameter.
+    pub fn local_maximum(&self) -> u64 {
+        if self.incoming.capacity == 0 { 0 } else { MAX_DATAGRAM_FRAME_SIZE }
+    }
+
+    /// The peer's `max_datagram_frame_size` transport parameter, remembered or real.
+    pub fn set_peer_maximum(&mut self, max_datagram_frame_size: u64) {
+        self.peer_maximum = max_datagram_frame_size;
+    }
+
+    /// Bytes of frames that fit into a packet now, on the path with the largest packets. Queued messages that became too
+    /// large are dropped when their turn comes.
+    pub fn set_packet_room(&mut self, bytes: usize) {
+        self.packet_room = bytes;
+    }
+
+    /// Longest message that can be sent now; `None` if the peer takes none.
+    pub fn max_len(&self) -> Option<usize> {
+        if self.peer_maximum == 0 {
+            return None;
+        }
+        let room =
+            usize::try_from(self.peer_maximum).map_or(self.packet_room, |max| max.min(self.packet_room));
+        max_datagram_len(room)
+    }
+
+    /// Queues a message.
+    pub fn send(&mut self, message: Bytes) -> Result<(), SendDatagramError> {
+        let max = self.max_len().ok_or(SendDatagramError::UnsupportedByPeer)?;
+        if message.len() > max {
+            return Err(SendDatagramError::TooLarge);
+        }
+        if !self.outgoing.fits(message.len()) {
+            self.was_blocked = true;
+            return Err(SendDatagramError::Blocked);
+        }
+        self.outgoing.push(message);
+        Ok(())
+    }
+
+    /// The oldest message received.
+    pub fn recv(&mut self) -> Option<Bytes> {
+        self.incoming.pop()
+    }
+
+    /// Takes in a DATAGRAM frame with this `data`. If the queue is full, the oldest messages go.
+    pub fn on_frame(&mut self, data: &[u8]) -> Result<(), TransportError> {
+        // RFC 9221 §3: the limit counts the whole frame; only its smallest form is surely too large.
+        if data.len() as u64 + MIN_FRAME_OVERHEAD > self.local_maximum() {
+            let reason = "a DATAGRAM larger than allowed";
+            return Err(TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, reason));
+        }
+        self.received |= self.incoming.messages.is_empty();
+        while !self.incoming.fits(data.len()) {
+            self.incoming.pop();
+            self.dropped += 1;
+        }
+        self.incoming.push(Bytes::copy_from_slice(data));
+        Ok(())
+    }
+
+    /// Whether a message waits to be sent.
+    pub fn has_pending(&self) -> bool {
+        !self.outgoing.messages.is_empty()
+    }
+
+    /// Bytes of messages that wait to be sent, their overheads included.
+    pub fn pending_bytes(&self) -> u64 {
+        self.outgoing.bytes as u64
+    }
+
+    /// Writes messages as long as they fit.
+    pub fn write(&mut self, w: &mut Writer<'_>, tokens: &mut Tokens) {
+        while let Some(message) = self.outgoing.messages.front() {
+            let is_too_large = self.max_len().is_none_or(|max| message.len() > max);
+            if is_too_large {
+                self.dropped += 1;
+            } else if write_datagram(w, message.len(), |to| to.copy_from_slice(message)).is_ok() {
+                tokens.push(Token::Datagram);
+            } else {
+                return;
+            }
+            self.outgoing.pop();
+            self.unblocked |= std::mem::take(&mut self.was_blocked);
+        }
+    }
+
+    /// Whether a message has arrived in an empty queue since the last call.
+    pub fn take_received(&mut self) -> bool {
+        std::mem::take(&mut self.received)
+    }
+
+    /// Whether there is room again, since the last call, after [`SendDatagramError::Blocked`].
+    pub fn take_unblocked(&mut self) -> bool {
+        std::mem::take(&mut self.unblocked)
+    }
+
+    /// Messages dropped in either direction for want of room.
+    pub fn dropped(&self) -> u64 {
+        self.dropped
+    }
+}
+
+#[cfg(test)]
+#[path = "datagram_tests.rs"]
+mod tests;

@@ -1,0 +1,177 @@
+//! Flow-control credit (RFC 9000 §4): what we let the peer send, and what it lets us send.
+
+use std::time::Duration;
+
+use anabranch_wire::Time;
+
+/// The peer sent more than it was allowed to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Overrun;
+
+/// Credit that this end gives, for one stream or for the connection, in bytes.
+///
+/// The limit moves once the application has consumed half a window. If the previous half was consumed within the last two
+/// round trips, the window is what holds the peer back (or soon will), and it doubles, up to a maximum.
+#[derive(Clone, Debug)]
+pub(crate) struct ReceiveCredit {
+    window: u64,
+    max_window: u64,
+    /// What the peer was told, or is about to be told: the highest offset it may use.
+    limit: u64,
+    received: u64,
+    consumed: u64,
+    /// When the last half window had been consumed.
+    updated: Time,
+    due: bool,
+}
+
+impl ReceiveCredit {
+    /// Credit of `window` bytes, given to the peer by a transport parameter at `now`.
+    pub(crate) fn new(window: u64, max_window: u64, now: Time) -> Self {
+        let max_window = max_window.max(window);
+        Self { window, max_window, limit: window, received: 0, consumed: 0, updated: now, due: false }
+    }
+
+    /// Highest offset that the peer may use.
+    pub(crate) fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// Bytes by which the limit runs ahead of what has been consumed.
+    pub(crate) fn window(&self) -> u64 {
+        self.window
+    }
+
+    /// Highest offset that the peer has used.
+    pub(crate) fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// Bytes received that have not been consumed.
+    pub(crate) fn outstanding(&self) -> u64 {
+        self.received - self.consumed
+    }
+
+    /// The peer has used the credit up to `offset`; says how much of it is new.
+    #[inline]
+    pub(crate) fn receive(&mut self, offset: u64) -> Result<u64, Overrun> {
+        if offset > self.limit {
+            return Err(Overrun);
+        }
+        let new = offset.saturating_sub(self.received);
+        self.received += new;
+        Ok(new)
+    }
+
+    /// `n` received bytes have left the buffer; says whether the peer should be told a new limit.
+    #[inline]
+    pub(crate) fn consume(&mut self, n: u64, now: Time, rtt: Duration) -> bool {
+        self.consumed += n;
+        debug_assert!(self.consumed <= self.received, "consumed more than was received");
+        if self.due || self.limit - self.consumed > self.window / 2 {
+            return self.due;
+        }
+        if now.saturating_since(self.updated) < rtt * 2 {
+            self.window = self.window.saturating_mul(2).min(self.max_window);
+        }
+        self.updated = now;
+        self.due = true;
+        true
+    }
+
+    /// Makes the window at least `window` bytes, as far as the maximum allows.
+    pub(crate) fn widen(&mut self, window: u64) {
+        self.window = self.window.max(window.min(self.max_window));
+    }
+
+    /// Whether the peer would gain from a new limit, however little.
+    pub(crate) fn can_grant(&self) -> bool {
+        self.consumed + self.window > self.limit
+    }
+
+    /// The limit to tell the peer now; it never shrinks.
+    pub(crate) fn grant(&mut self) -> u64 {
+        self.due = false;
+        self.limit =
+            self.limit.max(self.consumed.saturating_add(self.window)).min(anabranch_wire::MAX_VARINT);
+        self.limit
+    }
+}
+
+/// Credit that the peer gives, for one stream or for the connection, in bytes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SendCredit {
+    limit: u64,
+    used: u64,
+    /// The application wanted to write more than the limit allowed.
+    wanted: bool,
+    /// Limit that a *_BLOCKED frame last named; one frame per limit is enough (RFC 9000 §4.1).
+    reported: Option<u64>,
+}
+
+impl SendCredit {
+    /// Credit up to `limit`.
+    pub(crate) fn new(limit: u64) -> Self {
+        Self { limit, ..Self::default() }
+    }
+
+    /// Highest offset that may be used.
+    pub(crate) fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// Bytes that may still be used.
+    pub(crate) fn available(&self) -> u64 {
+        self.limit.saturating_sub(self.used)
+    }
+
+    /// `n` of the available bytes are used.
+    pub(crate) fn take(&mut self, n: u64) {
+        self.used += n;
+    }
+
+    /// `n` bytes that were taken will never be sent.
+    pub(crate) fn give_back(&mut self, n: u64) {
+        self.used -= n;
+    }
+
+    /// The peer moved its limit; says whether that is an increase. Old limits that arrive late change nothing.
+    pub(crate) fn raise(&mut self, limit: u64) -> bool {
+        if limit <= self.limit {
+            return false;
+        }
+        self.limit = limit;
+        self.wanted = false;
+        true
+    }
+
+    /// Forgets the limit (0-RTT was refused and the remembered one with it), but not what has been used.
+    pub(crate) fn restart(&mut self) {
+        self.limit = 0;
+        self.reported = None;
+    }
+
+    /// The application wants more than is available.
+    pub(crate) fn want_more(&mut self) {
+        self.wanted = true;
+    }
+
+    /// Whether a *_BLOCKED frame is due once all that the limit allows has been sent.
+    pub(crate) fn should_report(&self) -> bool {
+        self.wanted && self.reported != Some(self.limit)
+    }
+
+    /// The limit that a *_BLOCKED frame names now; `None` if the peer has raised it meanwhile.
+    pub(crate) fn report(&mut self) -> Option<u64> {
+        self.wanted.then(|| *self.reported.insert(self.limit))
+    }
+
+    /// A *_BLOCKED frame was lost; says whether it still holds.
+    pub(crate) fn report_again(&self) -> bool {
+        self.wanted && self.reported == Some(self.limit)
+    }
+}
+
+#[cfg(test)]
+#[path = "flow_tests.rs"]
+mod tests;

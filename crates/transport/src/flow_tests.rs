@@ -1,0 +1,96 @@
+use super::*;
+
+const RTT: Duration = Duration::from_millis(100);
+
+fn at(millis: u64) -> Time {
+    Time::from_millis(millis)
+}
+
+#[test]
+fn the_limit_is_exact() {
+    let mut credit = ReceiveCredit::new(1000, 1000, Time::ZERO);
+    assert_eq!(credit.receive(1000), Ok(1000));
+    assert_eq!(credit.receive(400), Ok(0));
+    assert_eq!(credit.receive(1001), Err(Overrun));
+    assert_eq!(credit.received(), 1000);
+}
+
+#[test]
+fn an_update_is_due_after_half_a_window() {
+    let mut credit = ReceiveCredit::new(1000, 1000, Time::ZERO);
+    credit.receive(1000).unwrap();
+    assert!(!credit.consume(499, at(10), RTT));
+    assert!(credit.can_grant());
+    assert!(credit.consume(1, at(10), RTT));
+    assert!(credit.consume(100, at(10), RTT), "stays due until granted");
+    assert_eq!(credit.grant(), 1600);
+    assert!(!credit.consume(100, at(10), RTT));
+    assert_eq!(credit.outstanding(), 300);
+}
+
+#[test]
+fn a_fast_reader_doubles_the_window_up_to_the_maximum() {
+    let mut credit = ReceiveCredit::new(1000, 3000, Time::ZERO);
+    let mut windows = Vec::new();
+    for round in 0..4 {
+        let limit = credit.limit();
+        let new = credit.receive(limit).unwrap();
+        assert!(credit.consume(new, at(round * 100), RTT));
+        credit.grant();
+        windows.push(credit.window());
+    }
+    assert_eq!(windows, [2000, 3000, 3000, 3000]);
+}
+
+#[test]
+fn a_slow_reader_keeps_its_window() {
+    let mut credit = ReceiveCredit::new(1000, 8000, Time::ZERO);
+    for round in 1..5 {
+        let limit = credit.limit();
+        let new = credit.receive(limit).unwrap();
+        credit.consume(new, at(round * 200), RTT);
+        assert_eq!(credit.grant(), limit + new);
+    }
+    assert_eq!(credit.window(), 1000);
+}
+
+#[test]
+fn widening_respects_the_maximum() {
+    let mut credit = ReceiveCredit::new(1000, 2000, Time::ZERO);
+    credit.widen(1500);
+    assert_eq!(credit.grant(), 1500);
+    credit.widen(9000);
+    assert_eq!(credit.grant(), 2000);
+    credit.widen(10);
+    assert_eq!(credit.grant(), 2000, "never shrinks");
+}
+
+#[test]
+fn a_blocked_frame_per_limit() {
+    let mut credit = SendCredit::new(10);
+    credit.take(10);
+    assert!(!credit.should_report());
+    credit.want_more();
+    assert!(credit.should_report());
+    assert_eq!(credit.report(), Some(10));
+    assert!(!credit.should_report());
+    assert!(credit.report_again());
+    assert!(!credit.raise(10));
+    assert!(credit.raise(11));
+    assert_eq!((credit.available(), credit.report(), credit.report_again()), (1, None, false));
+    credit.take(1);
+    credit.want_more();
+    assert!(credit.should_report());
+}
+
+#[test]
+fn a_restart_keeps_what_was_used() {
+    let mut credit = SendCredit::new(10);
+    credit.take(8);
+    credit.restart();
+    assert_eq!(credit.available(), 0);
+    credit.raise(12);
+    assert_eq!(credit.available(), 4);
+    credit.give_back(8);
+    assert_eq!(credit.available(), 12);
+}

@@ -1,0 +1,266 @@
+//! What the application does with streams.
+
+use anabranch_wire::{Dir, StreamId};
+use bytes::Bytes;
+
+use super::Streams;
+use super::receive::ReceiveHalf;
+use super::send::SendHalf;
+use super::send_buffer::SendBuffer;
+use super::types::{ClosedStream, Priority, ReadError, StreamEvent, WriteError};
+
+impl Streams {
+    /// Opens a stream. `None`: the peer allows no more now; [`StreamEvent::Available`] will tell.
+    pub fn open(&mut self, dir: Dir) -> Option<StreamId> {
+        let id = self.table.open(dir, self.now);
+        let local = self.table.local(dir);
+        if id.is_none() && local.reported != Some(local.limit) {
+            self.due.streams_blocked.set(dir, true);
+        }
+        id
+    }
+
+    /// The next stream that the peer has opened and the application has not seen; they come in order of their IDs.
+    pub fn accept(&mut self, dir: Dir) -> Option<StreamId> {
+        self.table.accept(dir)
+    }
+
+    /// Copies as much of `data` as there is room for, at least one byte unless `data` is empty. If that is less than all,
+    /// [`StreamEvent::Writable`] will tell when to go on.
+    pub fn write(&mut self, id: StreamId, data: &[u8]) -> Result<usize, WriteError> {
+        self.write_with(id, data.len(), |buffer, n| buffer.write(&data[..n]))
+    }
+
+    /// Like [`Self::write`], but refers to `data` instead of copying it, and splits off what it took.
+    pub fn write_bytes(&mut self, id: StreamId, data: &mut Bytes) -> Result<usize, WriteError> {
+        self.write_with(id, data.len(), |buffer, n| buffer.write_bytes(data.split_to(n)))
+    }
+
+    fn write_with(
+        &mut self,
+        id: StreamId,
+        len: usize,
+        append: impl FnOnce(&mut SendBuffer, usize),
+    ) -> Result<usize, WriteError> {
+        let key = self.table.find(id, self.now).ok_or(WriteError::Closed)?;
+        let send = self.table.stream(key).send.as_mut().ok_or(WriteError::Closed)?;
+        if let Some(code) = send.stopped {
+            return Err(WriteError::Stopped(code));
+        }
+        if !send.is_open() {
+            return Err(WriteError::Closed);
+        }
+        let free = self.max_buffered - self.buffered;
+        let n = free.min(send.credit.available()).min(self.send_credit.available()).min(len as u64);
+        send.buffer_written(n, append);
+        self.send_credit.take(n);
+        self.buffered += n;
+        self.pending += n;
+        if n < len as u64 {
+            self.want_room(key);
+        }
+        if n == 0 && len > 0 {
+            return Err(WriteError::Blocked);
+        }
+        self.requeue(key);
+        Ok(n as usize)
+    }
+
+    /// The application wanted to write more: it will be told when it can, and the peer why it cannot.
+    fn want_room(&mut self, key: usize) {
+        let stream = self.table.stream(key);
+        let Some(send) = &mut stream.send else {
+            return;
+        };
+        send.wants_room = true;
+        if send.credit.available() == 0 {
+            send.credit.want_more();
+        } else if !std::mem::replace(&mut send.in_line, true) {
+            self.line.push_back(stream.id);
+        }
+        if self.send_credit.available() == 0 {
+            self.send_credit.want_more();
+        }
+        self.note_blocked(key);
+    }
+
+    /// Nothing more will be written to the stream; the peer learns of its end.
+    pub fn finish(&mut self, id: StreamId) -> Result<(), ClosedStream> {
+        let key = self.table.find(id, self.now).ok_or(ClosedStream)?;
+        let send = self.table.stream(key).send.as_mut().filter(|send| send.is_open()).ok_or(ClosedStream)?;
+        send.finish();
+        self.requeue(key);
+        Ok(())
+    }
+
+    /// Gives up sending: what is queued is dropped and the peer learns of `code`.
+    pub fn reset(&mut self, id: StreamId, code: u64) -> Result<(), ClosedStream> {
+        let key = self.table.find(id, self.now).ok_or(ClosedStream)?;
+        if self.reset_half(key, code) { Ok(()) } else { Err(ClosedStream) }
+    }
+
+    /// Resets the sending half; says whether it was open.
+    pub(super) fn reset_half(&mut self, key: usize, code: u64) -> bool {
+        let stream = self.table.stream(key);
+        let Some(send) = &mut stream.send else {
+            return false;
+        };
+        let pending = send.buffer.pending();
+        let Some((released, unsent)) = send.reset(code) else {
+            return false;
+        };
+        stream.control.reset = true;
+        stream.control.blocked = false;
+        self.pending -= pending;
+        self.buffered -= released;
+        self.send_credit.give_back(unsent);
+        self.queue_control(key);
+        self.requeue(key);
+        self.wake_line();
+        true
+    }
+
+    /// Sets which streams go first when several have data; says nothing to the peer.
+    pub fn set_priority(&mut self, id: StreamId, priority: Priority) {
+        let Some(key) = self.table.find(id, self.now) else {
+            return;
+        };
+        if let Some(send) = &mut self.table.stream(key).send {
+            send.priority = priority;
+            if let Some(place) = send.place.take() {
+                self.ready.remove(&place);
+            }
+            self.requeue(key);
+        }
+    }
+
+    /// The stream's priority; `None` if it is closed or not for sending.
+    pub fn priority(&mut self, id: StreamId) -> Option<Priority> {
+        self.send_half(id).map(|send| send.priority)
+    }
+
+    /// The next readable bytes: never empty, not necessarily all, since they are lent where they lie. They stay readable
+    /// until [`Self::consume`] or [`Self::take`].
+    pub fn peek(&mut self, id: StreamId) -> Result<&[u8], ReadError> {
+        let key = self.readable(id)?;
+        Ok(self.table.stream(key).receive.as_ref().map(|half| half.buffer.peek()).unwrap_or_default())
+    }
+
+    /// `n` of the readable bytes have been read; more than are readable count as all of them.
+    pub fn consume(&mut self, id: StreamId, n: usize) -> Result<(), ClosedStream> {
+        let key = self.table.find(id, self.now).ok_or(ClosedStream)?;
+        let half = self.table.stream(key).receive.as_mut().ok_or(ClosedStream)?;
+        if half.stopped.is_some() {
+            return Err(ClosedStream);
+        }
+        let n = half.buffer.readable().min(n as u64);
+        half.buffer.consume(n as usize);
+        self.on_read(key, n);
+        Ok(())
+    }
+
+    /// Takes readable bytes, at most `max`, without copying them; not empty unless `max` is 0.
+    pub fn take(&mut self, id: StreamId, max: usize) -> Result<Bytes, ReadError> {
+        let key = self.readable(id)?;
+        let data = self.table.stream(key).receive.as_mut().map(|half| half.take(max)).unwrap_or_default();
+        self.on_read(key, data.len() as u64);
+        Ok(data)
+    }
+
+    /// The key of a stream with readable bytes. Once the application has been told of the end, or of a reset, the half is
+    /// done with.
+    fn readable(&mut self, id: StreamId) -> Result<usize, ReadError> {
+        let key = self.table.find(id, self.now).ok_or(ReadError::Closed)?;
+        let half = self.table.stream(key).receive.as_mut().ok_or(ReadError::Closed)?;
+        match half.readable() {
+            Ok(()) => Ok(key),
+            Err(error) => {
+                self.settle(key);
+                Err(error)
+            }
+        }
+    }
+
+    fn on_read(&mut self, key: usize, n: u64) {
+        let (now, rtt) = (self.now, self.rtt);
+        let stream = self.table.stream(key);
+        if stream.receive.as_mut().is_some_and(|half| half.on_consumed(n, now, rtt)) {
+            stream.control.max_data = true;
+            self.queue_control(key);
+        }
+        self.release(n);
+    }
+
+    /// The application does not want the rest: the peer is asked to reset the stream, and what arrives is dropped.
+    pub fn stop(&mut self, id: StreamId, code: u64) -> Result<(), ClosedStream> {
+        let key = self.table.find(id, self.now).ok_or(ClosedStream)?;
+        let stream = self.table.stream(key);
+        let half = stream.receive.as_mut().filter(|half| !half.is_done() && half.stopped.is_none());
+        stream.control.stop = half.ok_or(ClosedStream)?.stop(code);
+        self.queue_control(key);
+        self.drop_unread(key);
+        self.settle(key);
+        Ok(())
+    }
+
+    /// Bytes that will not be read count as read, so that the connection's credit returns to the peer.
+    pub(super) fn drop_unread(&mut self, key: usize) {
+        let unread = self.table.stream(key).receive.as_ref().map_or(0, |half| half.credit.outstanding());
+        if unread > 0 {
+            self.on_read(key, unread);
+        }
+    }
+
+    /// Whether reading would give data, the end or a reset.
+    pub fn is_readable(&mut self, id: StreamId) -> bool {
+        self.receive_half(id).is_some_and(|half| half.has_news())
+    }
+
+    /// Bytes that [`Self::write`] would take now; `None` if the stream is closed for writing.
+    pub fn writable(&mut self, id: StreamId) -> Option<u64> {
+        let connection = self.send_credit.available().min(self.max_buffered - self.buffered);
+        let send = self.send_half(id).filter(|send| send.is_open())?;
+        Some(send.credit.available().min(connection))
+    }
+
+    /// The code with which the peer stopped the stream, as long as the stream exists.
+    pub fn stopped(&mut self, id: StreamId) -> Option<u64> {
+        self.send_half(id)?.stopped
+    }
+
+    /// Where the sending half stands; `None` if the stream is over or not for sending.
+    pub fn send_state(&mut self, id: StreamId) -> Option<super::SendState> {
+        self.send_half(id).map(|send| send.state)
+    }
+
+    /// Whether nothing more can be written: finished, reset, stopped or over.
+    pub fn is_send_closed(&mut self, id: StreamId) -> bool {
+        !self.send_half(id).is_some_and(|send| send.is_open())
+    }
+
+    /// Whether nothing more can be read: the end or the reset has been seen, or the stream was stopped.
+    pub fn is_receive_closed(&mut self, id: StreamId) -> bool {
+        !self.receive_half(id).is_some_and(|half| half.stopped.is_none() && !half.state.is_terminal())
+    }
+
+    fn send_half(&mut self, id: StreamId) -> Option<&mut SendHalf> {
+        let key = self.table.find(id, self.now)?;
+        self.table.stream(key).send.as_mut()
+    }
+
+    fn receive_half(&mut self, id: StreamId) -> Option<&mut ReceiveHalf> {
+        let key = self.table.find(id, self.now)?;
+        self.table.stream(key).receive.as_mut()
+    }
+
+    /// The peer allows more streams than before.
+    pub(super) fn on_more_streams(&mut self, dir: Dir) {
+        let local = self.table.local(dir);
+        if local.opened < local.limit {
+            self.due.streams_blocked.set(dir, false);
+            if std::mem::take(&mut local.wanted) {
+                self.events.push_back(StreamEvent::Available(dir));
+            }
+        }
+    }
+}

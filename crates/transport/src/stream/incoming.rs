@@ -1,0 +1,181 @@
+//! Frames about streams that the peer sent.
+
+use std::time::Duration;
+
+use anabranch_wire::{Dir, Stream, StreamId, Time};
+
+use super::Streams;
+use super::receive::overrun;
+use super::table::Found;
+use super::types::StreamEvent;
+use crate::error::TransportError;
+
+impl Streams {
+    /// STREAM (RFC 9000 §19.8). `now` and the path's `rtt` serve to size windows.
+    pub fn on_stream(&mut self, now: Time, rtt: Duration, frame: &Stream<'_>) -> Result<(), TransportError> {
+        self.now = now;
+        self.rtt = rtt;
+        let Some(key) = self.receiving(frame.id)? else {
+            return Ok(());
+        };
+        let end = frame.offset.saturating_add(frame.data.len() as u64);
+        self.claim(key, end, frame.fin)?;
+        let stream = self.table.stream(key);
+        let Some(half) = &mut stream.receive else {
+            return Ok(());
+        };
+        let news = half.on_data(frame.offset, frame.data, frame.fin)?;
+        if half.stopped.is_some() {
+            self.drop_unread(key);
+            self.settle(key);
+        } else if news && !std::mem::replace(&mut half.notified, true) {
+            self.events.push_back(StreamEvent::Readable(frame.id));
+        }
+        Ok(())
+    }
+
+    /// RESET_STREAM (RFC 9000 §19.4). Data that was not read is dropped.
+    pub fn on_reset_stream(
+        &mut self,
+        id: StreamId,
+        code: u64,
+        final_size: u64,
+    ) -> Result<(), TransportError> {
+        let Some(key) = self.receiving(id)? else {
+            return Ok(());
+        };
+        self.claim(key, final_size, true)?;
+        let Some(half) = &mut self.table.stream(key).receive else {
+            return Ok(());
+        };
+        let news = half.on_reset(code, final_size);
+        // A reset that came after all the data changes nothing, and the data can still be read.
+        let is_ignored = half.buffer.readable() > 0;
+        if news && !std::mem::replace(&mut half.notified, true) {
+            self.events.push_back(StreamEvent::Readable(id));
+        }
+        if !is_ignored {
+            self.drop_unread(key);
+        }
+        self.settle(key);
+        Ok(())
+    }
+
+    /// The peer used the stream, and the connection, up to `end` of the stream.
+    fn claim(&mut self, key: usize, end: u64, fin: bool) -> Result<(), TransportError> {
+        let Some(half) = &mut self.table.stream(key).receive else {
+            return Ok(());
+        };
+        let new = half.claim(end, fin)?;
+        let total = self.receive_credit.received().saturating_add(new);
+        self.receive_credit
+            .receive(total)
+            .map_err(|_| overrun("stream data beyond the connection's limit"))?;
+        Ok(())
+    }
+
+    /// STOP_SENDING (RFC 9000 §19.5): the stream is reset with the same code unless all its data is acknowledged.
+    pub fn on_stop_sending(&mut self, id: StreamId, code: u64) -> Result<(), TransportError> {
+        let Some(key) = self.sending(id)? else {
+            return Ok(());
+        };
+        if self.reset_half(key, code) {
+            if let Some(send) = &mut self.table.stream(key).send {
+                send.stopped = Some(code);
+            }
+            self.events.push_back(StreamEvent::Stopped(id, code));
+        }
+        Ok(())
+    }
+
+    /// MAX_DATA (RFC 9000 §19.9).
+    pub fn on_max_data(&mut self, maximum: u64) {
+        if self.send_credit.raise(maximum) {
+            self.due.data_blocked = false;
+            self.unpark();
+            self.wake_line();
+        }
+    }
+
+    /// MAX_STREAM_DATA (RFC 9000 §19.10).
+    pub fn on_max_stream_data(&mut self, id: StreamId, maximum: u64) -> Result<(), TransportError> {
+        if let Some(key) = self.sending(id)? {
+            self.raise_stream_limit(key, maximum);
+        }
+        Ok(())
+    }
+
+    pub(super) fn raise_stream_limit(&mut self, key: usize, maximum: u64) {
+        let stream = self.table.stream(key);
+        if stream.send.as_mut().is_some_and(|send| send.credit.raise(maximum)) {
+            stream.control.blocked = false;
+            self.requeue(key);
+            self.wake(key);
+        }
+    }
+
+    /// MAX_STREAMS (RFC 9000 §19.11).
+    pub fn on_max_streams(&mut self, dir: Dir, maximum: u64) {
+        let local = self.table.local(dir);
+        if maximum > local.limit {
+            local.limit = maximum.min(anabranch_wire::MAX_STREAM_COUNT);
+            self.on_more_streams(dir);
+            self.unpark();
+        }
+    }
+
+    /// Streams that were held back get another chance.
+    fn unpark(&mut self) {
+        for id in std::mem::take(&mut self.parked) {
+            if let Some(key) = self.table.find(id, self.now) {
+                self.requeue(key);
+            }
+        }
+    }
+
+    /// DATA_BLOCKED (RFC 9000 §19.12): gives what credit there is without waiting for half a window.
+    pub fn on_data_blocked(&mut self) {
+        self.due.max_data |= self.receive_credit.can_grant();
+    }
+
+    /// STREAM_DATA_BLOCKED (RFC 9000 §19.13), answered like [`Self::on_data_blocked`].
+    pub fn on_stream_data_blocked(&mut self, id: StreamId) -> Result<(), TransportError> {
+        if let Some(key) = self.receiving(id)? {
+            let stream = self.table.stream(key);
+            if stream.receive.as_ref().is_some_and(|half| half.wants_more() && half.credit.can_grant()) {
+                stream.control.max_data = true;
+                self.queue_control(key);
+            }
+        }
+        Ok(())
+    }
+
+    /// STREAMS_BLOCKED (RFC 9000 §19.14), answered like [`Self::on_data_blocked`].
+    pub fn on_streams_blocked(&mut self, dir: Dir) {
+        if self.table.remote(dir).can_grant() {
+            self.due.max_streams.set(dir, true);
+        }
+    }
+
+    #[inline]
+    fn receiving(&mut self, id: StreamId) -> Result<Option<usize>, TransportError> {
+        let events = &mut self.events;
+        let found = self.table.receiving(id, self.now, |dir| events.push_back(StreamEvent::Opened(dir)))?;
+        Ok(found.key())
+    }
+
+    fn sending(&mut self, id: StreamId) -> Result<Option<usize>, TransportError> {
+        let events = &mut self.events;
+        let found = self.table.sending(id, self.now, |dir| events.push_back(StreamEvent::Opened(dir)))?;
+        Ok(found.key())
+    }
+}
+
+impl Found {
+    fn key(self) -> Option<usize> {
+        match self {
+            Self::Open(key) => Some(key),
+            Self::Over => None,
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! Streams (RFC 9000 §2 to §4): the application's bytes, in order, each stream by itself.
+//!
+//! [`Streams`] owns all streams of a connection. Three parties use it: the application ([`application`]), the peer through
+//! its frames ([`incoming`]), and the packet builder with its acknowledgments and losses ([`outgoing`]).
+//!
+//! Credit is charged when the application writes, not when a packet is built. So whatever is in a send buffer may be sent,
+//! and building a packet never has to look for a stream that is not blocked. (The one exception, 0-RTT data that the server
+//! refused and now has less credit than was written under, waits in `parked`.)
+
+mod application;
+mod incoming;
+mod outgoing;
+mod ready;
+mod receive;
+mod receive_buffer;
+mod send;
+mod send_buffer;
+mod state;
+mod table;
+mod types;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use anabranch_wire::{Dir, Side, StreamId, Time, TransportParameters};
+
+use self::ready::ReadyQueue;
+pub(crate) use self::receive_buffer::ReceiveBuffer;
+pub use self::state::SendState;
+use self::table::Table;
+pub use self::types::{ClosedStream, Priority, ReadError, StreamEvent, StreamsConfig, WriteError};
+use crate::error::TransportError;
+use crate::flow::{ReceiveCredit, SendCredit};
+
+/// Room in the send buffer that must be free before writers are woken, so that they do not wake for every
+/// acknowledgment.
+const WAKE_ROOM: u64 = 64 * 1024;
+
+/// All streams of a connection.
+#[derive(Debug)]
+pub struct Streams {
+    table: Table,
+    /// Credit that we give the peer over all streams.
+    receive_credit: ReceiveCredit,
+    /// Credit that the peer gives us over all streams, charged by writing.
+    send_credit: SendCredit,
+    /// New bytes sent over all streams, what RFC 9000 §4.1 counts.
+    sent: u64,
+    /// Bytes written and not acknowledged.
+    buffered: u64,
+    max_buffered: u64,
+    /// Bytes to be sent, new and lost.
+    pending: u64,
+    ready: ReadyQueue,
+    /// Streams with data that the connection's limits do not let out yet, only after a refused 0-RTT.
+    parked: Vec<StreamId>,
+    /// Streams whose application waits for the connection's credit or the send buffer.
+    line: VecDeque<StreamId>,
+    /// Streams with control frames to send.
+    control: VecDeque<StreamId>,
+    due: Due,
+    events: VecDeque<StreamEvent>,
+    /// Time and round trip when stream data last arrived; good enough for what the application does next.
+    now: Time,
+    rtt: Duration,
+}
+
+/// Control frames of the connection that are due.
+#[derive(Clone, Copy, Debug, Default)]
+struct Due {
+    max_data: bool,
+    data_blocked: bool,
+    max_streams: PerDir,
+    streams_blocked: PerDir,
+}
+
+/// A flag for each direction.
+#[derive(Clone, Copy, Debug, Default)]
+struct PerDir {
+    bi: bool,
+    uni: bool,
+}
+
+impl PerDir {
+    fn get(self, dir: Dir) -> bool {
+        match dir {
+            Dir::Bi => self.bi,
+            Dir::Uni => self.uni,
+        }
+    }
+
+    fn set(&mut self, dir: Dir, value: bool) {
+        match dir {
+            Dir::Bi => self.bi = value,
+            Dir::Uni => self.uni = value,
+        }
+    }
+}
+
+impl Streams {
+    /// No streams yet, and no credit to send until [`Self::set_peer_parameters`]. `hash_seed` should be secret and random.
+    pub fn new(side: Side, config: &StreamsConfig, hash_seed: [u8; 16]) -> Self {
+        Self {
+            table: Table::new(side, config, hash_seed),
+            receive_credit: ReceiveCredit::new(
+                config.connection_window,
+                config.connection_window_max,
+                Time::ZERO,
+            ),
+            send_credit: SendCredit::default(),
+            sent: 0,
+            buffered: 0,
+            max_buffered: config.send_buffer.max(1),
+            pending: 0,
+            ready: ReadyQueue::default(),
+            parked: Vec::new(),
+            line: VecDeque::new(),
+            control: VecDeque::new(),
+            due: Due::default(),
+            events: VecDeque::new(),
+            now: Time::ZERO,
+            rtt: Duration::ZERO,
+        }
+    }
+
+    /// The limits that the peer gives: for 0-RTT first the remembered ones, then the real ones.
+    ///
+    /// Fails with PROTOCOL_VIOLATION if a limit is lower than before, which a server that accepts 0-RTT must not do
+    /// (RFC 9000 §7.4.1). If 0-RTT was refused, call [`Self::reject_zero_rtt`] first.
+    pub fn set_peer_parameters(&mut self, parameters: &TransportParameters) -> Result<(), TransportError> {
+        self.table.set_peer_parameters(parameters)?;
+        if parameters.initial_max_data < self.send_credit.limit() {
+            return Err(table::reduced_limits());
+        }
+        for dir in [Dir::Bi, Dir::Uni] {
+            self.on_more_streams(dir);
+        }
+        self.on_max_data(parameters.initial_max_data);
+        for key in self.table.keys() {
+            let id = self.table.stream(key).id;
+            let limit = self.table.initial_send_limit(id);
+            self.raise_stream_limit(key, limit);
+        }
+        Ok(())
+    }
+
+    /// The server refused 0-RTT: everything that was sent is to be sent again, and no credit is left from the limits
+    /// remembered. [`Self::set_peer_parameters`] gives the new ones, which may be lower.
+    pub fn reject_zero_rtt(&mut self) {
+        self.table.forget_peer_parameters();
+        self.send_credit.restart();
+        self.pending = 0;
+        for key in self.table.keys() {
+            let stream = self.table.stream(key);
+            let stopped = stream.receive.as_ref().is_some_and(|half| half.stopped.is_some());
+            if let Some(send) = &mut stream.send {
+                let sent = send.restart();
+                self.sent -= sent;
+                self.pending += send.buffer.pending();
+                if !send.state.may_send() {
+                    stream.control.reset = true;
+                    send.credit.give_back(sent);
+                    self.send_credit.give_back(sent);
+                }
+            }
+            stream.control.stop |= stopped;
+            self.queue_control(key);
+            self.requeue(key);
+        }
+    }
+
+    /// What happened since the last call, oldest first.
+    pub fn poll_event(&mut self) -> Option<StreamEvent> {
+        self.events.pop_front()
+    }
+
+    /// Streams that have state, one half closed or not.
+    pub fn open_streams(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Stream bytes received for the first time, holes included.
+    pub fn bytes_received(&self) -> u64 {
+        self.receive_credit.received()
+    }
+
+    /// Stream bytes sent for the first time.
+    pub fn bytes_sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Stream bytes that wait to be sent, new and lost.
+    pub fn pending_bytes(&self) -> u64 {
+        self.pending
+    }
+
+    /// Stream bytes written that the peer has not acknowledged.
+    pub fn buffered_bytes(&self) -> u64 {
+        self.buffered
+    }
+
+    /// Puts the stream into, or takes it out of, the queue of those with something to send.
+    fn requeue(&mut self, key: usize) {
+        let stream = self.table.stream(key);
+        let Some(send) = &mut stream.send else {
+            return;
+        };
+        match (send.place, send.next().is_some()) {
+            (None, true) => send.place = Some(self.ready.insert(stream.id, send.priority)),
+            (Some(place), false) => {
+                self.ready.remove(&place);
+                send.place = None;
+            }
+            _ => {}
+        }
+    }
+
+    /// Puts the stream into the queue of those with control frames if it has any.
+    fn queue_control(&mut self, key: usize) {
+        let stream = self.table.stream(key);
+        let control = &mut stream.control;
+        let wanted = control.reset || control.stop || control.max_data || control.blocked;
+        if wanted && !std::mem::replace(&mut control.queued, true) {
+            self.control.push_back(stream.id);
+        }
+    }
+
+    /// Removes the stream if it is over.
+    fn settle(&mut self, key: usize) {
+        if self.table.stream(key).is_done() {
+            let dir = self.table.stream(key).id.dir();
+            if self.table.remove(key) {
+                self.due.max_streams.set(dir, true);
+            }
+        }
+    }
+
+    /// `n` received bytes have left a stream's buffer.
+    fn release(&mut self, n: u64) {
+        self.due.max_data |= self.receive_credit.consume(n, self.now, self.rtt);
+    }
+
+    /// Whether writers may be woken: the connection has credit, and the send buffer room worth the while.
+    fn has_room(&self) -> bool {
+        let wake_room = (self.max_buffered / 8).clamp(1, WAKE_ROOM);
+        self.send_credit.available() > 0 && self.buffered + wake_room <= self.max_buffered
+    }
+
+    /// Tells the application of room on a stream if it waits for that and there is some.
+    fn wake(&mut self, key: usize) {
+        let has_room = self.has_room();
+        let stream = self.table.stream(key);
+        let Some(send) = stream.send.as_mut().filter(|send| send.wants_room && send.is_open()) else {
+            return;
+        };
+        if send.credit.available() == 0 {
+            return;
+        }
+        if has_room {
+            send.wants_room = false;
+            self.events.push_back(StreamEvent::Writable(stream.id));
+        } else if !std::mem::replace(&mut send.in_line, true) {
+            self.line.push_back(stream.id);
+        }
+    }
+
+    /// Wakes all that wait for the connection's room, once there is some.
+    fn wake_line(&mut self) {
+        if self.line.is_empty() || !self.has_room() {
+            return;
+        }
+        for id in std::mem::take(&mut self.line) {
+            if let Some(key) = self.table.find(id, self.now) {
+                if let Some(send) = &mut self.table.stream(key).send {
+                    send.in_line = false;
+                }
+                self.wake(key);
+            }
+        }
+    }
+
+    /// Queues a *_BLOCKED frame if all that the peer's limits allow has been sent and the application has more.
+    fn note_blocked(&mut self, key: usize) {
+        let stream = self.table.stream(key);
+        if stream.send.as_ref().is_some_and(send::SendHalf::is_blocked) {
+            stream.control.blocked = true;
+            self.queue_control(key);
+        }
+        self.due.data_blocked |= self.send_credit.should_report() && self.sent >= self.send_credit.limit();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,173 @@
+//! The receiving half of a stream (RFC 9000 §3.2).
+
+use std::time::Duration;
+
+use anabranch_wire::{Time, TransportErrorCode};
+use bytes::Bytes;
+
+use super::receive_buffer::{MIN_FRAGMENTS, ReceiveBuffer};
+use super::state::{ReceiveInput, ReceiveState};
+use super::types::ReadError;
+use crate::error::TransportError;
+use crate::flow::ReceiveCredit;
+
+/// A stream may keep one separate range per this many bytes of its window, and [`MIN_FRAGMENTS`] at least. At 16 bytes a
+/// range, holes cost an eighth of the window at most.
+const BYTES_PER_FRAGMENT: u64 = 256;
+
+/// One stream's way in.
+#[derive(Debug)]
+pub(crate) struct ReceiveHalf {
+    pub(crate) state: ReceiveState,
+    pub(crate) buffer: ReceiveBuffer,
+    pub(crate) credit: ReceiveCredit,
+    final_size: Option<u64>,
+    reset_code: u64,
+    /// Code of our STOP_SENDING.
+    pub(crate) stopped: Option<u64>,
+    /// A Readable event is out and the application has not read to the point of blocking since.
+    pub(crate) notified: bool,
+}
+
+fn error(code: TransportErrorCode, reason: &'static str) -> TransportError {
+    TransportError::new(code, reason)
+}
+
+/// The peer used more than its credit.
+pub(crate) fn overrun(reason: &'static str) -> TransportError {
+    error(TransportErrorCode::FLOW_CONTROL_ERROR, reason)
+}
+
+impl ReceiveHalf {
+    pub(crate) fn new(credit: ReceiveCredit) -> Self {
+        let mut buffer = ReceiveBuffer::default();
+        buffer.set_limit(credit.limit());
+        Self {
+            state: ReceiveState::default(),
+            buffer,
+            credit,
+            final_size: None,
+            reset_code: 0,
+            stopped: None,
+            notified: false,
+        }
+    }
+
+    fn apply(&mut self, input: ReceiveInput) -> bool {
+        let next = self.state.on(input);
+        self.state = next.unwrap_or(self.state);
+        next.is_some()
+    }
+
+    /// Whether the application has nothing more to learn from this half and the peer's use of credit is settled.
+    pub(crate) fn is_done(&self) -> bool {
+        self.state.is_terminal() || (self.stopped.is_some() && self.final_size.is_some())
+    }
+
+    /// The peer used the stream up to `end`, where it also ends if `fin`; says how much credit is newly used.
+    #[inline]
+    pub(crate) fn claim(&mut self, end: u64, fin: bool) -> Result<u64, TransportError> {
+        // RFC 9000 §4.5
+        match self.final_size {
+            Some(size) if end > size || (fin && end != size) => {
+                return Err(error(TransportErrorCode::FINAL_SIZE_ERROR, "a stream changes its final size"));
+            }
+            None if fin && end < self.credit.received() => {
+                return Err(error(TransportErrorCode::FINAL_SIZE_ERROR, "a stream ends before its data"));
+            }
+            _ => {}
+        }
+        self.credit.receive(end).map_err(|_| overrun("stream data beyond the stream's limit"))
+    }
+
+    /// Takes in data that [`Self::claim`] allowed; says whether the application can learn something new.
+    #[inline]
+    pub(crate) fn on_data(&mut self, offset: u64, data: &[u8], fin: bool) -> Result<bool, TransportError> {
+        if fin && self.apply(ReceiveInput::Fin) {
+            let size = offset + data.len() as u64;
+            self.final_size = Some(size);
+            self.buffer.set_limit(size);
+        }
+        if self.stopped.is_some() || !self.state.may_receive() {
+            return Ok(false);
+        }
+        let grew = self.buffer.insert(offset, data).map_err(|_| {
+            // Dropping the data would break the promise that acknowledged data is kept (RFC 9000 §13.1).
+            error(TransportErrorCode::INTERNAL_ERROR, "more holes in a stream than can be kept")
+        })?;
+        let complete = self.final_size == Some(self.buffer.ready()) && self.apply(ReceiveInput::AllReceived);
+        Ok(grew || complete)
+    }
+
+    /// The peer gave up the stream, with a final size that [`Self::claim`] allowed; says whether that is news.
+    pub(crate) fn on_reset(&mut self, code: u64, final_size: u64) -> bool {
+        self.final_size = Some(final_size);
+        if !self.apply(ReceiveInput::Reset) {
+            return false;
+        }
+        self.reset_code = code;
+        self.buffer.discard();
+        self.stopped.is_none()
+    }
+
+    /// What can be read without copying, or why nothing can.
+    #[inline]
+    pub(crate) fn readable(&mut self) -> Result<(), ReadError> {
+        if self.stopped.is_some() {
+            return Err(ReadError::Closed);
+        }
+        match self.state {
+            ReceiveState::ResetRecvd | ReceiveState::ResetRead => {
+                self.apply(ReceiveInput::ReadReset);
+                Err(ReadError::Reset(self.reset_code))
+            }
+            _ if self.buffer.readable() > 0 => Ok(()),
+            ReceiveState::DataRecvd | ReceiveState::DataRead => {
+                self.apply(ReceiveInput::ReadEnd);
+                Err(ReadError::Finished)
+            }
+            ReceiveState::Recv | ReceiveState::SizeKnown => {
+                self.notified = false;
+                Err(ReadError::Blocked)
+            }
+        }
+    }
+
+    /// Whether reading would give data, the end or a reset.
+    pub(crate) fn has_news(&self) -> bool {
+        let ended = matches!(self.state, ReceiveState::DataRecvd | ReceiveState::ResetRecvd);
+        self.stopped.is_none() && (ended || self.buffer.readable() > 0)
+    }
+
+    /// Takes at most `max` bytes out of the buffer.
+    pub(crate) fn take(&mut self, max: usize) -> Bytes {
+        self.buffer.take(max)
+    }
+
+    /// `n` bytes have left the buffer; says whether the peer should be given a new limit.
+    #[inline]
+    pub(crate) fn on_consumed(&mut self, n: u64, now: Time, rtt: Duration) -> bool {
+        self.credit.consume(n, now, rtt) && self.wants_more()
+    }
+
+    /// Whether a higher limit would be of use to the peer.
+    pub(crate) fn wants_more(&self) -> bool {
+        self.state == ReceiveState::Recv && self.stopped.is_none()
+    }
+
+    /// The limit to tell the peer now.
+    pub(crate) fn grant(&mut self) -> u64 {
+        let limit = self.credit.grant();
+        self.buffer.set_limit(limit);
+        self.buffer
+            .set_max_fragments(MIN_FRAGMENTS.max((self.credit.window() / BYTES_PER_FRAGMENT) as usize));
+        limit
+    }
+
+    /// The application does not want more; says whether the peer should be told.
+    pub(crate) fn stop(&mut self, code: u64) -> bool {
+        self.stopped = Some(code);
+        self.buffer.discard();
+        self.state.may_receive()
+    }
+}

@@ -1,0 +1,186 @@
+//! Received stream bytes, put where they belong once and read in place.
+//!
+//! The buffer is a list of zeroed chunks whose edges float: a chunk covers the bytes from `start` to its end, chunks do not
+//! overlap, and between them there may be holes that nothing has arrived for. Live bytes never move. A wire format that
+//! decrypts into the buffer only needs a chunk with room at the right offset; see [`reassembler`] for the one that copies.
+
+mod reassembler;
+
+use std::collections::VecDeque;
+
+use bytes::{Buf, Bytes, BytesMut};
+
+use crate::ranges::RangeSet;
+
+/// First chunk of a stream, about one packet: most streams are small.
+const MIN_CHUNK: usize = 1536;
+
+/// Chunks double up to this size.
+const MAX_CHUNK: usize = 64 * 1024;
+
+/// Separate ranges that may wait for what is missing between them, unless [`ReceiveBuffer::set_max_fragments`] says
+/// otherwise. A range costs 16 bytes.
+pub(crate) const MIN_FRAGMENTS: usize = 1024;
+
+/// Bytes `[start, start + data.len())` of the stream; what has not been received is zero or stale, and never shown.
+#[derive(Debug)]
+struct Chunk {
+    start: u64,
+    data: BytesMut,
+    /// Part of the allocation was handed out.
+    lent: bool,
+}
+
+impl Chunk {
+    fn end(&self) -> u64 {
+        self.start + self.data.len() as u64
+    }
+}
+
+/// The bytes of one stream from the first unread one.
+///
+/// ```text
+/// 0 ……… read ………………… ready ……… [ahead] ………
+///  consumed    readable      holes and ranges
+/// ```
+#[derive(Debug)]
+pub(crate) struct ReceiveBuffer {
+    chunks: VecDeque<Chunk>,
+    /// A chunk that was read to its end, kept for the next one, so that a steady stream allocates nothing.
+    spare: Option<BytesMut>,
+    read: u64,
+    ready: u64,
+    ahead: RangeSet,
+    next_chunk: usize,
+    /// Nothing can arrive at or beyond this offset, so no chunk reaches beyond it.
+    limit: u64,
+    max_fragments: usize,
+}
+
+impl Default for ReceiveBuffer {
+    fn default() -> Self {
+        Self {
+            chunks: VecDeque::new(),
+            spare: None,
+            read: 0,
+            ready: 0,
+            ahead: RangeSet::default(),
+            next_chunk: MIN_CHUNK,
+            limit: u64::MAX,
+            max_fragments: MIN_FRAGMENTS,
+        }
+    }
+}
+
+impl ReceiveBuffer {
+    /// Nothing will arrive at or beyond `limit`: flow control or the final size forbid it.
+    pub(crate) fn set_limit(&mut self, limit: u64) {
+        self.limit = limit;
+    }
+
+    /// Bounds the separate ranges kept.
+    pub(crate) fn set_max_fragments(&mut self, max_fragments: usize) {
+        self.max_fragments = max_fragments;
+    }
+
+    /// Whether no received byte waits, readable or not.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.read == self.ready && self.ahead.is_empty()
+    }
+
+    /// End of what has been received without a hole.
+    #[inline]
+    pub(crate) fn ready(&self) -> u64 {
+        self.ready
+    }
+
+    /// Bytes that can be read now.
+    #[inline]
+    pub(crate) fn readable(&self) -> u64 {
+        self.ready - self.read
+    }
+
+    /// The readable bytes of the first chunk; empty only if nothing is readable.
+    #[inline]
+    pub(crate) fn peek(&self) -> &[u8] {
+        let Some(chunk) = self.chunks.front().filter(|chunk| chunk.start <= self.read) else {
+            return &[];
+        };
+        let from = (self.read - chunk.start) as usize;
+        let to = (self.ready.min(chunk.end()) - chunk.start) as usize;
+        &chunk.data[from..to]
+    }
+
+    /// `n` of the readable bytes have been read; at most all of them.
+    pub(crate) fn consume(&mut self, n: usize) {
+        debug_assert!(n as u64 <= self.readable(), "consumed more than is readable");
+        self.read = self.ready.min(self.read + n as u64);
+        while self.chunks.front().is_some_and(|chunk| chunk.end() <= self.read) {
+            let chunk = self.chunks.pop_front();
+            self.spare = self.spare.take().or(chunk.and_then(Self::recycle));
+        }
+    }
+
+    /// The whole allocation of a chunk of full size that nobody else refers to.
+    fn recycle(chunk: Chunk) -> Option<BytesMut> {
+        (!chunk.lent && chunk.data.len() == MAX_CHUNK).then_some(chunk.data)
+    }
+
+    /// Takes the readable bytes of the first chunk, at most `max`, without copying them.
+    pub(crate) fn take(&mut self, max: usize) -> Bytes {
+        let n = self.peek().len().min(max);
+        let Some(chunk) = self.chunks.front_mut().filter(|_| n > 0) else {
+            return Bytes::new();
+        };
+        chunk.data.advance((self.read - chunk.start) as usize);
+        self.read += n as u64;
+        chunk.start = self.read;
+        chunk.lent = true;
+        if n < chunk.data.len() {
+            return chunk.data.split_to(n).freeze();
+        }
+        self.chunks.pop_front().map(|chunk| chunk.data.freeze()).unwrap_or_default()
+    }
+
+    /// Drops everything; the stream's data is of no interest any longer.
+    pub(crate) fn discard(&mut self) {
+        *self = Self { read: self.ready, ready: self.ready, ..Self::default() };
+    }
+
+    /// The chunk that covers `offset`, made if there is none; `len` bytes are to go there.
+    ///
+    /// A new chunk lies in the hole around `offset` only: it starts where the hole starts, or for data far ahead on a grid
+    /// counted from there, so that neither a jump nor descending offsets make many chunks or large ones.
+    fn chunk_at(&mut self, offset: u64, len: usize) -> &mut Chunk {
+        let above = match self.chunks.back() {
+            Some(last) if last.start <= offset => self.chunks.len(),
+            _ => self.chunks.partition_point(|chunk| chunk.start <= offset),
+        };
+        let below = above.checked_sub(1).map(|at| (at, self.chunks[at].end()));
+        if let Some((at, _)) = below.filter(|(_, end)| offset < *end) {
+            return &mut self.chunks[at];
+        }
+        let hole_start = below.map_or(self.read, |(_, end)| end);
+        let hole_end = self.chunks.get(above).map_or(self.limit, |chunk| chunk.start.min(self.limit));
+        let size = self.next_chunk.max(len.min(MAX_CHUNK)) as u64;
+        let start = offset - (offset - hole_start) % size;
+        let end = hole_end.min(start.saturating_add(size)).max(offset + 1);
+        self.next_chunk = (self.next_chunk * 2).min(MAX_CHUNK);
+        let data = self.zeroed((end - start) as usize);
+        self.chunks.insert(above, Chunk { start, data, lent: false });
+        &mut self.chunks[above]
+    }
+
+    fn zeroed(&mut self, size: usize) -> BytesMut {
+        match self.spare.take() {
+            Some(spare) if spare.len() == size => spare,
+            spare => {
+                self.spare = spare;
+                BytesMut::zeroed(size)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,75 @@
+//! Reassembly by one copy, for wire formats whose packets are decrypted where they arrived.
+
+use std::ops::Range;
+
+use super::{Chunk, ReceiveBuffer};
+
+/// The peer leaves more holes than are worth remembering; the data was not kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TooFragmented;
+
+impl ReceiveBuffer {
+    /// Takes in `data` at `offset`, in any order, more than once if need be; says whether more can be read now.
+    ///
+    /// What is there already stays as it is (RFC 9000 §2.2: data at an offset does not change).
+    pub(crate) fn insert(&mut self, offset: u64, data: &[u8]) -> Result<bool, TooFragmented> {
+        let end = offset + data.len() as u64;
+        if offset <= self.ready && self.ahead.is_empty() {
+            // In order, the common case.
+            let known = (self.ready - offset).min(data.len() as u64) as usize;
+            self.copy_in(offset + known as u64, &data[known..]);
+            return Ok(self.advance_to(end));
+        }
+        let wanted = offset.max(self.ready)..end;
+        if wanted.is_empty() {
+            return Ok(false);
+        }
+        if wanted.start > self.ready && self.ahead.len() >= self.max_fragments {
+            return Err(TooFragmented);
+        }
+        let ahead = std::mem::take(&mut self.ahead);
+        for gap in ahead.gaps(wanted.clone()) {
+            self.copy_in(gap.start, &data[within(&gap, offset)]);
+        }
+        self.ahead = ahead;
+        if wanted.start > self.ready {
+            self.ahead.insert(wanted);
+            return Ok(false);
+        }
+        Ok(self.advance_to(end))
+    }
+
+    /// Everything below `end` is here, and maybe more that waited for it.
+    fn advance_to(&mut self, end: u64) -> bool {
+        let before = self.ready;
+        self.ready = before.max(end);
+        while let Some(next) = self.ahead.first().filter(|next| next.start <= self.ready) {
+            self.ready = self.ready.max(next.end);
+            self.ahead.pop_min();
+        }
+        self.ready > before
+    }
+
+    fn copy_in(&mut self, mut offset: u64, mut data: &[u8]) {
+        while !data.is_empty() {
+            let chunk = self.chunk_at(offset, data.len());
+            let n = data.len().min((chunk.end() - offset) as usize);
+            let (now, later) = data.split_at(n);
+            chunk.write(offset, now);
+            data = later;
+            offset += n as u64;
+        }
+    }
+}
+
+impl Chunk {
+    fn write(&mut self, offset: u64, data: &[u8]) {
+        let at = (offset - self.start) as usize;
+        self.data[at..at + data.len()].copy_from_slice(data);
+    }
+}
+
+/// `range` as indices of a slice that starts at `offset`.
+fn within(range: &Range<u64>, offset: u64) -> Range<usize> {
+    (range.start - offset) as usize..(range.end - offset) as usize
+}

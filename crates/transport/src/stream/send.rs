@@ -1,0 +1,176 @@
+//! The sending half of a stream (RFC 9000 §3.1).
+
+use std::ops::Range;
+
+use super::ready::Place;
+use super::send_buffer::SendBuffer;
+use super::state::{SendInput, SendState};
+use super::types::Priority;
+use crate::flow::SendCredit;
+
+/// Where the end of the stream stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Fin {
+    /// The application may write more.
+    #[default]
+    Open,
+    /// To be sent, for the first time or again.
+    Pending,
+    /// On its way.
+    Sent,
+    /// The peer knows.
+    Acked,
+}
+
+/// What is to be written next: bytes, the end, or both.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Segment {
+    pub(crate) range: Range<u64>,
+    /// Whether the stream ends at `range.end`.
+    pub(crate) fin: bool,
+}
+
+/// One stream's way out.
+#[derive(Debug, Default)]
+pub(crate) struct SendHalf {
+    pub(crate) state: SendState,
+    pub(crate) buffer: SendBuffer,
+    /// Credit for bytes written, whether or not they have been sent.
+    pub(crate) credit: SendCredit,
+    fin: Fin,
+    pub(crate) priority: Priority,
+    /// Place in the queue of streams that have something to send.
+    pub(crate) place: Option<Place>,
+    /// The application waits for [`StreamEvent::Writable`](super::StreamEvent::Writable).
+    pub(crate) wants_room: bool,
+    /// The stream stands in the line of those that wait for the connection's room.
+    pub(crate) in_line: bool,
+    /// Code of a STOP_SENDING that ended the stream.
+    pub(crate) stopped: Option<u64>,
+    /// Code that RESET_STREAM carries.
+    pub(crate) reset_code: u64,
+}
+
+impl SendHalf {
+    /// A half that may send up to offset `limit`.
+    pub(crate) fn new(limit: u64) -> Self {
+        Self { credit: SendCredit::new(limit), ..Self::default() }
+    }
+
+    /// Whether the application may write.
+    pub(crate) fn is_open(&self) -> bool {
+        self.state.may_send() && self.fin == Fin::Open
+    }
+
+    /// Moves the state machine; says whether it moved.
+    pub(crate) fn apply(&mut self, input: SendInput) -> bool {
+        let next = self.state.on(input);
+        self.state = next.unwrap_or(self.state);
+        next.is_some()
+    }
+
+    /// Takes in `n` bytes, which `append` puts into the buffer; the credit for them was checked.
+    pub(crate) fn buffer_written(&mut self, n: u64, append: impl FnOnce(&mut SendBuffer, usize)) {
+        if n > 0 {
+            append(&mut self.buffer, n as usize);
+            self.credit.take(n);
+        }
+    }
+
+    /// Nothing will be written any longer.
+    pub(crate) fn finish(&mut self) {
+        self.fin = Fin::Pending;
+    }
+
+    /// What to send next: lost data, then new data, then a bare FIN.
+    #[inline]
+    pub(crate) fn next(&self) -> Option<Segment> {
+        if !self.state.may_send() {
+            return None;
+        }
+        let end = self.buffer.end();
+        match self.buffer.next(self.credit.limit()) {
+            Some(range) => {
+                let fin = self.fin != Fin::Open && range.end == end;
+                Some(Segment { range, fin })
+            }
+            None if self.fin == Fin::Pending && self.buffer.unsent() == end => {
+                Some(Segment { range: end..end, fin: true })
+            }
+            None => None,
+        }
+    }
+
+    /// `segment` is in a packet; says how many of its bytes are sent for the first time.
+    #[inline]
+    pub(crate) fn on_sent(&mut self, segment: &Segment) -> u64 {
+        let before = self.buffer.unsent();
+        self.buffer.mark_sent(segment.range.clone());
+        if segment.fin {
+            self.apply(SendInput::Fin);
+            if self.fin == Fin::Pending {
+                self.fin = Fin::Sent;
+            }
+        } else {
+            self.apply(SendInput::Frame);
+        }
+        self.buffer.unsent() - before
+    }
+
+    /// The peer has `range` (and the end); says how many bytes left the buffer.
+    pub(crate) fn on_acked(&mut self, range: Range<u64>, fin: bool) -> u64 {
+        let released = self.buffer.ack(range);
+        if fin && self.fin != Fin::Open {
+            self.fin = Fin::Acked;
+        }
+        if self.fin == Fin::Acked && self.buffer.is_all_acked() {
+            self.apply(SendInput::AllAcked);
+        }
+        released
+    }
+
+    /// `range` (and the end) must be sent again unless the peer has got it meanwhile.
+    pub(crate) fn on_lost(&mut self, range: Range<u64>, fin: bool) {
+        self.buffer.lose(range);
+        if fin && self.fin == Fin::Sent {
+            self.fin = Fin::Pending;
+        }
+    }
+
+    /// Gives up the data. Says how many bytes left the buffer, and how many of them had never been sent.
+    pub(crate) fn reset(&mut self, code: u64) -> Option<(u64, u64)> {
+        if !self.apply(SendInput::Reset) {
+            return None;
+        }
+        self.reset_code = code;
+        self.wants_room = false;
+        let unsent = self.buffer.end() - self.buffer.unsent();
+        // The final size is what was sent; what never left does not count (RFC 9000 §4.5).
+        self.credit.give_back(unsent);
+        Some((self.buffer.discard(), unsent))
+    }
+
+    /// Bytes sent, which a RESET_STREAM declares to be all.
+    pub(crate) fn final_size(&self) -> u64 {
+        self.buffer.unsent()
+    }
+
+    /// 0-RTT was refused: the peer has seen nothing and gives no credit yet. Says how many bytes it had been sent.
+    pub(crate) fn restart(&mut self) -> u64 {
+        let sent = self.buffer.unsent();
+        self.buffer.rewind();
+        self.credit.restart();
+        if self.fin == Fin::Sent {
+            self.fin = Fin::Pending;
+        }
+        if self.state.may_send() {
+            self.state = SendState::Ready;
+        }
+        sent - self.buffer.unsent()
+    }
+
+    /// Whether STREAM_DATA_BLOCKED is due: all that the peer's limit allows has been sent and the application has more.
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.state.may_send() && self.credit.should_report() && self.buffer.unsent() >= self.credit.limit()
+    }
+}

@@ -1,0 +1,110 @@
+//! What users of streams see: configuration, priorities, events, errors.
+
+use anabranch_wire::{Dir, StreamId};
+
+/// Limits and buffers of a connection's streams.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamsConfig {
+    /// Bidirectional streams that the peer may have open at the same time.
+    pub max_bidi: u64,
+    /// Unidirectional streams that the peer may have open at the same time.
+    pub max_uni: u64,
+    /// Bytes that the peer may send on a stream ahead of the application's reading, at first.
+    pub stream_window: u64,
+    /// What `stream_window` grows to when it holds a fast reader back.
+    pub stream_window_max: u64,
+    /// Bytes that the peer may send on all streams ahead of the application's reading, at first.
+    pub connection_window: u64,
+    /// What `connection_window` grows to.
+    pub connection_window_max: u64,
+    /// Bytes of all streams that may be written and not yet acknowledged; at least 1.
+    pub send_buffer: u64,
+}
+
+impl Default for StreamsConfig {
+    /// 10 Gbit/s over 1 ms from the first round trip, and long fat networks once the windows have grown.
+    fn default() -> Self {
+        const MIB: u64 = 1 << 20;
+        Self {
+            max_bidi: 128,
+            max_uni: 128,
+            stream_window: MIB,
+            stream_window_max: 16 * MIB,
+            connection_window: MIB + MIB / 2,
+            connection_window_max: 24 * MIB,
+            send_buffer: 16 * MIB,
+        }
+    }
+}
+
+/// Which stream goes first when several have data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Priority {
+    /// Streams of a higher level go first, always.
+    pub level: i32,
+    /// Streams of one level that are incremental take turns, packet by packet; the others go before them, one after the
+    /// other, by stream ID.
+    pub incremental: bool,
+}
+
+impl Default for Priority {
+    /// Level 0, taking turns.
+    fn default() -> Self {
+        Self { level: 0, incremental: true }
+    }
+}
+
+/// Something happened to a stream. Each event tells of a change, once; the state itself is asked for with the methods of
+/// [`Streams`](super::Streams). A stream may be gone by the time its event is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamEvent {
+    /// The peer opened streams; [`accept`](super::Streams::accept) them until there are no more.
+    Opened(Dir),
+    /// There is something to read: data, the end or a reset. Not repeated until reading was
+    /// [`Blocked`](ReadError::Blocked).
+    Readable(StreamId),
+    /// Writing, which took less than it was given, may go on.
+    Writable(StreamId),
+    /// The peer has acknowledged all data and the end of the stream.
+    Finished(StreamId),
+    /// The peer does not want more of the stream, for this reason of its application; the stream is being reset.
+    Stopped(StreamId, u64),
+    /// Streams may be opened again, after [`open`](super::Streams::open) refused.
+    Available(Dir),
+}
+
+/// Why nothing was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WriteError {
+    /// Flow control or the send buffer has no room; [`StreamEvent::Writable`] will tell.
+    #[error("no room for more data now")]
+    Blocked,
+    /// The peer stopped the stream with this code.
+    #[error("stopped by the peer: code {0}")]
+    Stopped(u64),
+    /// The stream was finished, reset, never existed, or is not for sending.
+    #[error("the stream is closed for writing")]
+    Closed,
+}
+
+/// Why nothing was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// Nothing has arrived; [`StreamEvent::Readable`] will tell.
+    #[error("nothing to read now")]
+    Blocked,
+    /// Everything has been read.
+    #[error("the stream has ended")]
+    Finished,
+    /// The peer reset the stream with this code.
+    #[error("reset by the peer: code {0}")]
+    Reset(u64),
+    /// The stream was stopped, read to its end before, never existed, or is not for receiving.
+    #[error("the stream is closed for reading")]
+    Closed,
+}
+
+/// The stream, or the half of it that was meant, is closed or never existed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the stream is closed")]
+pub struct ClosedStream;

@@ -10,6 +10,8 @@ mod frame;
 mod header;
 mod id;
 mod parameters;
+#[cfg(test)]
+mod testing;
 mod time;
 mod varint;
 mod version;

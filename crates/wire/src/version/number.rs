@@ -34,7 +34,7 @@ pub(crate) struct NewNumber {
     pub(crate) pn: u64,
     pub(crate) largest_acked: Option<u64>,
     /// Stream and offset of the packet's data, for formats that announce it.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for a format with a header extension"))]
+    #[expect(dead_code, reason = "for formats with a header extension")]
     pub(crate) placement: Option<(StreamId, u64)>,
 }
 

@@ -26,6 +26,11 @@ impl Snapshot {
         self.in_flight
     }
 
+    /// Whether the sender had nothing to send before it.
+    pub(crate) fn app_limited(&self) -> bool {
+        self.app_limited
+    }
+
     /// Bytes lost on the path before the packet left.
     pub(crate) fn lost(&self) -> u64 {
         self.lost
@@ -127,13 +132,23 @@ impl Sampler {
     }
 }
 
+/// Nanoseconds in a second.
+const SECOND: u64 = 1_000_000_000;
+
 /// Bytes per second of `bytes` in `interval`.
 pub(crate) fn per_second(bytes: u64, interval: Duration) -> u64 {
-    let nanos = interval.as_nanos().max(1);
-    u64::try_from(u128::from(bytes) * 1_000_000_000 / nanos).unwrap_or(u64::MAX)
+    scale(bytes, SECOND, u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX).max(1))
 }
 
 /// Bytes that `rate` bytes per second carry in `interval`.
 pub(crate) fn bytes_in(rate: u64, interval: Duration) -> u64 {
-    u64::try_from(u128::from(rate) * interval.as_nanos() / 1_000_000_000).unwrap_or(u64::MAX)
+    scale(rate, u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX), SECOND)
+}
+
+/// `a` · `b` / `c`, without the cost of wide division where the product is short.
+fn scale(a: u64, b: u64, c: u64) -> u64 {
+    match a.checked_mul(b) {
+        Some(product) => product / c,
+        None => u64::try_from(u128::from(a) * u128::from(b) / u128::from(c)).unwrap_or(u64::MAX),
+    }
 }

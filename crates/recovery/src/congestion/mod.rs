@@ -2,7 +2,11 @@
 //!
 //! To add a controller, write a file that implements [`Controller`] and name it in `registry!` below.
 
+mod bbr;
+mod cubic;
+mod hystart;
 mod newreno;
+mod rounds;
 
 use core::fmt;
 use core::str::FromStr;
@@ -92,7 +96,7 @@ pub struct Acked<'a> {
     pub own: Sibling,
 }
 
-/// A packet that counted toward bytes in flight was lost. Comes for each one, before any [`Congested`].
+/// A packet that counted toward bytes in flight was lost. Comes for each one, after the [`Congested`] it may have caused.
 #[derive(Clone, Copy, Debug)]
 pub struct LostPacket {
     /// When the loss was found.
@@ -103,6 +107,8 @@ pub struct LostPacket {
     pub in_flight: u64,
     /// Bytes lost on the path since it left, itself included.
     pub lost_since: u64,
+    /// Whether the sender had run out of data when it left.
+    pub app_limited: bool,
     /// Bytes delivered on the path so far.
     pub delivered: u64,
     /// MTU in bytes.
@@ -118,6 +124,8 @@ pub struct Congested {
     pub ce: bool,
     /// Bytes in flight.
     pub in_flight: u64,
+    /// Bytes delivered on the path so far.
+    pub delivered: u64,
     /// MTU in bytes.
     pub mtu: u64,
     /// This path as its siblings see it.
@@ -235,11 +243,11 @@ macro_rules! registry {
 
         /// The congestion controller of a path.
         #[derive(Clone, Debug)]
-        pub enum Congestion { $(#[doc = $name] $variant($type),)+ }
+        pub enum Congestion { $(#[doc = $name] $variant(Box<$type>),)+ }
 
         impl Congestion {
             pub(crate) fn new(algorithm: Algorithm, start: &Start) -> Self {
-                match algorithm { $(Algorithm::$variant => Self::$variant(<$type>::new(start)),)+ }
+                match algorithm { $(Algorithm::$variant => Self::$variant(Box::new(<$type>::new(start))),)+ }
             }
 
             /// Which algorithm it is.
@@ -287,9 +295,9 @@ registry! {
     /// NewReno (RFC 9002 §7.3).
     NewReno(newreno::NewReno) = "newreno";
     /// CUBIC (RFC 9438) with HyStart++ (RFC 9406).
-    Cubic(newreno::NewReno) = "cubic";
+    Cubic(cubic::Cubic) = "cubic";
     /// BBR version 3 (draft-ietf-ccwg-bbr).
-    Bbr(newreno::NewReno) = "bbr";
+    Bbr(bbr::Bbr) = "bbr";
 }
 
 impl fmt::Display for Algorithm {

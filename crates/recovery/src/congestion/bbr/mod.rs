@@ -1,0 +1,322 @@
+//! BBR version 3 (draft-ietf-ccwg-bbr): a model of the path, its bandwidth and round-trip time, sets pace and window.
+//!
+//! `model` measures, `phase` decides what to measure next, this file turns both into a pace and a window. Section numbers
+//! are those of draft-ietf-ccwg-bbr-02.
+
+mod model;
+mod phase;
+
+use core::time::Duration;
+
+use anabranch_wire::Time;
+
+use self::model::{Bounds, MaxBandwidth, RecentMax};
+use self::phase::{AckPhase, Plateau};
+use super::rounds::Rounds;
+use super::{Acked, Congested, Controller, Departure, LostPacket, Sibling, Start, State};
+use crate::rate::{bytes_in, per_second};
+
+/// Gains are thousandths.
+const UNIT: u64 = 1000;
+/// 4·ln 2: the smallest pace that lets the delivery rate double each round (§2.4).
+const STARTUP_PACING: u64 = 2773;
+const STARTUP_WINDOW: u64 = 2000;
+const DRAIN_PACING: u64 = 350;
+const DEFAULT_WINDOW: u64 = 2000;
+/// The window is not below this, so that acknowledgments keep coming (§2.7, MinPipeCwnd).
+const MIN_PIPE_PACKETS: u64 = 4;
+/// How much slower than the estimate packets leave, so that the queue drains (§2.4, 1 %).
+const PACING_MARGIN: u64 = 990;
+/// What one send may carry at most (§5.6.3).
+const MAX_QUANTUM: u64 = 64 * 1024;
+
+/// BBR.
+#[derive(Clone, Debug)]
+pub struct Bbr {
+    state: State,
+    window: u64,
+    initial_window: u64,
+    pacing_rate: u64,
+    /// Whether the pace rests on a measured round-trip time.
+    has_rtt: bool,
+    mtu: u64,
+    jitter: u64,
+
+    rounds: Rounds,
+    round_start: bool,
+    /// Whether the window held packets back in this round, and in the last one.
+    window_limited: [bool; 2],
+
+    max_bandwidth: MaxBandwidth,
+    /// Bytes per second: the estimate within the short-term bound.
+    bandwidth: u64,
+    bounds: Bounds,
+    min_rtt: Duration,
+    min_rtt_stamp: Time,
+    extra_acked: RecentMax,
+    extra_acked_start: Time,
+    extra_acked_delivered: u64,
+
+    /// Newest delivery signals, for the short-term bounds.
+    latest_bandwidth: u64,
+    latest_inflight: u64,
+    loss_round: Rounds,
+    loss_in_round: bool,
+    losses_in_round: u32,
+    lost_since_ack: bool,
+
+    plateau: Plateau,
+    ack_phase: AckPhase,
+    /// Whether loss samples speak of a probe for bandwidth.
+    probing_sample: bool,
+    cycle_stamp: Time,
+    probe_wait: Duration,
+    rounds_since_probe: u64,
+    probe_up_bytes: u64,
+    probe_up_rounds: u32,
+    probe_up_acked: u64,
+
+    probe_rtt_min: Duration,
+    probe_rtt_stamp: Time,
+    probe_rtt_expired: bool,
+    probe_rtt_done: Option<Time>,
+    probe_rtt_round_done: bool,
+    prior_window: u64,
+    idle_restart: bool,
+    saved: Saved,
+}
+
+/// What a congestion event may change and its undoing restores (§5.5.11.2).
+#[derive(Clone, Copy, Debug)]
+struct Saved {
+    state: State,
+    bounds: Bounds,
+    plateau: Plateau,
+}
+
+impl Bbr {
+    /// A controller of a fresh path.
+    pub fn new(start: &Start) -> Self {
+        // §5.6.2: before the first measurement, as if the round trip took a millisecond; the window holds it back.
+        let nominal = per_second(start.window, Duration::from_millis(1));
+        Self {
+            state: State::Startup,
+            window: start.window,
+            initial_window: start.window,
+            pacing_rate: nominal * STARTUP_PACING / UNIT,
+            has_rtt: false,
+            mtu: start.mtu,
+            jitter: start.seed ^ 0x9e37_79b9_7f4a_7c15,
+            rounds: Rounds::default(),
+            round_start: false,
+            window_limited: [false; 2],
+            max_bandwidth: MaxBandwidth::default(),
+            bandwidth: 0,
+            bounds: Bounds::default(),
+            min_rtt: Duration::MAX,
+            min_rtt_stamp: start.now,
+            extra_acked: RecentMax::default(),
+            extra_acked_start: start.now,
+            extra_acked_delivered: 0,
+            latest_bandwidth: 0,
+            latest_inflight: 0,
+            loss_round: Rounds::default(),
+            loss_in_round: false,
+            losses_in_round: 0,
+            lost_since_ack: false,
+            plateau: Plateau::default(),
+            ack_phase: AckPhase::Init,
+            probing_sample: false,
+            cycle_stamp: start.now,
+            probe_wait: Duration::ZERO,
+            rounds_since_probe: 0,
+            probe_up_bytes: u64::MAX,
+            probe_up_rounds: 0,
+            probe_up_acked: 0,
+            probe_rtt_min: Duration::MAX,
+            probe_rtt_stamp: start.now,
+            probe_rtt_expired: false,
+            probe_rtt_done: None,
+            probe_rtt_round_done: false,
+            prior_window: 0,
+            idle_restart: false,
+            saved: Saved { state: State::Startup, bounds: Bounds::default(), plateau: Plateau::default() },
+        }
+    }
+
+    /// Pacing gain of the phase (§5.1, figure of gains).
+    fn pacing_gain(&self) -> u64 {
+        match self.state {
+            State::Startup => STARTUP_PACING,
+            State::Drain => DRAIN_PACING,
+            State::ProbeBwDown => 900,
+            State::ProbeBwUp => 1250,
+            _ => UNIT,
+        }
+    }
+
+    /// Window gain of the phase (§5.1, figure of gains).
+    fn window_gain(&self) -> u64 {
+        match self.state {
+            State::Startup | State::Drain => STARTUP_WINDOW,
+            State::ProbeBwUp => 2250,
+            State::ProbeRtt => 500,
+            _ => DEFAULT_WINDOW,
+        }
+    }
+
+    fn min_pipe(&self) -> u64 {
+        MIN_PIPE_PACKETS * self.mtu
+    }
+
+    /// `gain` bandwidth-delay products of `bandwidth` (§5.6.4.2).
+    fn bdp(&self, bandwidth: u64, gain: u64) -> u64 {
+        if self.min_rtt == Duration::MAX {
+            return self.initial_window * gain / UNIT;
+        }
+        bytes_in(bandwidth, self.min_rtt).saturating_mul(gain) / UNIT
+    }
+
+    /// What to keep in flight for `gain` products, with allowance for batches at both ends (§5.6.4.2).
+    fn inflight(&self, bandwidth: u64, gain: u64) -> u64 {
+        self.with_quantization(self.bdp(bandwidth, gain))
+    }
+
+    fn with_quantization(&self, inflight: u64) -> u64 {
+        let quantum = bytes_in(self.pacing_rate, Duration::from_millis(1)).clamp(2 * self.mtu, MAX_QUANTUM);
+        let extra = if self.state == State::ProbeBwUp { 2 * self.mtu } else { 0 };
+        inflight.max(3 * quantum).max(self.min_pipe()) + extra
+    }
+
+    /// The long-term bound less the room left for other flows (§5.6.4.7).
+    fn with_headroom(&self) -> u64 {
+        match self.bounds.long_term {
+            u64::MAX => u64::MAX,
+            bound => bound.saturating_sub((bound * 15 / 100).max(self.mtu)).max(self.min_pipe()),
+        }
+    }
+
+    /// Sets the pace (§5.6.2).
+    fn set_pace(&mut self, gain: u64) {
+        let rate = self.bandwidth.saturating_mul(gain) / UNIT * PACING_MARGIN / UNIT;
+        if rate > 0 && (self.plateau.reached || rate > self.pacing_rate) {
+            self.pacing_rate = rate;
+        }
+    }
+
+    /// Sets the window (§5.6.4).
+    fn set_window(&mut self, ack: &Acked<'_>) {
+        let cap = self.bdp(self.bandwidth, self.window_gain()).saturating_add(self.extra_acked.get());
+        let target = self.with_quantization(cap);
+        if self.plateau.reached {
+            self.window = (self.window + ack.bytes).min(target);
+        } else if self.window < target || ack.delivered < self.initial_window {
+            self.window += ack.bytes;
+        }
+        self.window = self.window.max(self.min_pipe());
+        if self.state == State::ProbeRtt {
+            self.window = self.window.min(self.probe_rtt_window());
+        }
+        let bound = match self.state {
+            State::ProbeBwDown | State::ProbeBwRefill | State::ProbeBwUp => self.bounds.long_term,
+            State::ProbeBwCruise | State::ProbeRtt => self.with_headroom(),
+            _ => u64::MAX,
+        };
+        self.window = self.window.min(bound.min(self.bounds.short_inflight).max(self.min_pipe()));
+    }
+
+    /// Replaces the assumed round trip in the initial pace by the first measured one.
+    fn first_pace(&mut self, ack: &Acked<'_>) {
+        if !self.has_rtt
+            && let Some(rtt) = ack.rtt_sample
+        {
+            self.has_rtt = true;
+            let nominal = per_second(self.window, rtt.max(Duration::from_micros(1)));
+            self.pacing_rate = nominal.saturating_mul(STARTUP_PACING) / UNIT;
+        }
+    }
+
+    /// A number below `bound`, different each time but the same for the same seed (xorshift).
+    fn random(&mut self, bound: u64) -> u64 {
+        self.jitter ^= self.jitter << 13;
+        self.jitter ^= self.jitter >> 7;
+        self.jitter ^= self.jitter << 17;
+        self.jitter % bound
+    }
+}
+
+impl Controller for Bbr {
+    fn on_sent(&mut self, packet: &Departure) {
+        if packet.in_flight + packet.bytes + self.mtu > self.window {
+            self.window_limited[0] = true;
+        }
+        // §5.4.1: a restart from idle does not build a queue.
+        if packet.in_flight == 0 && packet.app_limited {
+            self.idle_restart = true;
+            self.extra_acked_start = packet.now;
+            if self.is_probe_bw() {
+                self.set_pace(UNIT);
+            } else if self.state == State::ProbeRtt {
+                self.end_probe_rtt(packet.now, packet.delivered);
+            }
+        }
+    }
+
+    fn on_acked(&mut self, ack: &Acked<'_>, _siblings: &[Sibling]) {
+        self.mtu = ack.mtu;
+        self.first_pace(ack);
+        // §5.2.3: update the model, then the phase, then what is controlled.
+        let loss_round_start = self.measure(ack);
+        self.advance_phase(ack, loss_round_start);
+        if loss_round_start {
+            self.latest_bandwidth = ack.sample.rate.unwrap_or(0);
+            self.latest_inflight = ack.sample.delivered;
+        }
+        self.bandwidth = self.max_bandwidth.get().min(self.bounds.short_bandwidth);
+        self.set_pace(self.pacing_gain());
+        self.set_window(ack);
+    }
+
+    fn on_lost(&mut self, packet: &LostPacket) {
+        self.note_loss(packet.delivered);
+        self.lost_since_ack = true;
+        if self.probing_sample && model::too_high(packet.lost_since, packet.in_flight) {
+            let inflight = model::inflight_at_loss(packet);
+            self.lower_long_term(packet.now, inflight, packet.app_limited, packet.delivered);
+        }
+    }
+
+    fn on_congestion(&mut self, event: &Congested, _siblings: &[Sibling]) {
+        self.saved = Saved { state: self.state, bounds: self.bounds, plateau: self.plateau };
+        // The draft leaves ECN open; a mark lowers the short-term bounds as a loss would.
+        if event.ce {
+            self.note_loss(event.delivered);
+        }
+    }
+
+    fn on_spurious(&mut self, now: Time) {
+        self.loss_in_round = false;
+        self.undo(now);
+    }
+
+    fn on_persistent_congestion(&mut self, _now: Time, mtu: u64) {
+        // §5.6.4.4: the window restarts; the model of the path stays.
+        self.prior_window = self.prior_window.max(self.window);
+        self.window = MIN_PIPE_PACKETS * mtu;
+    }
+
+    fn window(&self) -> u64 {
+        self.window
+    }
+
+    fn pacing_rate(&self) -> Option<u64> {
+        Some(self.pacing_rate)
+    }
+
+    fn state(&self) -> State {
+        self.state
+    }
+}
+
+#[cfg(test)]
+mod tests;

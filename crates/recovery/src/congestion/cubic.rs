@@ -1,0 +1,214 @@
+//! CUBIC (RFC 9438) with HyStart++ (RFC 9406). Integer arithmetic throughout, so that equal inputs give equal windows
+//! on every machine.
+
+use core::time::Duration;
+
+use anabranch_wire::Time;
+
+use super::hystart::{Growth, HyStart};
+use super::{Acked, Congested, Controller, MIN_WINDOW_PACKETS, Sibling, Start, State};
+
+/// C of RFC 9438 §5.1 is 0.4 packets per cubed second.
+const C: (i128, i128) = (4, 10);
+/// β of RFC 9438 §4.6 is 0.7.
+const BETA: (u64, u64) = (7, 10);
+/// α of RFC 9438 §4.3 is 3(1 − β)/(1 + β), which matches Reno's average window.
+const ALPHA: (u64, u64) = (9, 17);
+/// Milliseconds cubed in a second cubed: times are whole milliseconds here.
+const MS3: i128 = 1_000_000_000;
+
+/// CUBIC: the window grows along a cubic curve whose plateau is the window of the last loss.
+#[derive(Clone, Debug)]
+pub struct Cubic {
+    curve: Curve,
+    hystart: Option<HyStart>,
+    recovering: bool,
+    /// The curve before the last congestion event.
+    saved: Curve,
+    last_acked: Time,
+}
+
+/// What a congestion event changes and its undoing restores.
+#[derive(Clone, Copy, Debug)]
+struct Curve {
+    window: u64,
+    ssthresh: u64,
+    /// Window at the last congestion event, W_max; 0 before there was one.
+    max: u64,
+    /// Window just before that event, cwnd_prior.
+    prior: u64,
+    epoch: Option<Epoch>,
+}
+
+/// One period of congestion avoidance.
+#[derive(Clone, Copy, Debug)]
+struct Epoch {
+    start: Time,
+    /// Milliseconds from the start to the plateau, K.
+    k: i128,
+    /// The plateau, bytes.
+    origin: u64,
+    /// What Reno's window would be, W_est, bytes.
+    reno: u64,
+    /// Parts of bytes that neither window has grown by yet, times the window.
+    credit: u64,
+    reno_credit: u64,
+}
+
+impl Cubic {
+    /// A controller of a fresh path.
+    pub fn new(start: &Start) -> Self {
+        let curve = Curve { window: start.window, ssthresh: u64::MAX, max: 0, prior: 0, epoch: None };
+        Self { curve, hystart: Some(HyStart::new()), recovering: false, saved: curve, last_acked: start.now }
+    }
+
+    fn slow_start(&mut self, ack: &Acked<'_>) {
+        let curve = &mut self.curve;
+        match self.hystart.as_mut().map(|hystart| hystart.on_acked(ack)) {
+            Some(Growth::By(bytes)) => curve.window += bytes,
+            Some(Growth::Done) => {
+                curve.ssthresh = curve.window;
+                self.hystart = None;
+            }
+            None => curve.window += ack.growth,
+        }
+    }
+}
+
+impl Curve {
+    /// Begins congestion avoidance at the current window (RFC 9438 §4.2).
+    fn start_epoch(&self, now: Time, mtu: u64) -> Epoch {
+        // K = cbrt((W_max − cwnd_epoch) / C) with windows in packets.
+        let deficit = self.max.saturating_sub(self.window);
+        let cubed = i128::from(deficit) * MS3 * C.1 / (C.0 * i128::from(mtu));
+        Epoch {
+            start: now,
+            k: cube_root(cubed),
+            origin: self.max.max(self.window),
+            reno: self.window,
+            credit: 0,
+            reno_credit: 0,
+        }
+    }
+
+    /// Congestion avoidance (RFC 9438 §4.2 to §4.5).
+    fn avoid(&mut self, ack: &Acked<'_>) {
+        let mut epoch = self.epoch.unwrap_or_else(|| self.start_epoch(ack.now, ack.mtu));
+        let elapsed = ack.now - epoch.start;
+        epoch.grow_reno(ack, self.window, self.prior);
+        if epoch.cubic(elapsed, ack.mtu) < epoch.reno {
+            // RFC 9438 §4.3: the Reno-friendly region.
+            self.window = self.window.max(epoch.reno);
+        } else {
+            // RFC 9438 §4.4, §4.5: toward the window one round trip ahead, at most half as much again.
+            let target = epoch.cubic(elapsed + ack.rtt.smoothed(), ack.mtu);
+            let target = target.clamp(self.window, self.window + self.window / 2);
+            let growth = u128::from(epoch.credit) + u128::from(target - self.window) * u128::from(ack.growth);
+            let window = u128::from(self.window);
+            epoch.credit = u64::try_from(growth % window).unwrap_or(0);
+            self.window += u64::try_from(growth / window).unwrap_or(0);
+        }
+        self.epoch = Some(epoch);
+    }
+}
+
+impl Epoch {
+    /// The cubic window, W_cubic, `elapsed` after the start (RFC 9438 §4.2, Figure 1), bytes.
+    fn cubic(&self, elapsed: Duration, mtu: u64) -> u64 {
+        let t = i128::try_from(elapsed.as_millis()).unwrap_or(i128::from(u32::MAX)) - self.k;
+        let offset = C.0 * i128::from(mtu) * t * t * t / (C.1 * MS3);
+        u64::try_from(i128::from(self.origin) + offset).unwrap_or(0)
+    }
+
+    /// Grows W_est (RFC 9438 §4.3, Figure 4): α packets per window, and one whole packet once it is past cwnd_prior.
+    fn grow_reno(&mut self, ack: &Acked<'_>, window: u64, prior: u64) {
+        let alpha = if self.reno >= prior { (1, 1) } else { ALPHA };
+        let credit = self.reno_credit + alpha.0 * ack.mtu * ack.growth / alpha.1;
+        self.reno += credit / window;
+        self.reno_credit = credit % window;
+    }
+}
+
+impl Controller for Cubic {
+    fn on_acked(&mut self, ack: &Acked<'_>, _siblings: &[Sibling]) {
+        let since = ack.now - self.last_acked;
+        self.last_acked = ack.now;
+        if ack.growth == 0 {
+            return;
+        }
+        self.recovering = false;
+        if !ack.utilised {
+            // RFC 9438 §5.8: time during which the application held back does not count.
+            if let Some(epoch) = &mut self.curve.epoch {
+                epoch.start += since;
+            }
+            return;
+        }
+        if self.curve.window < self.curve.ssthresh {
+            self.slow_start(ack);
+        } else {
+            self.curve.avoid(ack);
+        }
+    }
+
+    fn on_congestion(&mut self, event: &Congested, _siblings: &[Sibling]) {
+        self.saved = self.curve;
+        self.hystart = None;
+        let window = self.curve.window;
+        // RFC 9438 §4.7, fast convergence: a shrinking share makes room for newcomers.
+        let max = if window < self.curve.max { window * (BETA.1 + BETA.0) / (2 * BETA.1) } else { window };
+        let reduced = (window * BETA.0 / BETA.1).max(MIN_WINDOW_PACKETS * event.mtu);
+        self.curve = Curve { window: reduced, ssthresh: reduced, max, prior: window, epoch: None };
+        self.recovering = true;
+    }
+
+    fn on_spurious(&mut self, _now: Time) {
+        // RFC 9438 §4.9.2, except that growth since then stays.
+        let window = self.curve.window.max(self.saved.window);
+        self.curve = Curve { window, ..self.saved };
+        self.recovering = false;
+    }
+
+    fn on_persistent_congestion(&mut self, _now: Time, mtu: u64) {
+        self.curve.window = MIN_WINDOW_PACKETS * mtu;
+        self.curve.epoch = None;
+        self.recovering = false;
+    }
+
+    fn window(&self) -> u64 {
+        self.curve.window
+    }
+
+    fn ssthresh(&self) -> Option<u64> {
+        (self.curve.ssthresh != u64::MAX).then_some(self.curve.ssthresh)
+    }
+
+    fn state(&self) -> State {
+        if self.recovering {
+            State::Recovery
+        } else if self.curve.window >= self.curve.ssthresh {
+            State::CongestionAvoidance
+        } else if self.hystart.as_ref().is_some_and(HyStart::is_conservative) {
+            State::ConservativeSlowStart
+        } else {
+            State::SlowStart
+        }
+    }
+}
+
+/// The largest integer whose cube is at most `value`.
+fn cube_root(value: i128) -> i128 {
+    let mut root = 0;
+    // Windows below 2^50 bytes have plateaus less than 2^25 ms away.
+    for bit in (0..25).rev() {
+        let candidate = root | 1 << bit;
+        if candidate * candidate * candidate <= value {
+            root = candidate;
+        }
+    }
+    root
+}
+
+#[cfg(test)]
+#[path = "cubic_tests.rs"]
+mod tests;

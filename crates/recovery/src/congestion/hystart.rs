@@ -1,0 +1,95 @@
+//! HyStart++ (RFC 9406): leaves slow start when the round-trip time begins to rise, before packets are lost.
+
+use core::time::Duration;
+
+use super::Acked;
+use super::rounds::Rounds;
+
+/// RFC 9406 §4.3.
+const MIN_RTT_THRESH: Duration = Duration::from_millis(4);
+/// RFC 9406 §4.3.
+const MAX_RTT_THRESH: Duration = Duration::from_millis(16);
+/// RFC 9406 §4.3.
+const MIN_RTT_DIVISOR: u32 = 8;
+/// RFC 9406 §4.3: samples a round needs to be judged.
+const N_RTT_SAMPLE: u32 = 8;
+/// RFC 9406 §4.3: how much slower Conservative Slow Start grows.
+const CSS_GROWTH_DIVISOR: u64 = 4;
+/// RFC 9406 §4.3: rounds of Conservative Slow Start before slow start is over.
+const CSS_ROUNDS: u32 = 5;
+
+/// What an acknowledgment means for slow start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Growth {
+    /// Grow the window by so many bytes.
+    By(u64),
+    /// Slow start is over.
+    Done,
+}
+
+/// The initial slow start of a path.
+#[derive(Clone, Debug)]
+pub(crate) struct HyStart {
+    rounds: Rounds,
+    last_round_min: Option<Duration>,
+    round_min: Option<Duration>,
+    samples: u32,
+    /// In Conservative Slow Start: the round-trip time that led there and the rounds spent.
+    conservative: Option<(Duration, u32)>,
+}
+
+impl HyStart {
+    pub(crate) fn new() -> Self {
+        Self {
+            rounds: Rounds::default(),
+            last_round_min: None,
+            round_min: None,
+            samples: 0,
+            conservative: None,
+        }
+    }
+
+    /// Whether this is Conservative Slow Start.
+    pub(crate) fn is_conservative(&self) -> bool {
+        self.conservative.is_some()
+    }
+
+    /// Takes an acknowledgment in (RFC 9406 §4.2). Packets are paced, so the per-ACK limit L is infinite.
+    pub(crate) fn on_acked(&mut self, ack: &Acked<'_>) -> Growth {
+        if let Some(rtt) = ack.rtt_sample {
+            self.round_min = Some(self.round_min.map_or(rtt, |min| min.min(rtt)));
+            self.samples += 1;
+        }
+        if self.samples >= N_RTT_SAMPLE {
+            self.judge();
+        }
+        if self.rounds.on_acked(ack.sample.prior_delivered, ack.delivered) {
+            if let Some((_, rounds)) = &mut self.conservative {
+                *rounds += 1;
+                if *rounds >= CSS_ROUNDS {
+                    return Growth::Done;
+                }
+            }
+            self.last_round_min = self.round_min.take();
+            self.samples = 0;
+        }
+        let divisor = if self.is_conservative() { CSS_GROWTH_DIVISOR } else { 1 };
+        Growth::By(ack.growth / divisor)
+    }
+
+    /// Compares this round's minimum with the last one's.
+    fn judge(&mut self) {
+        let Some(current) = self.round_min else { return };
+        if let Some((baseline, _)) = self.conservative {
+            // The rise was a passing one: resume slow start.
+            if current < baseline {
+                self.conservative = None;
+            }
+        } else if let Some(last) = self.last_round_min {
+            let threshold = (last / MIN_RTT_DIVISOR).clamp(MIN_RTT_THRESH, MAX_RTT_THRESH);
+            if current >= last + threshold {
+                self.conservative = Some((current, 0));
+            }
+        }
+    }
+}

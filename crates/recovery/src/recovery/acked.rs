@@ -1,0 +1,227 @@
+//! What an acknowledgment does to a path.
+
+use core::ops::RangeInclusive;
+use core::time::Duration;
+
+use anabranch_wire::{SpaceId, Time};
+
+use super::{Recovery, Space};
+use crate::congestion::{Acked, Controller, Sibling, State};
+use crate::ecn::Verdict;
+use crate::outcome::{AckError, AckInfo, Outcome};
+use crate::rate::{RateSample, Snapshot};
+
+impl<T: Clone> Recovery<T> {
+    /// An ACK frame arrived for packets of `space` on this path. `ranges` are descending and hold in-path orders.
+    pub fn on_ack(
+        &mut self,
+        now: Time,
+        space: SpaceId,
+        ranges: impl Iterator<Item = RangeInclusive<u64>>,
+        ack: AckInfo,
+        siblings: &[Sibling],
+        out: &mut Outcome<T>,
+    ) -> Result<(), AckError> {
+        self.timer.touched = self.timer.touched.max(now);
+        let prior_in_flight = self.bytes_in_flight;
+        let mut largest = None;
+        let mut tally = Tally::default();
+        for range in ranges {
+            let (low, high) = range.into_inner();
+            if let Some(order) = self.spaces[space as usize].sent.unsent(low, high) {
+                return Err(AckError::Unsent(order));
+            }
+            largest = largest.max(Some(high));
+            self.take_acked(now, space, low, high, &mut tally, out);
+        }
+        let previous = self.spaces[space as usize].largest_acked;
+        self.spaces[space as usize].largest_acked = previous.max(largest);
+        if tally.newest.is_none() && tally.late_bytes == 0 {
+            return Ok(());
+        }
+        if tally.mtu_raised {
+            self.stats.mtu = self.mtu.current();
+            out.mtu_changed = Some(self.mtu.current());
+        }
+        let rtt_sample = self.sample_rtt(now, space, largest, &ack, &tally);
+        if largest > previous {
+            self.judge_ecn(now, space, &ack, &tally, siblings, out);
+        }
+        self.sampler.on_delivered(now, tally.bytes + tally.late_bytes);
+        self.bytes_since_loss += tally.bytes;
+        self.forgive(now, tally.forgiven);
+        self.detect_losses(now, space, siblings, out);
+        if let Some((sent_time, snapshot)) = tally.snapshot {
+            let sample = self.sampler.sample(sent_time, &snapshot, self.rtt.min());
+            self.grow(now, &tally, sent_time, prior_in_flight, rtt_sample, sample, siblings);
+        }
+        // RFC 9002 §6.2.1: a client unsure whether the server validated its address keeps backing off.
+        if tally.newest.is_some() && self.timer.progress.peer_validated_address {
+            self.timer.pto_count = 0;
+        }
+        if tally.eliciting > 0 {
+            self.spaces[space as usize].probes = 0;
+        }
+        Ok(())
+    }
+
+    /// Settles the packets of one acknowledged range.
+    fn take_acked(
+        &mut self,
+        now: Time,
+        id: SpaceId,
+        low: u64,
+        high: u64,
+        tally: &mut Tally,
+        out: &mut Outcome<T>,
+    ) {
+        let Self { spaces, times, mtu, epoch, stats, reordering, rtt, bytes_in_flight, .. } = self;
+        let Space { sent, lost, largest_acked, run, .. } = &mut spaces[id as usize];
+        let eliciting = &mut times[id as usize].eliciting;
+        sent.take(low, high, |order, packet| {
+            let sent = packet.sent;
+            let size = u64::from(sent.size);
+            stats.acked_packets += 1;
+            stats.acked_bytes += size;
+            *eliciting -= u64::from(sent.ack_eliciting);
+            tally.eliciting += u64::from(sent.ack_eliciting);
+            tally.marked += u64::from(sent.ect);
+            if tally.newest.is_none_or(|newest| order > newest) {
+                tally.newest = Some(order);
+                tally.newest_time = sent.time;
+                tally.newest_counted = packet.counted || !sent.in_flight;
+            }
+            if packet.counted {
+                *bytes_in_flight -= size;
+                tally.bytes += size;
+                if epoch.start.is_none_or(|start| sent.time > start) {
+                    tally.growth += size;
+                }
+                if tally.snapshot.as_ref().is_none_or(|(newest, _)| sent.time >= *newest) {
+                    tally.snapshot = Some((sent.time, packet.snapshot));
+                }
+                tally.mtu_raised |= mtu.on_acked(now, sent.size, sent.mtu_probe);
+            }
+            out.acked.push((order, sent));
+        });
+        let largest = largest_acked.unwrap_or(0);
+        lost.take(low, high, |late| {
+            let size = u64::from(late.sent.size);
+            stats.acked_packets += 1;
+            stats.acked_bytes += size;
+            stats.spurious_losses += 1;
+            tally.late_bytes += size;
+            tally.forgiven += u64::from(late.epoch != 0 && late.epoch == epoch.id);
+            if late.epoch != 0 {
+                reordering.on_spurious(now, largest.saturating_sub(late.order), rtt);
+            }
+            run.broken();
+            out.spurious.push(late.order);
+            out.acked.push((late.order, late.sent));
+        });
+    }
+
+    /// RFC 9002 §5.1: only an acknowledgment that newly acknowledges its largest packet, and an ack-eliciting one
+    /// among others, measures the path.
+    fn sample_rtt(
+        &mut self,
+        now: Time,
+        space: SpaceId,
+        largest: Option<u64>,
+        ack: &AckInfo,
+        tally: &Tally,
+    ) -> Option<Duration> {
+        let measures =
+            ack.sample_rtt && tally.eliciting > 0 && tally.newest == largest && tally.newest_counted;
+        if !measures {
+            return None;
+        }
+        let latest = now - tally.newest_time;
+        // RFC 9002 §5.3: Initial packets are not delayed on purpose; max_ack_delay binds after the handshake.
+        let delay = match space {
+            SpaceId::Initial => Duration::ZERO,
+            _ if self.timer.progress.handshake_confirmed => ack.delay.min(self.timer.peer_max_ack_delay),
+            _ => ack.delay,
+        };
+        self.rtt.update(now, latest, delay);
+        Some(latest)
+    }
+
+    /// Validates ECN and answers CE marks (RFC 9000 §13.4.2, RFC 9002 §7.1).
+    fn judge_ecn(
+        &mut self,
+        now: Time,
+        space: SpaceId,
+        ack: &AckInfo,
+        tally: &Tally,
+        siblings: &[Sibling],
+        out: &mut Outcome<T>,
+    ) {
+        match self.ecn.on_ack(space, tally.marked, ack.ecn) {
+            Verdict::Nothing => {}
+            Verdict::Failed => out.ecn_failed = true,
+            Verdict::Congestion(ce) => {
+                self.stats.ecn_ce += ce;
+                if tally.newest_counted {
+                    self.congestion_event(now, tally.newest_time, true, siblings, out);
+                }
+            }
+        }
+    }
+
+    /// Tells the controller what arrived.
+    #[expect(clippy::too_many_arguments, reason = "the last step of on_ack with its whole state")]
+    fn grow(
+        &mut self,
+        now: Time,
+        tally: &Tally,
+        sent_time: Time,
+        prior_in_flight: u64,
+        rtt_sample: Option<Duration>,
+        sample: RateSample,
+        siblings: &[Sibling],
+    ) {
+        let ack = Acked {
+            now,
+            bytes: tally.bytes,
+            growth: tally.growth,
+            utilised: !self.app_limited,
+            sent_time,
+            prior_in_flight,
+            in_flight: self.bytes_in_flight,
+            delivered: self.sampler.delivered(),
+            mtu: u64::from(self.mtu.current()),
+            rtt: &self.rtt,
+            rtt_sample,
+            sample,
+            own: self.sibling(),
+        };
+        self.congestion.on_acked(&ack, siblings);
+        // draft-ietf-ccwg-bbr §5.3.4.3: rates measured while the path is kept empty say nothing about it.
+        if self.congestion.state() == State::ProbeRtt {
+            self.sampler.on_app_limited(self.bytes_in_flight);
+        }
+    }
+}
+
+/// What one ACK frame newly acknowledged.
+#[derive(Default)]
+struct Tally {
+    /// Order of the newest packet; it and the rest are of packets under way, not of late ones.
+    newest: Option<u64>,
+    newest_time: Time,
+    newest_counted: bool,
+    snapshot: Option<(Time, Snapshot)>,
+    eliciting: u64,
+    /// Packets that left with ECT(0).
+    marked: u64,
+    /// Bytes that were in flight.
+    bytes: u64,
+    /// Those of them sent after the last congestion event.
+    growth: u64,
+    /// Bytes of packets that had been declared lost.
+    late_bytes: u64,
+    /// Late packets whose loss belonged to the current congestion event.
+    forgiven: u64,
+    mtu_raised: bool,
+}

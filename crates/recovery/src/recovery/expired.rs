@@ -1,0 +1,102 @@
+//! Timers that run out, and packets that nobody waits for any more.
+
+use anabranch_wire::{SpaceId, Time};
+
+use super::Recovery;
+use crate::congestion::Sibling;
+use crate::lost::LostPackets;
+use crate::outcome::{Expired, Outcome};
+use crate::sent::{Packet, Sent};
+use crate::timer::{SpaceTimes, Timer};
+
+/// Packets a probe timeout lets out regardless of the window (RFC 9002 §6.2.4).
+const PTO_PROBES: u32 = 2;
+
+impl<T: Clone> Recovery<T> {
+    /// When [`Self::on_timeout`] wants to be called: the loss detection timer (RFC 9002 Appendix A.8).
+    pub fn poll_timeout(&self) -> Option<Time> {
+        match Timer::loss(&self.times) {
+            Some((time, _)) => Some(time),
+            None => self.timer.probe(&self.rtt, &self.times).map(|(time, _)| time),
+        }
+    }
+
+    /// The loss detection timer may have run out (RFC 9002 Appendix A.9).
+    pub fn on_timeout(&mut self, now: Time, siblings: &[Sibling], out: &mut Outcome<T>) -> Option<Expired> {
+        if let Some((time, space)) = Timer::loss(&self.times) {
+            if time > now {
+                return None;
+            }
+            self.detect_losses(now, space, siblings, out);
+            return Some(Expired::Loss);
+        }
+        let (time, space) = self.timer.probe(&self.rtt, &self.times)?;
+        if time > now {
+            return None;
+        }
+        self.timer.touched = self.timer.touched.max(now);
+        self.timer.pto_count += 1;
+        self.stats.ptos += 1;
+        for id in SpaceId::ALL {
+            // RFC 9002 §6.2.4: other spaces with packets under way may join the datagram.
+            let eliciting = self.times[id as usize].eliciting;
+            let probes =
+                if id != space { 1.min(eliciting) } else { u64::from(PTO_PROBES).min(eliciting.max(1)) };
+            self.spaces[id as usize].probes = u32::try_from(probes).unwrap_or(PTO_PROBES);
+        }
+        if self.mtu.on_pto(self.timer.pto_count) {
+            self.stats.mtu = self.mtu.current();
+            out.mtu_changed = Some(self.mtu.current());
+        }
+        if !self.spaces[space as usize].evicted.is_empty() {
+            self.detect_losses(now, space, siblings, out);
+        }
+        Some(Expired::Pto { space })
+    }
+
+    /// The keys of `space` are dropped: its packets are neither acknowledged nor lost (RFC 9002 §6.4).
+    pub fn discard_space(&mut self, space: SpaceId) {
+        self.clear(space, |_, _, _| ());
+        self.times[space as usize] = SpaceTimes::default();
+        self.spaces[space as usize].probes = 0;
+        self.spaces[space as usize].lost = LostPackets::new();
+        self.timer.pto_count = 0;
+    }
+
+    /// Everything under way in `space` is to be sent again, for reasons other than congestion: Retry, rejected 0-RTT,
+    /// an abandoned path.
+    pub fn lose_all(&mut self, space: SpaceId, out: &mut Outcome<T>) {
+        let now = self.timer.touched;
+        self.clear(space, |this, order, sent| {
+            this.remember(now, space, order, &sent, 0);
+            out.lost.push((order, sent));
+        });
+        self.times[space as usize] = SpaceTimes::default();
+        self.spaces[space as usize].probes = 0;
+        self.timer.pto_count = 0;
+    }
+
+    /// Takes all packets of a space out, oldest first, and their bytes out of flight.
+    fn clear(&mut self, id: SpaceId, mut each: impl FnMut(&mut Self, u64, Sent<T>)) {
+        for (order, packet) in core::mem::take(&mut self.spaces[id as usize].evicted) {
+            self.uncount(&packet);
+            each(self, order, packet.sent);
+        }
+        loop {
+            let sent = &mut self.spaces[id as usize].sent;
+            sent.settle(|_| ());
+            let Some((order, packet)) = sent.pop() else { return };
+            self.uncount(&packet);
+            each(self, order, packet.sent);
+        }
+    }
+
+    fn uncount(&mut self, packet: &Packet<T>) {
+        if packet.counted {
+            self.bytes_in_flight -= u64::from(packet.sent.size);
+            if packet.sent.mtu_probe {
+                self.mtu.on_probe_forgotten();
+            }
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! What is lost, and what follows from it.
+
+use anabranch_wire::{SpaceId, Time};
+
+use super::{Epoch, Recovery, Space};
+use crate::congestion::{Congested, Controller, LostPacket, Sibling};
+use crate::outcome::Outcome;
+use crate::sent::{Front, Packet, Sent};
+
+impl<T: Clone> Recovery<T> {
+    /// Finds the packets of `id` that are lost (RFC 9002 §6.1, Appendix A.10). Send times and orders rise together, so
+    /// the lost ones are always the oldest.
+    pub(super) fn detect_losses(
+        &mut self,
+        now: Time,
+        id: SpaceId,
+        siblings: &[Sibling],
+        out: &mut Outcome<T>,
+    ) {
+        let index = id as usize;
+        self.spaces[index].lost.expire(now);
+        self.times[index].loss_time = None;
+        let delay = self.reordering.delay(&self.rtt);
+        let threshold = self.reordering.packets();
+        let mut burst = Burst::default();
+        for (order, packet) in core::mem::take(&mut self.spaces[index].evicted) {
+            self.lose(now, id, order, packet, siblings, &mut burst, out);
+        }
+        loop {
+            let Space { sent, run, largest_acked, .. } = &mut self.spaces[index];
+            sent.settle(|front| {
+                if matches!(front, Front::Acked) {
+                    run.broken();
+                }
+            });
+            let Some(largest) = *largest_acked else { break };
+            let Some((order, packet)) = sent.front() else { break };
+            if order > largest {
+                break;
+            }
+            let due = packet.sent.time + delay;
+            if largest - order < threshold && due > now {
+                self.times[index].loss_time = Some(due);
+                break;
+            }
+            let Some((order, packet)) = sent.pop() else { break };
+            self.lose(now, id, order, packet, siblings, &mut burst, out);
+        }
+        self.after_losses(now, &burst, out);
+    }
+
+    /// Declares one packet lost.
+    #[expect(clippy::too_many_arguments, reason = "a step of detect_losses with its whole state")]
+    fn lose(
+        &mut self,
+        now: Time,
+        id: SpaceId,
+        order: u64,
+        packet: Packet<T>,
+        siblings: &[Sibling],
+        burst: &mut Burst,
+        out: &mut Outcome<T>,
+    ) {
+        let Packet { sent, snapshot, counted } = packet;
+        let size = u64::from(sent.size);
+        self.times[id as usize].eliciting -= u64::from(sent.ack_eliciting);
+        let mut epoch = 0;
+        if counted {
+            self.bytes_in_flight -= size;
+        }
+        if sent.mtu_probe {
+            self.stats.mtu_probes_lost += 1;
+            if counted {
+                self.mtu.on_probe_lost(now, sent.size);
+            }
+        } else {
+            self.stats.lost_packets += 1;
+            self.stats.lost_bytes += size;
+            if counted {
+                self.congestion_event(now, sent.time, false, siblings, out);
+                self.epoch.lost += 1;
+                epoch = self.epoch.id;
+                self.sampler.on_lost(size);
+                self.congestion.on_lost(&LostPacket {
+                    now,
+                    bytes: size,
+                    in_flight: snapshot.in_flight(),
+                    lost_since: self.sampler.lost() - snapshot.lost(),
+                    app_limited: snapshot.app_limited(),
+                    delivered: self.sampler.delivered(),
+                    mtu: u64::from(self.mtu.current()),
+                });
+                burst.largest = burst.largest.max(sent.size);
+                let run = &mut self.spaces[id as usize].run;
+                burst.persistent |=
+                    sent.ack_eliciting && run.lost(sent.time, &self.rtt, self.timer.peer_max_ack_delay);
+            }
+            burst.ecn_failed |= sent.ect && self.ecn.on_lost();
+        }
+        self.remember(now, id, order, &sent, epoch);
+        out.lost.push((order, sent));
+    }
+
+    pub(super) fn remember(&mut self, now: Time, id: SpaceId, order: u64, sent: &Sent<T>, epoch: u32) {
+        let expires = now + self.timer.pto(&self.rtt, id);
+        self.spaces[id as usize].lost.push(order, sent.clone(), epoch, expires);
+    }
+
+    /// What a burst of losses means beyond each one.
+    fn after_losses(&mut self, now: Time, burst: &Burst, out: &mut Outcome<T>) {
+        out.ecn_failed |= burst.ecn_failed;
+        if burst.persistent {
+            // RFC 9002 §7.6.2, §5.2.
+            self.congestion.on_persistent_congestion(now, u64::from(self.mtu.current()));
+            self.epoch.start = None;
+            self.rtt.forget_min();
+            self.stats.persistent_congestions += 1;
+            out.persistent = true;
+        }
+        if burst.largest > 0 && self.mtu.on_lost(now, burst.largest) {
+            self.stats.mtu = self.mtu.current();
+            out.mtu_changed = Some(self.mtu.current());
+        }
+    }
+
+    /// Congestion is seen through a packet sent at `sent_time` (RFC 9002 §7.3.2, Appendix B.6).
+    pub(super) fn congestion_event(
+        &mut self,
+        now: Time,
+        sent_time: Time,
+        ce: bool,
+        siblings: &[Sibling],
+        out: &mut Outcome<T>,
+    ) {
+        if self.epoch.start.is_some_and(|start| sent_time <= start) {
+            self.epoch.ce |= ce;
+            return;
+        }
+        self.epoch = Epoch { id: self.epoch.id.wrapping_add(1).max(1), start: Some(now), lost: 0, ce };
+        self.bytes_between_losses = self.bytes_since_loss;
+        self.bytes_since_loss = 0;
+        self.reordering.on_congestion();
+        self.stats.congestion_events += 1;
+        out.congestion_event = true;
+        let event = Congested {
+            now,
+            ce,
+            in_flight: self.bytes_in_flight,
+            delivered: self.sampler.delivered(),
+            mtu: u64::from(self.mtu.current()),
+            own: self.sibling(),
+        };
+        self.congestion.on_congestion(&event, siblings);
+    }
+
+    /// Takes the last congestion response back if every loss behind it was spurious (RFC 9438 §4.9.2).
+    pub(super) fn forgive(&mut self, now: Time, forgiven: u64) {
+        if forgiven == 0 {
+            return;
+        }
+        self.epoch.lost -= forgiven;
+        if self.epoch.lost == 0 && !self.epoch.ce {
+            self.congestion.on_spurious(now);
+            self.epoch.start = None;
+            self.stats.undone_responses += 1;
+        }
+    }
+}
+
+/// What one round of loss detection found.
+#[derive(Default)]
+struct Burst {
+    /// Size of the largest lost packet that was no MTU probe.
+    largest: u16,
+    persistent: bool,
+    ecn_failed: bool,
+}

@@ -1,0 +1,357 @@
+//! One path's recovery: the parts brought together.
+
+mod acked;
+mod expired;
+mod losses;
+
+use core::time::Duration;
+
+use anabranch_wire::{SpaceId, Time};
+
+use crate::config::Config;
+use crate::congestion::{Congestion, Controller, Departure, Sibling, Start, State};
+use crate::ecn::{Ecn, EcnState};
+use crate::lost::LostPackets;
+use crate::mtu::Discovery;
+use crate::outcome::{Permit, Progress, Stats};
+use crate::pacer::{Pacer, rate_of};
+use crate::persistent::LossRun;
+use crate::rate::{Sampler, Snapshot};
+use crate::reordering::Reordering;
+use crate::rtt::Rtt;
+use crate::sent::{Packet, Sent, SentList};
+use crate::timer::{SpaceTimes, Timer};
+
+/// Loss recovery and congestion control of one path. `T` is what a packet's frames owe.
+#[derive(Debug)]
+pub struct Recovery<T> {
+    config: Config,
+    rtt: Rtt,
+    timer: Timer,
+    spaces: [Space<T>; 3],
+    times: [SpaceTimes; 3],
+    bytes_in_flight: u64,
+    congestion: Congestion,
+    epoch: Epoch,
+    pacer: Pacer,
+    sampler: Sampler,
+    reordering: Reordering,
+    ecn: Ecn,
+    mtu: Discovery,
+    /// The sender had nothing more to send although the window was open (RFC 9002 §7.8).
+    app_limited: bool,
+    /// Bytes acknowledged since the last congestion event, and between the two before it.
+    bytes_since_loss: u64,
+    bytes_between_losses: u64,
+    stats: Stats,
+}
+
+/// One packet number space of the path.
+#[derive(Debug)]
+struct Space<T> {
+    sent: SentList<T>,
+    lost: LostPackets<T>,
+    largest_acked: Option<u64>,
+    /// PTO probes owed.
+    probes: u32,
+    run: LossRun,
+    /// Packets that had to be forgotten because the list was full; lost at the next opportunity.
+    evicted: Vec<(u64, Packet<T>)>,
+}
+
+/// The time from one congestion event to the next (RFC 9002 §7.3.2).
+#[derive(Clone, Copy, Debug, Default)]
+struct Epoch {
+    /// Distinguishes epochs; 0 before the first.
+    id: u32,
+    /// Losses of packets sent up to here are part of the event.
+    start: Option<Time>,
+    /// Losses of the event that have not turned out to be spurious.
+    lost: u64,
+    /// CE marks were (also) behind the event, so that it cannot be taken back.
+    ce: bool,
+}
+
+impl<T: Clone> Recovery<T> {
+    /// Recovery of a path that opens at `now`.
+    pub fn new(config: &Config, now: Time) -> Self {
+        let mtu = Discovery::new(&config.mtu);
+        Self {
+            rtt: Rtt::new(config.initial_rtt),
+            timer: Timer {
+                progress: Progress::default(),
+                peer_max_ack_delay: Duration::from_millis(25), // RFC 9000 §18.2, the default
+                amplification_blocked: false,
+                pto_count: 0,
+                touched: now,
+            },
+            spaces: core::array::from_fn(|_| Space::new()),
+            times: [SpaceTimes::default(); 3],
+            bytes_in_flight: 0,
+            congestion: start_congestion(config, mtu.current(), now),
+            epoch: Epoch::default(),
+            pacer: Pacer::new(config.pacing, now),
+            sampler: Sampler::default(),
+            reordering: Reordering::new(config.packet_threshold, config.time_threshold),
+            ecn: Ecn::new(config.ecn),
+            app_limited: false,
+            bytes_since_loss: 0,
+            bytes_between_losses: 0,
+            stats: Stats { mtu: mtu.current(), ..Stats::default() },
+            mtu,
+            config: config.clone(),
+        }
+    }
+
+    /// Round-trip time.
+    pub fn rtt(&self) -> &Rtt {
+        &self.rtt
+    }
+
+    /// Sets the peer's `max_ack_delay` (RFC 9000 §18.2).
+    pub fn set_peer_max_ack_delay(&mut self, delay: Duration) {
+        self.timer.peer_max_ack_delay = delay;
+    }
+
+    /// Sets the peer's `max_udp_payload_size` (RFC 9000 §18.2), which bounds the MTU.
+    pub fn set_peer_max_udp_payload(&mut self, size: u16) {
+        self.mtu.limit(size);
+        self.stats.mtu = self.mtu.current();
+    }
+
+    /// Says how far the handshake is.
+    pub fn set_progress(&mut self, progress: Progress) {
+        self.timer.progress = progress;
+    }
+
+    /// Says whether the anti-amplification limit (RFC 9000 §8) keeps anything from being sent.
+    pub fn amplification_blocked(&mut self, blocked: bool) {
+        self.timer.amplification_blocked = blocked;
+    }
+
+    /// Congestion window in bytes.
+    pub fn window(&self) -> u64 {
+        self.congestion.window()
+    }
+
+    /// Bytes in flight (RFC 9002 §2).
+    pub fn bytes_in_flight(&self) -> u64 {
+        self.bytes_in_flight
+    }
+
+    /// Largest UDP payload in bytes that packets may have now, probes for more excepted.
+    pub fn mtu(&self) -> u16 {
+        self.mtu.current()
+    }
+
+    /// The congestion controller.
+    pub fn congestion(&self) -> &Congestion {
+        &self.congestion
+    }
+
+    /// This path as coupled controllers of other paths see it.
+    pub fn sibling(&self) -> Sibling {
+        Sibling {
+            window: self.congestion.window(),
+            smoothed_rtt: self.rtt.smoothed(),
+            mtu: self.mtu.current(),
+            bytes_since_loss: self.bytes_since_loss,
+            bytes_between_losses: self.bytes_between_losses,
+        }
+    }
+
+    /// Bytes per second at which packets leave.
+    pub fn pacing_rate(&self) -> u64 {
+        self.congestion.pacing_rate().unwrap_or_else(|| {
+            // RFC 9002 §7.7: a little faster than the window per round trip, so that the window is used up; slow start
+            // needs room to double.
+            let factor = match self.congestion.state() {
+                State::SlowStart | State::ConservativeSlowStart => (2, 1),
+                _ => (5, 4),
+            };
+            rate_of(self.congestion.window(), self.rtt.smoothed(), factor)
+        })
+    }
+
+    /// How much may be sent now. PTO probes and packets that are not in flight need no permission.
+    pub fn permit(&mut self, now: Time) -> Permit {
+        let mtu = u64::from(self.mtu.current());
+        let room = self.congestion.window().saturating_sub(self.bytes_in_flight);
+        if room < mtu {
+            self.app_limited = false;
+            return Permit::Window;
+        }
+        let rate = self.pacing_rate();
+        match self.pacer.budget(now, rate, mtu) {
+            Ok(budget) => Permit::Bytes(room.min(budget)),
+            Err(until) => {
+                self.app_limited = false;
+                Permit::Wait(until)
+            }
+        }
+    }
+
+    /// PTO probes owed in `space`: packets that may leave regardless of the window. Sending an ack-eliciting packet
+    /// there settles one.
+    pub fn probes(&self, space: SpaceId) -> u32 {
+        self.spaces[space as usize].probes
+    }
+
+    /// The sender has nothing more to send on this path although [`Self::permit`] allows it.
+    pub fn app_limited(&mut self, _now: Time) {
+        if self.bytes_in_flight + u64::from(self.mtu.current()) <= self.congestion.window() {
+            self.app_limited = true;
+            self.sampler.on_app_limited(self.bytes_in_flight);
+        }
+    }
+
+    /// Whether the next packet is to leave with ECT(0).
+    pub fn ecn_mark(&self) -> bool {
+        self.ecn.marks()
+    }
+
+    /// What is known about ECN on the path.
+    pub fn ecn_state(&self) -> EcnState {
+        self.ecn.state()
+    }
+
+    /// The order after the newest sent in `space`.
+    pub fn next_order(&self, space: SpaceId) -> u64 {
+        self.spaces[space as usize].sent.next()
+    }
+
+    /// A packet leaves. Its order is at least [`Self::next_order`]; the orders in between are skipped for good.
+    pub fn on_sent(&mut self, space: SpaceId, order: u64, sent: Sent<T>) {
+        let now = sent.time;
+        let size = u64::from(sent.size);
+        self.timer.touched = self.timer.touched.max(now);
+        self.stats.sent_packets += 1;
+        self.stats.sent_bytes += size;
+        if sent.ect {
+            self.ecn.on_sent(now, space, self.rtt.pto_base());
+        }
+        if sent.mtu_probe {
+            self.mtu.on_probe_sent();
+            self.stats.mtu_probes += 1;
+        }
+        if sent.ack_eliciting {
+            let times = &mut self.times[space as usize];
+            times.last_eliciting = times.last_eliciting.max(now);
+            times.eliciting += 1;
+            let probes = &mut self.spaces[space as usize].probes;
+            *probes = probes.saturating_sub(1);
+        }
+        let counted = sent.in_flight;
+        let mut snapshot = Snapshot::default();
+        if counted {
+            let in_flight = self.bytes_in_flight;
+            self.congestion.on_sent(&Departure {
+                now,
+                bytes: size,
+                in_flight,
+                app_limited: self.sampler.is_app_limited(),
+                delivered: self.sampler.delivered(),
+            });
+            snapshot = self.sampler.on_sent(now, size, in_flight);
+            self.bytes_in_flight += size;
+            self.pacer.on_sent(size);
+            if self.bytes_in_flight + u64::from(self.mtu.current()) > self.congestion.window() {
+                self.app_limited = false;
+            }
+        }
+        self.make_room(space);
+        self.spaces[space as usize].sent.push(order, Packet { sent, snapshot, counted });
+    }
+
+    /// Keeps the list of sent packets within its bound: the oldest packet makes room.
+    fn make_room(&mut self, space: SpaceId) {
+        let space = &mut self.spaces[space as usize];
+        if space.sent.is_full()
+            && let Some((order, packet)) = space.sent.pop()
+        {
+            space.sent.settle(|_| ());
+            if packet.sent.in_flight {
+                space.evicted.push((order, packet));
+            }
+        }
+    }
+
+    /// Packets of `space` under way, oldest first: what a probe should carry.
+    pub fn unacked(&self, space: SpaceId) -> impl Iterator<Item = &Sent<T>> {
+        self.spaces[space as usize].sent.iter().map(|packet| &packet.sent)
+    }
+
+    /// The path leads elsewhere now (RFC 9000 §9.4): everything learned is void, and packets sent before tell nothing
+    /// about it, though what they owe is still settled.
+    pub fn migrate(&mut self, now: Time) {
+        for space in &mut self.spaces {
+            let evicted = space.evicted.iter_mut().map(|(_, packet)| packet);
+            space.sent.iter_mut().chain(evicted).for_each(|packet| packet.counted = false);
+            space.run = LossRun::default();
+        }
+        self.bytes_in_flight = 0;
+        self.rtt = Rtt::new(self.config.initial_rtt);
+        self.mtu.migrate();
+        self.stats.mtu = self.mtu.current();
+        self.ecn.restart(self.config.ecn);
+        self.congestion = start_congestion(&self.config, self.mtu.current(), now);
+        // A new epoch number: late acknowledgments of earlier losses forgive nothing here.
+        self.epoch = Epoch { id: self.epoch.id.wrapping_add(1).max(1), ..Epoch::default() };
+        self.pacer = Pacer::new(self.config.pacing, now);
+        self.sampler = Sampler::default();
+        self.reordering = Reordering::new(self.config.packet_threshold, self.config.time_threshold);
+        self.app_limited = false;
+        self.bytes_since_loss = 0;
+        self.bytes_between_losses = 0;
+        self.timer.pto_count = 0;
+        self.timer.touched = now;
+    }
+
+    /// Probe timeouts in a row without an acknowledgment.
+    pub fn pto_count(&self) -> u32 {
+        self.timer.pto_count
+    }
+
+    /// Current probe timeout of `space` without backoff (RFC 9002 §6.2.1).
+    pub fn pto(&self, space: SpaceId) -> Duration {
+        self.timer.pto(&self.rtt, space)
+    }
+
+    /// Size of the MTU probe to send now, if one is due. A sent probe has [`Sent::mtu_probe`] set.
+    pub fn mtu_probe(&mut self, now: Time) -> Option<u16> {
+        // Probes are of use only on a path that works: not before the handshake, and not while probing for life.
+        if !self.timer.progress.handshake_confirmed || self.timer.pto_count > 0 {
+            return None;
+        }
+        let size = self.mtu.probe(now)?;
+        (self.bytes_in_flight + u64::from(size) <= self.congestion.window()).then_some(size)
+    }
+
+    /// Running totals.
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+}
+
+impl<T> Space<T> {
+    fn new() -> Self {
+        Self {
+            sent: SentList::new(),
+            lost: LostPackets::new(),
+            largest_acked: None,
+            probes: 0,
+            run: LossRun::default(),
+            evicted: Vec::new(),
+        }
+    }
+}
+
+fn start_congestion(config: &Config, mtu: u16, now: Time) -> Congestion {
+    let mtu = u64::from(mtu);
+    // RFC 9002 §7.2: ten packets, and no more than the larger of 14720 bytes and two packets.
+    let window = mtu * u64::from(config.initial_window_packets.max(2));
+    Congestion::new(
+        config.congestion,
+        &Start { now, window, mtu, rtt: config.initial_rtt, seed: config.seed },
+    )
+}

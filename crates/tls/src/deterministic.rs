@@ -12,7 +12,7 @@ use anabranch_wire::Time;
 use aws_lc_rs::agreement::{self, PrivateKey, UnparsedPublicKey};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
-use rcgen::{CertificateParams, KeyPair, PKCS_ED25519};
+use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, PKCS_ED25519};
 use rustls::crypto::{
     ActiveKeyExchange, CryptoProvider, GetRandomFailed, SecureRandom, SharedSecret, SupportedKxGroup,
 };
@@ -152,8 +152,13 @@ impl Identity {
         let pkcs8 = PrivatePkcs8KeyDer::from(pkcs8);
         let certificate = KeyPair::from_pkcs8_der_and_sign_algo(&pkcs8, &PKCS_ED25519)
             .and_then(|pair| {
-                let names: Vec<String> = names.iter().map(ToString::to_string).collect();
-                CertificateParams::new(names)?.self_signed(&pair)
+                let mut params =
+                    CertificateParams::new(names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>())?;
+                params.distinguished_name = DistinguishedName::new();
+                params
+                    .distinguished_name
+                    .push(DnType::CommonName, names.first().copied().unwrap_or("anabranch"));
+                params.self_signed(&pair)
             })
             .map_err(|error| ConfigError::Tls(error.to_string()))?;
         Ok(Self { certificate: certificate.der().clone(), key: pkcs8.into() })

@@ -9,6 +9,8 @@ mod client_hello;
 #[cfg(any(test, feature = "lab"))]
 pub mod deterministic;
 mod header_key;
+#[cfg(test)]
+mod hex;
 mod hkdf;
 mod keys;
 mod packet_key;

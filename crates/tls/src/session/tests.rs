@@ -1,1 +1,655 @@
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use anabranch_wire::{Format, PathId, Time, Version};
+use proptest::prelude::*;
+use rustls::KeyLog;
+
+use super::{ClientConfig, ConfigError, KeyChange, ServerConfig, Session, TlsError, TlsErrorKind};
+use crate::deterministic::{Identity, VirtualClock, deterministic_provider, seed_thread};
+use crate::{ClientHello, DirectionKeys, PacketKey, Secrets, Suite, TAG_LEN, client_hello_parameters};
+
+const NAME: &str = "server.test";
+const CLIENT_PARAMETERS: &[u8] = b"client parameters";
+const SERVER_PARAMETERS: &[u8] = b"server parameters";
+
+/// A client and a server that know each other.
+struct Pair {
+    client: ClientConfig,
+    server: ServerConfig,
+    clock: Arc<VirtualClock>,
+}
+
+impl Pair {
+    fn new() -> Self {
+        Self::with(true, Arc::new(rustls::NoKeyLog))
+    }
+
+    fn with(early_data: bool, key_log: Arc<dyn KeyLog>) -> Self {
+        seed_thread(1);
+        let identity = Identity::new(7, &[NAME]).unwrap();
+        let clock = VirtualClock::new();
+        let client = ClientConfig::builder()
+            .provider(deterministic_provider())
+            .time(Arc::clone(&clock) as _)
+            .roots(identity.roots().unwrap())
+            .alpn(["h3", "test"])
+            .early_data(early_data)
+            .key_log(Arc::clone(&key_log))
+            .build()
+            .unwrap();
+        let server = ServerConfig::builder()
+            .provider(deterministic_provider())
+            .time(Arc::clone(&clock) as _)
+            .certificate(vec![identity.certificate], identity.key)
+            .alpn(["test"])
+            .early_data(early_data)
+            .build()
+            .unwrap();
+        Self { client, server, clock }
+    }
+
+    fn sessions(&self) -> (End, End) {
+        self.sessions_in(Version::V1)
+    }
+
+    fn sessions_in(&self, version: Version) -> (End, End) {
+        let client = self.client.for_version(version);
+        let server = self.server.for_version(version);
+        let client = Session::client(&client, NAME, CLIENT_PARAMETERS.to_vec()).unwrap();
+        let server = Session::server(&server, SERVER_PARAMETERS.to_vec()).unwrap();
+        (End::new(client), End::new(server))
+    }
+
+    /// A complete handshake whose tickets the client holds.
+    fn acquaint(&self, version: Version) -> (End, End) {
+        let (mut client, mut server) = self.sessions_in(version);
+        shake_hands(&mut client, &mut server).unwrap();
+        (client, server)
+    }
+}
+
+/// A session with what a connection would keep of it.
+struct End {
+    session: Session,
+    handshake: Option<Secrets>,
+    one_rtt: Option<Secrets>,
+}
+
+impl End {
+    fn new(session: Session) -> Self {
+        Self { session, handshake: None, one_rtt: None }
+    }
+
+    /// All that can be written now, one piece per level.
+    fn write(&mut self) -> Vec<Vec<u8>> {
+        let mut flights = Vec::new();
+        loop {
+            let mut bytes = Vec::new();
+            let change = self.session.write(&mut bytes);
+            if !bytes.is_empty() {
+                flights.push(bytes);
+            }
+            match change {
+                Some(KeyChange::Handshake(secrets)) => assert!(self.handshake.replace(secrets).is_none()),
+                Some(KeyChange::OneRtt(secrets)) => assert!(self.one_rtt.replace(secrets).is_none()),
+                None => return flights,
+            }
+        }
+    }
+
+    fn read(&mut self, flights: &[Vec<u8>]) -> Result<(), TlsError> {
+        flights.iter().try_for_each(|bytes| self.session.read(bytes))
+    }
+}
+
+/// Exchanges flights until nothing is left to say.
+fn shake_hands(client: &mut End, server: &mut End) -> Result<(), TlsError> {
+    loop {
+        let flights = client.write();
+        server.read(&flights)?;
+        let answers = server.write();
+        client.read(&answers)?;
+        if flights.is_empty() && answers.is_empty() {
+            assert!(!client.session.is_handshaking() && !server.session.is_handshaking());
+            return Ok(());
+        }
+    }
+}
+
+fn formats() -> [&'static Format; 2] {
+    [Version::V1, Version::V2].map(|version| version.format().unwrap())
+}
+
+/// A packet sealed at one end opens at the other, with equal header masks.
+#[track_caller]
+fn assert_connected(sender: &DirectionKeys, receiver: &DirectionKeys) {
+    assert_eq!(sender.header.mask(&[9; 16]), receiver.header.mask(&[9; 16]));
+    assert!(opens(&sender.packet, &receiver.packet));
+}
+
+fn opens(sender: &PacketKey, receiver: &PacketKey) -> bool {
+    let mut packet = [7; 30];
+    sender.seal(PathId(1), 3, 10, &mut packet);
+    receiver.open(PathId(1), 3, 10, &mut packet).is_ok_and(|len| packet[10..][..len] == [7; 20 - TAG_LEN])
+}
+
+#[test]
+fn a_full_handshake_connects_both_levels_in_both_versions() {
+    let (client, server) = Pair::new().acquaint(Version::V1);
+    for format in formats() {
+        for (ours, theirs) in [(&client.handshake, &server.handshake), (&client.one_rtt, &server.one_rtt)] {
+            let (ours, theirs) = (ours.as_ref().unwrap(), theirs.as_ref().unwrap());
+            assert_eq!((ours.suite(), theirs.suite()), (Suite::Aes128Gcm, Suite::Aes128Gcm));
+            let (ours, theirs) = (ours.keys(format), theirs.keys(format));
+            assert_connected(&ours.local, &theirs.remote);
+            assert_connected(&theirs.local, &ours.remote);
+            assert!(!opens(&ours.local.packet, &ours.remote.packet), "directions differ");
+        }
+    }
+    let [v1, v2] = formats().map(|format| client.one_rtt.as_ref().unwrap().keys(format));
+    assert!(!opens(&v1.local.packet, &v2.local.packet), "versions differ");
+    let handshake = client.handshake.unwrap().keys(formats()[0]);
+    assert!(!opens(&v1.local.packet, &handshake.local.packet), "levels differ");
+}
+
+#[test]
+fn what_the_ends_learn_of_each_other() {
+    let (client, server) = Pair::new().acquaint(Version::V1);
+    let (client, server) = (client.session, server.session);
+    assert_eq!(client.peer_parameters(), Some(SERVER_PARAMETERS));
+    assert_eq!(server.peer_parameters(), Some(CLIENT_PARAMETERS));
+    assert_eq!((client.alpn(), server.alpn()), (Some(&b"test"[..]), Some(&b"test"[..])));
+    assert_eq!((client.server_name(), server.server_name()), (None, Some(NAME)));
+    assert_eq!(client.peer_certificates().unwrap().len(), 1);
+    assert!(server.peer_certificates().is_none());
+    assert!(!client.is_resumed() && !server.is_resumed());
+    assert_eq!((client.early_data_accepted(), server.early_data_accepted()), (None, Some(false)));
+
+    let mut exported = [[0; 32]; 2];
+    client.export_keying_material(&mut exported[0], b"label", Some(b"context")).unwrap();
+    server.export_keying_material(&mut exported[1], b"label", Some(b"context")).unwrap();
+    assert_eq!(exported[0], exported[1]);
+    assert_ne!(exported[0], [0; 32]);
+}
+
+#[test]
+fn nothing_can_be_exported_before_the_end() {
+    let (client, _) = Pair::new().sessions();
+    let error = client.session.export_keying_material(&mut [0; 32], b"label", None).unwrap_err();
+    assert_eq!((error.kind, error.alert), (TlsErrorKind::Internal, 80));
+}
+
+#[test]
+fn key_updates_stay_in_step_in_both_versions() {
+    for format in formats() {
+        let (client, server) = Pair::new().acquaint(Version::V1);
+        let (mut client, mut server) = (client.one_rtt.unwrap(), server.one_rtt.unwrap());
+        let mut previous = client.keys(format).local.packet;
+        for _ in 0..3 {
+            let (client_local, client_remote) = client.update(format);
+            let (server_local, server_remote) = server.update(format);
+            assert!(opens(&client_local, &server_remote) && opens(&server_local, &client_remote));
+            assert!(!opens(&previous, &server_remote));
+            previous = client_local;
+        }
+    }
+}
+
+#[test]
+fn a_resumed_session_carries_early_data() {
+    for version in [Version::V1, Version::V2] {
+        let pair = Pair::new();
+        pair.acquaint(version);
+        let (mut client, mut server) = pair.sessions_in(version);
+
+        let early = client.session.early_secret().expect("a ticket that allows 0-RTT");
+        assert!(client.session.early_secret().is_none(), "handed out once");
+        assert_eq!(early.suite(), Suite::Aes128Gcm);
+        assert_eq!(client.session.early_data_accepted(), None);
+        assert_eq!(client.session.peer_parameters(), Some(SERVER_PARAMETERS), "remembered");
+        assert!(server.session.early_secret().is_none());
+        assert_eq!(server.session.early_data_accepted(), None);
+
+        server.read(&client.write()).unwrap();
+        assert_eq!(server.session.early_data_accepted(), Some(true));
+        let theirs = server.session.early_secret().expect("accepted");
+        for format in formats() {
+            assert_connected(&early.keys(format), &theirs.keys(format));
+        }
+
+        client.read(&server.write()).unwrap();
+        assert_eq!(client.session.early_data_accepted(), Some(true));
+        shake_hands(&mut client, &mut server).unwrap();
+        assert!(client.session.is_resumed() && server.session.is_resumed());
+        let (ours, theirs) = (client.one_rtt.unwrap(), server.one_rtt.unwrap());
+        assert_connected(&ours.keys(formats()[0]).local, &theirs.keys(formats()[0]).remote);
+    }
+}
+
+#[test]
+fn a_server_may_refuse_early_data_and_still_resume() {
+    let pair = Pair::new();
+    pair.acquaint(Version::V1);
+    let (mut client, mut server) = pair.sessions();
+    server.session.reject_early_data();
+    assert!(client.session.early_secret().is_some());
+    shake_hands(&mut client, &mut server).unwrap();
+    assert!(client.session.is_resumed());
+    assert_eq!(client.session.early_data_accepted(), Some(false));
+    assert_eq!(server.session.early_data_accepted(), Some(false));
+    assert!(server.session.early_secret().is_none(), "the secret exists but must not be used");
+}
+
+#[test]
+fn a_server_without_early_data_does_not_invite_it() {
+    let pair = Pair::with(false, Arc::new(rustls::NoKeyLog));
+    pair.acquaint(Version::V1);
+    let (mut client, mut server) = pair.sessions();
+    assert!(client.session.early_secret().is_none());
+    shake_hands(&mut client, &mut server).unwrap();
+    assert!(client.session.is_resumed());
+    assert_eq!(client.session.early_data_accepted(), None);
+}
+
+/// RFC 8446 §8: a ticket serves once, so a replayed ClientHello brings no early data in.
+#[test]
+fn a_replayed_client_hello_gets_no_early_data() {
+    let pair = Pair::new();
+    pair.acquaint(Version::V1);
+    let (mut client, mut server) = pair.sessions();
+    let (_, mut replayed) = pair.sessions();
+    let hello = client.write();
+    server.read(&hello).unwrap();
+    replayed.read(&hello).unwrap();
+    assert_eq!(server.session.early_data_accepted(), Some(true));
+    assert_eq!(replayed.session.early_data_accepted(), Some(false));
+    assert!(replayed.session.early_secret().is_none());
+}
+
+/// RFC 8446 §8.3: a hello that is not fresh brings no early data in.
+#[test]
+fn a_delayed_client_hello_gets_no_early_data() {
+    let pair = Pair::new();
+    pair.acquaint(Version::V1);
+    let (mut client, mut server) = pair.sessions();
+    let hello = client.write();
+    pair.clock.set(Time::ZERO + Duration::from_secs(3600));
+    server.read(&hello).unwrap();
+    assert_eq!(server.session.early_data_accepted(), Some(false));
+}
+
+/// RFC 9369 §5, on the client's side: the ticket is not offered.
+#[test]
+fn a_ticket_is_not_offered_in_another_version() {
+    let pair = Pair::new();
+    pair.acquaint(Version::V1);
+    let (mut client, mut server) = pair.sessions_in(Version::V2);
+    assert!(client.session.early_secret().is_none());
+    shake_hands(&mut client, &mut server).unwrap();
+    assert!(!client.session.is_resumed());
+    let (client, _) = pair.sessions_in(Version::V1);
+    assert_eq!(client.session.peer_parameters(), Some(SERVER_PARAMETERS), "still there for its own version");
+}
+
+/// RFC 9369 §5, on the server's side: the ticket is offered but not accepted.
+#[test]
+fn a_ticket_is_not_accepted_in_another_version() {
+    let pair = Pair::new();
+    pair.acquaint(Version::V1);
+    let (mut client, _) = pair.sessions_in(Version::V1);
+    let (_, mut server) = pair.sessions_in(Version::V2);
+    assert!(client.session.early_secret().is_some());
+    shake_hands(&mut client, &mut server).unwrap();
+    assert!(!client.session.is_resumed() && !server.session.is_resumed());
+    assert_eq!(client.session.early_data_accepted(), Some(false));
+}
+
+/// RFC 9369 §5: after compatible negotiation, tickets belong to the negotiated version.
+#[test]
+fn tickets_follow_a_compatible_upgrade() {
+    let pair = Pair::new();
+    let (mut client, _) = pair.sessions_in(Version::V1);
+    let (_, mut server) = pair.sessions_in(Version::V2);
+    client.session.set_version(Version::V2);
+    shake_hands(&mut client, &mut server).unwrap();
+
+    let (mut v1, _) = pair.sessions_in(Version::V1);
+    assert!(v1.session.early_secret().is_none());
+    let (mut client, mut server) = pair.sessions_in(Version::V2);
+    assert!(client.session.early_secret().is_some());
+    shake_hands(&mut client, &mut server).unwrap();
+    assert!(client.session.is_resumed());
+    assert_eq!(client.session.early_data_accepted(), Some(true));
+}
+
+#[test]
+fn stateless_tickets_resume_within_their_version() {
+    let identity = Identity::new(7, &[NAME]).unwrap();
+    let pair = Pair::new();
+    let server = ServerConfig::builder()
+        .certificate(vec![identity.certificate], identity.key)
+        .time(Arc::clone(&pair.clock) as _)
+        .alpn(["test"])
+        .ticketer(rustls::crypto::aws_lc_rs::Ticketer::new().unwrap());
+    let pair = Pair { server: server.build().unwrap(), ..pair };
+    pair.acquaint(Version::V2);
+    let (mut client, mut server) = pair.sessions_in(Version::V2);
+    shake_hands(&mut client, &mut server).unwrap();
+    assert!(client.session.is_resumed());
+
+    let (mut client, _) = pair.sessions_in(Version::V2);
+    let (_, mut server) = pair.sessions_in(Version::V1);
+    shake_hands(&mut client, &mut server).unwrap();
+    assert!(!client.session.is_resumed());
+}
+
+#[test]
+fn every_suite_shakes_hands() {
+    use rustls::crypto::aws_lc_rs::cipher_suite;
+    for (chosen, suite) in [
+        (cipher_suite::TLS13_AES_128_GCM_SHA256, Suite::Aes128Gcm),
+        (cipher_suite::TLS13_AES_256_GCM_SHA384, Suite::Aes256Gcm),
+        (cipher_suite::TLS13_CHACHA20_POLY1305_SHA256, Suite::ChaCha20Poly1305),
+    ] {
+        let pair = Pair::new();
+        let mut provider = (*deterministic_provider()).clone();
+        provider.cipher_suites = vec![chosen];
+        let roots = Identity::new(7, &[NAME]).unwrap().roots().unwrap();
+        let client = ClientConfig::builder()
+            .provider(Arc::new(provider))
+            .time(Arc::clone(&pair.clock) as _)
+            .roots(roots)
+            .alpn(["test"])
+            .early_data(true);
+        let pair = Pair { client: client.build().unwrap(), ..pair };
+        pair.acquaint(Version::V1);
+        let (mut client, mut server) = pair.sessions();
+        // The suite of early data is that of the resumed session, whatever the order of preference.
+        assert_eq!(client.session.early_secret().unwrap().suite(), suite);
+        shake_hands(&mut client, &mut server).unwrap();
+        assert_eq!(server.session.suite(), Some(suite));
+        let (ours, theirs) = (client.one_rtt.unwrap(), server.one_rtt.unwrap());
+        assert_connected(&ours.keys(formats()[0]).local, &theirs.keys(formats()[0]).remote);
+    }
+}
+
+/// RFC 9001 §8.1: alert 120 becomes CRYPTO_ERROR 0x178.
+#[test]
+fn no_common_application_protocol() {
+    let identity = Identity::new(7, &[NAME]).unwrap();
+    let pair = Pair::new();
+    for protocols in [vec!["other"], vec![]] {
+        let client = ClientConfig::builder()
+            .provider(deterministic_provider())
+            .time(Arc::clone(&pair.clock) as _)
+            .roots(identity.roots().unwrap())
+            .alpn(protocols);
+        let client = Session::client(&client.build().unwrap(), NAME, Vec::new()).unwrap();
+        let (_, mut server) = pair.sessions();
+        let error = server.read(&End::new(client).write()).unwrap_err();
+        assert_eq!((error.alert, error.code()), (120, 0x178));
+        assert_eq!(error.kind, TlsErrorKind::ApplicationProtocol);
+    }
+}
+
+#[test]
+fn a_certificate_that_is_not_trusted_is_recognizable() {
+    let pair = Pair::new();
+    let client = |roots, name| {
+        let config = ClientConfig::builder()
+            .provider(deterministic_provider())
+            .time(Arc::clone(&pair.clock) as _)
+            .roots(roots)
+            .alpn(["test"])
+            .build();
+        End::new(Session::client(&config.unwrap(), name, Vec::new()).unwrap())
+    };
+    let roots = |seed, name| Identity::new(seed, &[name]).unwrap().roots().unwrap();
+    // unknown_ca, decrypt_error for a root of the same name with another key, bad_certificate
+    for (mut client, alert) in [
+        (client(roots(8, "stranger.test"), NAME), 48),
+        (client(roots(8, NAME), NAME), 51),
+        (client(roots(7, NAME), "other.test"), 42),
+    ] {
+        let (_, mut server) = pair.sessions();
+        let error = shake_hands(&mut client, &mut server).unwrap_err();
+        assert_eq!((error.kind, error.alert), (TlsErrorKind::Certificate, alert), "{error}");
+    }
+}
+
+/// The clock that a configuration is given decides, not the system's: the certificate below expired at New Year 2024.
+#[test]
+fn certificates_are_judged_by_the_given_clock() {
+    let pair = Pair::new();
+    let key = Identity::new(7, &[NAME]).unwrap().key;
+    let mut params = rcgen::CertificateParams::new([NAME.to_owned()]).unwrap();
+    params.not_after = rcgen::date_time_ymd(2024, 1, 1);
+    let certificate = params.self_signed(&rcgen::KeyPair::try_from(&key).unwrap()).unwrap();
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(certificate.der().clone()).unwrap();
+    let client = ClientConfig::builder()
+        .provider(deterministic_provider())
+        .time(Arc::clone(&pair.clock) as _)
+        .roots(roots)
+        .alpn(["test"])
+        .remembered_servers(0);
+    let server = ServerConfig::builder()
+        .provider(deterministic_provider())
+        .certificate(vec![certificate.der().clone()], key)
+        .alpn(["test"]);
+    let pair = Pair { client: client.build().unwrap(), server: server.build().unwrap(), ..pair };
+    pair.acquaint(Version::V1);
+    pair.clock.set(Time::ZERO + Duration::from_secs(60 * 86_400));
+    let (mut client, mut server) = pair.sessions();
+    let error = shake_hands(&mut client, &mut server).unwrap_err();
+    assert_eq!((error.kind, error.alert), (TlsErrorKind::Certificate, 45), "{error}");
+}
+
+#[test]
+fn clients_can_be_asked_for_certificates() {
+    let pair = Pair::new();
+    let (identity, person) = (Identity::new(7, &[NAME]).unwrap(), Identity::new(9, &["person"]).unwrap());
+    let verifier = rustls::server::WebPkiClientVerifier::builder_with_provider(
+        Arc::new(person.roots().unwrap()),
+        deterministic_provider(),
+    );
+    let server = ServerConfig::builder()
+        .provider(deterministic_provider())
+        .time(Arc::clone(&pair.clock) as _)
+        .certificate(vec![identity.certificate.clone()], identity.key.clone_key())
+        .client_verifier(verifier.build().unwrap())
+        .alpn(["test"]);
+    let client = ClientConfig::builder()
+        .provider(deterministic_provider())
+        .time(Arc::clone(&pair.clock) as _)
+        .roots(identity.roots().unwrap())
+        .certificate(vec![person.certificate.clone()], person.key)
+        .alpn(["test"]);
+    let mutual = Pair { client: client.build().unwrap(), server: server.build().unwrap(), ..pair };
+    let (_, server) = mutual.acquaint(Version::V1);
+    assert_eq!(server.session.peer_certificates(), Some(&[person.certificate][..]));
+
+    let anonymous = Pair { client: Pair::new().client, ..mutual };
+    let (mut client, mut server) = anonymous.sessions();
+    let error = shake_hands(&mut client, &mut server).unwrap_err();
+    assert_eq!((error.kind, error.alert), (TlsErrorKind::Certificate, 116));
+}
+
+/// Whatever single bit of the handshake changes, one end notices; both sides' flights are covered.
+#[test]
+fn tampered_handshakes_fail() {
+    let pair = Pair::new();
+    let hello_len = pair.sessions().0.write()[0].len();
+    for bit in (0..hello_len * 8).step_by(11) {
+        let (mut client, mut server) = pair.sessions();
+        let mut hello = client.write();
+        hello[0][bit / 8] ^= 1 << (bit % 8);
+        // A longer length makes the server wait for more: no handshake either.
+        let done = server.read(&hello).and_then(|()| client.read(&server.write())).is_ok();
+        assert!(!done || client.session.is_handshaking(), "bit {bit} of the ClientHello");
+    }
+    for level in 0..2 {
+        let (mut client, mut server) = pair.sessions();
+        server.read(&client.write()).unwrap();
+        let flights = server.write();
+        for bit in (0..flights[level].len() * 8).step_by(7) {
+            let (mut client, mut server) = pair.sessions();
+            server.read(&client.write()).unwrap();
+            let mut flights = server.write();
+            flights[level][bit / 8] ^= 1 << (bit % 8);
+            let done = client.read(&flights).is_ok();
+            assert!(!done || client.session.is_handshaking(), "bit {bit} of level {level}");
+        }
+    }
+}
+
+/// RFC 9001 §6: QUIC updates keys without TLS; the message means unexpected_message, CRYPTO_ERROR 0x10a.
+#[test]
+fn a_tls_key_update_is_refused() {
+    let (mut client, mut server) = Pair::new().acquaint(Version::V1);
+    for end in [&mut client, &mut server] {
+        assert_eq!(end.session.read(&[24, 0, 0, 1, 0]).unwrap_err().code(), 0x10a);
+    }
+}
+
+#[test]
+fn flights_may_arrive_byte_by_byte() {
+    let pair = Pair::new();
+    let (mut client, mut server) = pair.sessions();
+    for _ in 0..3 {
+        for bytes in client.write() {
+            bytes.chunks(1).for_each(|byte| server.session.read(byte).unwrap());
+        }
+        for bytes in server.write() {
+            bytes.chunks(1).for_each(|byte| client.session.read(byte).unwrap());
+        }
+    }
+    assert!(!client.session.is_handshaking() && !server.session.is_handshaking());
+}
+
+#[test]
+fn a_real_client_hello_can_be_read_before_a_session_exists() {
+    let hello = Pair::new().sessions().0.write().concat();
+    let ClientHello::Parameters(offer) = client_hello_parameters(&hello) else { panic!("a whole hello") };
+    assert_eq!((offer.parameters, offer.server_name), (CLIENT_PARAMETERS, Some(NAME)));
+    assert!(offer.alpn().eq([&b"h3"[..], b"test"]));
+}
+
+/// A key log that keeps what it is given.
+#[derive(Debug, Default)]
+struct Memory(Mutex<Vec<String>>);
+
+impl KeyLog for Memory {
+    fn log(&self, label: &str, client_random: &[u8], secret: &[u8]) {
+        assert_eq!((client_random.len(), secret.len()), (32, 32));
+        self.0.lock().unwrap().push(label.to_owned());
+    }
+}
+
+#[test]
+fn the_configured_key_log_still_sees_everything() {
+    let memory = Arc::new(Memory::default());
+    let pair = Pair::with(true, Arc::clone(&memory) as _);
+    pair.acquaint(Version::V1);
+    let (mut client, mut server) = pair.sessions();
+    shake_hands(&mut client, &mut server).unwrap();
+    let mut labels = std::mem::take(&mut *memory.0.lock().unwrap());
+    labels.sort_unstable();
+    let twice = |label| [label, label];
+    let mut expected = vec!["CLIENT_EARLY_TRAFFIC_SECRET"];
+    for label in [
+        "CLIENT_HANDSHAKE_TRAFFIC_SECRET",
+        "CLIENT_TRAFFIC_SECRET_0",
+        "EXPORTER_SECRET",
+        "SERVER_HANDSHAKE_TRAFFIC_SECRET",
+        "SERVER_TRAFFIC_SECRET_0",
+    ] {
+        expected.extend(twice(label));
+    }
+    assert_eq!(labels, expected);
+}
+
+#[test]
+fn configurations_that_cannot_work_say_why() {
+    let identity = || Identity::new(7, &[NAME]).unwrap();
+    let server = || ServerConfig::builder().certificate(vec![identity().certificate], identity().key);
+    let ticketer = rustls::crypto::aws_lc_rs::Ticketer::new().unwrap();
+    assert_eq!(ClientConfig::builder().build().unwrap_err(), ConfigError::NoTrust);
+    assert_eq!(ServerConfig::builder().build().unwrap_err(), ConfigError::NoCertificate);
+    assert_eq!(
+        server().early_data(true).ticketer(ticketer).build().unwrap_err(),
+        ConfigError::EarlyDataWithTicketer
+    );
+    let mut provider = (*deterministic_provider()).clone();
+    provider.cipher_suites.clear();
+    let provider = Arc::new(provider);
+    assert_eq!(server().provider(Arc::clone(&provider)).build().unwrap_err(), ConfigError::Suites);
+    let client = ClientConfig::builder().roots(identity().roots().unwrap());
+    assert_eq!(client.provider(provider).build().unwrap_err(), ConfigError::Suites);
+    assert_eq!(
+        Session::client(&Pair::new().client, "no host name", Vec::new()).unwrap_err(),
+        ConfigError::ServerName("no host name".to_owned())
+    );
+
+    // A wrapped configuration is checked too: QUIC's early data is all or nothing.
+    let mut inner = (*server().build().unwrap().inner).clone();
+    inner.max_early_data_size = 1000;
+    assert!(matches!(ServerConfig::try_from(Arc::new(inner)), Err(ConfigError::Tls(_))));
+}
+
+#[test]
+fn resumption_can_be_turned_off() {
+    let identity = Identity::new(7, &[NAME]).unwrap();
+    let pair = Pair::new();
+    let forgetful = |clock: &Arc<VirtualClock>| {
+        let client = ClientConfig::builder()
+            .provider(deterministic_provider())
+            .time(Arc::clone(clock) as _)
+            .roots(identity.roots().unwrap())
+            .alpn(["test"])
+            .remembered_servers(0);
+        client.build().unwrap()
+    };
+    let server = ServerConfig::builder()
+        .provider(deterministic_provider())
+        .time(Arc::clone(&pair.clock) as _)
+        .certificate(vec![identity.certificate.clone()], identity.key.clone_key())
+        .alpn(["test"])
+        .remembered_sessions(0);
+    let (client, server) = (forgetful(&pair.clock), server.build().unwrap());
+    for pair in [Pair { client, ..Pair::new() }, Pair { server, ..Pair::new() }] {
+        for _ in 0..2 {
+            assert!(!pair.acquaint(Version::V1).0.session.is_resumed());
+        }
+    }
+}
+
+#[test]
+fn a_wrapped_rustls_configuration_works_as_it_is() {
+    let pair = Pair::new();
+    let mut inner = (*pair.client.inner).clone();
+    inner.resumption = rustls::client::Resumption::in_memory_sessions(4);
+    let client = ClientConfig::try_from(Arc::new(inner)).unwrap();
+    let server = ServerConfig::try_from(Arc::clone(&pair.server.inner)).unwrap();
+    let pair = Pair { client, server, ..pair };
+    pair.acquaint(Version::V1);
+    assert!(pair.acquaint(Version::V1).0.session.is_resumed());
+}
+
+#[test]
+fn sessions_cross_threads() {
+    fn assert_send<T: Send>(_: &T) {}
+    assert_send(&Pair::new().sessions().0.session);
+}
+
+proptest! {
+    #[test]
+    fn arbitrary_handshake_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        let (mut client, mut server) = Pair::new().sessions();
+        client.write();
+        let _ = client.session.read(&bytes);
+        let _ = server.session.read(&bytes);
+        let _ = (client.write(), server.write());
+    }
+}

@@ -417,6 +417,14 @@ fn the_range_count_grows_with_the_ranges() {
     }
 }
 
+/// Where the length grows to four bytes, two bytes of room give no more data.
+#[test]
+fn data_fills_the_room_where_the_length_grows() {
+    let short = 1 + 2 + 0x3fff;
+    let lens = (short - 1..short + 4).map(|room| max_datagram_len(room).unwrap());
+    assert!(lens.eq([0x3ffe, 0x3fff, 0x3fff, 0x3fff, 0x4000]));
+}
+
 fn varint() -> impl Strategy<Value = u64> {
     (0..=MAX_VARINT, 0..62u32).prop_map(|(value, shift)| value >> shift)
 }

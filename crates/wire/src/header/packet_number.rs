@@ -59,6 +59,16 @@ mod tests {
         assert_eq!(decode_packet_number(None, 255, 8), 255);
     }
 
+    /// The window reaches from half below the expected number, exclusive, to half above it, inclusive.
+    #[test]
+    fn edges_of_the_window() {
+        for pn in [1000 - 127, 1000, 1000 + 128] {
+            assert_eq!(decode_packet_number(Some(999), pn & 0xff, 8), pn);
+        }
+        assert_eq!(decode_packet_number(Some(999), (1000 - 128) & 0xff, 8), 1000 + 128);
+        assert_eq!(decode_packet_number(Some(999), (1000 + 129) & 0xff, 8), 1000 - 127);
+    }
+
     #[test]
     fn numbers_never_leave_their_range() {
         assert_eq!(decode_packet_number(Some(MAX_VARINT - 1), 0, 8), MAX_VARINT - 255);

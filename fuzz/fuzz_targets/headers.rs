@@ -1,0 +1,7 @@
+//! Splits a datagram into packets and takes their masks off.
+#![no_main]
+
+#[path = "../../crates/wire/tests/harness/headers.rs"]
+mod harness;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| harness::run(data));

@@ -1,0 +1,198 @@
+//! An observer of transport connections that writes [qlog](https://datatracker.ietf.org/doc/draft-ietf-quic-qlog-main-schema/):
+//! draft-ietf-quic-qlog-main-schema-13 and draft-ietf-quic-qlog-quic-events-12, as JSON text sequences (`.sqlog`).
+//!
+//! Events that belong to a path carry the custom fields that multipath needs (quicwg/qlog#134): `path_id` beside the
+//! draft's `tuple`. Equal traces give equal bytes. Secrets and reset tokens are never written.
+#![forbid(unsafe_code)]
+
+mod event;
+mod frame;
+mod json;
+mod parameters;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::Write;
+
+use anabranch_transport::trace::{Observer, TraceEvent};
+use anabranch_wire::{ConnectionId, PathId, Side, Time};
+
+use crate::event::Context;
+
+/// Start of every record of a JSON text sequence (RFC 7464 §2.2).
+const RECORD_SEPARATOR: char = '\u{1e}';
+/// Bytes that are gathered before they go to the sink.
+const BUFFER: usize = 32 * 1024;
+/// Paths whose tuple is remembered; the oldest are forgotten, and events of theirs then lack the tuple.
+const MAX_PATHS: usize = 1_024;
+/// RFC 9000 §18.2: used until the transport parameters are known.
+const DEFAULT_ACK_DELAY_EXPONENT: u32 = 3;
+
+/// What the times of a trace count from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clock {
+    /// `Time` counts from the UNIX epoch.
+    Unix,
+    /// `Time` counts from an epoch of the driver's own, for instance a simulation's start.
+    Virtual,
+}
+
+/// The head of a trace.
+#[derive(Clone, Debug)]
+pub struct TraceInfo {
+    /// Which end the trace is of.
+    pub side: Side,
+    /// What to call it, for instance the program's name.
+    pub title: String,
+    /// The first destination connection ID of the client, which both ends' traces share.
+    pub group_id: ConnectionId,
+    /// What times count from.
+    pub clock: Clock,
+}
+
+/// Writes one connection's trace to `sink`.
+///
+/// Logging never disturbs a connection: when the sink fails, the rest of the trace is dropped, see [`Qlog::failed`].
+pub struct Qlog {
+    /// `None` once it has failed.
+    sink: Option<Box<dyn Write + Send>>,
+    buffer: String,
+    context: Context,
+    /// Number of the tuple in use per path; absent while it is the first one.
+    tuples: BTreeMap<PathId, u64>,
+    next_tuple: u64,
+}
+
+impl Qlog {
+    /// Begins a trace.
+    pub fn new(sink: Box<dyn Write + Send>, info: &TraceInfo) -> Self {
+        let mut buffer = String::new();
+        write_header(&mut buffer, info);
+        let context = Context {
+            side: info.side,
+            local_ack_delay_exponent: DEFAULT_ACK_DELAY_EXPONENT,
+            remote_ack_delay_exponent: DEFAULT_ACK_DELAY_EXPONENT,
+        };
+        Self { sink: Some(sink), buffer, context, tuples: BTreeMap::new(), next_tuple: 1 }
+    }
+
+    /// Whether the sink has refused bytes.
+    pub fn failed(&self) -> bool {
+        self.sink.is_none()
+    }
+
+    /// Hands everything gathered so far to the sink.
+    pub fn flush(&mut self) {
+        let Some(sink) = &mut self.sink else { return };
+        if sink.write_all(self.buffer.as_bytes()).and_then(|()| sink.flush()).is_err() {
+            self.sink = None;
+        }
+        self.buffer.clear();
+    }
+
+    /// Takes over what later events depend on.
+    fn learn(&mut self, event: &TraceEvent<'_>) {
+        match *event {
+            TraceEvent::Parameters { local, parameters } => {
+                // RFC 9000 §18.2: at most 20; the decoder has checked that.
+                let exponent = u32::try_from(parameters.ack_delay_exponent.min(20)).unwrap_or(20);
+                if local {
+                    self.context.local_ack_delay_exponent = exponent;
+                } else {
+                    self.context.remote_ack_delay_exponent = exponent;
+                }
+            }
+            TraceEvent::PathAssigned { path, .. } => {
+                self.tuples.insert(path, self.next_tuple);
+                self.next_tuple += 1;
+                if self.tuples.len() > MAX_PATHS {
+                    self.tuples.pop_first();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The path's TupleID; the empty one stands for the tuple that the connection began on.
+    fn tuple_id(&self, path: Option<PathId>) -> String {
+        path.and_then(|path| self.tuples.get(&path)).map(u64::to_string).unwrap_or_default()
+    }
+}
+
+impl Observer for Qlog {
+    fn event(&mut self, time: Time, event: &TraceEvent<'_>) {
+        if self.sink.is_none() {
+            return;
+        }
+        self.learn(event);
+        let Some(name) = event::name(event) else { return };
+        let path = event::path(event);
+        let tuple = self.tuple_id(path);
+        for owner in event::key_owners(event) {
+            write_record(&mut self.buffer, |o| {
+                o.millis("time", u128::from(time.as_nanos()));
+                o.text("name", &format!("quic:{name}"));
+                if let Some(path) = path {
+                    o.number("path_id", u64::from(path.0));
+                }
+                if !tuple.is_empty() {
+                    o.text("tuple", &tuple);
+                }
+                o.object("data", |o| event::write_data(o, event, &self.context, *owner, &tuple));
+            });
+        }
+        if self.buffer.len() >= BUFFER || matches!(event, TraceEvent::Closed { .. }) {
+            self.flush();
+        }
+    }
+}
+
+impl Drop for Qlog {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}
+
+impl fmt::Debug for Qlog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Qlog").field("side", &self.context.side).field("failed", &self.failed()).finish()
+    }
+}
+
+fn write_record(out: &mut String, fill: impl FnOnce(&mut json::Object<'_>)) {
+    out.push(RECORD_SEPARATOR);
+    json::object(out, fill);
+    out.push('\n');
+}
+
+fn write_header(out: &mut String, info: &TraceInfo) {
+    write_record(out, |o| {
+        o.text("file_schema", "urn:ietf:params:qlog:file:sequential");
+        o.text("serialization_format", "application/qlog+json-seq");
+        o.text("title", &info.title);
+        o.object("trace", |o| {
+            o.object("common_fields", |o| {
+                o.hex("group_id", &info.group_id);
+                o.text("time_format", "relative_to_epoch");
+                o.object("reference_time", |o| match info.clock {
+                    Clock::Unix => {
+                        o.text("clock_type", "system");
+                        o.text("epoch", "1970-01-01T00:00:00.000Z");
+                    }
+                    Clock::Virtual => {
+                        o.text("clock_type", "monotonic");
+                        o.text("epoch", "unknown");
+                    }
+                });
+            });
+            o.object("vantage_point", |o| {
+                o.text("type", if info.side.is_client() { "client" } else { "server" });
+            });
+            // Drafts are named by their number (draft-ietf-quic-qlog-quic-events-12 §2.1).
+            o.array("event_schemas", |a| a.text("urn:ietf:params:qlog:events:quic-12"));
+        });
+    });
+}
+
+#[cfg(test)]
+mod tests;

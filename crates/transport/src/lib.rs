@@ -1,2 +1,34 @@
-//! The sans-IO QUIC core.
+//! The sans-IO QUIC core: endpoint, connection, packet number spaces, paths, streams.
+//!
+//! No clock, no socket, no thread and no global randomness: a driver passes in time and datagrams, and takes out datagrams,
+//! events and one deadline. The contract is on [`Connection`] and [`Endpoint`].
 #![forbid(unsafe_code)]
+
+mod config;
+mod connection;
+pub mod datagram;
+mod datagram_io;
+mod endpoint;
+mod error;
+mod event;
+mod flow;
+mod path;
+mod random;
+mod ranges;
+mod space;
+pub mod stream;
+mod token;
+pub mod trace;
+
+pub use config::{
+    AckConfig, ClientConfig, EndpointConfig, PreferredAddresses, RetryPolicy, ServerConfig, TransportConfig,
+};
+pub use connection::{ConnectError, Connection, ConnectionStats, MigrateError, PathInfo};
+pub use datagram_io::{Datagram, FourTuple, MAX_BATCH_BYTES, Transmit, TransmitBuf};
+pub use endpoint::*;
+pub use error::{ConnectionError, TransportError};
+pub use event::{EndpointEvent, Event};
+
+pub use anabranch_recovery as recovery;
+pub use anabranch_tls as tls;
+pub use anabranch_wire as wire;

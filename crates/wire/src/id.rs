@@ -126,7 +126,7 @@ impl SpaceId {
 pub const MAX_CID_LEN: usize = 20;
 
 /// A connection ID of 0 to 20 bytes, held inline.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId {
     bytes: [u8; MAX_CID_LEN],
     len: u8,

@@ -1,0 +1,187 @@
+//! How a connection and an endpoint behave; everything has a default that suits most users.
+
+use std::net::{SocketAddrV4, SocketAddrV6};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch_tls as tls;
+use anabranch_wire::Version;
+use bytes::Bytes;
+
+use crate::stream::StreamsConfig;
+
+/// Behaviour of a connection's transport, the same for clients and servers.
+#[derive(Clone, Debug)]
+pub struct TransportConfig {
+    /// Stream limits, receive windows, send buffer.
+    pub streams: StreamsConfig,
+    /// Loss recovery, congestion controller, pacing, ECN, MTU discovery.
+    pub recovery: anabranch_recovery::Config,
+    /// When acknowledgments are sent.
+    pub ack: AckConfig,
+    /// Close silently after this long without a packet (RFC 9000 §10.1); `None` never.
+    pub max_idle_timeout: Option<Duration>,
+    /// Send a PING when nothing was sent or received for this long; `None` never.
+    pub keep_alive: Option<Duration>,
+    /// Bytes of received DATAGRAM frames kept for the application, the oldest dropped first; 0 turns RFC 9221 off.
+    pub datagram_receive_buffer: usize,
+    /// Bytes of DATAGRAM frames waiting to be sent.
+    pub datagram_send_buffer: usize,
+    /// Connection IDs of the peer that this end keeps (RFC 9000 §18.2 `active_connection_id_limit`), 2 to 8.
+    pub active_connection_id_limit: u64,
+    /// Versions in order of preference (RFC 9368). A client's first flight uses `initial_version` of [`ClientConfig`].
+    pub versions: Vec<Version>,
+    /// Send reserved values that peers must ignore: fixed bit (RFC 9287), transport parameters, versions.
+    pub grease: bool,
+    /// Largest UDP payload that this end is willing to receive, at least 1200.
+    pub max_udp_payload_size: u16,
+    /// Follow a peer whose address changes (RFC 9000 §9). Only servers look at it.
+    pub migration: bool,
+    /// Update keys by ourselves after this many packets; `None` leaves only the AEAD's own limit.
+    pub key_update_after: Option<u64>,
+}
+
+impl Default for TransportConfig {
+    fn default() -> Self {
+        Self {
+            streams: StreamsConfig::default(),
+            recovery: anabranch_recovery::Config::default(),
+            ack: AckConfig::default(),
+            max_idle_timeout: Some(Duration::from_secs(30)),
+            keep_alive: None,
+            datagram_receive_buffer: 1 << 20,
+            datagram_send_buffer: 1 << 20,
+            active_connection_id_limit: 5,
+            versions: vec![Version::V1, Version::V2],
+            grease: true,
+            max_udp_payload_size: 65_527,
+            migration: true,
+            key_update_after: None,
+        }
+    }
+}
+
+/// When acknowledgments are sent (RFC 9000 §13.2), and what we ask of the peer (draft-ietf-quic-ack-frequency).
+#[derive(Clone, Debug)]
+pub struct AckConfig {
+    /// Ack-eliciting packets received before an ACK leaves at once.
+    pub threshold: u64,
+    /// Longest deliberate delay of an ACK; sent as `max_ack_delay`.
+    pub max_delay: Duration,
+    /// Ranges that an ACK frame holds at most, and that are remembered.
+    pub max_ranges: usize,
+    /// Ask the peer to acknowledge more rarely when it supports ACK_FREQUENCY.
+    pub frequency: bool,
+}
+
+impl Default for AckConfig {
+    fn default() -> Self {
+        Self { threshold: 2, max_delay: Duration::from_millis(25), max_ranges: 64, frequency: true }
+    }
+}
+
+/// What a client needs to connect.
+#[derive(Clone, Debug)]
+pub struct ClientConfig {
+    /// TLS: trusted roots, ALPN, resumption, early data.
+    pub tls: tls::ClientConfig,
+    /// Transport behaviour.
+    pub transport: Arc<TransportConfig>,
+    /// Version of the first flight.
+    pub initial_version: Version,
+    /// A token from an earlier connection's NEW_TOKEN frame; empty for none.
+    pub token: Bytes,
+}
+
+impl ClientConfig {
+    /// Default transport, QUIC v1 first.
+    pub fn new(tls: tls::ClientConfig) -> Self {
+        Self { tls, transport: Arc::default(), initial_version: Version::V1, token: Bytes::new() }
+    }
+}
+
+/// What a server needs to accept.
+#[derive(Clone, Debug)]
+pub struct ServerConfig {
+    /// TLS: certificate, ALPN, tickets, early data.
+    pub tls: tls::ServerConfig,
+    /// Transport behaviour.
+    pub transport: Arc<TransportConfig>,
+    /// When clients must prove their address with a Retry.
+    pub retry: RetryPolicy,
+    /// Addresses that clients are asked to move to after the handshake (RFC 9000 §9.6).
+    pub preferred_address: Option<PreferredAddresses>,
+    /// Connections in handshake or open at the same time; more are refused.
+    pub max_connections: usize,
+    /// Handshakes that the application has not accepted yet; more get a Retry, then are refused.
+    pub max_incoming: usize,
+    /// Tokens for later connections sent after the handshake (NEW_TOKEN).
+    pub new_tokens: u64,
+    /// How long a Retry token is good for.
+    pub retry_token_lifetime: Duration,
+    /// How long a NEW_TOKEN token is good for.
+    pub new_token_lifetime: Duration,
+}
+
+impl ServerConfig {
+    /// Default transport; Retry only under load.
+    pub fn new(tls: tls::ServerConfig) -> Self {
+        Self {
+            tls,
+            transport: Arc::default(),
+            retry: RetryPolicy::UnderLoad,
+            preferred_address: None,
+            max_connections: 65_536,
+            max_incoming: 1_024,
+            new_tokens: 1,
+            retry_token_lifetime: Duration::from_secs(15),
+            new_token_lifetime: Duration::from_secs(7 * 24 * 3600),
+        }
+    }
+}
+
+/// When a server answers a first Initial with a Retry (RFC 9000 §8.1.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RetryPolicy {
+    /// Never.
+    Never,
+    /// While more than half of `max_incoming` handshakes wait.
+    UnderLoad,
+    /// Whenever the client brings no valid token.
+    Always,
+}
+
+/// A server's preferred addresses; at least one should be set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PreferredAddresses {
+    /// IPv4 address.
+    pub v4: Option<SocketAddrV4>,
+    /// IPv6 address.
+    pub v6: Option<SocketAddrV6>,
+}
+
+/// What all connections of one endpoint share.
+#[derive(Clone, Debug)]
+pub struct EndpointConfig {
+    /// Length of this endpoint's connection IDs, 0 to 20 bytes. 0 only suits a client with one connection per tuple.
+    pub cid_len: usize,
+    /// Secret that stateless reset tokens are derived from; keep it over restarts so that old connections end at once.
+    pub reset_key: [u8; 32],
+    /// Secret that address-validation tokens are sealed with.
+    pub token_key: [u8; 32],
+    /// Seed of everything random in the core: connection IDs, challenges, greasing, skipped packet numbers.
+    pub seed: [u8; 32],
+}
+
+impl EndpointConfig {
+    /// Connection IDs of 8 bytes, all keys derived from `seed`.
+    pub fn new(seed: [u8; 32]) -> Self {
+        use rand_chacha::rand_core::{RngCore, SeedableRng};
+        let mut rng = rand_chacha::ChaCha8Rng::from_seed(seed);
+        let mut config = Self { cid_len: 8, reset_key: [0; 32], token_key: [0; 32], seed };
+        rng.fill_bytes(&mut config.reset_key);
+        rng.fill_bytes(&mut config.token_key);
+        rng.fill_bytes(&mut config.seed);
+        config
+    }
+}

@@ -1,0 +1,241 @@
+//! Settling what packets owed: acknowledged, lost, or to be probed for (RFC 9002).
+
+use std::time::Duration;
+
+use anabranch_recovery::{AckInfo, Controller as _, Outcome};
+use anabranch_wire::{Ack, PathId, SpaceId, Time};
+
+use super::connection::{AckRequest, Connection};
+use super::receive::Context;
+use crate::error::TransportError;
+use crate::token::{Token, Tokens};
+use crate::trace::{TimerKind, TraceEvent};
+
+/// Oldest packets whose contents a probe repeats.
+const PROBED_PACKETS: usize = 2;
+
+/// Bounds of the acknowledgment threshold that this end asks for: enough packets to matter, few enough for pacing.
+const ACK_THRESHOLD_RANGE: (u64, u64) = (2, 32);
+
+impl Connection {
+    pub(super) fn on_ack_frame(&mut self, now: Time, context: &Context, ack: &Ack<'_>) -> Result<(), TransportError> {
+        let mut outcome = std::mem::take(&mut self.outcome);
+        let result = match Self::level_index(context.space) {
+            Some(index) => {
+                let path = self.paths.main_mut();
+                let info = AckInfo { delay: Duration::ZERO, ecn: ack.ecn, sample_rtt: true };
+                let result = path.recovery.on_ack(now, context.space, ack.ranges(), info, &[], &mut outcome);
+                if result.is_ok() {
+                    let level = &mut self.levels[index];
+                    level.largest_acked = level.largest_acked.max(Some(ack.largest));
+                }
+                result.map(|()| PathId::ZERO)
+            }
+            None => {
+                let (id, orders) = self.numbering.resolve(ack.path, ack.ranges());
+                let info = AckInfo { delay: self.ack_delay(ack.delay), ecn: ack.ecn, sample_rtt: true };
+                let Some(path) = self.paths.get_mut(id) else {
+                    self.outcome = outcome;
+                    return Ok(());
+                };
+                let result = path.recovery.on_ack(now, context.space, orders, info, &[], &mut outcome);
+                if result.is_ok() {
+                    self.numbering.on_acked(id, ack.largest);
+                }
+                result.map(|()| id)
+            }
+        };
+        let settled = match result {
+            Ok(path) => {
+                self.settle(now, context.space, path, &mut outcome);
+                if context.space == SpaceId::Handshake {
+                    self.set_progress();
+                }
+                Ok(())
+            }
+            Err(error) => Err(Self::optimistic_ack(error)),
+        };
+        outcome.clear();
+        self.outcome = outcome;
+        settled
+    }
+
+    /// The ACK Delay field in time (RFC 9000 §19.3).
+    fn ack_delay(&self, raw: u64) -> Duration {
+        let exponent = self.handshake.peer_parameters.as_ref().map_or(3, |parameters| parameters.ack_delay_exponent);
+        Duration::from_micros(raw.checked_shl(exponent as u32).unwrap_or(u64::MAX).min(1 << 40))
+    }
+
+    /// Hands out what `outcome` holds to the owners of the frames, and empties it.
+    pub(super) fn settle(&mut self, now: Time, space: SpaceId, path: PathId, outcome: &mut Outcome<Tokens>) {
+        if self.observer.is_some() {
+            self.trace_outcome(now, space, path, outcome);
+        }
+        let phase_start = self.paths.get(path).map_or(u64::MAX, |path| path.phase_start);
+        for (order, sent) in outcome.acked.drain(..) {
+            if space == SpaceId::Data && order >= phase_start {
+                if let Some(keys) = &mut self.keys.one_rtt {
+                    keys.on_acked();
+                }
+            }
+            for token in &sent.owed {
+                self.on_token_acked(token);
+            }
+        }
+        for (_, sent) in outcome.lost.drain(..) {
+            for token in &sent.owed {
+                self.on_token_lost(token);
+            }
+        }
+        if outcome.mtu_changed.is_some() || outcome.congestion_event {
+            self.review_ack_frequency();
+        }
+    }
+
+    fn trace_outcome(&mut self, now: Time, space: SpaceId, path: PathId, outcome: &Outcome<Tokens>) {
+        for (order, _) in &outcome.acked {
+            let number = self.numbering.number_of(path, *order);
+            self.trace(now, &TraceEvent::PacketAcked { space, path, number });
+        }
+        for (order, _) in &outcome.lost {
+            let number = self.numbering.number_of(path, *order);
+            self.trace(now, &TraceEvent::PacketLost { space, path, number });
+        }
+        if !outcome.spurious.is_empty() {
+            let packets = outcome.spurious.len() as u64;
+            self.trace(now, &TraceEvent::SpuriousLoss { path, packets });
+        }
+        if let Some(mtu) = outcome.mtu_changed {
+            self.trace(now, &TraceEvent::MtuChanged { path, mtu });
+        }
+        if outcome.ecn_failed {
+            self.trace(now, &TraceEvent::EcnState { path, capable: false });
+        }
+        self.trace_metrics(now, path);
+    }
+
+    pub(super) fn trace_metrics(&mut self, now: Time, id: PathId) {
+        let Some(path) = self.paths.get(id) else { return };
+        let recovery = &path.recovery;
+        let rtt = recovery.rtt();
+        let metrics = TraceEvent::Metrics {
+            path: id,
+            min_rtt: rtt.min(),
+            smoothed_rtt: rtt.smoothed(),
+            latest_rtt: rtt.latest(),
+            rtt_variance: rtt.variance(),
+            window: recovery.window(),
+            ssthresh: recovery.congestion().ssthresh(),
+            in_flight: recovery.bytes_in_flight(),
+            pto_count: recovery.pto_count(),
+        };
+        let state = TraceEvent::CongestionState { path: id, state: recovery.congestion().state().name() };
+        self.trace(now, &metrics);
+        self.trace(now, &state);
+    }
+
+    fn on_token_acked(&mut self, token: &Token) {
+        match *token {
+            Token::Ack { space, path, largest } => match Self::level_index(space) {
+                Some(index) => self.levels[index].received.on_ack_acked(largest),
+                None => {
+                    if let Some(path) = self.paths.get_mut(path) {
+                        path.received.on_ack_acked(largest);
+                    }
+                }
+            },
+            Token::Crypto { space, offset, len } => self.crypto_mut(space).on_acked(offset, len),
+            Token::NewConnectionId { path, sequence } => {
+                if let Some(path) = self.paths.get_mut(path) {
+                    path.local_cids.on_acked(sequence);
+                }
+            }
+            Token::RetireConnectionId { path, sequence } => {
+                if let Some(path) = self.paths.get_mut(path) {
+                    path.remote_cids.on_acked(sequence);
+                }
+            }
+            Token::Stream { .. }
+            | Token::ResetStream(_)
+            | Token::StopSending(_)
+            | Token::MaxData
+            | Token::MaxStreamData(_)
+            | Token::MaxStreams(_)
+            | Token::DataBlocked
+            | Token::StreamDataBlocked(_)
+            | Token::StreamsBlocked(_) => self.streams.on_acked(token),
+            Token::NewToken | Token::HandshakeDone | Token::AckFrequency | Token::Datagram | Token::Ping => {}
+        }
+    }
+
+    /// Queues again what still matters.
+    pub(super) fn on_token_lost(&mut self, token: &Token) {
+        match *token {
+            Token::Crypto { space, offset, len } => self.crypto_mut(space).on_lost(offset, len),
+            Token::NewConnectionId { path, sequence } => {
+                if let Some(path) = self.paths.get_mut(path) {
+                    path.local_cids.on_lost(sequence);
+                }
+            }
+            Token::RetireConnectionId { path, sequence } => {
+                if let Some(path) = self.paths.get_mut(path) {
+                    path.remote_cids.on_lost(sequence);
+                }
+            }
+            Token::Stream { .. }
+            | Token::ResetStream(_)
+            | Token::StopSending(_)
+            | Token::MaxData
+            | Token::MaxStreamData(_)
+            | Token::MaxStreams(_)
+            | Token::DataBlocked
+            | Token::StreamDataBlocked(_)
+            | Token::StreamsBlocked(_) => self.streams.on_lost(token),
+            Token::NewToken => self.pending.new_tokens += 1,
+            Token::HandshakeDone => self.pending.handshake_done = true,
+            Token::AckFrequency => self.pending.ack_frequency = self.pending.ack_requested,
+            // A lost ACK is outdated by the next one; messages and PINGs are not repeated.
+            Token::Ack { .. } | Token::Datagram | Token::Ping => {}
+        }
+    }
+
+    /// A PTO ran out: probes carry again what has waited longest (RFC 9002 §6.2.4), without calling it lost.
+    pub(super) fn on_pto(&mut self, now: Time, id: PathId, space: SpaceId) {
+        self.trace(now, &TraceEvent::TimerExpired { path: id, kind: TimerKind::Pto, space });
+        let Some(path) = self.paths.get(id) else { return };
+        let mut tokens = Tokens::new();
+        let oldest = path.recovery.unacked(space).filter(|sent| sent.ack_eliciting && !sent.mtu_probe);
+        for sent in oldest.take(PROBED_PACKETS) {
+            tokens.extend(sent.owed.iter().copied());
+        }
+        for token in &tokens {
+            self.on_token_lost(token);
+        }
+    }
+
+    /// Asks for rarer acknowledgments as the window grows, if the peer lets us (draft-ietf-quic-ack-frequency).
+    pub(super) fn review_ack_frequency(&mut self) {
+        if !self.config.ack.frequency || !self.handshake.confirmed {
+            return;
+        }
+        let parameters = self.handshake.peer_parameters.as_ref();
+        let Some((min, max)) = parameters.and_then(|p| Some((p.min_ack_delay?, p.max_ack_delay * 1000))) else {
+            return;
+        };
+        let recovery = &self.paths.main().recovery;
+        let packets = recovery.window() / u64::from(recovery.mtu()).max(1);
+        // A quarter of the window and of the round trip keep the acknowledgment clock running.
+        let threshold = (packets / 4).clamp(ACK_THRESHOLD_RANGE.0, ACK_THRESHOLD_RANGE.1) - 1;
+        let quarter = u64::try_from(recovery.rtt().smoothed().as_micros() / 4).unwrap_or(u64::MAX);
+        let request = AckRequest { threshold, max_ack_delay_us: quarter.clamp(min, max.max(min)) };
+        let worth_it = self.pending.ack_requested.is_none_or(|old| {
+            let far = |a: u64, b: u64| a > b * 2 || b > a * 2;
+            far(old.threshold, request.threshold) || far(old.max_ack_delay_us, request.max_ack_delay_us)
+        });
+        if worth_it && recovery.rtt().has_sample() {
+            self.pending.ack_requested = Some(request);
+            self.pending.ack_frequency = Some(request);
+            self.pending.ack_frequency_sequence += 1;
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! The end of a connection: closing, draining, reset (RFC 9000 §10).
+
+use anabranch_wire::{ConnectionClose, Frame, PacketKind, SpaceId, Time, TransportErrorCode};
+use bytes::Bytes;
+
+use super::connection::Connection;
+use crate::error::{ConnectionError, TransportError};
+use crate::event::{EndpointEvent, Event};
+use crate::trace::TraceEvent;
+
+/// Longest reason phrase that goes into CONNECTION_CLOSE.
+const MAX_REASON: usize = 256;
+
+/// Where a connection is in its life.
+#[derive(Debug)]
+pub(crate) enum State {
+    /// Handshaking or established.
+    Active,
+    /// This end closed and repeats its CONNECTION_CLOSE when the peer goes on sending.
+    Closing(Closing),
+    /// The peer closed: nothing is sent until the deadline.
+    Draining {
+        /// When the state may be dropped.
+        until: Time,
+    },
+    /// Over.
+    Drained,
+}
+
+/// The closing state (RFC 9000 §10.2.1).
+#[derive(Debug)]
+pub(crate) struct Closing {
+    pub(crate) close: CloseFrame,
+    pub(crate) until: Time,
+    /// A CONNECTION_CLOSE is to be sent.
+    pub(crate) owed: bool,
+    /// Datagrams received since the last one was sent, and how many ask for the next.
+    received: u64,
+    next_at: u64,
+}
+
+/// What CONNECTION_CLOSE says.
+#[derive(Clone, Debug)]
+pub(crate) struct CloseFrame {
+    application: bool,
+    code: u64,
+    frame_type: u64,
+    reason: Bytes,
+}
+
+impl CloseFrame {
+    /// The frame for a packet of `kind`. Before 1-RTT, the application's words are not shown to the network
+    /// (RFC 9000 §10.2.3).
+    pub(crate) fn frame(&self, kind: PacketKind) -> Frame<'_> {
+        let early = !matches!(kind, PacketKind::OneRtt | PacketKind::ZeroRtt);
+        Frame::ConnectionClose(if self.application && early {
+            ConnectionClose {
+                application: false,
+                code: TransportErrorCode::APPLICATION_ERROR.0,
+                frame_type: 0,
+                reason: &[],
+            }
+        } else {
+            ConnectionClose {
+                application: self.application,
+                code: self.code,
+                frame_type: self.frame_type,
+                reason: &self.reason[..self.reason.len().min(MAX_REASON)],
+            }
+        })
+    }
+}
+
+impl State {
+    pub(crate) fn is_active(&self) -> bool {
+        matches!(self, Self::Active)
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self, Self::Drained)
+    }
+}
+
+impl Connection {
+    /// Closes at once, with the application's code and words (RFC 9000 §10.2). Queued data is dropped: finish streams
+    /// and wait for their acknowledgment first if it matters.
+    pub fn close(&mut self, now: Time, code: u64, reason: Bytes) {
+        let close = CloseFrame { application: true, code, frame_type: 0, reason };
+        self.begin_closing(now, close, ConnectionError::LocallyClosed);
+    }
+
+    pub(super) fn close_with_error(&mut self, now: Time, error: TransportError) {
+        let close = CloseFrame {
+            application: false,
+            code: error.code.0,
+            frame_type: error.frame_type,
+            reason: Bytes::copy_from_slice(error.reason.as_bytes()),
+        };
+        self.begin_closing(now, close, ConnectionError::Transport(error));
+    }
+
+    fn begin_closing(&mut self, now: Time, close: CloseFrame, error: ConnectionError) {
+        if !self.state.is_active() {
+            return;
+        }
+        let until = now + self.close_period();
+        self.state = State::Closing(Closing { close, until, owed: true, received: 0, next_at: 1 });
+        self.report_end(now, error);
+    }
+
+    /// The peer closed (RFC 9000 §10.2.2).
+    pub(super) fn on_peer_close(&mut self, now: Time, close: &ConnectionClose<'_>) {
+        let error = if close.application {
+            ConnectionError::PeerApplication { code: close.code, reason: Bytes::copy_from_slice(close.reason) }
+        } else {
+            let reason = String::from_utf8_lossy(close.reason).into_owned();
+            let error = TransportError::new(TransportErrorCode(close.code), reason);
+            ConnectionError::PeerTransport(error.in_frame(close.frame_type))
+        };
+        self.drain(now, error);
+    }
+
+    /// A stateless reset arrived (RFC 9000 §10.3.1).
+    pub fn handle_reset(&mut self, now: Time) {
+        self.drain(now, ConnectionError::Reset);
+    }
+
+    fn drain(&mut self, now: Time, error: ConnectionError) {
+        match self.state {
+            State::Active => {
+                self.state = State::Draining { until: now + self.close_period() };
+                self.report_end(now, error);
+            }
+            State::Closing(Closing { until, .. }) => self.state = State::Draining { until },
+            State::Draining { .. } | State::Drained => {}
+        }
+    }
+
+    /// Ends without a word to the peer: idle timeout, version mismatch.
+    pub(super) fn end_silently(&mut self, now: Time, error: ConnectionError) {
+        if self.state.is_active() {
+            self.report_end(now, error);
+        }
+        self.become_drained();
+    }
+
+    pub(super) fn become_drained(&mut self) {
+        if !self.state.is_over() {
+            self.state = State::Drained;
+            self.endpoint_events.push_back(EndpointEvent::Drained);
+        }
+    }
+
+    fn report_end(&mut self, now: Time, error: ConnectionError) {
+        self.trace(now, &TraceEvent::Closed { error: &error });
+        // A closing connection keeps next to no memory.
+        self.undecrypted.clear();
+        self.handshake.session = None;
+        self.events.push_back(Event::Closed(error));
+    }
+
+    /// Three PTOs, the largest of all paths (RFC 9000 §10.2, RFC 10069).
+    fn close_period(&self) -> std::time::Duration {
+        self.paths.max_pto() * 3
+    }
+
+    /// A datagram arrived while closing: repeat CONNECTION_CLOSE, ever more rarely (RFC 9000 §10.2.1).
+    pub(super) fn on_datagram_while_closing(&mut self) {
+        if let State::Closing(closing) = &mut self.state {
+            closing.received += 1;
+            if closing.received >= closing.next_at {
+                closing.received = 0;
+                closing.next_at = closing.next_at.saturating_mul(2);
+                closing.owed = true;
+            }
+        }
+    }
+
+    /// Packet types that a CONNECTION_CLOSE has to go out in, so that the peer can read one of them (RFC 9000 §10.2.3).
+    pub(super) fn close_kinds(&self) -> impl Iterator<Item = (SpaceId, PacketKind)> {
+        let confirmed = self.handshake.confirmed;
+        let data = if self.keys.one_rtt.is_some() { PacketKind::OneRtt } else { PacketKind::ZeroRtt };
+        [
+            (SpaceId::Initial, PacketKind::Initial),
+            (SpaceId::Handshake, PacketKind::Handshake),
+            (SpaceId::Data, data),
+        ]
+        .into_iter()
+        .filter(move |(space, _)| *space == SpaceId::Data || !confirmed)
+    }
+
+    /// Whether the connection has ended (its state may be kept for a while).
+    pub fn is_closed(&self) -> bool {
+        !self.state.is_active()
+    }
+
+    /// Whether nothing is left to do and the connection may be dropped.
+    pub fn is_drained(&self) -> bool {
+        self.state.is_over()
+    }
+}

@@ -1,0 +1,324 @@
+//! The parts of a connection, how it begins, and what its application may ask of it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use anabranch_recovery::{Outcome, Recovery};
+use anabranch_tls as tls;
+use anabranch_wire::{ConnectionId, Format, PathId, Side, SpaceId, Time, Version};
+
+use super::close::State;
+use super::handshake::{Handshake, Level};
+use super::keys::KeyRing;
+use super::receive::Undecrypted;
+use super::timers::Idle;
+use crate::config::{ClientConfig, ServerConfig, TransportConfig};
+use crate::datagram::Datagrams;
+use crate::datagram_io::FourTuple;
+use crate::endpoint::{ServerStart, Shared};
+use crate::error::TransportError;
+use crate::event::{EndpointEvent, Event};
+use crate::path::{LocalCids, Path, Paths, RemoteCids};
+use crate::random::Random;
+use crate::space::{AckPolicy, Numbering};
+use crate::stream::Streams;
+use crate::token::Tokens;
+use crate::trace::{Observer, TraceEvent};
+
+/// Why a connection could not be begun.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The version of the first flight is not known here.
+    #[error("QUIC version {0} is not supported")]
+    UnsupportedVersion(Version),
+    /// TLS refuses the configuration or the server's name.
+    #[error(transparent)]
+    Tls(#[from] tls::ConfigError),
+    /// The remote address cannot be sent to.
+    #[error("the remote address {0} cannot be connected to")]
+    InvalidRemoteAddress(std::net::SocketAddr),
+}
+
+/// A QUIC connection without sockets, clocks or threads.
+///
+/// Every call that changes it (a batch, a timeout, a write) is to be followed by a full drain of
+/// [`Self::poll_transmit`], [`Self::poll_event`] and [`Self::poll_endpoint_event`], then one look at
+/// [`Self::poll_timeout`].
+pub struct Connection {
+    pub(super) side: Side,
+    pub(super) config: Arc<TransportConfig>,
+    /// Server only.
+    pub(super) server: Option<Arc<ServerConfig>>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) random: Random,
+    pub(super) format: &'static Format,
+    /// Version of the client's first Initial.
+    pub(super) original_version: Version,
+    /// Server only: what its Initial keys are made from.
+    pub(super) initial_dcid_for_server: ConnectionId,
+    pub(super) state: State,
+    pub(super) handshake: Handshake,
+    pub(super) keys: KeyRing,
+    /// Initial and Handshake.
+    pub(super) levels: [Level; 2],
+    pub(super) numbering: Numbering,
+    pub(super) paths: Paths,
+    pub(super) streams: Streams,
+    pub(super) datagrams: Datagrams,
+    pub(super) pending: Pending,
+    pub(super) ack_policy: AckPolicy,
+    pub(super) idle: Idle,
+    pub(super) undecrypted: Undecrypted,
+    pub(super) events: VecDeque<Event>,
+    pub(super) endpoint_events: VecDeque<EndpointEvent>,
+    pub(super) observer: Option<Box<dyn Observer>>,
+    /// Source of this end's long headers.
+    pub(super) first_local_cid: ConnectionId,
+    /// Values of the greased fixed bit, by packet number (RFC 9287).
+    pub(super) grease_bits: u64,
+    /// Reused by every acknowledgment and timeout.
+    pub(super) outcome: Outcome<Tokens>,
+}
+
+/// Frames that are owed and belong to no stream, no path and no handshake level.
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    pub(super) handshake_done: bool,
+    /// NEW_TOKEN frames that the client should get.
+    pub(super) new_tokens: u64,
+    /// The ACK_FREQUENCY request that the peer should know.
+    pub(super) ack_frequency: Option<AckRequest>,
+    pub(super) ack_frequency_sequence: u64,
+    /// The newest request that was made.
+    pub(super) ack_requested: Option<AckRequest>,
+    /// Sequence number of the newest ACK_FREQUENCY received.
+    pub(super) ack_frequency_received: Option<u64>,
+}
+
+/// What this end asks of the peer's acknowledgments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct AckRequest {
+    pub(super) threshold: u64,
+    pub(super) max_ack_delay_us: u64,
+}
+
+impl Connection {
+    /// Begins a connection as a client. `local_cid` is registered with the router by the caller; `seed` makes every
+    /// random choice of the connection.
+    ///
+    /// # Errors
+    /// If the version, the server's name or the TLS configuration cannot be used.
+    pub fn client(
+        now: Time,
+        config: &ClientConfig,
+        shared: Arc<Shared>,
+        seed: [u8; 32],
+        tuple: FourTuple,
+        server_name: &str,
+        local_cid: ConnectionId,
+    ) -> Result<Self, ConnectError> {
+        let version = config.initial_version;
+        let format = version.format().ok_or(ConnectError::UnsupportedVersion(version))?;
+        let mut random = Random::new(seed);
+        // RFC 9000 §7.2: at least 8 unpredictable bytes.
+        let len = 8 + random_below(&mut random, 13);
+        let original_dcid = random.cid(len);
+        let parts = Parts { side: Side::Client, format, tuple, local_cid, remote_cid: original_dcid };
+        let transport = Arc::clone(&config.transport);
+        let mut connection = Self::new(now, transport, None, shared, random, parts);
+        connection.paths.main_mut().set_validated();
+        connection.start_client(now, config, server_name, original_dcid)?;
+        Ok(connection)
+    }
+
+    /// Begins a connection as a server; the first datagram is to be passed to [`Self::handle_batch`] right after.
+    pub fn server(
+        now: Time,
+        config: Arc<ServerConfig>,
+        shared: Arc<Shared>,
+        seed: [u8; 32],
+        start: &ServerStart,
+    ) -> Self {
+        let random = Random::new(seed);
+        #[expect(clippy::expect_used, reason = "the router only accepts Initials of versions that it knows")]
+        let format = start.version.format().expect("a version that the router accepted");
+        let parts = Parts {
+            side: Side::Server,
+            format,
+            tuple: start.tuple,
+            local_cid: start.local_cid,
+            remote_cid: start.peer_cid,
+        };
+        let transport = Arc::clone(&config.transport);
+        let mut connection = Self::new(now, transport, Some(config), shared, random, parts);
+        if start.address_validated {
+            connection.paths.main_mut().set_validated();
+        }
+        connection.start_server(start);
+        connection
+    }
+
+    fn new(
+        now: Time,
+        config: Arc<TransportConfig>,
+        server: Option<Arc<ServerConfig>>,
+        shared: Arc<Shared>,
+        mut random: Random,
+        parts: Parts,
+    ) -> Self {
+        let Parts { side, format, tuple, local_cid, remote_cid } = parts;
+        let mut recovery_config = config.recovery.clone();
+        recovery_config.seed = random.u64();
+        let path = Path::new(
+            PathId::ZERO,
+            tuple,
+            Recovery::new(&recovery_config, now),
+            LocalCids::new(PathId::ZERO, local_cid),
+            RemoteCids::new(PathId::ZERO, remote_cid, config.active_connection_id_limit),
+            local_cid,
+        );
+        let idle = Idle::new(now, config.max_idle_timeout, config.keep_alive);
+        Self {
+            side,
+            server,
+            shared,
+            format,
+            original_version: format.version,
+            initial_dcid_for_server: ConnectionId::EMPTY,
+            state: State::Active,
+            handshake: Handshake::default(),
+            keys: KeyRing::default(),
+            levels: Default::default(),
+            numbering: Numbering::per_path(),
+            paths: Paths::new(path),
+            streams: Streams::new(side, &config.streams, random.bytes()),
+            datagrams: Datagrams::new(config.datagram_send_buffer, config.datagram_receive_buffer),
+            pending: Pending::default(),
+            ack_policy: AckPolicy {
+                threshold: config.ack.threshold,
+                max_delay: config.ack.max_delay,
+                reordering_threshold: 1,
+                max_ranges: config.ack.max_ranges,
+            },
+            idle,
+            undecrypted: Undecrypted::default(),
+            events: VecDeque::new(),
+            endpoint_events: VecDeque::new(),
+            observer: None,
+            first_local_cid: local_cid,
+            grease_bits: random.u64(),
+            outcome: Outcome::new(),
+            random,
+            config,
+        }
+    }
+
+    /// The streams, for the application; follow every use with a drain.
+    pub fn streams(&mut self) -> &mut Streams {
+        &mut self.streams
+    }
+
+    /// The DATAGRAM queues (RFC 9221), for the application; follow every use with a drain.
+    pub fn datagrams(&mut self) -> &mut Datagrams {
+        let room = self.one_rtt_room(self.paths.main());
+        self.datagrams.set_packet_room(room);
+        &mut self.datagrams
+    }
+
+    /// Has everything that happens told to `observer` from now on.
+    pub fn set_observer(&mut self, now: Time, observer: Box<dyn Observer>) {
+        self.observer = Some(observer);
+        let path = self.paths.main();
+        let event = TraceEvent::Started {
+            tuple: path.tuple,
+            local_cid: path.used_local_cid,
+            remote_cid: path.remote_cids.active(),
+        };
+        self.trace(now, &event);
+        let parameters = self.handshake.local_parameters.clone();
+        if let Some(parameters) = &parameters {
+            self.trace(now, &TraceEvent::Parameters { local: true, parameters });
+        }
+    }
+
+    /// Sends a PING on `path` soon.
+    pub fn ping(&mut self, path: PathId) {
+        if let Some(path) = self.paths.get_mut(path) {
+            path.ping = true;
+        }
+    }
+
+    /// Changes the 1-RTT keys as soon as RFC 9001 §6 allows it; does nothing before the handshake is confirmed.
+    pub fn update_keys(&mut self) {
+        if let (true, Some(keys)) = (self.handshake.confirmed, &mut self.keys.one_rtt) {
+            keys.request_update();
+        }
+    }
+
+    /// What happened, in order.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        if let Some(event) = self.events.pop_front() {
+            return Some(event);
+        }
+        if !self.state.is_active() {
+            return None;
+        }
+        if self.datagrams.take_received() {
+            return Some(Event::DatagramReceived);
+        }
+        if self.datagrams.take_unblocked() {
+            return Some(Event::DatagramsUnblocked);
+        }
+        self.streams.poll_event().map(Event::Stream)
+    }
+
+    /// What the endpoint's router has to know.
+    pub fn poll_endpoint_event(&mut self) -> Option<EndpointEvent> {
+        self.endpoint_events.pop_front()
+    }
+
+    #[inline]
+    pub(super) fn trace(&mut self, now: Time, event: &TraceEvent<'_>) {
+        if let Some(observer) = &mut self.observer {
+            observer.event(now, event);
+        }
+    }
+
+    /// Index of `space` in `levels`; `None` for the data space.
+    pub(super) fn level_index(space: SpaceId) -> Option<usize> {
+        match space {
+            SpaceId::Initial => Some(0),
+            SpaceId::Handshake => Some(1),
+            SpaceId::Data => None,
+        }
+    }
+
+    /// Ends the connection over `error` unless it has ended.
+    pub(super) fn fail(&mut self, now: Time, error: TransportError) {
+        self.close_with_error(now, error);
+    }
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connection")
+            .field("side", &self.side)
+            .field("version", &self.format.version)
+            .field("state", &self.state)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What differs between the two ends at the beginning.
+struct Parts {
+    side: Side,
+    format: &'static Format,
+    tuple: FourTuple,
+    local_cid: ConnectionId,
+    remote_cid: ConnectionId,
+}
+
+fn random_below(random: &mut Random, bound: u64) -> usize {
+    usize::try_from(random.below(bound)).unwrap_or(0)
+}

@@ -1,0 +1,137 @@
+//! The handshake bytes of one level, in both directions (RFC 9000 §7.5).
+
+use std::ops::Range;
+
+use anabranch_wire::{SpaceId, TransportErrorCode, Writer, max_crypto_len, write_crypto};
+
+use crate::error::TransportError;
+use crate::ranges::RangeSet;
+use crate::stream::ReceiveBuffer;
+use crate::token::{Token, Tokens};
+
+/// Handshake bytes that may be buffered ahead of what TLS has read (RFC 9000 §7.5 asks for at least 4096).
+pub(crate) const MAX_CRYPTO_BUFFER: u64 = 64 * 1024;
+
+/// Both directions of the handshake stream of one packet number space.
+#[derive(Debug, Default)]
+pub(crate) struct CryptoStream {
+    received: ReceiveBuffer,
+    /// Bytes that TLS has taken.
+    read: u64,
+    sending: Vec<u8>,
+    /// Offset of the first byte of `sending`.
+    base: u64,
+    /// First byte that was never sent.
+    next: u64,
+    lost: RangeSet,
+    /// Bytes below are acknowledged as one prefix; the rest of the acknowledged ones are kept apart.
+    acked: RangeSet,
+}
+
+impl CryptoStream {
+    /// Takes in a CRYPTO frame.
+    pub(crate) fn on_frame(&mut self, offset: u64, data: &[u8]) -> Result<(), TransportError> {
+        if offset + data.len() as u64 > self.read + MAX_CRYPTO_BUFFER {
+            return Err(TransportError::new(
+                TransportErrorCode::CRYPTO_BUFFER_EXCEEDED,
+                "too many handshake bytes out of order",
+            ));
+        }
+        self.received.insert(offset, data).map_err(|_full| {
+            TransportError::new(TransportErrorCode::CRYPTO_BUFFER_EXCEEDED, "too many handshake fragments")
+        })?;
+        Ok(())
+    }
+
+    /// Handshake bytes that are next for TLS; empty if there are none yet.
+    pub(crate) fn peek(&self) -> &[u8] {
+        self.received.peek()
+    }
+
+    /// TLS took `n` bytes.
+    pub(crate) fn consume(&mut self, n: usize) {
+        self.received.consume(n);
+        self.read += n as u64;
+    }
+
+    /// Whether bytes arrived beyond what TLS has read.
+    pub(crate) fn has_unread(&self) -> bool {
+        !self.received.is_empty()
+    }
+
+    /// Queues what TLS wants to send.
+    pub(crate) fn push(&mut self, data: &[u8]) {
+        self.sending.extend_from_slice(data);
+    }
+
+    fn end(&self) -> u64 {
+        self.base + self.sending.len() as u64
+    }
+
+    /// Whether there is something to send.
+    pub(crate) fn has_pending(&self) -> bool {
+        !self.lost.is_empty() || self.next < self.end()
+    }
+
+    /// Whether everything that was sent has been acknowledged.
+    pub(crate) fn all_acked(&self) -> bool {
+        self.sending.is_empty()
+    }
+
+    fn next_range(&self) -> Option<Range<u64>> {
+        self.lost.first().or_else(|| (self.next < self.end()).then(|| self.next..self.end()))
+    }
+
+    /// Writes CRYPTO frames as long as they fit.
+    pub(crate) fn write(&mut self, space: SpaceId, w: &mut Writer<'_>, tokens: &mut Tokens) {
+        while let Some(range) = self.next_range() {
+            let len = (range.end - range.start).min(max_crypto_len(w.remaining(), range.start) as u64);
+            if len == 0 {
+                return;
+            }
+            let from = (range.start - self.base) as usize;
+            let data = &self.sending[from..from + len as usize];
+            if write_crypto(w, range.start, data.len(), |to| to.copy_from_slice(data)).is_err() {
+                return;
+            }
+            let sent = range.start..range.start + len;
+            self.lost.remove(sent.clone());
+            self.next = self.next.max(sent.end);
+            tokens.push(Token::Crypto { space, offset: sent.start, len: len as u32 });
+        }
+    }
+
+    pub(crate) fn on_acked(&mut self, offset: u64, len: u32) {
+        let range = offset..offset + u64::from(len);
+        self.lost.remove(range.clone());
+        self.acked.insert(range);
+        let prefix = self.acked.first();
+        if let Some(prefix) = prefix.filter(|prefix| prefix.start <= self.base) {
+            if prefix.end > self.base {
+                self.sending.drain(..(prefix.end - self.base) as usize);
+                self.base = prefix.end;
+            }
+            self.acked.remove(0..self.base);
+        }
+        if self.sending.is_empty() {
+            self.sending = Vec::new();
+        }
+    }
+
+    pub(crate) fn on_lost(&mut self, offset: u64, len: u32) {
+        let start = offset.max(self.base);
+        let end = offset + u64::from(len);
+        if start < end {
+            self.lost.insert(start..end);
+            for acked in self.acked.iter() {
+                self.lost.remove(acked);
+            }
+        }
+    }
+
+    /// Everything is to be sent again (after a Retry, RFC 9000 §17.2.5.3).
+    pub(crate) fn resend_all(&mut self) {
+        self.lost = RangeSet::default();
+        self.next = self.base;
+    }
+}

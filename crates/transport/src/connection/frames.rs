@@ -1,0 +1,193 @@
+//! From the frames of an authentic packet to those who own their meaning (RFC 9000 §19).
+
+use anabranch_wire::{Ack, Ecn, Frame, Frames, PacketKind, Time, TransportErrorCode};
+use std::time::Duration;
+
+use super::connection::Connection;
+use super::receive::{Context, violation};
+use crate::error::TransportError;
+use crate::path::Response;
+use crate::space::AckPolicy;
+
+/// Longest acknowledgment delay that may be asked for (RFC 9000 §18.2).
+const MAX_ACK_DELAY_LIMIT: Duration = Duration::from_millis(1 << 14);
+
+impl Connection {
+    /// Processes a packet's frames, then owes its acknowledgment.
+    pub(super) fn on_payload(
+        &mut self,
+        now: Time,
+        context: &Context,
+        ecn: Option<Ecn>,
+        payload: &[u8],
+    ) -> Result<(), TransportError> {
+        let mut eliciting = false;
+        let mut probing = true;
+        for frame in Frames::new(payload, self.format.direction) {
+            let frame = frame?;
+            if !frame.allowed_in(context.kind) {
+                // RFC 9000 §12.4
+                return Err(violation("frame is not allowed in this packet").in_frame(frame.kind()));
+            }
+            eliciting |= frame.is_ack_eliciting();
+            probing &= frame.is_probing();
+            self.on_frame(now, context, &frame).map_err(|error| match error.frame_type {
+                0 => error.in_frame(frame.kind()),
+                _ => error,
+            })?;
+            if !self.state.is_active() {
+                return Ok(());
+            }
+        }
+        self.owe_ack(now, context, ecn, eliciting);
+        if context.kind == PacketKind::OneRtt {
+            self.after_data_packet(now, context, probing);
+        }
+        Ok(())
+    }
+
+    /// Acknowledges only what has been processed (RFC 9000 §13.1).
+    fn owe_ack(&mut self, now: Time, context: &Context, ecn: Option<Ecn>, eliciting: bool) {
+        match Self::level_index(context.space) {
+            Some(index) => {
+                // RFC 9000 §13.2.1: Initial and Handshake packets are acknowledged at once.
+                let policy = AckPolicy {
+                    threshold: 1,
+                    max_delay: Duration::ZERO,
+                    reordering_threshold: 1,
+                    max_ranges: self.ack_policy.max_ranges,
+                };
+                if self.keys.header(context.kind).is_some() {
+                    self.levels[index].received.on_packet(now, context.number, eliciting, ecn, &policy);
+                }
+            }
+            None => {
+                if let Some(path) = self.paths.get_mut(context.path) {
+                    path.received.on_packet(now, context.number, eliciting, ecn, &self.ack_policy);
+                }
+            }
+        }
+    }
+
+    fn on_frame(&mut self, now: Time, context: &Context, frame: &Frame<'_>) -> Result<(), TransportError> {
+        match *frame {
+            Frame::Padding(_) | Frame::Ping => {}
+            Frame::Stream(ref stream) => {
+                let rtt = self.paths.main().recovery.rtt().smoothed();
+                self.streams.on_stream(now, rtt, stream)?;
+            }
+            Frame::Ack(ref ack) => self.on_ack(now, context, ack)?,
+            Frame::Crypto { offset, data } => self.on_crypto(now, context.space, offset, data)?,
+            Frame::Datagram { data } => self.datagrams.on_frame(data)?,
+            Frame::ResetStream { id, code, final_size } => self.streams.on_reset_stream(id, code, final_size)?,
+            Frame::StopSending { id, code } => self.streams.on_stop_sending(id, code)?,
+            Frame::MaxData(maximum) => self.streams.on_max_data(maximum),
+            Frame::MaxStreamData { id, maximum } => self.streams.on_max_stream_data(id, maximum)?,
+            Frame::MaxStreams { dir, maximum } => self.streams.on_max_streams(dir, maximum),
+            Frame::DataBlocked(_) | Frame::StreamsBlocked { .. } => {}
+            Frame::StreamDataBlocked { id, .. } => self.streams.on_stream_data_blocked(id)?,
+            Frame::ConnectionClose(ref close) => self.on_peer_close(now, close),
+            Frame::NewToken { token } => self.on_new_token(token)?,
+            Frame::HandshakeDone => self.on_handshake_done(now)?,
+            Frame::AckFrequency { sequence, threshold, max_ack_delay_us, reordering_threshold } => {
+                self.on_ack_frequency(sequence, threshold, max_ack_delay_us, reordering_threshold)?;
+            }
+            Frame::ImmediateAck => {
+                if let Some(path) = self.paths.get_mut(context.path) {
+                    path.received.require_ack();
+                }
+            }
+            _ => self.on_path_frame(now, context, frame)?,
+        }
+        Ok(())
+    }
+
+    /// Frames about connection IDs and paths.
+    fn on_path_frame(&mut self, now: Time, context: &Context, frame: &Frame<'_>) -> Result<(), TransportError> {
+        match *frame {
+            Frame::NewConnectionId(ref issued) if issued.path.is_none() => {
+                if self.paths.main().remote_cids.active().is_empty() {
+                    // RFC 9000 §19.15
+                    return Err(violation("NEW_CONNECTION_ID from a peer without connection IDs"));
+                }
+                self.paths.main_mut().remote_cids.on_new(issued)?;
+                self.collect_reset_tokens();
+            }
+            Frame::RetireConnectionId { path: None, sequence } => {
+                let retired = self.paths.main_mut().local_cids.on_retire(sequence, &context.dcid)?;
+                if let Some(cid) = retired {
+                    self.endpoint_events.push_back(crate::event::EndpointEvent::CidRetired(cid));
+                    self.after_local_retire(cid);
+                }
+                self.issue_cids();
+            }
+            Frame::PathChallenge(data) => {
+                if let Some(path) = self.paths.get_mut(context.path) {
+                    path.responses.push(Response { tuple: context.tuple, data, received: context.datagram_len });
+                }
+            }
+            Frame::PathResponse(data) => self.on_path_response(now, data),
+            // RFC 10069 §2: without the transport parameter on both sides these frames do not exist.
+            _ => return Err(violation("multipath frame without negotiation")),
+        }
+        Ok(())
+    }
+
+    /// The peer retired the connection ID that it used: what it uses now will show.
+    fn after_local_retire(&mut self, cid: anabranch_wire::ConnectionId) {
+        let path = self.paths.main_mut();
+        if path.used_local_cid == cid {
+            if let Some((_, other)) = path.local_cids.iter().next() {
+                path.used_local_cid = other;
+            }
+        }
+    }
+
+    fn on_handshake_done(&mut self, now: Time) -> Result<(), TransportError> {
+        if self.side.is_server() {
+            // RFC 9000 §19.20
+            return Err(violation("HANDSHAKE_DONE from a client"));
+        }
+        if self.handshake.complete {
+            self.confirm(now);
+        }
+        Ok(())
+    }
+
+    /// draft-ietf-quic-ack-frequency §4
+    fn on_ack_frequency(
+        &mut self,
+        sequence: u64,
+        threshold: u64,
+        max_ack_delay_us: u64,
+        reordering_threshold: u64,
+    ) -> Result<(), TransportError> {
+        let delay = Duration::from_micros(max_ack_delay_us);
+        let min = self.handshake.local_parameters.as_ref().and_then(|parameters| parameters.min_ack_delay);
+        let Some(min) = min else { return Err(violation("ACK_FREQUENCY without negotiation")) };
+        if max_ack_delay_us < min || delay >= MAX_ACK_DELAY_LIMIT {
+            return Err(violation("requested acknowledgment delay is out of bounds"));
+        }
+        if self.pending.ack_frequency_received.is_some_and(|newest| sequence <= newest) {
+            return Ok(());
+        }
+        self.pending.ack_frequency_received = Some(sequence);
+        // The threshold counts packets that need no acknowledgment; ours, the one that triggers it.
+        self.ack_policy.threshold = threshold.saturating_add(1);
+        self.ack_policy.max_delay = delay;
+        self.ack_policy.reordering_threshold = reordering_threshold;
+        Ok(())
+    }
+
+    fn on_ack(&mut self, now: Time, context: &Context, ack: &Ack<'_>) -> Result<(), TransportError> {
+        if ack.path.is_some() {
+            return Err(violation("multipath frame without negotiation"));
+        }
+        self.on_ack_frame(now, context, ack)
+    }
+
+    /// ACK of packets never sent, a broken peer's or an attacker's (RFC 9000 §13.1, §21.4).
+    pub(super) fn optimistic_ack(error: anabranch_recovery::AckError) -> TransportError {
+        TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, error.to_string())
+    }
+}

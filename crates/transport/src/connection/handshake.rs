@@ -1,0 +1,538 @@
+//! The cryptographic handshake: CRYPTO bytes to TLS and back, keys, transport parameters (RFC 9001 §4, RFC 9000 §7).
+
+use anabranch_recovery::Progress;
+use anabranch_tls::{
+    ClientConfig as TlsClientConfig, ClientHello, KeyChange, MAX_CLIENT_HELLO_LEN, Session, TlsError,
+    client_hello_parameters, initial_keys,
+};
+use anabranch_wire::{
+    ConnectionId, Frame, PacketKind, PreferredAddress, Side, SpaceId, Time, TransportErrorCode, TransportParameters,
+    Version, VersionInformation,
+};
+use bytes::Bytes;
+
+use super::connection::{ConnectError, Connection};
+use super::crypto_stream::CryptoStream;
+use super::keys::OneRtt;
+use crate::config::ClientConfig;
+use crate::endpoint::ServerStart;
+use crate::error::TransportError;
+use crate::event::{EndpointEvent, Event};
+use crate::space::Received;
+use crate::trace::TraceEvent;
+
+/// One of the packet number spaces that only the handshake uses.
+#[derive(Debug, Default)]
+pub(crate) struct Level {
+    pub(crate) crypto: CryptoStream,
+    pub(crate) received: Received,
+    pub(crate) next_number: u64,
+    pub(crate) largest_acked: Option<u64>,
+}
+
+/// What the handshake knows and waits for.
+#[derive(Default)]
+pub(crate) struct Handshake {
+    /// `None` before a server has read the whole ClientHello, and after the connection has closed.
+    pub(crate) session: Option<Session>,
+    /// A client's configuration, kept as long as another first flight may be needed.
+    pub(crate) client: Option<ClientStart>,
+    /// What a server has of the ClientHello.
+    hello: Vec<u8>,
+    /// Handshake bytes in 1-RTT packets: tickets.
+    pub(crate) data_crypto: CryptoStream,
+    /// Level whose bytes TLS reads, and level that its own bytes go to.
+    read_level: Option<SpaceId>,
+    write_level: Option<SpaceId>,
+    pub(crate) local_parameters: Option<TransportParameters>,
+    pub(crate) peer_parameters: Option<TransportParameters>,
+    /// Destination of the client's first Initial.
+    pub(crate) original_dcid: ConnectionId,
+    /// Source of the server's Retry.
+    pub(crate) retry_scid: Option<ConnectionId>,
+    /// Source of the peer's first Initial (a client learns it, a server is told).
+    pub(crate) peer_scid: Option<ConnectionId>,
+    /// Goes into every Initial of a client.
+    pub(crate) token: Bytes,
+    /// The application protocol, once it is settled.
+    pub(crate) alpn: Option<Bytes>,
+    /// TLS is done on this side (RFC 9001 §4.1.1).
+    pub(crate) complete: bool,
+    /// RFC 9001 §4.1.2.
+    pub(crate) confirmed: bool,
+    /// A client reacted to a Version Negotiation packet (RFC 9368 §4).
+    pub(crate) negotiated: bool,
+    /// A packet of the server was processed, so that Retry and Version Negotiation come too late.
+    pub(crate) heard: bool,
+    /// Whether the application was told of ALPN and server name.
+    data_reported: bool,
+    /// Until when 0-RTT packets are still read after 1-RTT keys are there (RFC 9001 §4.9.3).
+    pub(crate) early_until: Option<Time>,
+}
+
+/// What a client needs to begin again with another version.
+pub(crate) struct ClientStart {
+    pub(crate) tls: TlsClientConfig,
+    pub(crate) server_name: String,
+}
+
+fn tls_error(error: &TlsError) -> TransportError {
+    TransportError::new(TransportErrorCode::crypto(error.alert), error.reason.clone())
+}
+
+fn violation(reason: &'static str) -> TransportError {
+    TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, reason)
+}
+
+fn parameter_error(reason: &'static str) -> TransportError {
+    TransportError::new(TransportErrorCode::TRANSPORT_PARAMETER_ERROR, reason)
+}
+
+impl Connection {
+    /// The first flight of a client, also after Version Negotiation.
+    pub(super) fn start_client(
+        &mut self,
+        now: Time,
+        config: &ClientConfig,
+        server_name: &str,
+        original_dcid: ConnectionId,
+    ) -> Result<(), ConnectError> {
+        self.handshake.original_dcid = original_dcid;
+        self.handshake.token = config.token.clone();
+        self.handshake.client =
+            Some(ClientStart { tls: config.tls.clone(), server_name: server_name.to_owned() });
+        self.make_client_session(now)
+    }
+
+    /// Makes the TLS session of a client for the current version and queues its ClientHello.
+    pub(super) fn make_client_session(&mut self, now: Time) -> Result<(), ConnectError> {
+        let Some(start) = self.handshake.client.take() else { return Ok(()) };
+        let parameters = self.local_parameters();
+        let mut encoded = Vec::new();
+        let grease = self.config.grease.then(|| self.random.u64());
+        parameters.encode(&mut encoded, grease);
+        let tls = start.tls.for_version(self.format.version);
+        let mut session = Session::client(&tls, &start.server_name, encoded)?;
+        self.handshake.local_parameters = Some(parameters);
+        self.handshake.client = Some(start);
+        self.handshake.read_level = Some(SpaceId::Initial);
+        self.handshake.write_level = Some(SpaceId::Initial);
+        let dcid = self.paths.main().remote_cids.active();
+        self.keys.initial = Some(initial_keys(self.format, &dcid, self.side));
+        let early = session.early_secret();
+        let remembered = session.peer_parameters().and_then(|p| TransportParameters::decode(Side::Server, p).ok());
+        self.handshake.session = Some(session);
+        self.write_tls(now);
+        if let (Some(secret), Some(parameters)) = (early, remembered) {
+            // RFC 9000 §7.4.1: remembered limits hold until the server sends new ones.
+            if self.streams.set_peer_parameters(&parameters).is_ok() {
+                self.datagrams.set_peer_maximum(parameters.max_datagram_frame_size);
+                self.keys.early = Some(secret.keys(self.format));
+                self.trace(now, &TraceEvent::KeysInstalled { space: SpaceId::Data, early: true });
+            }
+        }
+        Ok(())
+    }
+
+    /// What a server knows before the first datagram is processed.
+    pub(super) fn start_server(&mut self, start: &ServerStart) {
+        self.keys.initial = Some(initial_keys(self.format, &start.initial_dcid, self.side));
+        self.handshake.original_dcid = start.original_dcid;
+        self.handshake.retry_scid = start.retry_scid;
+        self.handshake.peer_scid = Some(start.peer_cid);
+        self.handshake.read_level = Some(SpaceId::Initial);
+        self.handshake.write_level = Some(SpaceId::Initial);
+        self.initial_dcid_for_server = start.initial_dcid;
+        self.set_progress();
+    }
+
+    /// This end's transport parameters (RFC 9000 §18.2).
+    fn local_parameters(&mut self) -> TransportParameters {
+        let config = &self.config;
+        let streams = &config.streams;
+        let millis = |duration: std::time::Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        let mut available = config.versions.clone();
+        if self.config.grease {
+            let seed = (self.random.u64() >> 32) as u32;
+            available.push(Version::grease(seed));
+        }
+        let mut parameters = TransportParameters {
+            max_idle_timeout: config.max_idle_timeout.map_or(0, millis),
+            max_udp_payload_size: u64::from(config.max_udp_payload_size),
+            initial_max_data: streams.connection_window,
+            initial_max_stream_data_bidi_local: streams.stream_window,
+            initial_max_stream_data_bidi_remote: streams.stream_window,
+            initial_max_stream_data_uni: streams.stream_window,
+            initial_max_streams_bidi: streams.max_bidi,
+            initial_max_streams_uni: streams.max_uni,
+            max_ack_delay: millis(config.ack.max_delay),
+            active_connection_id_limit: config.active_connection_id_limit.clamp(2, 8),
+            initial_source_connection_id: Some(self.paths.main().used_local_cid),
+            version_information: Some(VersionInformation { chosen: self.format.version, available }),
+            max_datagram_frame_size: self.datagrams.local_maximum(),
+            grease_quic_bit: config.grease,
+            min_ack_delay: Some(MIN_ACK_DELAY_US.min(millis(config.ack.max_delay) * 1000)),
+            ..TransportParameters::default()
+        };
+        if let Some(server) = &self.server {
+            parameters.original_destination_connection_id = Some(self.handshake.original_dcid);
+            parameters.retry_source_connection_id = self.handshake.retry_scid;
+            let cid = self.paths.main().used_local_cid;
+            parameters.disable_active_migration = !self.config.migration;
+            if !cid.is_empty() {
+                parameters.stateless_reset_token = Some(self.shared.reset_token(&cid));
+            }
+            if let Some(addresses) = server.preferred_address.filter(|_| !cid.is_empty()) {
+                let cid = self.random.cid(self.shared.cid_len());
+                let token = self.shared.reset_token(&cid);
+                self.paths.main_mut().local_cids.issue_preferred(cid, token);
+                self.endpoint_events.push_back(EndpointEvent::CidIssued(cid));
+                parameters.preferred_address =
+                    Some(PreferredAddress { v4: addresses.v4, v6: addresses.v6, cid, token });
+            }
+        }
+        parameters
+    }
+
+    /// Handshake bytes of `space` arrived.
+    pub(super) fn on_crypto(
+        &mut self,
+        now: Time,
+        space: SpaceId,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<(), TransportError> {
+        self.crypto_mut(space).on_frame(offset, data)?;
+        self.drive_tls(now)
+    }
+
+    pub(super) fn crypto_mut(&mut self, space: SpaceId) -> &mut CryptoStream {
+        match Self::level_index(space) {
+            Some(index) => &mut self.levels[index].crypto,
+            None => &mut self.handshake.data_crypto,
+        }
+    }
+
+    /// Feeds TLS what is there in order, and takes what it has to say.
+    fn drive_tls(&mut self, now: Time) -> Result<(), TransportError> {
+        while let Some(level) = self.handshake.read_level {
+            if self.handshake.session.is_none() && !self.read_client_hello(now)? {
+                return Ok(());
+            }
+            let Some(session) = &mut self.handshake.session else { return Ok(()) };
+            let crypto = match Self::level_index(level) {
+                Some(index) => &mut self.levels[index].crypto,
+                None => &mut self.handshake.data_crypto,
+            };
+            let bytes = crypto.peek();
+            if bytes.is_empty() {
+                break;
+            }
+            let len = bytes.len();
+            session.read(bytes).map_err(|error| tls_error(&error))?;
+            crypto.consume(len);
+            self.write_tls(now);
+            self.after_tls(now)?;
+        }
+        Ok(())
+    }
+
+    /// Collects the ClientHello; once it is whole, chooses version and parameters, makes the session and has it read.
+    /// False while more is needed.
+    fn read_client_hello(&mut self, now: Time) -> Result<bool, TransportError> {
+        let crypto = &mut self.levels[0].crypto;
+        loop {
+            let bytes = crypto.peek();
+            if bytes.is_empty() {
+                break;
+            }
+            let len = bytes.len();
+            self.handshake.hello.extend_from_slice(bytes);
+            crypto.consume(len);
+        }
+        if self.handshake.hello.len() > MAX_CLIENT_HELLO_LEN {
+            return Err(TransportError::new(TransportErrorCode::CRYPTO_BUFFER_EXCEEDED, "ClientHello is too long"));
+        }
+        let hello = std::mem::take(&mut self.handshake.hello);
+        let parameters = match client_hello_parameters(&hello) {
+            ClientHello::Incomplete => {
+                self.handshake.hello = hello;
+                return Ok(false);
+            }
+            ClientHello::Malformed { alert } => {
+                return Err(TransportError::new(TransportErrorCode::crypto(alert), "ClientHello is malformed"));
+            }
+            ClientHello::Parameters(offer) => TransportParameters::decode(Side::Client, offer.parameters)?,
+        };
+        self.on_peer_parameters(now, parameters)?;
+        self.choose_version(now)?;
+        let Some(server) = self.server.clone() else { return Ok(false) };
+        let parameters = self.local_parameters();
+        let mut encoded = Vec::new();
+        let grease = self.config.grease.then(|| self.random.u64());
+        parameters.encode(&mut encoded, grease);
+        self.trace(now, &TraceEvent::Parameters { local: true, parameters: &parameters });
+        self.handshake.local_parameters = Some(parameters);
+        let tls = server.tls.for_version(self.format.version);
+        let mut session = Session::server(&tls, encoded)
+            .map_err(|error| TransportError::new(TransportErrorCode::INTERNAL_ERROR, error.to_string()))?;
+        if self.format.version != self.original_version {
+            // RFC 9369 §4.1: 0-RTT packets carry the original version; a change of version refuses them.
+            session.reject_early_data();
+        }
+        session.read(&hello).map_err(|error| tls_error(&error))?;
+        if let Some(secret) = session.early_secret() {
+            self.keys.early = Some(secret.keys(self.format));
+            self.trace(now, &TraceEvent::KeysInstalled { space: SpaceId::Data, early: true });
+        }
+        self.handshake.session = Some(session);
+        self.write_tls(now);
+        self.after_tls(now)?;
+        Ok(true)
+    }
+
+    /// Takes handshake bytes and keys from TLS until it has nothing more to say.
+    fn write_tls(&mut self, now: Time) {
+        let mut bytes = Vec::new();
+        loop {
+            let Some(session) = &mut self.handshake.session else { return };
+            let change = session.write(&mut bytes);
+            let level = self.handshake.write_level.unwrap_or(SpaceId::Initial);
+            if !bytes.is_empty() {
+                self.crypto_mut(level).push(&bytes);
+                bytes.clear();
+            }
+            match change {
+                None => return,
+                Some(KeyChange::Handshake(secrets)) => {
+                    self.keys.handshake = Some(secrets.keys(self.format));
+                    self.handshake.write_level = Some(SpaceId::Handshake);
+                    self.handshake.read_level = Some(SpaceId::Handshake);
+                    self.trace(now, &TraceEvent::KeysInstalled { space: SpaceId::Handshake, early: false });
+                    self.set_progress();
+                }
+                Some(KeyChange::OneRtt(secrets)) => {
+                    let update_after = self.config.key_update_after;
+                    self.keys.one_rtt = Some(OneRtt::new(secrets, self.format, update_after));
+                    self.handshake.write_level = Some(SpaceId::Data);
+                    if self.side.is_client() {
+                        self.handshake.read_level = Some(SpaceId::Data);
+                        // RFC 9001 §4.9.3: a client needs no 0-RTT keys once it has 1-RTT keys.
+                        self.keys.early = None;
+                    }
+                    self.trace(now, &TraceEvent::KeysInstalled { space: SpaceId::Data, early: false });
+                }
+            }
+        }
+    }
+
+    /// What the new state of TLS means for the connection.
+    fn after_tls(&mut self, now: Time) -> Result<(), TransportError> {
+        let Some(session) = &self.handshake.session else { return Ok(()) };
+        let alpn = session.alpn().map(Bytes::copy_from_slice);
+        let done = !session.is_handshaking();
+        if !self.handshake.data_reported && (alpn.is_some() && self.side.is_server() || done) {
+            self.handshake.data_reported = true;
+            if let Some(protocol) = &alpn {
+                self.trace(now, &TraceEvent::AlpnChosen { protocol });
+            }
+            self.handshake.alpn = alpn;
+            self.events.push_back(Event::HandshakeDataReady);
+        }
+        // RFC 9001 §4.1.3: no bytes of an earlier level may be left over when the next one begins.
+        let level = self.handshake.read_level.unwrap_or(SpaceId::Initial);
+        for (index, space) in [SpaceId::Initial, SpaceId::Handshake].into_iter().enumerate() {
+            if space < level && self.levels[index].crypto.has_unread() {
+                return Err(violation("handshake bytes left over at the end of their level"));
+            }
+        }
+        if done && !self.handshake.complete {
+            self.on_handshake_complete(now)?;
+        }
+        Ok(())
+    }
+
+    fn on_handshake_complete(&mut self, now: Time) -> Result<(), TransportError> {
+        let session = self.handshake.session.as_ref();
+        let accepted = session.and_then(Session::early_data_accepted);
+        if self.side.is_client() {
+            let bytes = session.and_then(Session::peer_parameters).ok_or_else(|| {
+                // RFC 9001 §8.2
+                TransportError::new(TransportErrorCode::crypto(109), "no transport parameters")
+            })?;
+            let parameters = TransportParameters::decode(Side::Server, bytes)?;
+            if accepted == Some(false) {
+                self.reject_early_data(now);
+            }
+            self.on_peer_parameters(now, parameters)?;
+            self.check_version_information()?;
+        }
+        self.handshake.complete = true;
+        self.handshake.read_level = Some(SpaceId::Data);
+        self.handshake.client = None;
+        self.events.push_back(Event::Connected { early_data_accepted: accepted == Some(true) });
+        if self.side.is_server() {
+            // RFC 9001 §4.1.2: a server confirms as soon as the handshake is complete.
+            self.pending.handshake_done = true;
+            self.pending.new_tokens = self.server.as_ref().map_or(0, |server| server.new_tokens);
+            self.handshake.early_until = Some(now + self.paths.max_pto() * 3);
+            self.endpoint_events.push_back(EndpointEvent::HandshakeOver);
+            self.confirm(now);
+        }
+        self.issue_cids();
+        self.undecrypted.retry = true;
+        Ok(())
+    }
+
+    /// The server did not take our early data: everything is sent again in 1-RTT packets (RFC 9001 §4.6.2).
+    fn reject_early_data(&mut self, now: Time) {
+        self.keys.early = None;
+        let mut outcome = std::mem::take(&mut self.outcome);
+        let path = self.paths.main_mut();
+        path.recovery.lose_all(SpaceId::Data, &mut outcome);
+        let id = path.id;
+        self.settle(now, SpaceId::Data, id, &mut outcome);
+        self.outcome = outcome;
+        self.streams.reject_zero_rtt();
+    }
+
+    /// The handshake is confirmed (RFC 9001 §4.1.2): Handshake keys go.
+    pub(super) fn confirm(&mut self, now: Time) {
+        if self.handshake.confirmed {
+            return;
+        }
+        self.handshake.confirmed = true;
+        self.discard_space(now, SpaceId::Initial);
+        self.discard_space(now, SpaceId::Handshake);
+        self.set_progress();
+        self.trace(now, &TraceEvent::HandshakeConfirmed);
+        self.events.push_back(Event::Confirmed);
+        if self.side.is_client() {
+            self.begin_preferred_address(now);
+        }
+    }
+
+    /// Drops the keys of a handshake space and everything that waits in it (RFC 9001 §4.9).
+    pub(super) fn discard_space(&mut self, now: Time, space: SpaceId) {
+        let Some(index) = Self::level_index(space) else { return };
+        let had = match space {
+            SpaceId::Initial => {
+                self.keys.original_initial = None;
+                self.keys.initial.take().is_some()
+            }
+            _ => self.keys.handshake.take().is_some(),
+        };
+        if had {
+            self.levels[index] = Level::default();
+            self.paths.main_mut().recovery.discard_space(space);
+            self.trace(now, &TraceEvent::KeysDiscarded { space });
+        }
+    }
+
+    /// Tells recovery how far the handshake is (RFC 9002 A.8).
+    pub(super) fn set_progress(&mut self) {
+        let progress = Progress {
+            has_handshake_keys: self.keys.handshake.is_some() || self.handshake.complete,
+            peer_validated_address: self.side.is_server()
+                || self.handshake.confirmed
+                || self.levels[1].largest_acked.is_some(),
+            handshake_confirmed: self.handshake.confirmed,
+        };
+        self.paths.iter_mut().for_each(|path| path.recovery.set_progress(progress));
+    }
+
+    /// Checks and applies the peer's transport parameters.
+    fn on_peer_parameters(&mut self, now: Time, parameters: TransportParameters) -> Result<(), TransportError> {
+        self.trace(now, &TraceEvent::Parameters { local: false, parameters: &parameters });
+        // RFC 9000 §7.3: connection IDs are authenticated by the handshake.
+        if parameters.initial_source_connection_id != self.handshake.peer_scid
+            || parameters.initial_source_connection_id.is_none()
+        {
+            return Err(parameter_error("initial_source_connection_id does not match"));
+        }
+        if self.side.is_client() {
+            if parameters.original_destination_connection_id != Some(self.handshake.original_dcid) {
+                return Err(parameter_error("original_destination_connection_id does not match"));
+            }
+            if parameters.retry_source_connection_id != self.handshake.retry_scid {
+                return Err(parameter_error("retry_source_connection_id does not match"));
+            }
+        }
+        if parameters.min_ack_delay.is_some_and(|delay| delay > parameters.max_ack_delay * 1000) {
+            // draft-ietf-quic-ack-frequency §3
+            return Err(parameter_error("min_ack_delay exceeds max_ack_delay"));
+        }
+        self.streams.set_peer_parameters(&parameters)?;
+        self.datagrams.set_peer_maximum(parameters.max_datagram_frame_size);
+        self.idle.set_peer_timeout(parameters.max_idle_timeout);
+        let max_ack_delay = std::time::Duration::from_millis(parameters.max_ack_delay);
+        let path = self.paths.main_mut();
+        path.recovery.set_peer_max_ack_delay(max_ack_delay);
+        path.recovery.set_peer_max_udp_payload(u16::try_from(parameters.max_udp_payload_size).unwrap_or(u16::MAX));
+        path.local_cids.set_limit(parameters.active_connection_id_limit);
+        if let Some(token) = parameters.stateless_reset_token {
+            path.remote_cids.set_first_token(token);
+        }
+        if let Some(preferred) = &parameters.preferred_address {
+            if self.paths.main().remote_cids.active().is_empty() {
+                return Err(parameter_error("preferred_address without connection IDs"));
+            }
+            self.paths.main_mut().remote_cids.insert_preferred(preferred.cid, preferred.token);
+        }
+        self.collect_reset_tokens();
+        self.handshake.peer_parameters = Some(parameters);
+        Ok(())
+    }
+
+    /// Keeps as many connection IDs out at the peer as it wants (RFC 9000 §5.1.1).
+    pub(super) fn issue_cids(&mut self) {
+        if !self.handshake.complete || self.shared.cid_len() == 0 {
+            return;
+        }
+        for path in self.paths.iter_mut() {
+            for _ in 0..path.local_cids.wanted() {
+                let cid = self.random.cid(self.shared.cid_len());
+                path.local_cids.issue(cid, self.shared.reset_token(&cid));
+                self.endpoint_events.push_back(EndpointEvent::CidIssued(cid));
+            }
+        }
+    }
+
+    /// Passes on which stateless reset tokens are in use.
+    pub(super) fn collect_reset_tokens(&mut self) {
+        for path in self.paths.iter_mut() {
+            while let Some(event) = path.remote_cids.poll_endpoint_event() {
+                self.endpoint_events.push_back(event);
+            }
+        }
+    }
+
+    /// The packet type that application data goes out in now; `None` before any of its keys are there.
+    pub(super) fn data_kind(&self) -> Option<PacketKind> {
+        match (&self.keys.one_rtt, &self.keys.early) {
+            (Some(_), _) => Some(PacketKind::OneRtt),
+            (None, Some(_)) if self.side.is_client() => Some(PacketKind::ZeroRtt),
+            _ => None,
+        }
+    }
+
+    /// A NEW_TOKEN frame's content for the client's current address.
+    pub(super) fn make_token(&mut self, now: Time) -> Vec<u8> {
+        let remote = self.paths.main().tuple.remote;
+        let nonce = self.random.bytes();
+        self.shared.new_token(now, remote, nonce)
+    }
+
+    /// Queues the bytes of a NEW_TOKEN frame that a client received.
+    pub(super) fn on_new_token(&mut self, token: &[u8]) -> Result<(), TransportError> {
+        if self.side.is_server() {
+            // RFC 9000 §19.7
+            return Err(violation("NEW_TOKEN from a client").in_frame(Frame::NewToken { token }.kind()));
+        }
+        self.events.push_back(Event::NewToken(Bytes::copy_from_slice(token)));
+        Ok(())
+    }
+}
+
+/// The shortest acknowledgment delay that a peer may ask of us, in microseconds: what timers of ordinary systems keep.
+const MIN_ACK_DELAY_US: u64 = 1_000;

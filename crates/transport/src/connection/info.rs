@@ -1,0 +1,131 @@
+//! What an application may know about its connection.
+
+use std::time::Duration;
+
+use anabranch_tls::rustls::pki_types::CertificateDer;
+use anabranch_wire::{PathId, Side, Version};
+
+use super::connection::Connection;
+use crate::datagram_io::FourTuple;
+
+/// A path as it is now.
+#[derive(Clone, Debug)]
+pub struct PathInfo {
+    /// Its identifier.
+    pub id: PathId,
+    /// Its addresses.
+    pub tuple: FourTuple,
+    /// Whether the peer's address is validated.
+    pub validated: bool,
+    /// Smoothed round-trip time.
+    pub smoothed_rtt: Duration,
+    /// Smallest round-trip time.
+    pub min_rtt: Duration,
+    /// Congestion window in bytes.
+    pub window: u64,
+    /// Bytes in flight.
+    pub in_flight: u64,
+    /// Largest UDP payload in bytes.
+    pub mtu: u16,
+    /// UDP payload bytes received and sent.
+    pub bytes_received: u64,
+    /// UDP payload bytes sent.
+    pub bytes_sent: u64,
+    /// Datagrams received.
+    pub datagrams_received: u64,
+    /// Datagrams sent.
+    pub datagrams_sent: u64,
+    /// Loss recovery's totals.
+    pub recovery: anabranch_recovery::Stats,
+}
+
+/// A connection's totals.
+#[derive(Clone, Debug)]
+pub struct ConnectionStats {
+    /// Every path.
+    pub paths: Vec<PathInfo>,
+    /// Number of 1-RTT key updates.
+    pub key_updates: u64,
+    /// Packets that failed to decrypt.
+    pub undecryptable: u64,
+}
+
+impl Connection {
+    /// Which end this is.
+    pub fn side(&self) -> Side {
+        self.side
+    }
+
+    /// The version in use.
+    pub fn version(&self) -> Version {
+        self.format.version
+    }
+
+    /// Whether the handshake is not complete yet.
+    pub fn is_handshaking(&self) -> bool {
+        !self.handshake.complete && !self.is_closed()
+    }
+
+    /// Whether the handshake is confirmed (RFC 9001 §4.1.2).
+    pub fn is_confirmed(&self) -> bool {
+        self.handshake.confirmed
+    }
+
+    /// Whether a client may send early data now.
+    pub fn has_early_keys(&self) -> bool {
+        self.side.is_client() && self.keys.early.is_some()
+    }
+
+    /// The negotiated application protocol.
+    pub fn alpn(&self) -> Option<&[u8]> {
+        self.handshake.alpn.as_deref()
+    }
+
+    /// The host name that the client asked for, as long as the connection is open.
+    pub fn server_name(&self) -> Option<&str> {
+        self.handshake.session.as_ref()?.server_name()
+    }
+
+    /// The peer's certificate chain, as long as the connection is open.
+    pub fn peer_certificates(&self) -> Option<&[CertificateDer<'static>]> {
+        self.handshake.session.as_ref()?.peer_certificates()
+    }
+
+    /// Whether TLS resumed an earlier session.
+    pub fn is_resumed(&self) -> bool {
+        self.handshake.session.as_ref().is_some_and(anabranch_tls::Session::is_resumed)
+    }
+
+    /// The TLS session, for keying material (RFC 8446 §7.5), as long as the connection is open.
+    pub fn tls(&self) -> Option<&anabranch_tls::Session> {
+        self.handshake.session.as_ref()
+    }
+
+    /// The paths as they are now.
+    pub fn paths(&self) -> impl Iterator<Item = PathInfo> + '_ {
+        self.paths.iter().map(|path| PathInfo {
+            id: path.id,
+            tuple: path.tuple,
+            validated: path.validated,
+            smoothed_rtt: path.recovery.rtt().smoothed(),
+            min_rtt: path.recovery.rtt().min(),
+            window: path.recovery.window(),
+            in_flight: path.recovery.bytes_in_flight(),
+            mtu: path.recovery.mtu(),
+            bytes_received: path.bytes_received,
+            bytes_sent: path.bytes_sent,
+            datagrams_received: path.datagrams_received,
+            datagrams_sent: path.datagrams_sent,
+            recovery: path.recovery.stats().clone(),
+        })
+    }
+
+    /// Totals of everything.
+    pub fn stats(&self) -> ConnectionStats {
+        ConnectionStats {
+            paths: self.paths().collect(),
+            key_updates: self.keys.one_rtt.as_ref().map_or(0, |keys| keys.generation),
+            undecryptable: self.keys.failed_opens,
+        }
+    }
+}

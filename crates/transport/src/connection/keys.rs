@@ -1,0 +1,206 @@
+//! The keys of a connection: one set per level, and the phases of 1-RTT keys (RFC 9001 §6).
+
+use std::time::Duration;
+
+use anabranch_tls::{DirectionKeys, HeaderKey, Keys, OpenError, PacketKey, Secrets, Suite};
+use anabranch_wire::{Format, PacketKind, PathId, Time, TransportErrorCode};
+
+use crate::error::TransportError;
+
+/// Packets that may still be sealed when an update is begun, so that the limit is never reached while it is under way.
+const CONFIDENTIALITY_MARGIN: u64 = 1 << 16;
+
+/// All keys that are in use.
+#[derive(Default)]
+pub(crate) struct KeyRing {
+    pub(crate) initial: Option<Keys>,
+    /// A server's keys for Initial packets of the version that the client began with, when it chose another one
+    /// (RFC 9369 §4.1).
+    pub(crate) original_initial: Option<Keys>,
+    pub(crate) early: Option<DirectionKeys>,
+    pub(crate) handshake: Option<Keys>,
+    pub(crate) one_rtt: Option<OneRtt>,
+    /// Packets that failed to open, over all keys and paths (RFC 9001 §6.6).
+    pub(crate) failed_opens: u64,
+}
+
+impl KeyRing {
+    /// Keys for sealing packets of `kind`.
+    pub(crate) fn seal(&self, kind: PacketKind) -> Option<&DirectionKeys> {
+        match kind {
+            PacketKind::Initial => self.initial.as_ref().map(|keys| &keys.local),
+            PacketKind::ZeroRtt => self.early.as_ref(),
+            PacketKind::Handshake => self.handshake.as_ref().map(|keys| &keys.local),
+            PacketKind::OneRtt => self.one_rtt.as_ref().map(|keys| &keys.local),
+            PacketKind::Retry | PacketKind::VersionNegotiation => None,
+        }
+    }
+
+    /// Key for taking off the header protection of a received packet of `kind`.
+    pub(crate) fn header(&self, kind: PacketKind) -> Option<&HeaderKey> {
+        match kind {
+            PacketKind::Initial => self.initial.as_ref().map(|keys| &keys.remote.header),
+            PacketKind::ZeroRtt => self.early.as_ref().map(|keys| &keys.header),
+            PacketKind::Handshake => self.handshake.as_ref().map(|keys| &keys.remote.header),
+            PacketKind::OneRtt => self.one_rtt.as_ref().map(|keys| &keys.remote.header),
+            PacketKind::Retry | PacketKind::VersionNegotiation => None,
+        }
+    }
+
+    /// Counts a failed open; an error once the integrity limit of the AEAD is reached.
+    pub(crate) fn on_failed_open(&mut self) -> Result<(), TransportError> {
+        self.failed_opens += 1;
+        let limit = self.one_rtt.as_ref().map_or(u64::MAX, |keys| keys.limits.integrity);
+        if self.failed_opens < limit {
+            return Ok(());
+        }
+        // RFC 9001 §6.6
+        Err(TransportError::new(TransportErrorCode::AEAD_LIMIT_REACHED, "too many packets failed to decrypt"))
+    }
+}
+
+/// How much an AEAD may be used (RFC 9001 §6.6); lowered by tests.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AeadLimits {
+    pub(crate) confidentiality: u64,
+    pub(crate) integrity: u64,
+}
+
+impl AeadLimits {
+    pub(crate) fn of(suite: Suite) -> Self {
+        Self { confidentiality: suite.confidentiality_limit(), integrity: suite.integrity_limit() }
+    }
+}
+
+/// 1-RTT keys of the current phase, the next one, and for a while the previous one.
+pub(crate) struct OneRtt {
+    secrets: Secrets,
+    pub(crate) local: DirectionKeys,
+    pub(crate) remote: DirectionKeys,
+    next_local: PacketKey,
+    next_remote: PacketKey,
+    previous_remote: Option<(PacketKey, Time)>,
+    /// Value of the key phase bit.
+    pub(crate) phase: bool,
+    /// Number of updates.
+    pub(crate) generation: u64,
+    /// Packets sealed in this phase.
+    sealed: u64,
+    /// Whether a packet of this phase has been acknowledged, without which no update may be begun (RFC 9001 §6.1).
+    acked: bool,
+    /// Whether the peer has been seen in this phase.
+    peer_followed: bool,
+    /// Not before this time may another update be begun: three PTOs after the last one (RFC 9001 §6.5).
+    not_before: Time,
+    pub(crate) limits: AeadLimits,
+    update_after: u64,
+    requested: bool,
+}
+
+/// What a successful open says about the key phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Opened {
+    /// Length of the plaintext.
+    pub(crate) len: usize,
+    /// The peer moved to the next phase with this packet.
+    pub(crate) updated: bool,
+}
+
+impl OneRtt {
+    /// `update_after`: begin an update after that many packets, if sooner than the AEAD demands.
+    pub(crate) fn new(mut secrets: Secrets, format: &Format, update_after: Option<u64>) -> Self {
+        let keys = secrets.keys(format);
+        let limits = AeadLimits::of(secrets.suite());
+        let (next_local, next_remote) = secrets.update(format);
+        let forced = limits.confidentiality.saturating_sub(CONFIDENTIALITY_MARGIN);
+        Self {
+            secrets,
+            local: keys.local,
+            remote: keys.remote,
+            next_local,
+            next_remote,
+            previous_remote: None,
+            phase: false,
+            generation: 0,
+            sealed: 0,
+            acked: false,
+            peer_followed: true,
+            not_before: Time::ZERO,
+            limits,
+            update_after: update_after.unwrap_or(u64::MAX).min(forced),
+            requested: false,
+        }
+    }
+
+    /// Counts a sealed packet; an error once the confidentiality limit is reached.
+    pub(crate) fn on_sealed(&mut self) -> Result<(), TransportError> {
+        self.sealed += 1;
+        if self.sealed <= self.limits.confidentiality {
+            return Ok(());
+        }
+        Err(TransportError::new(TransportErrorCode::AEAD_LIMIT_REACHED, "keys protect too many packets"))
+    }
+
+    /// A packet of the current phase was acknowledged.
+    pub(crate) fn on_acked(&mut self) {
+        self.acked = true;
+    }
+
+    /// The application wants new keys as soon as they are allowed.
+    pub(crate) fn request_update(&mut self) {
+        self.requested = true;
+    }
+
+    /// Whether an update is due and allowed.
+    pub(crate) fn update_due(&self, now: Time) -> bool {
+        let wanted = self.requested || self.sealed >= self.update_after;
+        wanted && self.acked && self.peer_followed && now >= self.not_before
+    }
+
+    /// Begins a phase. `retain_for` is how long packets of the previous phase are still accepted (RFC 9001 §6.5: three
+    /// PTOs, the largest of all paths).
+    pub(crate) fn update(&mut self, now: Time, format: &Format, by_peer: bool, retain_for: Duration) {
+        let (next_local, next_remote) = self.secrets.update(format);
+        self.local.packet = std::mem::replace(&mut self.next_local, next_local);
+        let previous = std::mem::replace(&mut self.remote.packet, std::mem::replace(&mut self.next_remote, next_remote));
+        self.previous_remote = Some((previous, now + retain_for));
+        self.phase = !self.phase;
+        self.generation += 1;
+        self.sealed = 0;
+        self.acked = false;
+        self.peer_followed = by_peer;
+        self.not_before = now + retain_for;
+        self.requested = false;
+    }
+
+    /// Opens a packet in place with the keys of the phase that it shows.
+    ///
+    /// A bit that differs from the current phase means the next phase, or, while its keys are kept and the packet is older
+    /// than anything of this phase, the previous one; the keys decide, so both are tried.
+    pub(crate) fn open(
+        &mut self,
+        now: Time,
+        path: PathId,
+        number: u64,
+        key_phase: bool,
+        header_len: usize,
+        packet: &mut [u8],
+        first_of_phase: Option<u64>,
+    ) -> Result<Opened, OpenError> {
+        if key_phase == self.phase {
+            let len = self.remote.packet.open(path, number, header_len, packet)?;
+            self.peer_followed = true;
+            return Ok(Opened { len, updated: false });
+        }
+        if self.previous_remote.as_ref().is_some_and(|(_, until)| now >= *until) {
+            self.previous_remote = None;
+        }
+        let older = first_of_phase.is_none_or(|first| number < first);
+        if let (Some((key, _)), true) = (&self.previous_remote, older) {
+            let len = key.open(path, number, header_len, packet)?;
+            return Ok(Opened { len, updated: false });
+        }
+        let len = self.next_remote.open(path, number, header_len, packet)?;
+        Ok(Opened { len, updated: true })
+    }
+}

@@ -1,0 +1,266 @@
+//! Moving a path to other addresses: the peer's migration and rebinding, our own, preferred addresses (RFC 9000 §9).
+
+use std::net::{IpAddr, SocketAddr};
+
+use anabranch_wire::{PathId, Time};
+
+use super::connection::Connection;
+use super::receive::Context;
+use crate::datagram_io::FourTuple;
+use crate::event::Event;
+use crate::path::{Previous, Purpose, Validation};
+use crate::trace::TraceEvent;
+
+/// Why this end cannot move to another address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MigrateError {
+    /// Servers do not migrate (RFC 9000 §9).
+    #[error("only a client may migrate")]
+    Server,
+    /// Before that, nothing may move (RFC 9000 §9).
+    #[error("the handshake is not confirmed yet")]
+    NotConfirmed,
+    /// The peer's `disable_active_migration`.
+    #[error("the server does not allow migration")]
+    Forbidden,
+    /// The peer has given no connection ID to spare.
+    #[error("no connection ID of the server is left for another address")]
+    NoConnectionId,
+}
+
+impl Connection {
+    /// Moves path 0 to `local` as soon as the server answers there (RFC 9000 §9.2); [`Event::PathChanged`] tells.
+    ///
+    /// # Errors
+    /// If migration is not possible now or ever; the connection goes on as it was.
+    pub fn migrate(&mut self, now: Time, local: SocketAddr) -> Result<(), MigrateError> {
+        if self.side.is_server() {
+            return Err(MigrateError::Server);
+        }
+        if !self.handshake.confirmed {
+            return Err(MigrateError::NotConfirmed);
+        }
+        if self.handshake.peer_parameters.as_ref().is_some_and(|parameters| parameters.disable_active_migration) {
+            return Err(MigrateError::Forbidden);
+        }
+        let path = self.paths.main_mut();
+        let (sequence, dcid) = match path.remote_cids.active().is_empty() {
+            true => (path.remote_cids.active_seq(), path.remote_cids.active()),
+            false => path.remote_cids.take_unused().ok_or(MigrateError::NoConnectionId)?,
+        };
+        let tuple = FourTuple { local, remote: path.tuple.remote };
+        self.probe(now, tuple, sequence, dcid);
+        Ok(())
+    }
+
+    fn probe(&mut self, now: Time, tuple: FourTuple, sequence: u64, dcid: anabranch_wire::ConnectionId) {
+        let initial_rtt = self.config.recovery.initial_rtt;
+        let path = self.paths.main_mut();
+        let pto = path.recovery.pto(anabranch_wire::SpaceId::Data).max(initial_rtt * 2);
+        path.begin_validation(Validation::new(now, tuple, dcid, Purpose::Move { sequence }, pto));
+    }
+
+    /// A client goes to the server's preferred address (RFC 9000 §9.6.2), if that is a sane thing to do (§21.5).
+    pub(super) fn begin_preferred_address(&mut self, now: Time) {
+        let Some(preferred) = self.handshake.peer_parameters.as_ref().and_then(|p| p.preferred_address.as_ref()) else {
+            return;
+        };
+        let path = self.paths.main();
+        let current = path.tuple;
+        let remote = match current.remote {
+            SocketAddr::V4(_) => preferred.v4.map(SocketAddr::V4),
+            SocketAddr::V6(_) => preferred.v6.map(SocketAddr::V6),
+        };
+        let Some(remote) = remote.filter(|remote| may_follow(&current.remote, remote)) else { return };
+        let unused = self.paths.main_mut().remote_cids.take_unused();
+        let Some((_, dcid)) = unused.filter(|(sequence, _)| *sequence == PREFERRED_SEQUENCE) else { return };
+        self.probe(now, FourTuple { local: current.local, remote }, PREFERRED_SEQUENCE, dcid);
+    }
+
+    /// Whether a client knows `tuple`'s remote address as the server's.
+    pub(super) fn knows_remote(&self, tuple: &FourTuple) -> bool {
+        self.paths.iter().any(|path| {
+            path.tuple.remote == tuple.remote
+                || path.validations.iter().any(|validation| validation.tuple.remote == tuple.remote)
+                || path.previous.is_some_and(|previous| previous.tuple.remote == tuple.remote)
+        })
+    }
+
+    /// Learns which local address a path uses: at first, or after the driver changed its socket.
+    pub(super) fn settle_local_address(&mut self, tuple: &FourTuple) {
+        let client = self.side.is_client();
+        let probed = |path: &crate::path::Path| path.validations.iter().any(|v| v.tuple == *tuple);
+        for path in self.paths.iter_mut().filter(|path| path.tuple.remote == tuple.remote) {
+            let vague = path.tuple.local.ip().is_unspecified() && path.tuple.local.port() == tuple.local.port();
+            if path.tuple.local != tuple.local && (vague || client && !probed(path)) {
+                path.tuple.local = tuple.local;
+            }
+        }
+    }
+
+    /// After a 1-RTT packet: did the peer move (RFC 9000 §9.3)?
+    pub(super) fn after_data_packet(&mut self, now: Time, context: &Context, probing: bool) {
+        let server = self.side.is_server();
+        let Some(path) = self.paths.get_mut(context.path) else { return };
+        let newest = path.largest_number.is_none_or(|largest| context.number > largest);
+        if newest {
+            path.largest_number = Some(context.number);
+        }
+        let changed_cid = path.used_local_cid != context.dcid;
+        if newest && changed_cid {
+            path.used_local_cid = context.dcid;
+        }
+        let elsewhere = path.tuple != context.tuple;
+        if server && elsewhere && newest && !probing && self.config.migration {
+            self.follow_peer(now, context, changed_cid);
+        }
+    }
+
+    /// The peer sends from another address.
+    fn follow_peer(&mut self, now: Time, context: &Context, changed_cid: bool) {
+        let Some(path) = self.paths.get_mut(context.path) else { return };
+        let old = path.tuple;
+        let returning = path.previous.filter(|previous| previous.tuple == context.tuple);
+        if path.validated {
+            path.previous = Some(Previous { tuple: old, dcid_sequence: path.remote_cids.active_seq() });
+        }
+        path.tuple = context.tuple;
+        path.validated = returning.is_some();
+        path.unvalidated_received = context.datagram_len as u64;
+        path.unvalidated_sent = 0;
+        if changed_cid {
+            // RFC 9000 §9.5: another address of the peer gets another connection ID.
+            path.switch_cid_for(&context.tuple);
+        }
+        // RFC 9000 §9.4: a change of only the port is most likely a NAT's doing, on the same network path.
+        let same_path = old.remote.ip() == context.tuple.remote.ip() && old.local.ip() == context.tuple.local.ip();
+        if !same_path {
+            path.recovery.migrate(now);
+        }
+        path.recovery.amplification_blocked(path.amplification_budget() == 0);
+        let pto = path.recovery.pto(anabranch_wire::SpaceId::Data);
+        let dcid = path.remote_cids.active();
+        path.validations.retain(|validation| validation.purpose != Purpose::Confirm);
+        if returning.is_none() {
+            path.begin_validation(Validation::new(now, context.tuple, dcid, Purpose::Confirm, pto));
+        }
+        if let Some(previous) = path.previous.filter(|_| returning.is_none()) {
+            // RFC 9000 §9.3.3: find out whether somebody copied packets to make it look like a move.
+            let dcid = path.remote_cids.get(previous.dcid_sequence).unwrap_or(dcid);
+            path.begin_validation(Validation::new(now, old, dcid, Purpose::Previous, pto));
+        }
+        let validated = path.validated;
+        let assigned = TraceEvent::PathAssigned { path: context.path, tuple: context.tuple, validated };
+        self.trace(now, &assigned);
+        if validated {
+            self.events.push_back(Event::PathChanged { path: context.path, tuple: context.tuple });
+        }
+    }
+
+    /// PATH_RESPONSE: whatever path it came on, it validates the addresses that the challenge went to (RFC 9000 §8.2.3).
+    pub(super) fn on_path_response(&mut self, now: Time, data: [u8; 8]) {
+        let found = self.paths.iter().find_map(|path| {
+            let at = path.validations.iter().position(|validation| validation.is_answered_by(data))?;
+            Some((path.id, at))
+        });
+        // A response to a challenge that nobody waits for is late, not wrong.
+        let Some((id, at)) = found else { return };
+        let Some(path) = self.paths.get_mut(id) else { return };
+        let validation = path.validations.remove(at);
+        match validation.purpose {
+            Purpose::Confirm if validation.tuple == path.tuple => {
+                path.set_validated();
+                path.previous = None;
+                path.validations.retain(|other| other.purpose != Purpose::Previous);
+            }
+            Purpose::Move { sequence } => {
+                path.tuple = validation.tuple;
+                let old = path.remote_cids.active_seq();
+                if path.remote_cids.activate(sequence) && sequence != old {
+                    path.remote_cids.retire(old);
+                }
+                path.recovery.migrate(now);
+                path.set_validated();
+            }
+            Purpose::Confirm | Purpose::Previous => return,
+        }
+        let tuple = path.tuple;
+        self.collect_reset_tokens();
+        self.trace(now, &TraceEvent::PathAssigned { path: id, tuple, validated: true });
+        self.events.push_back(Event::PathChanged { path: id, tuple });
+    }
+
+    /// Validations whose time is over.
+    pub(super) fn expire_validations(&mut self, now: Time, id: PathId) {
+        let Some(path) = self.paths.get_mut(id) else { return };
+        let Some(at) = path.validations.iter().position(|validation| validation.has_failed(now)) else { return };
+        let failed = path.validations.remove(at);
+        match failed.purpose {
+            Purpose::Move { sequence } => path.remote_cids.retire(sequence),
+            Purpose::Previous => {}
+            Purpose::Confirm => self.return_or_retry(now, id),
+        }
+        self.expire_validations(now, id);
+    }
+
+    /// The new address does not answer: back to the one before (RFC 9000 §9.3.2), or keep asking until the idle timeout.
+    fn return_or_retry(&mut self, now: Time, id: PathId) {
+        let Some(path) = self.paths.get_mut(id) else { return };
+        let Some(previous) = path.previous.take() else {
+            let pto = path.recovery.pto(anabranch_wire::SpaceId::Data);
+            let dcid = path.remote_cids.active();
+            path.begin_validation(Validation::new(now, path.tuple, dcid, Purpose::Confirm, pto));
+            return;
+        };
+        path.tuple = previous.tuple;
+        path.remote_cids.activate(previous.dcid_sequence);
+        path.recovery.migrate(now);
+        path.set_validated();
+        let tuple = path.tuple;
+        self.trace(now, &TraceEvent::PathAssigned { path: id, tuple, validated: true });
+        self.events.push_back(Event::PathChanged { path: id, tuple });
+    }
+}
+
+/// Sequence number of the preferred address's connection ID (RFC 9000 §5.1.1).
+const PREFERRED_SEQUENCE: u64 = 1;
+
+/// Whether a server at `current` may send its clients to `preferred`. A server on the public network must not make them
+/// send to hosts near them that trust whoever is inside, nor to ports of other services (RFC 9000 §21.5).
+fn may_follow(current: &SocketAddr, preferred: &SocketAddr) -> bool {
+    let port = preferred.port();
+    let port_ok = port == current.port() || port == 443 || port >= 1024;
+    port_ok && !is_never_a_host(preferred.ip()) && (!is_local(preferred.ip()) || is_local(current.ip()))
+}
+
+fn is_never_a_host(ip: IpAddr) -> bool {
+    ip.is_unspecified() || ip.is_multicast() || matches!(ip, IpAddr::V4(v4) if v4.is_broadcast())
+}
+
+/// Addresses that mean something else, or something more trusting, to each host.
+fn is_local(ip: IpAddr) -> bool {
+    match ip.to_canonical() {
+        IpAddr::V4(v4) => v4.is_loopback() || v4.is_private() || v4.is_link_local(),
+        IpAddr::V6(v6) => v6.is_loopback() || v6.is_unique_local() || v6.is_unicast_link_local(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_public_server_cannot_send_clients_into_their_own_network() {
+        let follow = |current: &str, preferred: &str| may_follow(&current.parse().unwrap(), &preferred.parse().unwrap());
+        assert!(follow("203.0.113.1:443", "203.0.113.9:443"));
+        assert!(follow("127.0.0.1:4433", "127.0.0.2:4434"));
+        for preferred in ["127.0.0.1:443", "10.0.0.1:443", "192.168.1.1:443", "169.254.1.1:443", "0.0.0.0:443"] {
+            assert!(!follow("203.0.113.1:443", preferred), "{preferred}");
+        }
+        for preferred in ["203.0.113.9:53", "203.0.113.9:22", "224.0.0.1:443", "255.255.255.255:443"] {
+            assert!(!follow("203.0.113.1:443", preferred), "{preferred}");
+        }
+        assert!(!follow("[2001:db8::1]:443", "[::1]:443"));
+        assert!(!follow("[2001:db8::1]:443", "[::ffff:10.0.0.1]:443"));
+    }
+}

@@ -1,0 +1,21 @@
+//! One connection: datagrams to packets to frames to their owners, and back.
+
+mod acked;
+mod close;
+#[expect(clippy::module_inception, reason = "the module of the connection holds the type Connection")]
+mod connection;
+mod crypto_stream;
+mod frames;
+mod handshake;
+mod info;
+mod keys;
+mod migration;
+mod negotiation;
+mod packet;
+mod receive;
+mod timers;
+mod transmit;
+
+pub use self::connection::{ConnectError, Connection};
+pub use self::migration::MigrateError;
+pub use self::info::{ConnectionStats, PathInfo};

@@ -1,0 +1,177 @@
+//! Version negotiation and Retry: what happens before the handshake gets going (RFC 9368, RFC 9369 §4, RFC 9000 §17.2.5).
+
+use anabranch_tls::{initial_keys, retry_tag};
+use anabranch_wire::{
+    PacketKind, Protected, RETRY_TAG_LEN, SpaceId, Time, TransportErrorCode, Version, offered_versions,
+};
+use bytes::Bytes;
+
+use super::connection::Connection;
+use crate::error::{ConnectionError, TransportError};
+use crate::trace::{DropReason, TraceEvent};
+
+/// Longest token that a client accepts in a Retry: an Initial must have room for it and a ClientHello.
+const MAX_RETRY_TOKEN: usize = 512;
+
+fn negotiation_error(reason: &'static str) -> TransportError {
+    TransportError::new(TransportErrorCode::VERSION_NEGOTIATION_ERROR, reason)
+}
+
+/// Whether a first flight of `from` can be answered in `to` (RFC 9369 §4.1: v1 and v2 are compatible).
+fn compatible(from: Version, to: Version) -> bool {
+    from.format().is_some() && to.format().is_some()
+}
+
+impl Connection {
+    /// A server settles the version once it has seen the client's version_information (RFC 9368 §2.3).
+    pub(super) fn choose_version(&mut self, now: Time) -> Result<(), TransportError> {
+        let offered = self.handshake.peer_parameters.as_ref().and_then(|p| p.version_information.as_ref());
+        let Some(offered) = offered else { return Ok(()) };
+        if offered.chosen != self.original_version {
+            return Err(negotiation_error("chosen version is not the one in use"));
+        }
+        if !offered.available.contains(&offered.chosen) {
+            return Err(negotiation_error("chosen version is not among the available ones"));
+        }
+        let preferred = self.config.versions.iter().copied();
+        let chosen = preferred
+            .into_iter()
+            .find(|version| offered.available.contains(version) && compatible(self.original_version, *version));
+        if let Some(format) = chosen.filter(|version| *version != self.format.version).and_then(Version::format) {
+            let dcid = self.initial_dcid_for_server;
+            let keys = initial_keys(format, &dcid, self.side);
+            self.keys.original_initial = self.keys.initial.replace(keys);
+            self.format = format;
+        }
+        self.trace(now, &TraceEvent::VersionChosen { version: self.format.version });
+        Ok(())
+    }
+
+    /// A client got an Initial of another version than its own: the server's choice, if it was offered.
+    pub(super) fn follow_version(&mut self, now: Time, version: Version) -> bool {
+        let allowed = self.side.is_client()
+            && !self.handshake.heard
+            && self.config.versions.contains(&version)
+            && compatible(self.format.version, version);
+        let Some(format) = version.format().filter(|_| allowed) else { return false };
+        let dcid = self.handshake.retry_scid.unwrap_or(self.handshake.original_dcid);
+        self.keys.initial = Some(initial_keys(format, &dcid, self.side));
+        self.format = format;
+        // RFC 9369 §4.1: early data belongs to the version that it was sent in.
+        self.keys.early = None;
+        if let Some(session) = &mut self.handshake.session {
+            session.set_version(version);
+        }
+        self.trace(now, &TraceEvent::VersionChosen { version });
+        true
+    }
+
+    /// A client checks that nobody tampered with the choice of version (RFC 9368 §4).
+    pub(super) fn check_version_information(&mut self) -> Result<(), TransportError> {
+        let chosen = self.format.version;
+        let offered = self.handshake.peer_parameters.as_ref().and_then(|p| p.version_information.as_ref());
+        let Some(offered) = offered else {
+            let changed = chosen != self.original_version || self.handshake.negotiated;
+            // RFC 9368 §4: a server that made the client change must authenticate the reason, save that of v1.
+            return if changed && !(self.handshake.negotiated && chosen == Version::V1) {
+                Err(negotiation_error("version_information is missing after a change of version"))
+            } else {
+                Ok(())
+            };
+        };
+        if offered.chosen != chosen {
+            return Err(negotiation_error("the server chose another version than the one in use"));
+        }
+        if self.handshake.negotiated {
+            // Would the authenticated list have led to the same choice?
+            let best = self.config.versions.iter().find(|version| offered.available.contains(version));
+            if best != Some(&self.original_version) && best != Some(&chosen) {
+                return Err(negotiation_error("version negotiation was tampered with"));
+            }
+        }
+        Ok(())
+    }
+
+    /// A Version Negotiation packet arrived (RFC 9000 §6.2).
+    pub(super) fn on_version_negotiation(&mut self, now: Time, packet: &[u8], header: &Protected) {
+        let path = self.paths.main();
+        let ours = path.used_local_cid == header.dcid && path.remote_cids.active() == header.scid;
+        let versions: Vec<Version> = offered_versions(&packet[header.pn_offset..header.end]).collect();
+        if self.side.is_server()
+            || self.handshake.heard
+            || self.handshake.negotiated
+            || self.handshake.retry_scid.is_some()
+            || !ours
+            || versions.contains(&self.original_version)
+        {
+            return self.drop_packet(now, Some(PacketKind::VersionNegotiation), packet.len(), DropReason::Unexpected);
+        }
+        let choice = self.config.versions.iter().copied().find(|version| versions.contains(version));
+        let Some(format) = choice.and_then(Version::format) else {
+            return self.end_silently(now, ConnectionError::VersionMismatch);
+        };
+        self.format = format;
+        self.original_version = format.version;
+        self.handshake.negotiated = true;
+        self.forget_first_flight();
+        self.trace(now, &TraceEvent::VersionChosen { version: format.version });
+        if let Err(error) = self.make_client_session(now) {
+            self.fail(now, TransportError::new(TransportErrorCode::INTERNAL_ERROR, error.to_string()));
+        }
+    }
+
+    /// A Retry arrived (RFC 9000 §17.2.5.2).
+    pub(super) fn on_retry(&mut self, now: Time, packet: &[u8], header: &Protected) {
+        let token = &packet[header.token.clone()];
+        let genuine = header.version == Some(self.format.version)
+            && header.dcid == self.paths.main().used_local_cid
+            && header.scid != self.handshake.original_dcid
+            && packet.len() > RETRY_TAG_LEN
+            && self.retry_tag_matches(&packet[..header.end]);
+        if self.side.is_server()
+            || self.handshake.heard
+            || self.handshake.retry_scid.is_some()
+            || token.is_empty()
+            || token.len() > MAX_RETRY_TOKEN
+            || !genuine
+        {
+            return self.drop_packet(now, Some(PacketKind::Retry), packet.len(), DropReason::Unexpected);
+        }
+        self.handshake.token = Bytes::copy_from_slice(token);
+        self.handshake.retry_scid = Some(header.scid);
+        self.paths.main_mut().remote_cids.set_first(header.scid);
+        self.keys.initial = Some(initial_keys(self.format, &header.scid, self.side));
+        // Lost are the Initial and 0-RTT packets so far; packet numbers go on (RFC 9000 §17.2.5.3).
+        for space in [SpaceId::Initial, SpaceId::Data] {
+            let mut outcome = std::mem::take(&mut self.outcome);
+            let path = self.paths.main_mut();
+            path.recovery.lose_all(space, &mut outcome);
+            let id = path.id;
+            self.settle(now, space, id, &mut outcome);
+            self.outcome = outcome;
+        }
+        self.levels[0].crypto.resend_all();
+    }
+
+    fn retry_tag_matches(&self, packet: &[u8]) -> bool {
+        let (body, tag) = packet.split_at(packet.len() - RETRY_TAG_LEN);
+        let expected = retry_tag(self.format, &self.handshake.original_dcid, body);
+        // The key is public: nothing leaks through the time that this comparison takes.
+        expected == tag
+    }
+
+    /// Before a second first flight: nothing of the first one is in flight or queued any longer.
+    fn forget_first_flight(&mut self) {
+        for space in [SpaceId::Initial, SpaceId::Data] {
+            let mut outcome = std::mem::take(&mut self.outcome);
+            self.paths.main_mut().recovery.lose_all(space, &mut outcome);
+            // Nothing in it is to be repeated: TLS begins anew and early data is dropped with its keys.
+            outcome.clear();
+            self.outcome = outcome;
+        }
+        if self.keys.early.take().is_some() {
+            self.streams.reject_zero_rtt();
+        }
+        self.levels[0].crypto = Default::default();
+    }
+}

@@ -1,0 +1,305 @@
+//! One packet: drafted frame by frame, then padded, sealed and masked.
+
+use anabranch_recovery::Sent;
+use anabranch_tls::TAG_LEN;
+use anabranch_wire::{
+    Frame, Outgoing, PacketKind, PathId, SpaceId, Time, Writer,
+};
+
+use super::connection::Connection;
+use crate::error::TransportError;
+use crate::path::Path;
+use crate::space::{AckPolicy, Numbered};
+use crate::token::{Token, Tokens};
+use crate::trace::{PacketTrace, TraceEvent};
+
+/// What a packet may carry.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fill {
+    /// An ACK frame.
+    pub(super) ack: bool,
+    /// Frames that the peer has to acknowledge.
+    pub(super) data: bool,
+    /// At least a PING, so that the packet is acknowledged.
+    pub(super) probe: bool,
+}
+
+/// A packet whose frames are written but not yet protected.
+pub(super) struct Draft {
+    pub(super) kind: PacketKind,
+    pub(super) space: SpaceId,
+    /// Where it starts in the datagram, and where it will end, tag included.
+    pub(super) start: usize,
+    pub(super) end: usize,
+    outgoing: Outgoing,
+    numbered: Numbered,
+    tokens: Tokens,
+    /// Recovery counts it as in flight.
+    pub(super) tracked: bool,
+    pub(super) mtu_probe: bool,
+}
+
+impl Draft {
+    /// Whether the peer has to acknowledge it.
+    pub(super) fn is_eliciting(&self) -> bool {
+        is_eliciting(&self.tokens)
+    }
+}
+
+fn is_eliciting(tokens: &[Token]) -> bool {
+    tokens.iter().any(|token| !matches!(token, Token::Ack { .. }))
+}
+
+impl Connection {
+    /// Writes the header of a packet on `path` and has `fill` write its frames; `None` if there were none or no room.
+    /// `start` is where `room` begins in its datagram.
+    pub(super) fn draft(
+        &mut self,
+        path: PathId,
+        space: SpaceId,
+        kind: PacketKind,
+        room: &mut [u8],
+        start: usize,
+        dcid: Option<anabranch_wire::ConnectionId>,
+        fill: impl FnOnce(&mut Self, &mut Writer<'_>, &mut Tokens),
+    ) -> Option<Draft> {
+        let numbered = self.next_number(path, space);
+        let outgoing = self.write_header(path, space, kind, room, numbered.number, dcid)?;
+        let limit = room.len().checked_sub(TAG_LEN).filter(|limit| *limit > outgoing.header_len)?;
+        let mut writer = Writer::new(&mut room[outgoing.header_len..limit], self.format.direction);
+        let mut tokens = Tokens::new();
+        fill(self, &mut writer, &mut tokens);
+        if writer.is_empty() {
+            return None;
+        }
+        // RFC 9001 §5.4.2: enough bytes for the sample, which the tag is part of.
+        let shortest = self.format.sample_offset(kind).saturating_sub(outgoing.pn_len);
+        writer.pad_to(shortest);
+        let end = start + outgoing.header_len + writer.len() + TAG_LEN;
+        Some(Draft { kind, space, start, end, outgoing, numbered, tokens, tracked: true, mtu_probe: false })
+    }
+
+    fn next_number(&mut self, path: PathId, space: SpaceId) -> Numbered {
+        match Self::level_index(space) {
+            Some(index) => {
+                let number = self.levels[index].next_number;
+                Numbered { number, order: number }
+            }
+            None => {
+                let window = self
+                    .paths
+                    .get(path)
+                    .map_or(0, |path| path.recovery.window() / u64::from(path.recovery.mtu()).max(1));
+                self.numbering.next(path, &mut self.random, window)
+            }
+        }
+    }
+
+    fn write_header(
+        &self,
+        path: PathId,
+        space: SpaceId,
+        kind: PacketKind,
+        room: &mut [u8],
+        number: u64,
+        dcid: Option<anabranch_wire::ConnectionId>,
+    ) -> Option<Outgoing> {
+        let dcid = match dcid {
+            Some(dcid) => dcid,
+            None => self.paths.get(path)?.remote_cids.active(),
+        };
+        let fixed_bit = self.fixed_bit(number);
+        if kind == PacketKind::OneRtt {
+            let largest = self.numbering.largest_acked(path);
+            let phase = self.keys.one_rtt.as_ref()?.phase;
+            return self.format.write_short(room, &dcid, false, phase, number, largest, fixed_bit, None);
+        }
+        let largest = match Self::level_index(space) {
+            Some(index) => self.levels[index].largest_acked,
+            None => self.numbering.largest_acked(path),
+        };
+        let token: &[u8] =
+            if kind == PacketKind::Initial && self.side.is_client() { &self.handshake.token } else { &[] };
+        self.format.write_long(room, kind, &dcid, &self.first_local_cid, token, number, largest, fixed_bit)
+    }
+
+    /// The bit that peers should ignore, if they say that they do (RFC 9287 §3).
+    fn fixed_bit(&self, number: u64) -> bool {
+        let peer = self.handshake.peer_parameters.as_ref();
+        let grease = self.config.grease && self.handshake.complete && peer.is_some_and(|peer| peer.grease_quic_bit);
+        !grease || self.grease_bits >> (number % 64) & 1 == 1
+    }
+
+    /// Pads, protects and accounts for a drafted packet. `datagram` is the whole datagram, `end` where the packet is to
+    /// end in it, at least `draft.end`.
+    pub(super) fn seal(
+        &mut self,
+        now: Time,
+        path: PathId,
+        datagram: &mut [u8],
+        mut draft: Draft,
+        end: usize,
+        ect: bool,
+    ) -> Result<(), TransportError> {
+        let padded = end > draft.end;
+        datagram[draft.end - TAG_LEN..end - TAG_LEN].fill(0);
+        draft.end = end;
+        let packet = &mut datagram[draft.start..end];
+        self.format.set_length(packet, &draft.outgoing);
+        if self.observer.is_some() {
+            self.trace_sent(now, path, packet, &draft);
+        }
+        let nonce_path = match draft.kind {
+            PacketKind::OneRtt => self.numbering.nonce_path(path),
+            _ => PathId::ZERO,
+        };
+        let Some(keys) = self.keys.seal(draft.kind) else { return Ok(()) };
+        keys.packet.seal(nonce_path, draft.numbered.number, draft.outgoing.header_len, packet);
+        if let Some(sample) = self.format.sample(packet, draft.kind, draft.outgoing.pn_offset) {
+            self.format.mask(packet, &draft.outgoing, &keys.header.mask(&sample));
+        }
+        let size = u16::try_from(packet.len()).unwrap_or(u16::MAX);
+        if let (PacketKind::OneRtt, Some(keys)) = (draft.kind, &mut self.keys.one_rtt) {
+            keys.on_sealed()?;
+        }
+        self.account(now, path, draft, size, padded, ect);
+        Ok(())
+    }
+
+    fn account(&mut self, now: Time, id: PathId, draft: Draft, size: u16, padded: bool, ect: bool) {
+        match Self::level_index(draft.space) {
+            Some(index) => self.levels[index].next_number = draft.numbered.number + 1,
+            None => self.numbering.commit(id),
+        }
+        let eliciting = draft.is_eliciting();
+        self.idle.on_sent(now, eliciting);
+        let Some(path) = self.paths.get_mut(id) else { return };
+        if draft.space == SpaceId::Data {
+            path.ack_only_run = if eliciting { 0 } else { path.ack_only_run.saturating_add(1) };
+        }
+        let sent = Sent {
+            time: now,
+            size,
+            ack_eliciting: eliciting && draft.tracked,
+            in_flight: (eliciting || padded) && draft.tracked,
+            ect,
+            mtu_probe: draft.mtu_probe,
+            owed: draft.tokens,
+        };
+        path.recovery.on_sent(draft.space, draft.numbered.order, sent);
+    }
+
+    fn trace_sent(&mut self, now: Time, path: PathId, packet: &[u8], draft: &Draft) {
+        let payload = &packet[draft.outgoing.header_len..packet.len() - TAG_LEN];
+        let long = draft.kind != PacketKind::OneRtt;
+        let dcid = self.paths.get(path).map_or(self.first_local_cid, |path| path.remote_cids.active());
+        let trace = PacketTrace {
+            kind: draft.kind,
+            version: self.format.version,
+            path,
+            number: draft.numbered.number,
+            dcid,
+            scid: if long { self.first_local_cid } else { anabranch_wire::ConnectionId::EMPTY },
+            key_phase: self.keys.one_rtt.as_ref().is_some_and(|keys| keys.phase),
+            size: packet.len(),
+            payload,
+            direction: self.format.direction,
+        };
+        self.trace(now, &TraceEvent::PacketSent(trace));
+    }
+
+    /// Frames of an Initial or Handshake packet.
+    pub(super) fn fill_handshake(
+        &mut self,
+        now: Time,
+        space: SpaceId,
+        fill: Fill,
+        writer: &mut Writer<'_>,
+        tokens: &mut Tokens,
+    ) {
+        let Some(index) = Self::level_index(space) else { return };
+        let level = &mut self.levels[index];
+        if fill.ack {
+            let policy = AckPolicy { max_delay: std::time::Duration::ZERO, ..self.ack_policy.clone() };
+            level.received.write_ack(now, writer, space, PathId::ZERO, false, 0, &policy, tokens);
+        }
+        if fill.data {
+            level.crypto.write(space, writer, tokens);
+        }
+        if fill.probe && !is_eliciting(tokens) {
+            write_ping(writer, tokens);
+        }
+    }
+
+    /// Frames of a 0-RTT or 1-RTT packet, in one fixed order.
+    pub(super) fn fill_data(
+        &mut self,
+        now: Time,
+        id: PathId,
+        kind: PacketKind,
+        fill: Fill,
+        writer: &mut Writer<'_>,
+        tokens: &mut Tokens,
+    ) {
+        let Some(path) = self.paths.get_mut(id) else { return };
+        if fill.ack && kind == PacketKind::OneRtt {
+            let exponent = self.handshake.local_parameters.as_ref().map_or(3, |p| p.ack_delay_exponent);
+            path.received.write_ack(now, writer, SpaceId::Data, id, false, exponent, &self.ack_policy, tokens);
+        }
+        if fill.data {
+            if kind == PacketKind::OneRtt {
+                self.fill_control(now, id, writer, tokens);
+            }
+            self.streams.write_control(writer, tokens);
+            self.datagrams.write(writer, tokens);
+            self.streams.write_data(writer, tokens);
+        }
+        let Some(path) = self.paths.get_mut(id) else { return };
+        if (fill.probe || path.ping && fill.data) && !is_eliciting(tokens) {
+            write_ping(writer, tokens);
+        }
+        if is_eliciting(tokens) {
+            path.ping = false;
+        }
+    }
+
+    /// Frames that only 1-RTT packets carry.
+    fn fill_control(&mut self, now: Time, id: PathId, writer: &mut Writer<'_>, tokens: &mut Tokens) {
+        if self.pending.handshake_done && writer.frame(&Frame::HandshakeDone).is_ok() {
+            self.pending.handshake_done = false;
+            tokens.push(Token::HandshakeDone);
+        }
+        if self.handshake.data_crypto.has_pending() {
+            self.handshake.data_crypto.write(SpaceId::Data, writer, tokens);
+        }
+        if self.pending.new_tokens > 0 && self.paths.main().validated {
+            let token = self.make_token(now);
+            if writer.frame(&Frame::NewToken { token: &token }).is_ok() {
+                self.pending.new_tokens -= 1;
+                tokens.push(Token::NewToken);
+            }
+        }
+        if let Some(request) = self.pending.ack_frequency {
+            let frame = Frame::AckFrequency {
+                sequence: self.pending.ack_frequency_sequence,
+                threshold: request.threshold,
+                max_ack_delay_us: request.max_ack_delay_us,
+                reordering_threshold: 1,
+            };
+            if writer.frame(&frame).is_ok() {
+                self.pending.ack_frequency = None;
+                tokens.push(Token::AckFrequency);
+            }
+        }
+        if let Some(Path { local_cids, remote_cids, .. }) = self.paths.get_mut(id) {
+            local_cids.write(writer, tokens, false);
+            remote_cids.write(writer, tokens, false);
+        }
+    }
+}
+
+fn write_ping(writer: &mut Writer<'_>, tokens: &mut Tokens) {
+    if writer.frame(&Frame::Ping).is_ok() {
+        tokens.push(Token::Ping);
+    }
+}

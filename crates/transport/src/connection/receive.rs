@@ -1,0 +1,423 @@
+//! From a batch of datagrams to authenticated packets (RFC 9000 §12, RFC 9001 §5).
+
+use anabranch_wire::{
+    ConnectionId, Ecn, Format, PacketKind, PathId, Protected, SpaceId, Time, TransportErrorCode, Unmasked,
+    decode_packet_number, parse_packet,
+};
+
+use super::connection::Connection;
+use crate::datagram_io::{Datagram, FourTuple};
+use crate::error::TransportError;
+use crate::trace::{DropReason, PacketTrace, TraceEvent};
+
+/// Packets kept because their keys are not there yet (RFC 9001 §5.7), most.
+const MAX_UNDECRYPTED_PACKETS: usize = 16;
+
+/// What is known of an authenticated packet while its frames are processed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Context {
+    pub(super) kind: PacketKind,
+    pub(super) space: SpaceId,
+    pub(super) path: PathId,
+    pub(super) number: u64,
+    pub(super) tuple: FourTuple,
+    pub(super) dcid: ConnectionId,
+    /// Size of the datagram that held the packet.
+    pub(super) datagram_len: usize,
+}
+
+/// A datagram's properties that its packets share.
+#[derive(Clone, Copy, Debug)]
+struct Envelope {
+    tuple: FourTuple,
+    ecn: Option<Ecn>,
+    len: usize,
+}
+
+/// Packets that wait for keys.
+#[derive(Debug, Default)]
+pub(super) struct Undecrypted {
+    packets: Vec<(Envelope, Box<[u8]>)>,
+    /// Keys came: try again.
+    pub(super) retry: bool,
+}
+
+impl Undecrypted {
+    fn keep(&mut self, envelope: Envelope, packet: &[u8]) -> bool {
+        let room = self.packets.len() < MAX_UNDECRYPTED_PACKETS;
+        if room {
+            self.packets.push((envelope, packet.into()));
+        }
+        room
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
+
+/// Why a packet goes no further.
+enum Stop {
+    Drop(DropReason),
+    Fail(TransportError),
+}
+
+impl From<TransportError> for Stop {
+    fn from(error: TransportError) -> Self {
+        Self::Fail(error)
+    }
+}
+
+impl Connection {
+    /// Takes in datagrams that the router found to belong to this connection. Their payload is scribbled over.
+    pub fn handle_batch(&mut self, now: Time, batch: &mut [Datagram<'_>]) {
+        for datagram in batch {
+            if self.state.is_active() {
+                self.handle_datagram(now, datagram);
+            } else {
+                self.handle_datagram_after_end(now, datagram);
+            }
+        }
+        self.retry_undecrypted(now);
+    }
+
+    fn handle_datagram(&mut self, now: Time, datagram: &mut Datagram<'_>) {
+        let envelope = Envelope { tuple: datagram.tuple, ecn: datagram.ecn, len: datagram.payload.len() };
+        if self.side.is_client() && !self.knows_remote(&envelope.tuple) {
+            // RFC 9000 §9: a client takes packets only from addresses of the server that it knows.
+            return self.drop_packet(now, None, envelope.len, DropReason::Unexpected);
+        }
+        self.settle_local_address(&envelope.tuple);
+        if let Some(path) = self.paths.by_tuple(&envelope.tuple).and_then(|id| self.paths.get_mut(id)) {
+            path.on_datagram_received(envelope.len);
+        }
+        self.handle_packets(now, envelope, datagram.payload);
+    }
+
+    /// The packets of a datagram, one after another (RFC 9000 §12.2).
+    fn handle_packets(&mut self, now: Time, envelope: Envelope, mut rest: &mut [u8]) {
+        while !rest.is_empty() && self.state.is_active() {
+            let Ok(header) = parse_packet(rest, self.shared.cid_len()) else {
+                return self.drop_packet(now, None, rest.len(), DropReason::Malformed);
+            };
+            let (packet, next) = rest.split_at_mut(header.end);
+            rest = next;
+            match self.handle_packet(now, envelope, packet, &header) {
+                Ok(()) => {}
+                Err(Stop::Drop(reason)) => self.drop_packet(now, Some(header.kind), packet.len(), reason),
+                Err(Stop::Fail(error)) => self.fail(now, error),
+            }
+        }
+    }
+
+    fn handle_packet(
+        &mut self,
+        now: Time,
+        envelope: Envelope,
+        packet: &mut [u8],
+        header: &Protected,
+    ) -> Result<(), Stop> {
+        let Some(space) = header.kind.space() else {
+            match header.kind {
+                PacketKind::VersionNegotiation => self.on_version_negotiation(now, packet, header),
+                _ => self.on_retry(now, packet, header),
+            }
+            return Ok(());
+        };
+        if !header.fixed_bit && !self.config.grease {
+            return Err(Stop::Drop(DropReason::Malformed));
+        }
+        let path = self.check_addressee(now, header)?;
+        if !self.has_open_key(header.kind) {
+            let early = !self.handshake.complete || header.kind == PacketKind::OneRtt;
+            let wanted = early && header.kind != PacketKind::Initial && !self.is_key_gone(header.kind);
+            if !wanted || !self.undecrypted.keep(envelope, packet) {
+                return Err(Stop::Drop(DropReason::KeyUnavailable));
+            }
+            return Ok(());
+        }
+        let (unmasked, number) = self.unmask(space, path, packet, header)?;
+        let payload_len = self.open(now, path, packet, header, &unmasked, number)?;
+        if self.is_duplicate(space, path, number) {
+            return Err(Stop::Drop(DropReason::Duplicate));
+        }
+        if !unmasked.reserved_ok {
+            // RFC 9000 §17.2: only once the packet is authentic.
+            return Err(violation("reserved bits are not zero").into());
+        }
+        let payload = &packet[unmasked.header_len..unmasked.header_len + payload_len];
+        if self.observer.is_some() {
+            self.trace_received(now, path, header, &unmasked, number, payload);
+        }
+        let context = Context {
+            kind: header.kind,
+            space,
+            path,
+            number,
+            tuple: envelope.tuple,
+            dcid: header.dcid,
+            datagram_len: envelope.len,
+        };
+        self.on_authentic_packet(now, &context, header)?;
+        self.on_payload(now, &context, envelope.ecn, payload)?;
+        Ok(())
+    }
+
+    /// Checks the version and the connection IDs of a packet, and finds its path.
+    fn check_addressee(&mut self, now: Time, header: &Protected) -> Result<PathId, Stop> {
+        if let Some(version) = header.version {
+            let original = version == self.original_version && self.side.is_server();
+            let known = version == self.format.version
+                || original && matches!(header.kind, PacketKind::Initial | PacketKind::ZeroRtt);
+            if !known && !(header.kind == PacketKind::Initial && self.follow_version(now, version)) {
+                return Err(Stop::Drop(DropReason::UnexpectedVersion));
+            }
+            if self.handshake.peer_scid.is_some_and(|scid| scid != header.scid) {
+                // RFC 9000 §7.2: the peer does not change its connection ID during the handshake.
+                return Err(Stop::Drop(DropReason::UnknownConnectionId));
+            }
+        }
+        let main = self.paths.main();
+        if header.dcid == main.used_local_cid {
+            return Ok(main.id);
+        }
+        if let Some(path) = self.paths.by_local_cid(&header.dcid) {
+            return Ok(path);
+        }
+        let first_flight = self.side.is_server()
+            && matches!(header.kind, PacketKind::Initial | PacketKind::ZeroRtt)
+            && (header.dcid == self.handshake.original_dcid || header.dcid == self.initial_dcid_for_server);
+        if first_flight { Ok(PathId::ZERO) } else { Err(Stop::Drop(DropReason::UnknownConnectionId)) }
+    }
+
+    fn has_open_key(&self, kind: PacketKind) -> bool {
+        match kind {
+            // RFC 9001 §5.7: a server must not process 1-RTT packets before the handshake is complete.
+            PacketKind::OneRtt => self.keys.one_rtt.is_some() && self.handshake.complete,
+            PacketKind::ZeroRtt => self.side.is_server() && self.keys.early.is_some(),
+            _ => self.keys.header(kind).is_some(),
+        }
+    }
+
+    /// Whether the keys for `kind` were there and have been dropped, or will never come.
+    fn is_key_gone(&self, kind: PacketKind) -> bool {
+        match kind {
+            PacketKind::Initial => true,
+            PacketKind::ZeroRtt => self.side.is_client() || self.handshake.session.is_some(),
+            PacketKind::Handshake => self.handshake.complete,
+            _ => false,
+        }
+    }
+
+    /// The format and header key differ only for Initials of a server that changed the version.
+    fn initial_of_original_version(&self, header: &Protected) -> Option<&'static Format> {
+        let version = header.version.filter(|version| *version != self.format.version)?;
+        version.format().filter(|_| header.kind == PacketKind::Initial)
+    }
+
+    fn unmask(
+        &self,
+        space: SpaceId,
+        path: PathId,
+        packet: &mut [u8],
+        header: &Protected,
+    ) -> Result<(Unmasked, u64), Stop> {
+        let original = self.initial_of_original_version(header);
+        let format = original.unwrap_or(self.format);
+        let key = match original {
+            Some(_) => self.keys.original_initial.as_ref().map(|keys| &keys.remote.header),
+            None => self.keys.header(header.kind),
+        };
+        let key = key.ok_or(Stop::Drop(DropReason::KeyUnavailable))?;
+        let sample = format.sample(packet, header.kind, header.pn_offset);
+        let mask = key.mask(&sample.ok_or(Stop::Drop(DropReason::Malformed))?);
+        let unmasked = format.unmask(packet, header.kind, header.pn_offset, &mask);
+        if unmasked.header_len > packet.len() {
+            return Err(Stop::Drop(DropReason::Malformed));
+        }
+        let largest = match Self::level_index(space) {
+            Some(index) => self.levels[index].received.largest(),
+            None => self.paths.get(path).and_then(|path| path.received.largest()),
+        };
+        let number = decode_packet_number(largest, unmasked.truncated_pn, unmasked.pn_bits);
+        Ok((unmasked, number))
+    }
+
+    /// Opens the packet in place; the length of its plaintext.
+    fn open(
+        &mut self,
+        now: Time,
+        path: PathId,
+        packet: &mut [u8],
+        header: &Protected,
+        unmasked: &Unmasked,
+        number: u64,
+    ) -> Result<usize, Stop> {
+        let nonce_path = match header.kind {
+            PacketKind::OneRtt => self.numbering.nonce_path(path),
+            _ => PathId::ZERO,
+        };
+        let original = self.initial_of_original_version(header).is_some();
+        let header_len = unmasked.header_len;
+        let opened = match (header.kind, &mut self.keys.one_rtt) {
+            (PacketKind::OneRtt, Some(keys)) => {
+                let first = self.paths.get(path).and_then(|path| path.first_of_phase);
+                let opened = keys.open(now, nonce_path, number, unmasked.key_phase, header_len, packet, first);
+                opened.map(|opened| (opened.len, opened.updated))
+            }
+            (kind, _) => {
+                let keys = match kind {
+                    PacketKind::Initial if original => self.keys.original_initial.as_ref().map(|keys| &keys.remote),
+                    PacketKind::Initial => self.keys.initial.as_ref().map(|keys| &keys.remote),
+                    PacketKind::Handshake => self.keys.handshake.as_ref().map(|keys| &keys.remote),
+                    _ => self.keys.early.as_ref(),
+                };
+                let key = keys.ok_or(Stop::Drop(DropReason::KeyUnavailable))?;
+                key.packet.open(nonce_path, number, header_len, packet).map(|len| (len, false))
+            }
+        };
+        let Ok((len, updated)) = opened else {
+            self.keys.on_failed_open()?;
+            return Err(Stop::Drop(DropReason::Undecryptable));
+        };
+        if header.kind == PacketKind::OneRtt {
+            if updated {
+                self.on_peer_key_update(now);
+            }
+            let phase = self.keys.one_rtt.as_ref().map(|keys| keys.phase);
+            if let Some(path) = self.paths.get_mut(path) {
+                if phase == Some(unmasked.key_phase) && path.first_of_phase.is_none_or(|first| number < first) {
+                    path.first_of_phase = Some(number);
+                }
+            }
+        }
+        Ok(len)
+    }
+
+    fn on_peer_key_update(&mut self, now: Time) {
+        let retain = self.paths.max_pto() * 3;
+        let Some(keys) = &mut self.keys.one_rtt else { return };
+        keys.update(now, self.format, true, retain);
+        let generation = keys.generation;
+        self.begin_phase();
+        self.trace(now, &TraceEvent::KeyUpdated { generation, remote: true });
+    }
+
+    /// A key phase begins: what follows on each path belongs to it.
+    pub(super) fn begin_phase(&mut self) {
+        for path in self.paths.iter_mut() {
+            path.phase_start = path.recovery.next_order(SpaceId::Data);
+            path.first_of_phase = None;
+        }
+    }
+
+    fn is_duplicate(&self, space: SpaceId, path: PathId, number: u64) -> bool {
+        match Self::level_index(space) {
+            Some(index) => self.levels[index].received.is_duplicate(number),
+            None => self.paths.get(path).is_none_or(|path| path.received.is_duplicate(number)),
+        }
+    }
+
+    /// What an authentic packet changes whatever its frames are.
+    fn on_authentic_packet(&mut self, now: Time, context: &Context, header: &Protected) -> Result<(), TransportError> {
+        self.idle.on_received(now);
+        if self.side.is_client() && header.version.is_some() && !self.handshake.heard {
+            self.handshake.heard = true;
+            // RFC 9000 §7.2: the server's connection ID replaces the one that the client made up.
+            self.handshake.peer_scid = Some(header.scid);
+            self.paths.main_mut().remote_cids.set_first(header.scid);
+        }
+        if self.side.is_server() && context.kind == PacketKind::Handshake {
+            if !self.paths.main().validated {
+                // RFC 9000 §8.1: only somebody at that address can have the Handshake keys.
+                self.paths.main_mut().set_validated();
+            }
+            if self.keys.initial.is_some() {
+                self.discard_space(now, SpaceId::Initial); // RFC 9001 §4.9.1
+            }
+        }
+        if self.side.is_server() && header.version == Some(self.format.version) {
+            self.keys.original_initial = None; // The client follows the change of version.
+        }
+        Ok(())
+    }
+
+    /// Packets whose keys were missing, once more.
+    fn retry_undecrypted(&mut self, now: Time) {
+        if !self.undecrypted.retry {
+            return;
+        }
+        self.undecrypted.retry = false;
+        for (envelope, mut packet) in std::mem::take(&mut self.undecrypted.packets) {
+            self.handle_packets(now, envelope, &mut packet);
+        }
+    }
+
+    /// After the end only a CONNECTION_CLOSE of the peer matters; anything else makes a closing end repeat its own.
+    fn handle_datagram_after_end(&mut self, now: Time, datagram: &mut Datagram<'_>) {
+        self.on_datagram_while_closing();
+        if let Some(id) = self.paths.by_tuple(&datagram.tuple) {
+            if let Some(path) = self.paths.get_mut(id) {
+                path.on_datagram_received(datagram.payload.len());
+            }
+        }
+        let mut rest = &mut *datagram.payload;
+        while let Ok(header) = parse_packet(rest, self.shared.cid_len()) {
+            let (packet, next) = rest.split_at_mut(header.end);
+            rest = next;
+            self.look_for_close(now, packet, &header);
+            if rest.is_empty() {
+                return;
+            }
+        }
+    }
+
+    fn look_for_close(&mut self, now: Time, packet: &mut [u8], header: &Protected) {
+        let Some(space) = header.kind.space() else { return };
+        let Ok(path) = self.check_addressee(now, header) else { return };
+        if !self.has_open_key(header.kind) {
+            return;
+        }
+        let Ok((unmasked, number)) = self.unmask(space, path, packet, header) else { return };
+        let Ok(len) = self.open(now, path, packet, header, &unmasked, number) else { return };
+        let payload = &packet[unmasked.header_len..unmasked.header_len + len];
+        for frame in anabranch_wire::Frames::new(payload, self.format.direction).map_while(Result::ok) {
+            if let anabranch_wire::Frame::ConnectionClose(close) = frame {
+                self.on_peer_close(now, &close);
+            }
+        }
+    }
+
+    pub(super) fn drop_packet(&mut self, now: Time, kind: Option<PacketKind>, size: usize, reason: DropReason) {
+        self.trace(now, &TraceEvent::PacketDropped { kind, size, reason });
+    }
+
+    fn trace_received(
+        &mut self,
+        now: Time,
+        path: PathId,
+        header: &Protected,
+        unmasked: &Unmasked,
+        number: u64,
+        payload: &[u8],
+    ) {
+        let format = self.initial_of_original_version(header).unwrap_or(self.format);
+        let packet = PacketTrace {
+            kind: header.kind,
+            version: format.version,
+            path,
+            number,
+            dcid: header.dcid,
+            scid: header.scid,
+            key_phase: unmasked.key_phase,
+            size: header.end,
+            payload,
+            direction: format.direction,
+        };
+        self.trace(now, &TraceEvent::PacketReceived(packet));
+    }
+}
+
+pub(super) fn violation(reason: &'static str) -> TransportError {
+    TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, reason)
+}

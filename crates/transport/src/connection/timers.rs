@@ -1,0 +1,134 @@
+//! The connection's timers: one deadline out, everything that is due in.
+
+use std::time::Duration;
+
+use anabranch_recovery::Expired;
+use anabranch_wire::{PathId, SpaceId, Time};
+
+use super::close::{Closing, State};
+use super::connection::Connection;
+use crate::error::ConnectionError;
+use crate::trace::{TimerKind, TraceEvent};
+
+/// Idle timeout and keep-alive (RFC 9000 §10.1).
+#[derive(Debug)]
+pub(super) struct Idle {
+    timeout: Option<Duration>,
+    keep_alive: Option<Duration>,
+    /// When the idle timer was last restarted.
+    since: Time,
+    /// When a packet was last received or an ack-eliciting one sent.
+    last_traffic: Time,
+    /// Whether an ack-eliciting packet was sent since the last one was received.
+    sent: bool,
+}
+
+impl Idle {
+    pub(super) fn new(now: Time, timeout: Option<Duration>, keep_alive: Option<Duration>) -> Self {
+        Self { timeout, keep_alive, since: now, last_traffic: now, sent: false }
+    }
+
+    /// The peer's `max_idle_timeout` in milliseconds, 0 for none: the smaller one holds.
+    pub(super) fn set_peer_timeout(&mut self, millis: u64) {
+        let peer = (millis > 0).then(|| Duration::from_millis(millis));
+        self.timeout = match (self.timeout, peer) {
+            (Some(ours), Some(peer)) => Some(ours.min(peer)),
+            (ours, peer) => ours.or(peer),
+        };
+    }
+
+    pub(super) fn on_received(&mut self, now: Time) {
+        self.since = now;
+        self.last_traffic = now;
+        self.sent = false;
+    }
+
+    /// Only the first ack-eliciting packet since the last one received restarts the timer.
+    pub(super) fn on_sent(&mut self, now: Time, eliciting: bool) {
+        if eliciting {
+            self.last_traffic = now;
+            if !self.sent {
+                self.sent = true;
+                self.since = now;
+            }
+        }
+    }
+
+    /// At least three PTOs, so that a few losses do not end the connection.
+    fn deadline(&self, pto: Duration) -> Option<Time> {
+        Some(self.since + self.timeout?.max(pto * 3))
+    }
+
+    fn keep_alive_deadline(&self) -> Option<Time> {
+        Some(self.last_traffic + self.keep_alive?)
+    }
+}
+
+impl Connection {
+    /// When [`Self::handle_timeout`] is to be called if nothing else happens before.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        match &self.state {
+            State::Active => {}
+            State::Closing(Closing { until, .. }) | State::Draining { until } => return Some(*until),
+            State::Drained => return None,
+        }
+        let acks = self.levels.iter().filter_map(|level| level.received.ack_deadline()).min();
+        let paced = self.paths.iter().filter_map(|path| path.paced_until).min();
+        let keep_alive = self.idle.keep_alive_deadline().filter(|_| self.handshake.confirmed);
+        let timers =
+            [self.paths.timeout(), acks, paced, keep_alive, self.idle.deadline(self.paths.max_pto()), self.handshake.early_until];
+        timers.into_iter().flatten().min()
+    }
+
+    /// Does what is due at `now`; harmless when called too early.
+    pub fn handle_timeout(&mut self, now: Time) {
+        match &self.state {
+            State::Active => {}
+            State::Closing(Closing { until, .. }) | State::Draining { until } => {
+                if now >= *until {
+                    self.become_drained();
+                }
+                return;
+            }
+            State::Drained => return,
+        }
+        let idle = self.idle.deadline(self.paths.max_pto());
+        if idle.is_some_and(|deadline| now >= deadline) {
+            return self.end_silently(now, ConnectionError::TimedOut);
+        }
+        if self.handshake.confirmed && self.idle.keep_alive_deadline().is_some_and(|deadline| now >= deadline) {
+            self.idle.last_traffic = now;
+            self.paths.main_mut().ping = true;
+        }
+        if self.handshake.early_until.is_some_and(|until| now >= until) {
+            self.handshake.early_until = None;
+            if self.keys.early.take().is_some() {
+                self.trace(now, &TraceEvent::KeysDiscarded { space: SpaceId::Data });
+            }
+        }
+        for index in 0..self.paths.len() {
+            let id = self.paths.nth(index);
+            self.expire_recovery(now, id);
+            self.expire_validations(now, id);
+        }
+    }
+
+    fn expire_recovery(&mut self, now: Time, id: PathId) {
+        let mut outcome = std::mem::take(&mut self.outcome);
+        let expired = self.paths.get_mut(id).and_then(|path| {
+            let due = path.recovery.poll_timeout().is_some_and(|deadline| now >= deadline);
+            if due { path.recovery.on_timeout(now, &[], &mut outcome) } else { None }
+        });
+        match expired {
+            Some(Expired::Loss) => {
+                self.trace(now, &TraceEvent::TimerExpired { path: id, kind: TimerKind::Loss, space: SpaceId::Data });
+                // Tokens say themselves which space they belong to.
+                self.settle(now, SpaceId::Data, id, &mut outcome);
+            }
+            Some(Expired::Pto { space }) => self.on_pto(now, id, space),
+            None => {}
+        }
+        outcome.clear();
+        self.outcome = outcome;
+    }
+}

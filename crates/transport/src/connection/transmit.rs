@@ -1,0 +1,329 @@
+//! From what is owed to batches of datagrams (RFC 9000 §12.2, §13, §14).
+
+use anabranch_recovery::Permit;
+use anabranch_tls::TAG_LEN;
+use anabranch_wire::{ConnectionId, Ecn, Frame, PacketKind, PathId, SpaceId, Time};
+
+use super::close::State;
+use super::connection::Connection;
+use super::packet::{Draft, Fill};
+use crate::datagram_io::{FourTuple, MAX_BATCH_BYTES, Transmit, TransmitBuf};
+use crate::path::Path;
+use crate::token::Token;
+use crate::trace::TraceEvent;
+
+/// Smallest datagram that carries an Initial packet or validates a path (RFC 9000 §14.1, §8.2.1).
+pub(crate) const MIN_INITIAL_SIZE: usize = 1200;
+
+/// Room below which no further packet is coalesced into a datagram.
+const MIN_PACKET_ROOM: usize = 128;
+
+/// Packets in a row without anything to acknowledge after which a PING is added, so that the ranges that this end has
+/// acknowledged can be forgotten (RFC 9000 §13.2.4).
+const ACK_ONLY_LIMIT: u32 = 32;
+
+/// Longest header of a 1-RTT packet plus tag.
+const ONE_RTT_OVERHEAD: usize = 1 + 4 + TAG_LEN;
+
+impl Connection {
+    /// The next batch to send; `None` when there is nothing (more) to send now.
+    pub fn poll_transmit(&mut self, now: Time, out: &mut TransmitBuf) -> Option<Transmit> {
+        match &self.state {
+            State::Active => {}
+            State::Closing(closing) if closing.owed => return self.transmit_close(now, out),
+            State::Closing(_) | State::Draining { .. } | State::Drained => return None,
+        }
+        self.update_keys_if_due(now);
+        for index in 0..self.paths.len() {
+            let id = self.paths.nth(index);
+            let transmit = self.transmit_validation(now, id, out).or_else(|| self.transmit_path(now, id, out));
+            if transmit.is_some() {
+                return transmit;
+            }
+        }
+        None
+    }
+
+    /// Room for frames in a 1-RTT packet of full size on `path`.
+    pub(super) fn one_rtt_room(&self, path: &Path) -> usize {
+        let header = ONE_RTT_OVERHEAD + path.remote_cids.active().len();
+        usize::from(path.recovery.mtu()).saturating_sub(header)
+    }
+
+    fn update_keys_if_due(&mut self, now: Time) {
+        let retain = self.paths.max_pto() * 3;
+        let confirmed = self.handshake.confirmed;
+        let Some(keys) = self.keys.one_rtt.as_mut().filter(|keys| confirmed && keys.update_due(now)) else { return };
+        keys.update(now, self.format, false, retain);
+        let generation = keys.generation;
+        self.begin_phase();
+        self.trace(now, &TraceEvent::KeyUpdated { generation, remote: false });
+    }
+
+    /// A batch of ordinary datagrams on one path.
+    fn transmit_path(&mut self, now: Time, id: PathId, out: &mut TransmitBuf) -> Option<Transmit> {
+        let path = self.paths.get_mut(id)?;
+        path.paced_until = None;
+        let tuple = path.tuple;
+        let ect = path.recovery.ecn_mark();
+        let ecn = ect.then_some(Ecn::Ect0);
+        if let Some(transmit) = self.transmit_mtu_probe(now, id, out) {
+            return Some(transmit);
+        }
+        let mtu = usize::from(self.paths.get(id)?.recovery.mtu());
+        let most = out.max_datagrams().min(MAX_BATCH_BYTES / mtu).max(1);
+        let buffer = out.room(most * mtu);
+        let mut len = 0;
+        for _ in 0..most {
+            let written = self.write_datagram(now, id, &mut buffer[len..len + mtu], ect);
+            len += written;
+            if written < mtu {
+                break;
+            }
+        }
+        (len > 0).then(|| Transmit { tuple, ecn, len, segment_size: mtu.min(len) })
+    }
+
+    /// Writes one datagram; its length, 0 if there is nothing to send or nothing may be sent.
+    fn write_datagram(&mut self, now: Time, id: PathId, datagram: &mut [u8], ect: bool) -> usize {
+        let Some(path) = self.paths.get_mut(id) else { return 0 };
+        if path.amplification_budget() < datagram.len() as u64 {
+            return 0;
+        }
+        let permit = path.recovery.permit(now);
+        let window_open = matches!(permit, Permit::Bytes(_));
+        let mut at = 0;
+        let mut held: Option<Draft> = None;
+        let mut pad = false;
+        let mut sent_handshake = false;
+        for space in SpaceId::ALL {
+            let Some(kind) = self.kind_for(space) else { continue };
+            let Some(fill) = self.fill_for(now, id, space, kind, window_open) else { continue };
+            if datagram.len() - at < MIN_PACKET_ROOM {
+                break;
+            }
+            let draft = self.draft(id, space, kind, &mut datagram[at..], at, None, |this, writer, tokens| {
+                match space {
+                    SpaceId::Data => this.fill_data(now, id, kind, fill, writer, tokens),
+                    _ => this.fill_handshake(now, space, fill, writer, tokens),
+                }
+            });
+            let Some(draft) = draft else { continue };
+            at = draft.end;
+            // RFC 9000 §14.1
+            pad |= kind == PacketKind::Initial && (self.side.is_client() || draft.is_eliciting());
+            sent_handshake |= kind == PacketKind::Handshake;
+            if let Some(previous) = held.replace(draft) {
+                let end = previous.end;
+                self.seal_or_fail(now, id, datagram, previous, end, ect);
+            }
+        }
+        if let (Permit::Wait(until), Some(path)) = (permit, self.paths.get_mut(id)) {
+            path.paced_until = Some(until);
+        }
+        let Some(last) = held else {
+            self.note_app_limited(now, id, window_open);
+            return 0;
+        };
+        let len = if pad { at.max(MIN_INITIAL_SIZE.min(datagram.len())) } else { at };
+        self.seal_or_fail(now, id, datagram, last, len, ect);
+        if let Some(path) = self.paths.get_mut(id) {
+            path.on_datagram_sent(len);
+        }
+        if len < datagram.len() {
+            self.note_app_limited(now, id, window_open);
+        }
+        if sent_handshake && self.side.is_client() {
+            self.discard_space(now, SpaceId::Initial); // RFC 9001 §4.9.1
+        }
+        len
+    }
+
+    fn note_app_limited(&mut self, now: Time, id: PathId, window_open: bool) {
+        if let (true, Some(path)) = (window_open, self.paths.get_mut(id)) {
+            path.recovery.app_limited(now);
+        }
+    }
+
+    fn seal_or_fail(&mut self, now: Time, id: PathId, datagram: &mut [u8], draft: Draft, end: usize, ect: bool) {
+        if let Err(error) = self.seal(now, id, datagram, draft, end, ect) {
+            self.fail(now, error);
+        }
+    }
+
+    fn kind_for(&self, space: SpaceId) -> Option<PacketKind> {
+        match space {
+            SpaceId::Initial => self.keys.initial.is_some().then_some(PacketKind::Initial),
+            SpaceId::Handshake => self.keys.handshake.is_some().then_some(PacketKind::Handshake),
+            SpaceId::Data => self.data_kind(),
+        }
+    }
+
+    /// What a packet of `space` on the path would be for; `None` if there is no reason to send one.
+    fn fill_for(&self, now: Time, id: PathId, space: SpaceId, kind: PacketKind, window_open: bool) -> Option<Fill> {
+        let path = self.paths.get(id)?;
+        let probe = path.recovery.probes(space) > 0;
+        let received = match Self::level_index(space) {
+            Some(index) => &self.levels[index].received,
+            None => &path.received,
+        };
+        let ack_due = kind != PacketKind::ZeroRtt
+            && (received.ack_now() || received.ack_deadline().is_some_and(|deadline| deadline <= now));
+        let allowed = window_open || probe;
+        let data = allowed
+            && match Self::level_index(space) {
+                Some(index) => self.levels[index].crypto.has_pending(),
+                None => self.has_data(path, kind),
+            };
+        if !(ack_due || data || probe) {
+            return None;
+        }
+        let nudge = space == SpaceId::Data && allowed && path.ack_only_run >= ACK_ONLY_LIMIT;
+        Some(Fill { ack: received.can_ack(), data: allowed, probe: probe || nudge })
+    }
+
+    /// Whether there are frames for a 0-RTT or 1-RTT packet besides acknowledgments.
+    fn has_data(&self, path: &Path, kind: PacketKind) -> bool {
+        let streams = self.streams.has_pending_data() || self.streams.has_pending_control();
+        streams
+            || self.datagrams.has_pending()
+            || path.ping
+            || kind == PacketKind::OneRtt
+                && (self.pending.handshake_done
+                    || self.pending.new_tokens > 0
+                    || self.pending.ack_frequency.is_some()
+                    || self.handshake.data_crypto.has_pending()
+                    || path.local_cids.has_pending()
+                    || path.remote_cids.has_pending())
+    }
+
+    /// A probe for a larger MTU (RFC 8899): a PING, padded.
+    fn transmit_mtu_probe(&mut self, now: Time, id: PathId, out: &mut TransmitBuf) -> Option<Transmit> {
+        if !self.handshake.confirmed {
+            return None;
+        }
+        let path = self.paths.get_mut(id).filter(|path| path.validated)?;
+        let tuple = path.tuple;
+        let size = usize::from(path.recovery.mtu_probe(now)?);
+        let datagram = out.room(size);
+        let mut draft =
+            self.draft(id, SpaceId::Data, PacketKind::OneRtt, datagram, 0, None, |_, writer, tokens| {
+                if writer.frame(&Frame::Ping).is_ok() {
+                    tokens.push(Token::Ping);
+                }
+            })?;
+        draft.mtu_probe = true;
+        self.seal_or_fail(now, id, datagram, draft, size, false);
+        self.paths.get_mut(id)?.on_datagram_sent(size);
+        Some(Transmit { tuple, ecn: None, len: size, segment_size: size })
+    }
+
+    /// A datagram that validates a path: challenges that are due, responses that are owed (RFC 9000 §8.2). Alone, so that
+    /// it can have another destination and always has full size.
+    fn transmit_validation(&mut self, now: Time, id: PathId, out: &mut TransmitBuf) -> Option<Transmit> {
+        self.keys.one_rtt.as_ref()?;
+        if !self.handshake.complete {
+            return None;
+        }
+        let (tuple, dcid, budget) = self.next_validation(now, id)?;
+        let len = MIN_INITIAL_SIZE.min(usize::try_from(budget).unwrap_or(usize::MAX));
+        let datagram = out.room(MIN_INITIAL_SIZE);
+        let on_path = self.paths.get(id)?.tuple == tuple;
+        let mut draft = self.draft(
+            id,
+            SpaceId::Data,
+            PacketKind::OneRtt,
+            &mut datagram[..len],
+            0,
+            Some(dcid),
+            |this, writer, tokens| this.fill_validation(now, id, &tuple, len >= MIN_INITIAL_SIZE, writer, tokens),
+        )?;
+        // Packets to other addresses say nothing about the path's congestion.
+        draft.tracked = on_path;
+        self.seal_or_fail(now, id, datagram, draft, len, false);
+        let path = self.paths.get_mut(id)?;
+        if on_path {
+            path.on_datagram_sent(len);
+        }
+        Some(Transmit { tuple, ecn: None, len, segment_size: len })
+    }
+
+    /// Which addresses are next to get a validation datagram, under which connection ID, and how many bytes.
+    fn next_validation(&mut self, now: Time, id: PathId) -> Option<(FourTuple, ConnectionId, u64)> {
+        let path = self.paths.get_mut(id)?;
+        let budget = path.amplification_budget();
+        if let Some(validation) = path.validations.iter().find(|validation| validation.challenge_due(now)) {
+            let budget = if validation.tuple == path.tuple { budget } else { u64::MAX };
+            if budget >= MIN_PACKET_ROOM as u64 {
+                return Some((validation.tuple, validation.dcid, budget));
+            }
+        }
+        let response = path.responses.first()?;
+        if response.tuple == path.tuple {
+            return (budget >= MIN_PACKET_ROOM as u64).then(|| (path.tuple, path.remote_cids.active(), budget));
+        }
+        let budget = response.received as u64 * crate::path::AMPLIFICATION_FACTOR;
+        let tuple = response.tuple;
+        Some((tuple, path.cid_for(&tuple), budget))
+    }
+
+    fn fill_validation(
+        &mut self,
+        now: Time,
+        id: PathId,
+        tuple: &FourTuple,
+        padded: bool,
+        writer: &mut anabranch_wire::Writer<'_>,
+        tokens: &mut crate::token::Tokens,
+    ) {
+        let challenge: [u8; 8] = self.random.bytes();
+        let Some(path) = self.paths.get_mut(id) else { return };
+        let due = path.validations.iter_mut().find(|v| v.tuple == *tuple && v.challenge_due(now));
+        if let Some(validation) = due {
+            if writer.frame(&Frame::PathChallenge(challenge)).is_ok() {
+                validation.on_sent(now, challenge, padded);
+                tokens.push(Token::Ping);
+            }
+        }
+        if let Some(response) = path.responses.pop_for(tuple) {
+            if writer.frame(&Frame::PathResponse(response.data)).is_ok() {
+                tokens.push(Token::Ping);
+            }
+        }
+    }
+
+    /// CONNECTION_CLOSE in every packet type that the peer may be able to read (RFC 9000 §10.2.3).
+    fn transmit_close(&mut self, now: Time, out: &mut TransmitBuf) -> Option<Transmit> {
+        let State::Closing(closing) = &mut self.state else { return None };
+        closing.owed = false;
+        let close = closing.close.clone();
+        let path = self.paths.main();
+        let (id, tuple) = (path.id, path.tuple);
+        let budget = usize::try_from(path.amplification_budget()).unwrap_or(usize::MAX);
+        let datagram = out.room(MIN_INITIAL_SIZE);
+        let datagram = &mut datagram[..MIN_INITIAL_SIZE.min(budget)];
+        let mut at = 0;
+        let mut pad = false;
+        let kinds: Vec<(SpaceId, PacketKind)> =
+            self.close_kinds().filter(|(_, kind)| self.keys.seal(*kind).is_some()).collect();
+        let mut held: Option<Draft> = None;
+        for (space, kind) in kinds {
+            let draft = self.draft(id, space, kind, &mut datagram[at..], at, None, |_, writer, _| {
+                // A reason that does not fit is left out rather than the whole frame; the room is ample.
+                let _ = writer.frame(&close.frame(kind));
+            });
+            let Some(draft) = draft else { continue };
+            at = draft.end;
+            pad |= kind == PacketKind::Initial && self.side.is_client();
+            if let Some(previous) = held.replace(draft) {
+                let end = previous.end;
+                let _ = self.seal(now, id, datagram, previous, end, false);
+            }
+        }
+        let last = held?;
+        let len = if pad { at.max(datagram.len()) } else { at };
+        let _ = self.seal(now, id, datagram, last, len, false);
+        self.paths.main_mut().on_datagram_sent(len);
+        Some(Transmit { tuple, ecn: None, len, segment_size: len })
+    }
+}

@@ -1,0 +1,57 @@
+//! What a connection tells its application, and what it tells its endpoint.
+
+use anabranch_wire::{ConnectionId, PathId, ResetToken};
+use bytes::Bytes;
+
+use crate::datagram_io::FourTuple;
+use crate::error::ConnectionError;
+use crate::stream::StreamEvent;
+
+/// For the application.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// TLS knows the peer's name and protocol; on a server, 0.5-RTT data may be sent.
+    HandshakeDataReady,
+    /// The handshake is complete (RFC 9001 §4.1.1): streams may be used in both directions.
+    Connected {
+        /// Whether early data, if any was sent, was accepted.
+        early_data_accepted: bool,
+    },
+    /// The handshake is confirmed (RFC 9001 §4.1.2).
+    Confirmed,
+    /// Something about streams.
+    Stream(StreamEvent),
+    /// A DATAGRAM arrived after the queue was empty.
+    DatagramReceived,
+    /// DATAGRAMs may be queued again after [`crate::datagram::SendDatagramError::Blocked`].
+    DatagramsUnblocked,
+    /// A token for the next connection to this server (RFC 9000 §8.1.3).
+    NewToken(Bytes),
+    /// A path now runs between other addresses: migration, NAT rebinding or preferred address, validated.
+    PathChanged {
+        /// The path.
+        path: PathId,
+        /// Its new addresses.
+        tuple: FourTuple,
+    },
+    /// The connection has ended; no event follows.
+    Closed(ConnectionError),
+}
+
+/// For the endpoint that routes datagrams to connections.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EndpointEvent {
+    /// Datagrams to this connection ID belong to the connection from now on.
+    CidIssued(ConnectionId),
+    /// This connection ID is not in use any longer.
+    CidRetired(ConnectionId),
+    /// A datagram that ends in this token is a stateless reset of the connection.
+    ResetTokenAdded(ResetToken),
+    /// The token is not in use any longer.
+    ResetTokenRemoved(ResetToken),
+    /// A server connection's client address has been validated, or its handshake is over, so that it leaves the count
+    /// of those that wait.
+    HandshakeOver,
+    /// Nothing is to be routed to the connection any longer and it may be dropped.
+    Drained,
+}

@@ -1,0 +1,79 @@
+//! The paths of a connection, by ID and by addresses.
+
+use anabranch_wire::{PathId, Time};
+
+use super::Path;
+use crate::datagram_io::FourTuple;
+
+/// All paths, sorted by ID; there is always at least path 0 until multipath abandons it.
+#[derive(Debug)]
+pub(crate) struct Paths(Vec<Path>);
+
+impl Paths {
+    /// A connection's first path.
+    pub(crate) fn new(first: Path) -> Self {
+        Self(vec![first])
+    }
+
+    pub(crate) fn get(&self, id: PathId) -> Option<&Path> {
+        // Paths are few: a scan beats a map.
+        self.0.iter().find(|path| path.id == id)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: PathId) -> Option<&mut Path> {
+        self.0.iter_mut().find(|path| path.id == id)
+    }
+
+    /// The path that carries what belongs to no path in particular: the handshake's, or the oldest one left.
+    pub(crate) fn main(&self) -> &Path {
+        &self.0[0]
+    }
+
+    pub(crate) fn main_mut(&mut self) -> &mut Path {
+        &mut self.0[0]
+    }
+
+    /// Number of paths.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Identifier of the path at `index`, in ascending order.
+    pub(crate) fn nth(&self, index: usize) -> PathId {
+        self.0[index].id
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Path> {
+        self.0.iter()
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Path> {
+        self.0.iter_mut()
+    }
+
+    /// The path whose local connection IDs hold `dcid`.
+    pub(crate) fn by_local_cid(&self, dcid: &[u8]) -> Option<PathId> {
+        self.0.iter().find(|path| path.local_cids.contains(dcid).is_some()).map(|path| path.id)
+    }
+
+    /// The path that runs over `tuple`.
+    pub(crate) fn by_tuple(&self, tuple: &FourTuple) -> Option<PathId> {
+        self.0.iter().find(|path| path.tuple.matches(tuple)).map(|path| path.id)
+    }
+
+    /// Largest PTO of all paths, which timers of the whole connection are multiples of.
+    pub(crate) fn max_pto(&self) -> std::time::Duration {
+        self.0.iter().map(|path| path.recovery.pto(anabranch_wire::SpaceId::Data)).max().unwrap_or_default()
+    }
+
+    /// The earliest timer of any path.
+    pub(crate) fn timeout(&self) -> Option<Time> {
+        self.0
+            .iter()
+            .flat_map(|path| {
+                [path.recovery.poll_timeout(), path.received.ack_deadline(), path.validation_timeout()]
+            })
+            .flatten()
+            .min()
+    }
+}

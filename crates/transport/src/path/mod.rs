@@ -1,0 +1,12 @@
+//! Paths: addresses, validation, connection IDs, and the recovery of each.
+
+mod cids;
+mod manager;
+#[expect(clippy::module_inception, reason = "the module of paths holds the type Path")]
+mod path;
+mod validation;
+
+pub(crate) use self::cids::{LocalCids, RemoteCids};
+pub(crate) use self::manager::Paths;
+pub(crate) use self::path::{AMPLIFICATION_FACTOR, Path, Previous};
+pub(crate) use self::validation::{Purpose, Response, Validation};

@@ -1,0 +1,185 @@
+//! One path: its addresses, recovery, received packets and connection IDs.
+
+use anabranch_recovery::Recovery;
+use anabranch_wire::{ConnectionId, PathId, Time};
+
+use super::cids::{LocalCids, RemoteCids};
+use super::validation::{Responses, Validation};
+use crate::datagram_io::FourTuple;
+use crate::space::Received;
+use crate::token::Tokens;
+
+/// An endpoint sends at most this many times what it received to an address that is not validated (RFC 9000 §8.1).
+pub(crate) const AMPLIFICATION_FACTOR: u64 = 3;
+
+/// The addresses that a path ran over before it moved, to which it returns if the new ones fail.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Previous {
+    pub(crate) tuple: FourTuple,
+    pub(crate) dcid_sequence: u64,
+}
+
+/// One path of a connection, keyed by its ID; a new four-tuple under the same ID is a migration.
+#[derive(Debug)]
+pub(crate) struct Path {
+    pub(crate) id: PathId,
+    pub(crate) tuple: FourTuple,
+    /// Whether the peer has been shown to receive at `tuple`.
+    pub(crate) validated: bool,
+    pub(crate) recovery: Recovery<Tokens>,
+    /// 0-RTT and 1-RTT packets received.
+    pub(crate) received: Received,
+    pub(crate) local_cids: LocalCids,
+    pub(crate) remote_cids: RemoteCids,
+    /// Bytes received from and sent to `tuple` while it is not validated.
+    pub(crate) unvalidated_received: u64,
+    pub(crate) unvalidated_sent: u64,
+    /// Validations under way: of `tuple`, of the one before, of one to move to. At most [`MAX_VALIDATIONS`].
+    pub(crate) validations: Vec<Validation>,
+    pub(crate) responses: Responses,
+    pub(crate) previous: Option<Previous>,
+    /// Largest 1-RTT packet number received, which decides whether an address change is newer (RFC 9000 §9.3).
+    pub(crate) largest_number: Option<u64>,
+    /// First packet number received in the current key phase.
+    pub(crate) first_of_phase: Option<u64>,
+    /// First order sent in the current key phase.
+    pub(crate) phase_start: u64,
+    /// The pacer lets nothing out before this time, and there is something to send.
+    pub(crate) paced_until: Option<Time>,
+    /// A connection ID of the peer set aside for other addresses that it probes from (RFC 9000 §9.5).
+    side: Option<SideCid>,
+    /// Packets sent in a row that the peer need not acknowledge.
+    pub(crate) ack_only_run: u32,
+    /// A PING is to be sent.
+    pub(crate) ping: bool,
+    /// The local connection ID that the peer used last.
+    pub(crate) used_local_cid: ConnectionId,
+    /// Totals over the path's life.
+    pub(crate) bytes_received: u64,
+    pub(crate) bytes_sent: u64,
+    pub(crate) datagrams_received: u64,
+    pub(crate) datagrams_sent: u64,
+}
+
+/// The connection ID for packets to addresses that the path does not run over (yet).
+#[derive(Clone, Copy, Debug)]
+struct SideCid {
+    tuple: FourTuple,
+    sequence: u64,
+    cid: ConnectionId,
+}
+
+/// Validations under way at the same time on one path.
+pub(crate) const MAX_VALIDATIONS: usize = 4;
+
+impl Path {
+    pub(crate) fn new(
+        id: PathId,
+        tuple: FourTuple,
+        recovery: Recovery<Tokens>,
+        local_cids: LocalCids,
+        remote_cids: RemoteCids,
+        local_cid: ConnectionId,
+    ) -> Self {
+        Self {
+            id,
+            tuple,
+            validated: false,
+            recovery,
+            received: Received::new(),
+            local_cids,
+            remote_cids,
+            unvalidated_received: 0,
+            unvalidated_sent: 0,
+            validations: Vec::new(),
+            responses: Responses::default(),
+            previous: None,
+            largest_number: None,
+            first_of_phase: None,
+            phase_start: 0,
+            paced_until: None,
+            side: None,
+            ack_only_run: 0,
+            ping: false,
+            used_local_cid: local_cid,
+            bytes_received: 0,
+            bytes_sent: 0,
+            datagrams_received: 0,
+            datagrams_sent: 0,
+        }
+    }
+
+    /// Bytes that may still be sent before the peer's address is validated; `u64::MAX` once it is.
+    pub(crate) fn amplification_budget(&self) -> u64 {
+        if self.validated {
+            return u64::MAX;
+        }
+        (self.unvalidated_received * AMPLIFICATION_FACTOR).saturating_sub(self.unvalidated_sent)
+    }
+
+    /// A datagram arrived on `tuple`.
+    pub(crate) fn on_datagram_received(&mut self, len: usize) {
+        self.bytes_received += len as u64;
+        self.datagrams_received += 1;
+        if !self.validated {
+            self.unvalidated_received += len as u64;
+            self.recovery.amplification_blocked(self.amplification_budget() == 0);
+        }
+    }
+
+    /// A datagram left on `tuple`.
+    pub(crate) fn on_datagram_sent(&mut self, len: usize) {
+        self.bytes_sent += len as u64;
+        self.datagrams_sent += 1;
+        if !self.validated {
+            self.unvalidated_sent += len as u64;
+            self.recovery.amplification_blocked(self.amplification_budget() == 0);
+        }
+    }
+
+    /// The peer receives at `tuple`.
+    pub(crate) fn set_validated(&mut self) {
+        self.validated = true;
+        self.recovery.amplification_blocked(false);
+    }
+
+    /// Adds a validation, replacing one of the same tuple; the oldest gives way when there are too many.
+    pub(crate) fn begin_validation(&mut self, validation: Validation) {
+        self.validations.retain(|other| other.tuple != validation.tuple);
+        if self.validations.len() == MAX_VALIDATIONS {
+            self.validations.remove(0);
+        }
+        self.validations.push(validation);
+    }
+
+    /// The peer's connection ID for packets to `tuple`: not the one in use, as far as there are others.
+    pub(crate) fn cid_for(&mut self, tuple: &FourTuple) -> ConnectionId {
+        if let Some(side) = self.side.filter(|side| side.tuple == *tuple) {
+            return side.cid;
+        }
+        if let Some(side) = self.side.take() {
+            self.remote_cids.retire(side.sequence);
+        }
+        let Some((sequence, cid)) = self.remote_cids.take_unused() else { return self.remote_cids.active() };
+        self.side = Some(SideCid { tuple: *tuple, sequence, cid });
+        cid
+    }
+
+    /// The path moved to `tuple`: uses the connection ID that was set aside for it, or another fresh one.
+    pub(crate) fn switch_cid_for(&mut self, tuple: &FourTuple) {
+        match self.side.take() {
+            Some(side) if side.tuple == *tuple => {
+                self.remote_cids.activate(side.sequence);
+            }
+            other => {
+                self.side = other;
+                self.remote_cids.next();
+            }
+        }
+    }
+
+    /// Next time at which a validation has something to do.
+    pub(crate) fn validation_timeout(&self) -> Option<Time> {
+        self.validations.iter().map(Validation::timeout).min()
+    }
+}

@@ -1,0 +1,125 @@
+//! Path validation: challenges that are out, responses that are owed (RFC 9000 §8.2).
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use anabranch_wire::{ConnectionId, Time};
+
+use crate::datagram_io::FourTuple;
+
+/// Responses kept per path; an older one is dropped for a newer one, because a peer that floods challenges needs only
+/// the newest answered.
+pub(crate) const MAX_PATH_RESPONSES: usize = 4;
+
+/// Challenges sent for one validation, one per PTO, before its deadline ends it.
+const MAX_CHALLENGES: usize = 4;
+
+/// What happens when a validation succeeds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// The path already runs over this tuple; sending beyond the amplification limit becomes allowed.
+    Confirm,
+    /// The path moves to this tuple, with this connection ID of the peer (client migration, preferred address).
+    Move {
+        /// Sequence number of the peer's connection ID that is used on the new tuple.
+        sequence: u64,
+    },
+    /// The tuple that the path has just left: if it answers, an attacker may have forged the move (RFC 9000 §9.3.3).
+    Previous,
+}
+
+/// A validation under way.
+#[derive(Debug)]
+pub(crate) struct Validation {
+    /// Addresses under test.
+    pub(crate) tuple: FourTuple,
+    /// The peer's connection ID to use on them.
+    pub(crate) dcid: ConnectionId,
+    /// What success means.
+    pub(crate) purpose: Purpose,
+    challenges: Vec<[u8; 8]>,
+    /// When the next challenge is to leave.
+    next: Time,
+    /// When the validation fails.
+    deadline: Time,
+    /// Time between challenges.
+    interval: Duration,
+    /// Whether a datagram of full size could carry the challenge; if not, another validation has to show the MTU.
+    pub(crate) padded: bool,
+}
+
+impl Validation {
+    /// Begins now; `pto` of the path, at least the initial one for unknown paths (RFC 9000 §8.2.4: three times it).
+    pub(crate) fn new(now: Time, tuple: FourTuple, dcid: ConnectionId, purpose: Purpose, pto: Duration) -> Self {
+        Self {
+            tuple,
+            dcid,
+            purpose,
+            challenges: Vec::new(),
+            next: now,
+            deadline: now + pto * 3,
+            interval: pto,
+            padded: false,
+        }
+    }
+
+    /// Whether a challenge is to be sent.
+    pub(crate) fn challenge_due(&self, now: Time) -> bool {
+        now >= self.next && self.challenges.len() < MAX_CHALLENGES
+    }
+
+    /// A challenge with `data` leaves.
+    pub(crate) fn on_sent(&mut self, now: Time, data: [u8; 8], padded: bool) {
+        self.challenges.push(data);
+        self.padded = padded;
+        self.next = now + self.interval;
+    }
+
+    /// Whether `data` answers one of the challenges.
+    pub(crate) fn is_answered_by(&self, data: [u8; 8]) -> bool {
+        self.challenges.contains(&data)
+    }
+
+    /// Whether the time is over.
+    pub(crate) fn has_failed(&self, now: Time) -> bool {
+        now >= self.deadline
+    }
+
+    /// When something has to happen next.
+    pub(crate) fn timeout(&self) -> Time {
+        if self.challenges.len() < MAX_CHALLENGES { self.next.min(self.deadline) } else { self.deadline }
+    }
+}
+
+/// A PATH_RESPONSE that is owed on the tuple where its challenge came from (RFC 9000 §8.2.2).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Response {
+    pub(crate) tuple: FourTuple,
+    pub(crate) data: [u8; 8],
+    /// Size of the datagram that carried the challenge: what an unvalidated address may get back is three times it.
+    pub(crate) received: usize,
+}
+
+/// Responses that are owed, bounded.
+#[derive(Debug, Default)]
+pub(crate) struct Responses(VecDeque<Response>);
+
+impl Responses {
+    pub(crate) fn push(&mut self, response: Response) {
+        if self.0.len() == MAX_PATH_RESPONSES {
+            self.0.pop_front();
+        }
+        self.0.push_back(response);
+    }
+
+    /// The oldest one.
+    pub(crate) fn first(&self) -> Option<&Response> {
+        self.0.front()
+    }
+
+    /// The oldest response for `tuple`, taken out.
+    pub(crate) fn pop_for(&mut self, tuple: &FourTuple) -> Option<Response> {
+        let at = self.0.iter().position(|response| response.tuple == *tuple)?;
+        self.0.remove(at)
+    }
+}

@@ -1,0 +1,36 @@
+//! The core's only source of randomness: a generator seeded by the driver.
+
+use anabranch_wire::ConnectionId;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+
+/// A seeded generator; the same seed gives the same connection.
+#[derive(Debug)]
+pub(crate) struct Random(ChaCha8Rng);
+
+impl Random {
+    pub(crate) fn new(seed: [u8; 32]) -> Self {
+        Self(ChaCha8Rng::from_seed(seed))
+    }
+
+    pub(crate) fn bytes<const N: usize>(&mut self) -> [u8; N] {
+        let mut bytes = [0; N];
+        self.0.fill_bytes(&mut bytes);
+        bytes
+    }
+
+    pub(crate) fn u64(&mut self) -> u64 {
+        self.0.next_u64()
+    }
+
+    /// A number below `bound` (0 if `bound` is 0); the bias for bounds far below 2^64 does not matter here.
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.0.next_u64().checked_rem(bound).unwrap_or(0)
+    }
+
+    /// A connection ID of `len` random bytes.
+    pub(crate) fn cid(&mut self, len: usize) -> ConnectionId {
+        let bytes: [u8; anabranch_wire::MAX_CID_LEN] = self.bytes();
+        ConnectionId::new(&bytes[..len.min(bytes.len())]).unwrap_or(ConnectionId::EMPTY)
+    }
+}

@@ -1,0 +1,50 @@
+//! One packet number space per path (RFC 10069 §3), which with a single path is plain QUIC v1.
+
+use anabranch_wire::PathId;
+
+use super::{Line, Numbered};
+use crate::random::Random;
+
+/// A number line for each path.
+#[derive(Debug, Default)]
+pub(crate) struct PerPath {
+    /// Sorted by path; paths are few and mostly one.
+    lines: Vec<(PathId, Line)>,
+}
+
+impl PerPath {
+    fn line(&self, path: PathId) -> Option<&Line> {
+        self.lines.iter().find(|(id, _)| *id == path).map(|(_, line)| line)
+    }
+
+    fn line_mut(&mut self, path: PathId) -> &mut Line {
+        let at = match self.lines.binary_search_by_key(&path, |(id, _)| *id) {
+            Ok(at) => at,
+            Err(at) => {
+                self.lines.insert(at, (path, Line::default()));
+                at
+            }
+        };
+        &mut self.lines[at].1
+    }
+
+    /// The number that the next packet on `path` takes; it is used up only by [`Self::commit`].
+    pub(crate) fn next(&mut self, path: PathId, random: &mut Random, window_packets: u64) -> Numbered {
+        let line = self.line_mut(path);
+        line.skip_if_due(random, window_packets);
+        Numbered { number: line.next, order: line.next }
+    }
+
+    pub(crate) fn commit(&mut self, path: PathId) {
+        self.line_mut(path).next += 1;
+    }
+
+    pub(crate) fn largest_acked(&self, path: PathId) -> Option<u64> {
+        self.line(path).and_then(|line| line.largest_acked)
+    }
+
+    pub(crate) fn on_acked(&mut self, path: PathId, largest: u64) {
+        let line = self.line_mut(path);
+        line.largest_acked = line.largest_acked.max(Some(largest));
+    }
+}

@@ -1,0 +1,82 @@
+//! What a sent frame owes: the token it leaves in its packet, settled when the packet is acknowledged or lost.
+
+use anabranch_wire::{Dir, PathId, SpaceId, StreamId};
+use smallvec::SmallVec;
+
+/// One frame's debt. Values that only grow (limits) are not kept: if such a frame is lost, the newest value is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Token {
+    /// Ranges up to `largest` of `space` (and, for 1-RTT, of `path`) were acknowledged; once the peer confirms, they
+    /// need not be repeated.
+    Ack {
+        /// Space that the ranges belong to.
+        space: SpaceId,
+        /// Path that the ranges belong to.
+        path: PathId,
+        /// Largest packet number in the frame.
+        largest: u64,
+    },
+    /// Handshake bytes.
+    Crypto {
+        /// Space whose handshake stream carried them.
+        space: SpaceId,
+        /// First byte.
+        offset: u64,
+        /// Number of bytes.
+        len: u32,
+    },
+    /// Stream bytes.
+    Stream {
+        /// The stream.
+        id: StreamId,
+        /// First byte.
+        offset: u64,
+        /// Number of bytes.
+        len: u32,
+        /// Whether the frame also ended the stream.
+        fin: bool,
+    },
+    /// RESET_STREAM.
+    ResetStream(StreamId),
+    /// STOP_SENDING.
+    StopSending(StreamId),
+    /// MAX_DATA.
+    MaxData,
+    /// MAX_STREAM_DATA.
+    MaxStreamData(StreamId),
+    /// MAX_STREAMS.
+    MaxStreams(Dir),
+    /// DATA_BLOCKED.
+    DataBlocked,
+    /// STREAM_DATA_BLOCKED.
+    StreamDataBlocked(StreamId),
+    /// STREAMS_BLOCKED.
+    StreamsBlocked(Dir),
+    /// NEW_CONNECTION_ID.
+    NewConnectionId {
+        /// Path that the connection ID belongs to.
+        path: PathId,
+        /// Its sequence number.
+        sequence: u64,
+    },
+    /// RETIRE_CONNECTION_ID.
+    RetireConnectionId {
+        /// Path that the connection ID belongs to.
+        path: PathId,
+        /// Its sequence number.
+        sequence: u64,
+    },
+    /// NEW_TOKEN.
+    NewToken,
+    /// HANDSHAKE_DONE.
+    HandshakeDone,
+    /// ACK_FREQUENCY.
+    AckFrequency,
+    /// DATAGRAM, never repeated; its loss is told to the application's statistics.
+    Datagram,
+    /// PING and other frames that owe nothing but make the packet ack-eliciting.
+    Ping,
+}
+
+/// The tokens of one packet; two fit without an allocation (ACK and STREAM, the common packet).
+pub type Tokens = SmallVec<[Token; 2]>;

@@ -45,12 +45,12 @@ for case in $cases; do
         datagram) ;;
         *) client_flags+=(--download $big) ;;
     esac
-    rm -f "$work"/out/* && : >"$work/client.log"
+    rm -f "$work"/out/* "$work"/{server,client}.{out,log} && touch "$work/client.log"
     exec 6<>"$work/stdin" # the server's stdin: its end is the server's end
     "$(binary "$server")" server --listen 127.0.0.1:0 --cert "$work/cert.pem" --key "$work/key.pem" --root "$work/www" \
         ${flags+"${flags[@]}"} <"$work/stdin" >"$work/server.out" 2>"$work/server.log" 6>&- &
     peer=$!
-    until grep -q ^listening "$work/server.out" || ! kill -0 "$peer" 2>/dev/null; do sleep 0.02; done
+    until grep -qs ^listening "$work/server.out" || ! kill -0 "$peer" 2>/dev/null; do sleep 0.02; done
     address=$(sed -n 's/^listening //p' "$work/server.out")
     observed="" status=127
     if [ -n "$address" ]; then

@@ -21,6 +21,9 @@ const DRAFT_29: u32 = 0xff00_001d;
 /// How long `--case datagram` waits for the last echo.
 const ECHO_WAIT: Duration = Duration::from_secs(2);
 
+/// How soon a client on a silent connection sends something.
+const KEEP_ALIVE: Duration = Duration::from_millis(500);
+
 /// An endpoint that knows where to connect, and what it saw.
 struct Caller {
     endpoint: Endpoint,
@@ -37,7 +40,12 @@ impl Caller {
         let (crypto, verified) = tls::client(&wish)?;
         let mut config = ClientConfig::new(crypto);
         let version = if options.case == Case::VersionNegotiation { DRAFT_29 } else { VERSION_1 };
-        config.transport_config(transport(&options.common)?).version(version);
+        let mut transport = transport(&options.common)?;
+        if options.case == Case::Rebind {
+            // A client that only receives, and has acknowledged everything, would never show its new address.
+            transport.keep_alive_interval(Some(KEEP_ALIVE));
+        }
+        config.transport_config(Arc::new(transport)).version(version);
         let socket = socket::bind(socket::any_like(server))?;
         let mut endpoint = Endpoint::new(endpoint_config(&[DRAFT_29]), None, socket, Arc::new(TokioRuntime))?;
         endpoint.set_default_client_config(config);

@@ -8,7 +8,6 @@ mod work;
 
 use std::future::Future;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use peer_common::args::{self, Command, Common};
 use peer_common::{Failure, exit_code, failed, life, socket};
@@ -42,7 +41,7 @@ fn block_on(cpu: Option<usize>, task: impl Future<Output = Result<(), Failure>>)
 }
 
 /// Transport settings of both sides.
-fn transport(common: &Common) -> Result<Arc<TransportConfig>, Failure> {
+fn transport(common: &Common) -> Result<TransportConfig, Failure> {
     let mut config = TransportConfig::default();
     config
         .stream_receive_window(VarInt::from_u64(common.window)?)
@@ -51,7 +50,7 @@ fn transport(common: &Common) -> Result<Arc<TransportConfig>, Failure> {
         .max_idle_timeout(Some(IdleTimeout::try_from(common.idle)?))
         .mtu_discovery_config(Some(MtuDiscoveryConfig::default()))
         .enable_segmentation_offload(!common.no_gso);
-    Ok(Arc::new(config))
+    Ok(config)
 }
 
 /// Endpoint settings of both sides: version 1, and for a client also a draft it can be told to open with.

@@ -21,7 +21,7 @@ pub async fn run(options: Server, ending: mpsc::Receiver<()>) -> Result<(), Fail
         return Err(Failure::Unsupported("quinn has no QUIC version 2".into()));
     }
     let mut config = ServerConfig::with_crypto(tls::server(&options.cert, &options.key)?);
-    config.transport_config(transport(&options.common)?).migration(options.migration);
+    config.transport_config(Arc::new(transport(&options.common)?)).migration(options.migration);
     let mut tokens = ValidationTokenConfig::default();
     tokens.sent(1);
     config.validation_token_config(tokens);

@@ -94,7 +94,7 @@ impl ActiveKeyExchange for KeyExchange {
             return Err(invalid());
         }
         let peer = UnparsedPublicKey::new(&agreement::X25519, peer);
-        agreement::agree(&self.private, &peer, invalid(), |secret| Ok(SharedSecret::from(secret)))
+        agreement::agree(&self.private, peer, invalid(), |secret| Ok(SharedSecret::from(secret)))
     }
 
     fn pub_key(&self) -> &[u8] {

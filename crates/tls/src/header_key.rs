@@ -12,6 +12,10 @@ use crate::hkdf::Secret;
 /// The key that makes header protection masks of one direction and one level; a key update does not change it.
 pub struct HeaderKey(Cipher);
 
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a box would cost a cache miss per packet; connections hold few keys"
+)]
 enum Cipher {
     Aes(EncryptingKey),
     ChaCha20(Zeroizing<[u8; 32]>),
@@ -35,17 +39,27 @@ impl HeaderKey {
     ///
     /// RFC 9001 uses the first five bytes; a version may use up to all sixteen.
     #[inline]
-    #[expect(clippy::expect_used, reason = "one whole block cannot fail")]
     pub fn mask(&self, sample: &[u8; 16]) -> [u8; 16] {
+        let mut mask = [*sample];
+        self.masks(&mut mask);
+        mask[0]
+    }
+
+    /// Turns the samples of a batch into masks, in place: with AES a third of the time per packet.
+    #[expect(clippy::expect_used, reason = "whole blocks cannot fail")]
+    pub fn masks(&self, samples: &mut [[u8; 16]]) {
         match &self.0 {
             // RFC 9001 §5.4.3: AES-ECB(hp_key, sample)
             Cipher::Aes(key) => {
-                let mut block = *sample;
-                key.less_safe_encrypt(&mut block, EncryptionContext::None).expect("one block");
-                block
+                let blocks = samples.as_flattened_mut();
+                key.less_safe_encrypt(blocks, EncryptionContext::None).expect("whole blocks");
             }
             // RFC 9001 §5.4.4
-            Cipher::ChaCha20(key) => chacha::keystream(key, sample),
+            Cipher::ChaCha20(key) => {
+                for sample in samples {
+                    *sample = chacha::keystream(key, sample);
+                }
+            }
         }
     }
 }

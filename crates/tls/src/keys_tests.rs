@@ -240,13 +240,25 @@ fn header_keys_of_every_suite_differ_by_secret_and_fill_sixteen_bytes() {
         assert_ne!(masks[0], masks[1], "{suite:?}");
         assert!(masks.iter().all(|mask| mask[5..].iter().any(|&byte| byte != 0)), "{suite:?}");
     }
-    // AES-128 of FIPS 197 appendix B stands for the block cipher being plain ECB: checked through the vectors' masks.
+    // RFC 9001 appendix A.2 and A.3
     let keys = initial_keys(V1.format(), &dcid(), Side::Client);
     assert_eq!(keys.local.header.mask(&hex_array(V1.client_sample))[..5], hex("437b9aec36"));
     assert_eq!(
         keys.remote.header.mask(&hex_array("2cd0991cd25b0aac406a5816b6394100"))[..5],
         hex("2ec0d8356a")
     );
+}
+
+#[test]
+fn masks_of_a_batch_are_those_of_its_packets() {
+    for suite in [Suite::Aes128Gcm, Suite::Aes256Gcm, Suite::ChaCha20Poly1305] {
+        let key = HeaderKey::derive(suite, &Secret::new(&[1; 32]).unwrap(), "quic hp");
+        let samples: Vec<[u8; 16]> = (0..40).map(|i| [i; 16]).collect();
+        let mut masks = samples.clone();
+        key.masks(&mut masks);
+        assert!(masks.iter().zip(&samples).all(|(mask, sample)| *mask == key.mask(sample)), "{suite:?}");
+        key.masks(&mut []);
+    }
 }
 
 #[test]

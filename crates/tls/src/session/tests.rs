@@ -13,6 +13,10 @@ const NAME: &str = "server.test";
 const CLIENT_PARAMETERS: &[u8] = b"client parameters";
 const SERVER_PARAMETERS: &[u8] = b"server parameters";
 
+fn no_key_log() -> Arc<dyn KeyLog> {
+    Arc::new(rustls::NoKeyLog)
+}
+
 /// A client and a server that know each other.
 struct Pair {
     client: ClientConfig,
@@ -22,10 +26,10 @@ struct Pair {
 
 impl Pair {
     fn new() -> Self {
-        Self::with(true, Arc::new(rustls::NoKeyLog))
+        Self::with(true, &no_key_log())
     }
 
-    fn with(early_data: bool, key_log: Arc<dyn KeyLog>) -> Self {
+    fn with(early_data: bool, key_log: &Arc<dyn KeyLog>) -> Self {
         seed_thread(1);
         let identity = Identity::new(7, &[NAME]).unwrap();
         let clock = VirtualClock::new();
@@ -35,7 +39,7 @@ impl Pair {
             .roots(identity.roots().unwrap())
             .alpn(["h3", "test"])
             .early_data(early_data)
-            .key_log(Arc::clone(&key_log))
+            .key_log(Arc::clone(key_log))
             .build()
             .unwrap();
         let server = ServerConfig::builder()
@@ -243,7 +247,7 @@ fn a_server_may_refuse_early_data_and_still_resume() {
 
 #[test]
 fn a_server_without_early_data_does_not_invite_it() {
-    let pair = Pair::with(false, Arc::new(rustls::NoKeyLog));
+    let pair = Pair::with(false, &no_key_log());
     pair.acquaint(Version::V1);
     let (mut client, mut server) = pair.sessions();
     assert!(client.session.early_secret().is_none());
@@ -513,6 +517,59 @@ fn a_tls_key_update_is_refused() {
     }
 }
 
+/// RFC 9001 §8.3: EndOfEarlyData does not exist in QUIC; while 0-RTT flows and afterwards it is 0x10a.
+#[test]
+fn end_of_early_data_is_refused() {
+    let pair = Pair::new();
+    pair.acquaint(Version::V1);
+    let (mut client, mut server) = pair.sessions();
+    server.read(&client.write()).unwrap();
+    assert_eq!(server.session.early_data_accepted(), Some(true));
+    assert_eq!(server.session.read(&[5, 0, 0, 0]).unwrap_err().code(), 0x10a);
+
+    let (_, mut server) = pair.acquaint(Version::V1);
+    assert_eq!(server.session.read(&[5, 0, 0, 0]).unwrap_err().code(), 0x10a);
+}
+
+/// A message that claims to be endless fails at its head, so nothing is buffered for it.
+#[test]
+fn a_message_of_sixteen_megabytes_is_not_waited_for() {
+    let (mut client, mut server) = Pair::new().sessions();
+    client.write();
+    for (end, kind) in [(&mut client, 2), (&mut server, 1)] {
+        let error = end.session.read(&[kind, 0xff, 0xff, 0xff]).unwrap_err();
+        assert_eq!(error.kind, TlsErrorKind::Peer, "{error}");
+    }
+}
+
+/// RFC 8446 §4.1.4: the server asks for another key share; both hellos belong to the Initial level.
+#[test]
+fn a_hello_retry_request_costs_a_round_trip_only() {
+    use rustls::crypto::aws_lc_rs::{default_provider, kx_group};
+    let identity = Identity::new(7, &[NAME]).unwrap();
+    let groups = |kx_groups| Arc::new(rustls::crypto::CryptoProvider { kx_groups, ..default_provider() });
+    let pair = Pair::new();
+    let client = ClientConfig::builder()
+        .provider(groups(vec![kx_group::X25519, kx_group::SECP256R1]))
+        .time(Arc::clone(&pair.clock) as _)
+        .roots(identity.roots().unwrap())
+        .alpn(["test"]);
+    let server = ServerConfig::builder()
+        .provider(groups(vec![kx_group::SECP256R1]))
+        .time(Arc::clone(&pair.clock) as _)
+        .certificate(vec![identity.certificate], identity.key)
+        .alpn(["test"]);
+    let pair = Pair { client: client.build().unwrap(), server: server.build().unwrap(), ..pair };
+    let (mut client, mut server) = pair.sessions();
+    server.read(&client.write()).unwrap();
+    let retry = server.write();
+    assert_eq!((retry.len(), server.handshake.is_some()), (1, false), "the level stays");
+    client.read(&retry).unwrap();
+    shake_hands(&mut client, &mut server).unwrap();
+    let (ours, theirs) = (client.one_rtt.unwrap(), server.one_rtt.unwrap());
+    assert_connected(&ours.keys(formats()[0]).local, &theirs.keys(formats()[0]).remote);
+}
+
 #[test]
 fn flights_may_arrive_byte_by_byte() {
     let pair = Pair::new();
@@ -550,7 +607,7 @@ impl KeyLog for Memory {
 #[test]
 fn the_configured_key_log_still_sees_everything() {
     let memory = Arc::new(Memory::default());
-    let pair = Pair::with(true, Arc::clone(&memory) as _);
+    let pair = Pair::with(true, &(Arc::clone(&memory) as _));
     pair.acquaint(Version::V1);
     let (mut client, mut server) = pair.sessions();
     shake_hands(&mut client, &mut server).unwrap();

@@ -18,6 +18,8 @@ mod ranges;
 mod space;
 pub mod stream;
 mod token;
+#[cfg(test)]
+mod tests;
 pub mod trace;
 
 pub use config::{

@@ -1,0 +1,96 @@
+//! What every connection does: handshake, transfer, end.
+
+use std::time::Duration;
+
+use anabranch_wire::{Side, TransportErrorCode, Version};
+use bytes::Bytes;
+
+use super::pair::{ALPN, Pair, pattern};
+use crate::{ConnectionError, Event};
+
+#[test]
+fn a_handshake_takes_one_round_trip_and_is_confirmed_in_the_second() {
+    let mut pair = Pair::new();
+    let begin = pair.now;
+    pair.run_until(Duration::from_secs(1), |pair| {
+        pair.client_events.contains(&Event::Connected { early_data_accepted: false })
+    });
+    assert_eq!(pair.now - begin, Duration::from_millis(20));
+    pair.connect();
+    assert_eq!(pair.now - begin, Duration::from_millis(40));
+    assert_eq!(pair.client().alpn(), Some(ALPN));
+    assert_eq!(pair.server().alpn(), Some(ALPN));
+    assert_eq!(pair.server().server_name(), Some("localhost"));
+    assert_eq!(pair.client().version(), Version::V1);
+}
+
+#[test]
+fn a_transfer_arrives_whole_in_both_directions() {
+    let mut pair = Pair::new();
+    pair.connect();
+    let data = pattern(3_000_000);
+    assert!(pair.transfer(Side::Client, &data) == data);
+    assert!(pair.transfer(Side::Server, &data) == data);
+    let stats = pair.client().stats();
+    assert_eq!(stats.paths[0].recovery.lost_packets, 0);
+    assert_eq!(stats.undecryptable, 0);
+    assert_eq!(stats.paths[0].mtu, 1452);
+}
+
+#[test]
+fn the_application_closes_with_its_code_and_words() {
+    let mut pair = Pair::new();
+    pair.connect();
+    let now = pair.now;
+    pair.client().close(now, 42, Bytes::from_static(b"done"));
+    pair.settle();
+    assert_eq!(pair.closed(Side::Client), Some(&ConnectionError::LocallyClosed));
+    let expected = ConnectionError::PeerApplication { code: 42, reason: Bytes::from_static(b"done") };
+    assert_eq!(pair.closed(Side::Server), Some(&expected));
+    pair.run_for(Duration::from_secs(5));
+    assert!(pair.client.is_empty());
+    assert!(pair.server.is_empty());
+}
+
+#[test]
+fn silence_ends_the_connection_after_the_idle_timeout() {
+    let mut pair = Pair::with_transport(|config| config.max_idle_timeout = Some(Duration::from_secs(3)));
+    pair.connect();
+    pair.settle();
+    let (sent, received) = (pair.bytes_to_server, pair.bytes_to_client);
+    pair.run_for(Duration::from_secs(4));
+    assert_eq!(pair.closed(Side::Client), Some(&ConnectionError::TimedOut));
+    assert_eq!(pair.closed(Side::Server), Some(&ConnectionError::TimedOut));
+    assert_eq!((pair.bytes_to_server, pair.bytes_to_client), (sent, received), "an idle end is silent");
+}
+
+#[test]
+fn keep_alive_keeps_a_connection_alive() {
+    let mut pair = Pair::with(|client, _| {
+        let transport = std::sync::Arc::make_mut(&mut client.transport);
+        transport.max_idle_timeout = Some(Duration::from_secs(3));
+        transport.keep_alive = Some(Duration::from_secs(1));
+    });
+    pair.connect();
+    pair.run_for(Duration::from_secs(20));
+    assert_eq!(pair.closed(Side::Client), None);
+    assert_eq!(pair.closed(Side::Server), None);
+}
+
+#[test]
+fn without_a_common_protocol_the_handshake_fails_with_its_alert() {
+    let mut pair = Pair::with(|client, _| {
+        let identity = anabranch_tls::deterministic::Identity::new(1, &["localhost"]).unwrap();
+        client.tls = anabranch_tls::ClientConfig::builder()
+            .roots(identity.roots().unwrap())
+            .time(anabranch_tls::deterministic::VirtualClock::new())
+            .alpn(["other"])
+            .build()
+            .unwrap();
+    });
+    pair.settle();
+    let Some(ConnectionError::PeerTransport(error)) = pair.closed(Side::Client) else {
+        panic!("{:?}", pair.closed(Side::Client));
+    };
+    assert_eq!(error.code, TransportErrorCode(0x178));
+}

@@ -1,0 +1,298 @@
+//! A client and a server joined by a wire of constant delay.
+
+use std::collections::VecDeque;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch_tls as tls;
+use anabranch_tls::deterministic::{Identity, deterministic_provider, seed_thread};
+use anabranch_wire::{Dir, Ecn, Side, StreamId, Time};
+use bytes::Bytes;
+
+use crate::stream::{ReadError, StreamEvent, WriteError};
+use crate::{
+    ClientConfig, Connection, ConnectionError, Datagram, Endpoint, EndpointConfig, Event, FourTuple, Handle,
+    ServerConfig, TransmitBuf, TransportConfig,
+};
+
+pub(super) const ALPN: &[u8] = b"test";
+
+pub(super) fn client_addr() -> SocketAddr {
+    (Ipv4Addr::new(127, 0, 0, 1), 50_000).into()
+}
+
+pub(super) fn server_addr() -> SocketAddr {
+    (Ipv4Addr::new(127, 0, 0, 2), 4433).into()
+}
+
+/// A datagram on the wire.
+#[derive(Clone, Debug)]
+pub(super) struct Flying {
+    pub(super) at: Time,
+    pub(super) tuple: FourTuple,
+    pub(super) ecn: Option<Ecn>,
+    pub(super) bytes: Vec<u8>,
+}
+
+pub(super) struct Pair {
+    pub(super) now: Time,
+    pub(super) delay: Duration,
+    pub(super) client: Endpoint,
+    pub(super) server: Endpoint,
+    pub(super) client_handle: Handle,
+    pub(super) server_handle: Option<Handle>,
+    pub(super) to_server: VecDeque<Flying>,
+    pub(super) to_client: VecDeque<Flying>,
+    pub(super) client_events: Vec<Event>,
+    pub(super) server_events: Vec<Event>,
+    /// Where datagrams of the client seem to come from.
+    pub(super) client_seen_as: SocketAddr,
+    pub(super) client_config: ClientConfig,
+    pub(super) bytes_to_client: u64,
+    pub(super) bytes_to_server: u64,
+    buf: TransmitBuf,
+}
+
+pub(super) fn configs() -> (ClientConfig, ServerConfig) {
+    let identity = Identity::new(1, &["localhost"]).unwrap();
+    let client = tls::ClientConfig::builder()
+        .provider(deterministic_provider())
+        .time(tls::deterministic::VirtualClock::new())
+        .roots(identity.roots().unwrap())
+        .alpn([ALPN])
+        .early_data(true)
+        .build()
+        .unwrap();
+    let server = tls::ServerConfig::builder()
+        .provider(deterministic_provider())
+        .time(tls::deterministic::VirtualClock::new())
+        .certificate(vec![identity.certificate.clone()], identity.key.clone_key())
+        .alpn([ALPN])
+        .early_data(true)
+        .build()
+        .unwrap();
+    (ClientConfig::new(client), ServerConfig::new(server))
+}
+
+impl Pair {
+    pub(super) fn new() -> Self {
+        Self::with(|_, _| {})
+    }
+
+    /// Changes the transport of both ends.
+    pub(super) fn with_transport(change: impl Fn(&mut TransportConfig)) -> Self {
+        Self::with(|client, server| {
+            change(Arc::make_mut(&mut client.transport));
+            change(Arc::make_mut(&mut server.transport));
+        })
+    }
+
+    pub(super) fn with(change: impl FnOnce(&mut ClientConfig, &mut ServerConfig)) -> Self {
+        seed_thread(7);
+        let (mut client_config, mut server_config) = configs();
+        change(&mut client_config, &mut server_config);
+        let now = Time::from_millis(1_000);
+        let mut client = Endpoint::new(&EndpointConfig::new([1; 32]), None);
+        let mut server = Endpoint::new(&EndpointConfig::new([2; 32]), Some(Arc::new(server_config)));
+        server.set_auto_accept(true);
+        let tuple = FourTuple { local: client_addr(), remote: server_addr() };
+        let client_handle = client.connect(now, &client_config, tuple, "localhost").unwrap();
+        Self {
+            now,
+            delay: Duration::from_millis(10),
+            client,
+            server,
+            client_handle,
+            server_handle: None,
+            to_server: VecDeque::new(),
+            to_client: VecDeque::new(),
+            client_events: Vec::new(),
+            server_events: Vec::new(),
+            client_seen_as: client_addr(),
+            client_config,
+            bytes_to_client: 0,
+            bytes_to_server: 0,
+            buf: TransmitBuf::new(16),
+        }
+    }
+
+    /// Another connection between the same endpoints.
+    pub(super) fn reconnect(&mut self) {
+        let tuple = FourTuple { local: client_addr(), remote: server_addr() };
+        self.client_events.clear();
+        self.server_events.clear();
+        self.server_handle = None;
+        self.client_handle = self.client.connect(self.now, &self.client_config, tuple, "localhost").unwrap();
+    }
+
+    pub(super) fn client(&mut self) -> &mut Connection {
+        self.client.connection(self.client_handle).expect("the client's connection")
+    }
+
+    pub(super) fn server(&mut self) -> &mut Connection {
+        self.server.connection(self.server_handle.expect("an accepted connection")).expect("the server's connection")
+    }
+
+    pub(super) fn end(&mut self, side: Side) -> &mut Connection {
+        match side {
+            Side::Client => self.client(),
+            Side::Server => self.server(),
+        }
+    }
+
+    /// Drains both ends onto the wire.
+    pub(super) fn drain(&mut self) {
+        let at = self.now + self.delay;
+        while let Some(transmit) = self.client.poll_transmit(self.now, &mut self.buf) {
+            for bytes in self.buf.filled(&transmit).chunks(transmit.segment_size) {
+                self.bytes_to_server += bytes.len() as u64;
+                let tuple = FourTuple { local: transmit.tuple.remote, remote: self.client_seen_as };
+                self.to_server.push_back(Flying { at, tuple, ecn: transmit.ecn, bytes: bytes.to_vec() });
+            }
+        }
+        while let Some((_, event)) = self.client.poll_event() {
+            self.client_events.push(event);
+        }
+        while let Some(transmit) = self.server.poll_transmit(self.now, &mut self.buf) {
+            for bytes in self.buf.filled(&transmit).chunks(transmit.segment_size) {
+                self.bytes_to_client += bytes.len() as u64;
+                if transmit.tuple.remote == self.client_seen_as {
+                    let tuple = FourTuple { local: client_addr(), remote: transmit.tuple.local };
+                    self.to_client.push_back(Flying { at, tuple, ecn: transmit.ecn, bytes: bytes.to_vec() });
+                }
+            }
+        }
+        while let Some((handle, event)) = self.server.poll_event() {
+            self.server_handle = Some(handle);
+            self.server_events.push(event);
+        }
+    }
+
+    /// Goes on to the next thing that happens; false if nothing ever will.
+    pub(super) fn step(&mut self) -> bool {
+        self.drain();
+        let arrivals = [&self.to_server, &self.to_client].map(|queue| queue.front().map(|flying| flying.at));
+        let timers = [self.client.poll_timeout(), self.server.poll_timeout()];
+        let Some(next) = arrivals.into_iter().chain(timers).flatten().min() else { return false };
+        self.now = self.now.max(next);
+        deliver(self.now, &mut self.to_server, &mut self.server);
+        deliver(self.now, &mut self.to_client, &mut self.client);
+        self.client.handle_timeout(self.now);
+        self.server.handle_timeout(self.now);
+        self.drain();
+        true
+    }
+
+    /// Steps until `done`; panics if that takes more than `limit` of virtual time.
+    pub(super) fn run_until(&mut self, limit: Duration, mut done: impl FnMut(&mut Self) -> bool) {
+        let deadline = self.now + limit;
+        while !done(self) {
+            assert!(self.now < deadline, "nothing came of it in {limit:?}");
+            assert!(self.step(), "nothing left to happen");
+        }
+    }
+
+    pub(super) fn run_for(&mut self, time: Duration) {
+        let end = self.now + time;
+        while self.now < end {
+            self.drain();
+            let arrivals = [&self.to_server, &self.to_client].map(|queue| queue.front().map(|flying| flying.at));
+            let timers = [self.client.poll_timeout(), self.server.poll_timeout()];
+            let next = arrivals.into_iter().chain(timers).flatten().min();
+            if next.is_none_or(|next| next > end) {
+                self.now = end;
+                return;
+            }
+            self.step();
+        }
+    }
+
+    pub(super) fn connect(&mut self) {
+        self.run_until(Duration::from_secs(10), |pair| {
+            let confirmed = |events: &[Event]| events.contains(&Event::Confirmed);
+            confirmed(&pair.client_events) && confirmed(&pair.server_events)
+        });
+    }
+
+    /// Runs until both ends have nothing left to say.
+    pub(super) fn settle(&mut self) {
+        self.run_for(Duration::from_millis(500));
+    }
+
+    pub(super) fn closed(&self, side: Side) -> Option<&ConnectionError> {
+        let events = match side {
+            Side::Client => &self.client_events,
+            Side::Server => &self.server_events,
+        };
+        events.iter().find_map(|event| match event {
+            Event::Closed(error) => Some(error),
+            _ => None,
+        })
+    }
+
+    /// Sends `data` on a new stream of `from` and returns what arrives at the other end.
+    pub(super) fn transfer(&mut self, from: Side, data: &[u8]) -> Vec<u8> {
+        let id = self.end(from).streams().open(Dir::Uni).expect("credit for a stream");
+        let mut rest = Bytes::copy_from_slice(data);
+        let mut received = Vec::new();
+        let mut finished = false;
+        self.run_until(Duration::from_secs(120), |pair| {
+            while !rest.is_empty() {
+                match pair.end(from).streams().write_bytes(id, &mut rest) {
+                    Ok(_) => {}
+                    Err(WriteError::Blocked) => break,
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            if rest.is_empty() && !finished {
+                pair.end(from).streams().finish(id).unwrap();
+                finished = true;
+            }
+            if from == Side::Client && pair.server_handle.is_none() {
+                return false;
+            }
+            pair.read(from.peer(), id, &mut received)
+        });
+        received
+    }
+
+    /// Reads what there is; true at the end of the stream.
+    pub(super) fn read(&mut self, side: Side, id: StreamId, into: &mut Vec<u8>) -> bool {
+        let streams = self.end(side).streams();
+        loop {
+            match streams.peek(id) {
+                Ok(bytes) => {
+                    into.extend_from_slice(bytes);
+                    let len = bytes.len();
+                    streams.consume(id, len).unwrap();
+                }
+                Err(ReadError::Blocked | ReadError::Closed) => return false,
+                Err(ReadError::Finished) => return true,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+
+    pub(super) fn opened(&self, side: Side, dir: Dir) -> bool {
+        let events = if side.is_client() { &self.client_events } else { &self.server_events };
+        events.contains(&Event::Stream(StreamEvent::Opened(dir)))
+    }
+}
+
+fn deliver(now: Time, queue: &mut VecDeque<Flying>, endpoint: &mut Endpoint) {
+    let mut due: Vec<Flying> = Vec::new();
+    while queue.front().is_some_and(|flying| flying.at <= now) {
+        due.extend(queue.pop_front());
+    }
+    let mut batch: Vec<Datagram<'_>> = due
+        .iter_mut()
+        .map(|flying| Datagram { tuple: flying.tuple, ecn: flying.ecn, payload: &mut flying.bytes })
+        .collect();
+    endpoint.handle_batch(now, &mut batch);
+}
+
+/// Bytes that show where they belong.
+pub(super) fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at * 31 + at / 251) as u8).collect()
+}

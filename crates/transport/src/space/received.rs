@@ -176,6 +176,7 @@ impl Received {
     }
 
     /// Whether an ack-eliciting packet has not been acknowledged yet.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for observers"))]
     pub(crate) fn has_unacked(&self) -> bool {
         self.unacked > 0
     }
@@ -186,6 +187,7 @@ impl Received {
     }
 
     /// Totals of received marks.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for observers"))]
     pub(crate) fn ecn(&self) -> EcnCounts {
         self.ecn
     }

@@ -1,6 +1,13 @@
-use anabranch_wire::{Direction, Frames};
+use anabranch_wire::{
+    ConnectionId, Direction, Frame, Frames, NewConnectionId, PathId, ResetToken, TransportErrorCode, Writer,
+};
 
+use super::local::MAX_LOCAL_CIDS;
+use super::remote::{MAX_RETIRING_FACTOR, MAX_SEQUENCE_RUNS};
 use super::*;
+use crate::error::TransportError;
+use crate::event::EndpointEvent;
+use crate::token::{Token, Tokens};
 
 const PATH: PathId = PathId(2);
 
@@ -54,7 +61,7 @@ fn local() -> LocalCids {
         assert_eq!(local.wanted() as u64, 4 - n);
         assert_eq!(local.issue(cid(n), token(n)), n);
     }
-    assert_eq!(local.wanted(), 0);
+    assert_eq!((local.wanted(), local.next_sequence()), (0, 4));
     local
 }
 

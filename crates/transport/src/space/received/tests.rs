@@ -20,13 +20,11 @@ fn receive(received: &mut Received, policy: &AckPolicy, numbers: impl IntoIterat
     }
 }
 
+/// Ranges, delay and counts of an ACK.
+type Said = (Vec<(u64, u64)>, u64, Option<EcnCounts>);
+
 /// Writes an ACK into `room` bytes and reads it back: ranges, delay, counts.
-fn ack_in(
-    received: &mut Received,
-    now: Time,
-    policy: &AckPolicy,
-    room: usize,
-) -> Option<(Vec<(u64, u64)>, u64, Option<EcnCounts>)> {
+fn ack_in(received: &mut Received, now: Time, policy: &AckPolicy, room: usize) -> Option<Said> {
     let mut buf = vec![0; room];
     let mut tokens = Tokens::new();
     let mut w = Writer::new(&mut buf, Direction::Forward);

@@ -1,0 +1,148 @@
+//! Answers that an endpoint gives without a connection: Version Negotiation, Retry, refusal, stateless reset.
+
+use std::time::Duration;
+
+use anabranch_tls::{TAG_LEN, initial_keys, retry_tag};
+use anabranch_wire::{
+    ConnectionClose, ConnectionId, Format, Frame, PacketKind, ResetToken, Side, Time, TransportErrorCode,
+    Version, Writer, write_retry, write_version_negotiation,
+};
+
+use crate::datagram_io::{FourTuple, Transmit};
+use crate::random::Random;
+
+/// Shortest datagram that is answered by a stateless reset: the answer is shorter, and yet a whole one.
+pub const MIN_RESET_TRIGGER: usize = MIN_RESET_LEN + 1;
+/// Shortest stateless reset: 5 bytes that look like a packet's, and the token (RFC 9000 §10.3).
+pub const MIN_RESET_LEN: usize = 21;
+/// Longest stateless reset. Two endpoints that reset each other's resets send ever shorter ones, and stop.
+pub const MAX_RESET_LEN: usize = 42;
+/// Stateless resets per second that an endpoint sends at most on average.
+pub const RESETS_PER_SECOND: u32 = 1_000;
+/// Version Negotiation packets per second.
+pub const NEGOTIATIONS_PER_SECOND: u32 = 1_000;
+/// Refused connections per second that are told so; more are ignored.
+pub const REFUSALS_PER_SECOND: u32 = 1_000;
+/// Answers of one sort that may leave at once.
+pub const BURST: u32 = 100;
+
+/// An answer that the driver sends as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Response {
+    /// From and to, and how long.
+    pub transmit: Transmit,
+    /// The datagram.
+    pub bytes: Vec<u8>,
+}
+
+impl Response {
+    /// `tuple` as the datagram had it that is answered.
+    pub(super) fn new(tuple: FourTuple, bytes: Vec<u8>) -> Self {
+        let transmit = Transmit { tuple, ecn: None, len: bytes.len(), segment_size: bytes.len() };
+        Self { transmit, bytes }
+    }
+}
+
+/// How many answers of one sort may still leave.
+#[derive(Debug)]
+pub(super) struct Budget {
+    interval: Duration,
+    /// Everything up to here is spent.
+    spent: Time,
+}
+
+impl Budget {
+    pub(super) fn per_second(answers: u32) -> Self {
+        Self { interval: Duration::from_secs(1) / answers.max(1), spent: Time::ZERO }
+    }
+
+    /// Takes one answer, if there is one.
+    pub(super) fn take(&mut self, now: Time) -> bool {
+        let spent = self.spent.max(now) + self.interval;
+        let within = spent.saturating_since(now) <= self.interval * BURST;
+        if within {
+            self.spent = spent;
+        }
+        within
+    }
+}
+
+/// The answer to a packet of an unknown version with these connection IDs (RFC 9000 §6.1).
+pub(super) fn version_negotiation(
+    random: &mut Random,
+    versions: &[Version],
+    grease: bool,
+    dcid: &[u8],
+    scid: &[u8],
+) -> Vec<u8> {
+    let mut versions = versions.to_vec();
+    let [seed, position, grease_seed @ ..] = random.bytes::<6>();
+    if grease {
+        // RFC 9000 §6.3: a reserved version keeps clients able to ignore what they do not know.
+        let at = usize::from(position) % (versions.len() + 1);
+        versions.insert(at, Version::grease(u32::from_be_bytes(grease_seed)));
+    }
+    let mut out = Vec::new();
+    write_version_negotiation(&mut out, scid, dcid, &versions, seed);
+    out
+}
+
+/// A Retry (RFC 9000 §17.2.5) to the client that calls itself `client` and sent its Initial to `original_dcid`.
+pub(super) fn retry(
+    format: &Format,
+    client: &ConnectionId,
+    original_dcid: &ConnectionId,
+    retry_scid: &ConnectionId,
+    token: &[u8],
+    seed: u8,
+) -> Vec<u8> {
+    let mut out = Vec::new();
+    write_retry(format, &mut out, client, retry_scid, token, seed);
+    let tag = retry_tag(format, original_dcid, &out);
+    out.extend_from_slice(&tag);
+    out
+}
+
+/// A stateless reset in answer to a datagram of `trigger_len` bytes; `None` if that is too short (RFC 9000 §10.3.3).
+pub(super) fn reset(random: &mut Random, token: &ResetToken, trigger_len: usize) -> Option<Vec<u8>> {
+    if trigger_len < MIN_RESET_TRIGGER {
+        return None;
+    }
+    let unpredictable: [u8; MAX_RESET_LEN] = random.bytes();
+    let len = (trigger_len - 1).min(MAX_RESET_LEN);
+    let mut out = unpredictable[..len - token.0.len()].to_vec();
+    // A short header: form bit 0, fixed bit 1.
+    out[0] = out[0] & 0x3f | 0x40;
+    out.extend_from_slice(&token.0);
+    Some(out)
+}
+
+/// Bytes that a refusal takes at most: a header with two connection IDs, a short frame, a tag.
+const MAX_REFUSAL_LEN: usize = 128;
+
+/// An Initial packet that closes a connection before it is one (RFC 9000 §5.2.2, §10.2.3). `client` is where it goes,
+/// `initial_dcid` where the client's Initial went, which makes the keys.
+pub(super) fn refusal(
+    format: &Format,
+    initial_dcid: &ConnectionId,
+    client: &ConnectionId,
+    code: TransportErrorCode,
+) -> Option<Vec<u8>> {
+    let keys = initial_keys(format, initial_dcid, Side::Server).local;
+    let kind = PacketKind::Initial;
+    let mut packet = vec![0; MAX_REFUSAL_LEN];
+    // Our connection ID is the client's choice: there is no connection that another one could belong to.
+    let outgoing = format.write_long(&mut packet, kind, client, initial_dcid, &[], 0, None, true)?;
+    let mut payload = Writer::new(packet.get_mut(outgoing.header_len..)?, format.direction);
+    let close = ConnectionClose { application: false, code: code.0, frame_type: 0, reason: &[] };
+    payload.frame(&Frame::ConnectionClose(close)).ok()?;
+    // Number and payload together are long enough for the sample.
+    payload.pad_to(4);
+    let len = outgoing.header_len + payload.len() + TAG_LEN;
+    packet.truncate(len);
+    format.set_length(&mut packet, &outgoing);
+    keys.packet.seal(anabranch_wire::PathId::ZERO, 0, outgoing.header_len, &mut packet);
+    let sample = format.sample(&packet, kind, outgoing.pn_offset)?;
+    format.mask(&mut packet, &outgoing, &keys.header.mask(&sample));
+    Some(packet)
+}

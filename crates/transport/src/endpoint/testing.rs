@@ -1,0 +1,96 @@
+//! What the endpoint's tests share: addresses, configurations, and Initial packets made by hand.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use anabranch_tls as tls;
+use anabranch_tls::deterministic::{Identity, deterministic_provider, seed_thread};
+use anabranch_tls::{DirectionKeys, TAG_LEN, initial_keys};
+use anabranch_wire::{ConnectionId, Frame, Frames, PacketKind, PathId, Side, Version, parse_packet};
+
+use crate::config::{ClientConfig, EndpointConfig, ServerConfig};
+use crate::datagram_io::{Datagram, FourTuple};
+
+pub(super) const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 443);
+
+/// The address of the `n`-th client.
+pub(super) fn client(n: u32) -> SocketAddr {
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::from_bits(0x0b00_0000 + n)), 50_000)
+}
+
+/// The server's view of the `n`-th client.
+pub(super) fn tuple(n: u32) -> FourTuple {
+    FourTuple { local: SERVER, remote: client(n) }
+}
+
+pub(super) fn datagram<'a>(tuple: FourTuple, payload: &'a mut [u8]) -> Datagram<'a> {
+    Datagram { tuple, ecn: None, payload }
+}
+
+pub(super) fn cid(n: u64) -> ConnectionId {
+    ConnectionId::new(&n.to_be_bytes()).unwrap()
+}
+
+pub(super) fn endpoint_config(seed: u8) -> EndpointConfig {
+    EndpointConfig::new([seed; 32])
+}
+
+/// A server and a client that trusts it, both drawing from this thread's generator.
+pub(super) fn configs() -> (ServerConfig, ClientConfig) {
+    seed_thread(1);
+    let identity = Identity::new(3, &["server.test"]).unwrap();
+    let client = tls::ClientConfig::builder()
+        .provider(deterministic_provider())
+        .time(tls::deterministic::VirtualClock::new())
+        .roots(identity.roots().unwrap())
+        .alpn(["test"])
+        .build();
+    let server = tls::ServerConfig::builder()
+        .provider(deterministic_provider())
+        .time(tls::deterministic::VirtualClock::new())
+        .certificate(vec![identity.certificate], identity.key)
+        .alpn(["test"])
+        .build();
+    (ServerConfig::new(server.unwrap()), ClientConfig::new(client.unwrap()))
+}
+
+pub(super) fn server_with(change: impl FnOnce(&mut ServerConfig)) -> Option<Arc<ServerConfig>> {
+    let mut config = configs().0;
+    change(&mut config);
+    Some(Arc::new(config))
+}
+
+/// A client's first Initial of `size` bytes with a PING in it, sealed as RFC 9001 asks.
+pub(super) fn initial(version: Version, dcid: &ConnectionId, token: &[u8], size: usize) -> Vec<u8> {
+    let format = version.format().unwrap();
+    let keys = initial_keys(format, dcid, Side::Client).local;
+    let mut packet = vec![0; size];
+    let outgoing = format
+        .write_long(&mut packet, PacketKind::Initial, dcid, &cid(0xc11e), token, 0, None, true)
+        .unwrap();
+    packet[outgoing.header_len] = 1;
+    format.set_length(&mut packet, &outgoing);
+    keys.packet.seal(PathId::ZERO, 0, outgoing.header_len, &mut packet);
+    let sample = format.sample(&packet, PacketKind::Initial, outgoing.pn_offset).unwrap();
+    format.mask(&mut packet, &outgoing, &keys.header.mask(&sample));
+    packet
+}
+
+/// Opens an Initial with these keys; the code of the CONNECTION_CLOSE that it starts with.
+pub(super) fn close_code(packet: &[u8], keys: &DirectionKeys) -> u64 {
+    let mut packet = packet.to_vec();
+    let header = parse_packet(&packet, 8).unwrap();
+    assert_eq!((header.kind, header.end), (PacketKind::Initial, packet.len()));
+    assert_eq!(header.dcid, cid(0xc11e));
+    let format = header.version.unwrap().format().unwrap();
+    let sample = format.sample(&packet, header.kind, header.pn_offset).unwrap();
+    let unmasked = format.unmask(&mut packet, header.kind, header.pn_offset, &keys.header.mask(&sample));
+    assert!(unmasked.reserved_ok);
+    let len = keys.packet.open(PathId::ZERO, 0, unmasked.header_len, &mut packet).unwrap();
+    assert_eq!(unmasked.header_len + len + TAG_LEN, packet.len());
+    let frames = &packet[unmasked.header_len..][..len];
+    match Frames::new(frames, format.direction).next().unwrap().unwrap() {
+        Frame::ConnectionClose(close) if !close.application => close.code,
+        frame => panic!("{frame:?}"),
+    }
+}

@@ -1,0 +1,184 @@
+//! Connection IDs that this end issued.
+
+use anabranch_wire::{ConnectionId, Frame, NewConnectionId, PathId, ResetToken, TransportErrorCode, Writer};
+
+use crate::error::TransportError;
+use crate::token::{Token, Tokens};
+
+/// Most connection IDs of one path that this end keeps active, whatever the peer's limit allows.
+pub(crate) const MAX_LOCAL_CIDS: usize = 8;
+
+/// How far the news of an ID that this end issued has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Announcement {
+    /// A NEW_CONNECTION_ID must be sent.
+    Owed,
+    /// It is under way.
+    Sent,
+    /// The peer has it.
+    Known,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct LocalCid {
+    sequence: u64,
+    cid: ConnectionId,
+    /// `None` for the first ID of path 0, which no NEW_CONNECTION_ID carries.
+    token: Option<ResetToken>,
+    announcement: Announcement,
+}
+
+/// Connection IDs that this end issued for one path.
+#[derive(Debug)]
+pub(crate) struct LocalCids {
+    path: PathId,
+    /// Issued and not retired by the peer, in the order of their sequence numbers.
+    active: Vec<LocalCid>,
+    next_sequence: u64,
+    retire_prior_to: u64,
+    /// The peer's `active_connection_id_limit`.
+    limit: u64,
+    /// Whether this end uses IDs at all: an empty first one means that it never issues any.
+    zero_length: bool,
+}
+
+impl LocalCids {
+    /// `first` went into the handshake's packets and has sequence number 0.
+    pub(crate) fn new(path: PathId, first: ConnectionId) -> Self {
+        let mut cids = Self::unopened(path);
+        cids.zero_length = first.is_empty();
+        cids.insert(first, None, Announcement::Known);
+        cids
+    }
+
+    /// No IDs yet, as every path but the first begins.
+    pub(crate) fn unopened(path: PathId) -> Self {
+        // RFC 9000 §18.2: 2 is what a peer accepts that does not say otherwise.
+        Self { path, active: Vec::new(), next_sequence: 0, retire_prior_to: 0, limit: 2, zero_length: false }
+    }
+
+    fn insert(&mut self, cid: ConnectionId, token: Option<ResetToken>, announcement: Announcement) -> u64 {
+        let sequence = self.next_sequence;
+        self.next_sequence += 1;
+        self.active.push(LocalCid { sequence, cid, token, announcement });
+        sequence
+    }
+
+    /// The peer's `active_connection_id_limit`.
+    pub(crate) fn set_limit(&mut self, limit: u64) {
+        self.limit = limit;
+    }
+
+    /// How many IDs to issue now, so that the peer always has as many as it wants to keep.
+    pub(crate) fn wanted(&self) -> usize {
+        if self.zero_length {
+            return 0;
+        }
+        let target = usize::try_from(self.limit).unwrap_or(MAX_LOCAL_CIDS).min(MAX_LOCAL_CIDS);
+        let good = self.active.iter().filter(|local| local.sequence >= self.retire_prior_to).count();
+        // IDs that the peer is slow to retire still have to be routed: they count against a bound as well.
+        let room = (2 * MAX_LOCAL_CIDS).saturating_sub(self.active.len());
+        target.saturating_sub(good).min(room)
+    }
+
+    /// Adds an ID that the peer is to be told of; its sequence number.
+    pub(crate) fn issue(&mut self, cid: ConnectionId, token: ResetToken) -> u64 {
+        self.insert(cid, Some(token), Announcement::Owed)
+    }
+
+    /// Adds the ID of a `preferred_address` transport parameter, which tells the peer all (RFC 9000 §5.1.1: sequence 1).
+    pub(crate) fn issue_preferred(&mut self, cid: ConnectionId, token: ResetToken) -> u64 {
+        self.insert(cid, Some(token), Announcement::Known)
+    }
+
+    /// Sequence number of an active ID.
+    pub(crate) fn contains(&self, cid: &[u8]) -> Option<u64> {
+        self.active.iter().find(|local| *local.cid == *cid).map(|local| local.sequence)
+    }
+
+    /// Active IDs with their sequence numbers.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, ConnectionId)> + '_ {
+        self.active.iter().map(|local| (local.sequence, local.cid))
+    }
+
+    /// Sequence number of the next ID, what PATH_CIDS_BLOCKED is checked against.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for PATH_CIDS_BLOCKED"))]
+    pub(crate) fn next_sequence(&self) -> u64 {
+        self.next_sequence
+    }
+
+    /// Asks the peer to give up all IDs below `sequence` (RFC 9000 §5.1.2). The IDs issued next carry the wish, so issue
+    /// [`Self::wanted`] of them.
+    pub(crate) fn retire_prior_to(&mut self, sequence: u64) {
+        self.retire_prior_to = self.retire_prior_to.max(sequence.min(self.next_sequence));
+    }
+
+    /// Asks the peer to give up all IDs that it has.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for endpoints that change their connection IDs"))]
+    pub(crate) fn rotate(&mut self) {
+        self.retire_prior_to(self.next_sequence);
+    }
+
+    /// The peer gave up an ID, in a packet sent to the ID `used`. Returns the ID, unless it was given up before.
+    pub(crate) fn on_retire(
+        &mut self,
+        sequence: u64,
+        used: &ConnectionId,
+    ) -> Result<Option<ConnectionId>, TransportError> {
+        // RFC 9000 §19.16
+        let violation = |reason| Err(TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, reason));
+        if self.zero_length {
+            return violation("RETIRE_CONNECTION_ID for a zero-length connection ID");
+        }
+        if sequence >= self.next_sequence {
+            return violation("RETIRE_CONNECTION_ID for an ID that was never issued");
+        }
+        let Some(at) = self.active.iter().position(|local| local.sequence == sequence) else {
+            return Ok(None);
+        };
+        if self.active[at].cid == *used {
+            return violation("RETIRE_CONNECTION_ID for the ID of its own packet");
+        }
+        Ok(Some(self.active.remove(at).cid))
+    }
+
+    /// Whether a NEW_CONNECTION_ID is to be sent.
+    pub(crate) fn has_pending(&self) -> bool {
+        self.active.iter().any(|local| local.announcement == Announcement::Owed)
+    }
+
+    /// Writes as many owed NEW_CONNECTION_ID frames as fit, PATH_NEW_CONNECTION_ID if `multipath`.
+    pub(crate) fn write(&mut self, w: &mut Writer<'_>, tokens: &mut Tokens, multipath: bool) {
+        for local in self.active.iter_mut().filter(|local| local.announcement == Announcement::Owed) {
+            let LocalCid { sequence, cid, token: Some(token), .. } = *local else { continue };
+            let frame = Frame::NewConnectionId(NewConnectionId {
+                path: multipath.then_some(self.path),
+                sequence,
+                retire_prior_to: self.retire_prior_to.min(sequence),
+                cid,
+                token,
+            });
+            if w.frame(&frame).is_err() {
+                return;
+            }
+            local.announcement = Announcement::Sent;
+            tokens.push(Token::NewConnectionId { path: self.path, sequence });
+        }
+    }
+
+    /// The NEW_CONNECTION_ID of `sequence` was lost: it is sent again, unless the peer has it or gave it up.
+    pub(crate) fn on_lost(&mut self, sequence: u64) {
+        self.announce(sequence, |now| if now == Announcement::Sent { Announcement::Owed } else { now });
+    }
+
+    /// The NEW_CONNECTION_ID of `sequence` was acknowledged.
+    pub(crate) fn on_acked(&mut self, sequence: u64) {
+        self.announce(sequence, |_| Announcement::Known);
+    }
+
+    fn announce(&mut self, sequence: u64, change: impl FnOnce(Announcement) -> Announcement) {
+        if let Some(local) = self.active.iter_mut().find(|local| local.sequence == sequence) {
+            local.announcement = change(local.announcement);
+        }
+    }
+}

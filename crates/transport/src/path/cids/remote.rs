@@ -1,0 +1,316 @@
+//! Connection IDs that the peer issued.
+
+use std::collections::VecDeque;
+
+use anabranch_wire::{ConnectionId, Frame, NewConnectionId, PathId, ResetToken, TransportErrorCode, Writer};
+
+use crate::error::TransportError;
+use crate::event::EndpointEvent;
+use crate::ranges::RangeSet;
+use crate::token::{Token, Tokens};
+
+/// RETIRE_CONNECTION_ID frames that may be unacknowledged, in multiples of our `active_connection_id_limit`. A peer that
+/// makes us retire more without acknowledging anything is cut off (RFC 9000 §5.1.2).
+pub(crate) const MAX_RETIRING_FACTOR: usize = 2;
+
+/// Runs of consecutive sequence numbers that a peer may leave among the IDs it issues; an honest one leaves as many as
+/// its NEW_CONNECTION_ID frames are reordered.
+pub(crate) const MAX_SEQUENCE_RUNS: usize = 32;
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RemoteCid {
+    sequence: u64,
+    cid: ConnectionId,
+    /// `None` for the first ID of path 0 until a server's transport parameters give it one.
+    token: Option<ResetToken>,
+    /// Whether packets were sent to it: only then may its reset token be looked for (RFC 9000 §10.3.1).
+    used: bool,
+}
+
+/// A RETIRE_CONNECTION_ID that the peer has not acknowledged.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Retiring {
+    sequence: u64,
+    sent: bool,
+}
+
+/// Connection IDs that the peer issued for one path.
+#[derive(Debug)]
+pub(crate) struct RemoteCids {
+    path: PathId,
+    /// IDs that the peer issued and this end has not retired, in the order of their sequence numbers.
+    pub(super) cids: Vec<RemoteCid>,
+    /// Sequence number of the ID that packets go to; an ID with it is in `cids` unless the path is unopened.
+    active: u64,
+    /// Our own `active_connection_id_limit`.
+    limit: usize,
+    retire_prior_to: u64,
+    /// Sequence numbers from `retire_prior_to` on that were seen, so that a repeated frame does not bring back an ID that
+    /// was retired.
+    pub(super) seen: RangeSet,
+    pub(super) retiring: VecDeque<Retiring>,
+    events: VecDeque<EndpointEvent>,
+}
+
+impl RemoteCids {
+    /// `first` is where the handshake's packets go; `limit` is our own `active_connection_id_limit`.
+    pub(crate) fn new(path: PathId, first: ConnectionId, limit: u64) -> Self {
+        let mut cids = Self::unopened(path, limit);
+        cids.seen.insert(0..1);
+        cids.cids.push(RemoteCid { sequence: 0, cid: first, token: None, used: true });
+        cids
+    }
+
+    /// No IDs yet, as every path but the first begins; [`Self::next`] takes the first one.
+    pub(crate) fn unopened(path: PathId, limit: u64) -> Self {
+        Self {
+            path,
+            cids: Vec::new(),
+            active: 0,
+            // RFC 9000 §18.2: at least 2.
+            limit: usize::try_from(limit).unwrap_or(usize::MAX).max(2),
+            retire_prior_to: 0,
+            seen: RangeSet::default(),
+            retiring: VecDeque::new(),
+            events: VecDeque::new(),
+        }
+    }
+
+    /// The ID that packets go to; empty on a path that is unopened or whose peer uses no IDs.
+    pub(crate) fn active(&self) -> ConnectionId {
+        self.get(self.active).unwrap_or(ConnectionId::EMPTY)
+    }
+
+    /// Sequence number of [`Self::active`].
+    pub(crate) fn active_seq(&self) -> u64 {
+        self.active
+    }
+
+    /// Whether there is an ID that packets may be sent to now.
+    pub(crate) fn is_open(&self) -> bool {
+        self.cids.iter().any(|remote| remote.sequence == self.active && remote.used)
+    }
+
+    /// Whether there is an ID that was not used yet.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for opening paths"))]
+    pub(crate) fn has_unused(&self) -> bool {
+        self.cids.iter().any(|remote| !remote.used)
+    }
+
+    /// The ID with this sequence number; `None` once it is retired, and then it must not be used any longer.
+    pub(crate) fn get(&self, sequence: u64) -> Option<ConnectionId> {
+        self.cids.iter().find(|remote| remote.sequence == sequence).map(|remote| remote.cid)
+    }
+
+    /// The sequence number that the peer's next ID will have if it leaves none out, for PATH_CIDS_BLOCKED.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for PATH_CIDS_BLOCKED"))]
+    pub(crate) fn next_sequence(&self) -> u64 {
+        self.seen.max().map_or(self.retire_prior_to, |largest| largest + 1)
+    }
+
+    /// The peer chose its own first ID (RFC 9000 §7.2), or a Retry did.
+    pub(crate) fn set_first(&mut self, cid: ConnectionId) {
+        if let Some(first) = self.cids.iter_mut().find(|remote| remote.sequence == 0) {
+            first.cid = cid;
+        }
+    }
+
+    /// The `stateless_reset_token` transport parameter, which belongs to the first ID.
+    pub(crate) fn set_first_token(&mut self, token: ResetToken) {
+        if let Some(first) =
+            self.cids.iter_mut().find(|remote| remote.sequence == 0 && remote.token.is_none())
+        {
+            first.token = Some(token);
+            self.events.push_back(EndpointEvent::ResetTokenAdded(token));
+        }
+    }
+
+    /// The ID of a `preferred_address` transport parameter (RFC 9000 §5.1.1: sequence number 1).
+    pub(crate) fn insert_preferred(&mut self, cid: ConnectionId, token: ResetToken) {
+        if !self.seen.contains(1) {
+            self.insert(RemoteCid { sequence: 1, cid, token: Some(token), used: false });
+        }
+    }
+
+    fn insert(&mut self, remote: RemoteCid) {
+        self.seen.insert(remote.sequence..remote.sequence + 1);
+        let at = self.cids.partition_point(|other| other.sequence < remote.sequence);
+        self.cids.insert(at, remote);
+    }
+
+    /// NEW_CONNECTION_ID or PATH_NEW_CONNECTION_ID (RFC 9000 §19.15).
+    pub(crate) fn on_new(&mut self, frame: &NewConnectionId) -> Result<(), TransportError> {
+        let &NewConnectionId { sequence, retire_prior_to, cid, token, .. } = frame;
+        if self.cids.iter().any(|remote| remote.cid.is_empty()) {
+            return violation("NEW_CONNECTION_ID from a peer without connection IDs");
+        }
+        if let Some(remote) = self.cids.iter().find(|remote| remote.sequence == sequence || remote.cid == cid)
+        {
+            if remote.sequence != sequence || remote.cid != cid || remote.token != Some(token) {
+                return violation("NEW_CONNECTION_ID changes an ID or its sequence number");
+            }
+        } else if sequence < self.retire_prior_to {
+            // The ID had to be retired before it arrived.
+            self.push_retiring(sequence)?;
+        } else if !self.seen.contains(sequence) {
+            self.insert(RemoteCid { sequence, cid, token: Some(token), used: false });
+        }
+        self.on_retire_prior_to(retire_prior_to)?;
+        if self.cids.len() > self.limit || self.seen.len() > MAX_SEQUENCE_RUNS {
+            return limit_error("more connection IDs than active_connection_id_limit");
+        }
+        Ok(())
+    }
+
+    /// Gives up all IDs below `sequence`, and moves on from the active one if it is among them.
+    fn on_retire_prior_to(&mut self, sequence: u64) -> Result<(), TransportError> {
+        if sequence <= self.retire_prior_to {
+            return Ok(());
+        }
+        self.retire_prior_to = sequence;
+        self.seen.remove(0..sequence);
+        let must_move = self.is_open() && self.active < sequence;
+        if must_move && !self.activate_unused(sequence) {
+            return violation("Retire Prior To leaves no connection ID");
+        }
+        while let Some(&oldest) = self.cids.first().filter(|oldest| oldest.sequence < sequence) {
+            self.push_retiring(oldest.sequence)?;
+            self.cids.remove(0);
+            self.forget_token(&oldest);
+        }
+        Ok(())
+    }
+
+    /// Makes the oldest unused ID from `at_least` on the active one.
+    fn activate_unused(&mut self, at_least: u64) -> bool {
+        let unused = self.cids.iter().find(|remote| !remote.used && remote.sequence >= at_least);
+        let Some(sequence) = unused.map(|remote| remote.sequence) else { return false };
+        self.use_cid(sequence);
+        self.active = sequence;
+        true
+    }
+
+    fn use_cid(&mut self, sequence: u64) {
+        let Some(remote) = self.cids.iter_mut().find(|remote| remote.sequence == sequence) else { return };
+        if !core::mem::replace(&mut remote.used, true) {
+            self.events.extend(remote.token.map(EndpointEvent::ResetTokenAdded));
+        }
+    }
+
+    fn forget_token(&mut self, remote: &RemoteCid) {
+        if remote.used {
+            self.events.extend(remote.token.map(EndpointEvent::ResetTokenRemoved));
+        }
+    }
+
+    fn may_retire(&self) -> bool {
+        self.retiring.len() < MAX_RETIRING_FACTOR.saturating_mul(self.limit)
+    }
+
+    fn push_retiring(&mut self, sequence: u64) -> Result<(), TransportError> {
+        if self.retiring.iter().any(|retiring| retiring.sequence == sequence) {
+            return Ok(());
+        }
+        if !self.may_retire() {
+            return limit_error("too many connection IDs to retire without an acknowledgment");
+        }
+        self.retiring.push_back(Retiring { sequence, sent: false });
+        Ok(())
+    }
+
+    /// Moves to an ID that was not used before and retires the active one; takes the first one of an unopened path.
+    /// `false`, and nothing changes, if there is none, or if too many retirements are unacknowledged.
+    pub(crate) fn next(&mut self) -> bool {
+        let old = self.is_open().then_some(self.active);
+        if !self.may_retire() || !self.activate_unused(0) {
+            return false;
+        }
+        if let Some(old) = old {
+            self.retire(old);
+        }
+        true
+    }
+
+    /// Takes an ID that was not used before, to probe another address with (RFC 9000 §9.5). If the probe fails,
+    /// [`Self::retire`] it; if the path moves there, [`Self::activate`] it.
+    pub(crate) fn take_unused(&mut self) -> Option<(u64, ConnectionId)> {
+        let unused = self.cids.iter().find(|remote| !remote.used)?;
+        let taken = (unused.sequence, unused.cid);
+        self.use_cid(taken.0);
+        Some(taken)
+    }
+
+    /// Moves to an ID that [`Self::take_unused`] gave. The one that was active stays until it is retired. `false` if the
+    /// ID has been retired meanwhile.
+    pub(crate) fn activate(&mut self, sequence: u64) -> bool {
+        let exists = self.get(sequence).is_some();
+        if exists {
+            self.use_cid(sequence);
+            self.active = sequence;
+        }
+        exists
+    }
+
+    /// Gives up an ID that is not active. While too many retirements are unacknowledged the ID is kept.
+    pub(crate) fn retire(&mut self, sequence: u64) {
+        let Some(at) = self.cids.iter().position(|remote| remote.sequence == sequence) else { return };
+        if sequence == self.active || self.push_retiring(sequence).is_err() {
+            return;
+        }
+        let retired = self.cids.remove(at);
+        self.forget_token(&retired);
+    }
+
+    /// The path is gone: none of its reset tokens counts any longer. The peer needs no RETIRE_CONNECTION_ID frames,
+    /// PATH_ABANDON says it all (RFC 10069 §3.4).
+    #[cfg_attr(not(test), expect(dead_code, reason = "for abandoning paths"))]
+    pub(crate) fn abandon(&mut self) {
+        for remote in core::mem::take(&mut self.cids) {
+            self.forget_token(&remote);
+        }
+        self.retiring.clear();
+    }
+
+    /// Reset tokens that the endpoint has to look for, or not any longer.
+    pub(crate) fn poll_endpoint_event(&mut self) -> Option<EndpointEvent> {
+        self.events.pop_front()
+    }
+
+    /// Whether a RETIRE_CONNECTION_ID is to be sent.
+    pub(crate) fn has_pending(&self) -> bool {
+        self.retiring.iter().any(|retiring| !retiring.sent)
+    }
+
+    /// Writes as many owed RETIRE_CONNECTION_ID frames as fit, PATH_RETIRE_CONNECTION_ID if `multipath`.
+    pub(crate) fn write(&mut self, w: &mut Writer<'_>, tokens: &mut Tokens, multipath: bool) {
+        for retiring in self.retiring.iter_mut().filter(|retiring| !retiring.sent) {
+            let sequence = retiring.sequence;
+            let frame = Frame::RetireConnectionId { path: multipath.then_some(self.path), sequence };
+            if w.frame(&frame).is_err() {
+                return;
+            }
+            retiring.sent = true;
+            tokens.push(Token::RetireConnectionId { path: self.path, sequence });
+        }
+    }
+
+    /// The RETIRE_CONNECTION_ID of `sequence` was lost.
+    pub(crate) fn on_lost(&mut self, sequence: u64) {
+        if let Some(retiring) = self.retiring.iter_mut().find(|retiring| retiring.sequence == sequence) {
+            retiring.sent = false;
+        }
+    }
+
+    /// The RETIRE_CONNECTION_ID of `sequence` was acknowledged.
+    pub(crate) fn on_acked(&mut self, sequence: u64) {
+        self.retiring.retain(|retiring| retiring.sequence != sequence);
+    }
+}
+
+fn violation(reason: &'static str) -> Result<(), TransportError> {
+    Err(TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, reason))
+}
+
+fn limit_error(reason: &'static str) -> Result<(), TransportError> {
+    Err(TransportError::new(TransportErrorCode::CONNECTION_ID_LIMIT_ERROR, reason))
+}

@@ -21,6 +21,8 @@ pub struct TransportConfig {
     pub ack: AckConfig,
     /// Close silently after this long without a packet (RFC 9000 §10.1); `None` never.
     pub max_idle_timeout: Option<Duration>,
+    /// Give up when the handshake takes longer than this, however much is received.
+    pub handshake_timeout: Duration,
     /// Send a PING when nothing was sent or received for this long; `None` never.
     pub keep_alive: Option<Duration>,
     /// Bytes of received DATAGRAM frames kept for the application, the oldest dropped first; 0 turns RFC 9221 off.
@@ -48,6 +50,7 @@ impl Default for TransportConfig {
             recovery: anabranch_recovery::Config::default(),
             ack: AckConfig::default(),
             max_idle_timeout: Some(Duration::from_secs(30)),
+            handshake_timeout: Duration::from_secs(30),
             keep_alive: None,
             datagram_receive_buffer: 1 << 20,
             datagram_send_buffer: 1 << 20,

@@ -71,6 +71,7 @@ impl Connection {
         if self.observer.is_some() {
             self.trace_outcome(now, space, path, outcome);
         }
+        let progress = space == SpaceId::Data && !outcome.acked.is_empty();
         let phase_start = self.paths.get(path).map_or(u64::MAX, |path| path.phase_start);
         for (order, sent) in outcome.acked.drain(..) {
             if space == SpaceId::Data && order >= phase_start {
@@ -87,7 +88,7 @@ impl Connection {
                 self.on_token_lost(token);
             }
         }
-        if outcome.mtu_changed.is_some() || outcome.congestion_event {
+        if progress {
             self.review_ack_frequency();
         }
     }

@@ -178,7 +178,7 @@ impl Connection {
             RemoteCids::new(PathId::ZERO, remote_cid, config.active_connection_id_limit),
             local_cid,
         );
-        let idle = Idle::new(now, config.max_idle_timeout, config.keep_alive);
+        let idle = Idle::new(now, &config);
         Self {
             side,
             server,

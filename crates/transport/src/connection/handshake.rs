@@ -368,6 +368,7 @@ impl Connection {
             self.check_version_information()?;
         }
         self.handshake.complete = true;
+        self.idle.on_handshake_complete();
         self.handshake.read_level = Some(SpaceId::Data);
         self.handshake.client = None;
         self.events.push_back(Event::Connected { early_data_accepted: accepted == Some(true) });

@@ -6,12 +6,19 @@ use anabranch_wire::{
 };
 
 use super::connection::Connection;
+use super::transmit::MIN_INITIAL_SIZE;
 use crate::datagram_io::{Datagram, FourTuple};
 use crate::error::TransportError;
 use crate::trace::{DropReason, PacketTrace, TraceEvent};
 
 /// Packets kept because their keys are not there yet (RFC 9001 §5.7), most.
-const MAX_UNDECRYPTED_PACKETS: usize = 16;
+pub(super) const MAX_UNDECRYPTED_PACKETS: usize = 16;
+
+/// The same at a server whose client has not proved its address.
+pub(super) const MAX_UNDECRYPTED_UNVALIDATED: usize = 2;
+
+/// Longest packet that is kept; others come again.
+const MAX_UNDECRYPTED_LEN: usize = 1_500;
 
 /// What is known of an authenticated packet while its frames are processed.
 #[derive(Clone, Copy, Debug)]
@@ -43,8 +50,9 @@ pub(super) struct Undecrypted {
 }
 
 impl Undecrypted {
-    fn keep(&mut self, envelope: Envelope, packet: &[u8]) -> bool {
-        let room = self.packets.len() < MAX_UNDECRYPTED_PACKETS;
+    fn keep(&mut self, envelope: Envelope, packet: &[u8], validated: bool) -> bool {
+        let most = if validated { MAX_UNDECRYPTED_PACKETS } else { MAX_UNDECRYPTED_UNVALIDATED };
+        let room = self.packets.len() < most && packet.len() <= MAX_UNDECRYPTED_LEN;
         if room {
             self.packets.push((envelope, packet.into()));
         }
@@ -127,11 +135,19 @@ impl Connection {
         if !header.fixed_bit && !self.config.grease {
             return Err(Stop::Drop(DropReason::Malformed));
         }
+        if header.kind == PacketKind::Initial {
+            // RFC 9000 §14.1 and §17.2.2: a client's Initial comes in a full datagram, a server's without a token.
+            let short = self.side.is_server() && envelope.len < MIN_INITIAL_SIZE;
+            if short || self.side.is_client() && !header.token.is_empty() {
+                return Err(Stop::Drop(DropReason::Unexpected));
+            }
+        }
         let path = self.check_addressee(now, header)?;
         if !self.has_open_key(header.kind) {
             let early = !self.handshake.complete || header.kind == PacketKind::OneRtt;
             let wanted = early && header.kind != PacketKind::Initial && !self.is_key_gone(header.kind);
-            if !wanted || !self.undecrypted.keep(envelope, packet) {
+            let validated = self.paths.main().validated;
+            if !wanted || !self.undecrypted.keep(envelope, packet, validated) {
                 return Err(Stop::Drop(DropReason::KeyUnavailable));
             }
             return Ok(());

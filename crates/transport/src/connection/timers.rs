@@ -7,6 +7,7 @@ use anabranch_wire::{PathId, SpaceId, Time};
 
 use super::close::{Closing, State};
 use super::connection::Connection;
+use crate::config::TransportConfig;
 use crate::error::ConnectionError;
 use crate::trace::{TimerKind, TraceEvent};
 
@@ -19,13 +20,22 @@ pub(super) struct Idle {
     since: Time,
     /// When a packet was last received or an ack-eliciting one sent.
     last_traffic: Time,
+    /// When the handshake has to be complete; `None` once it is.
+    handshake_until: Option<Time>,
     /// Whether an ack-eliciting packet was sent since the last one was received.
     sent: bool,
 }
 
 impl Idle {
-    pub(super) fn new(now: Time, timeout: Option<Duration>, keep_alive: Option<Duration>) -> Self {
-        Self { timeout, keep_alive, since: now, last_traffic: now, sent: false }
+    pub(super) fn new(now: Time, config: &TransportConfig) -> Self {
+        let (timeout, keep_alive) = (config.max_idle_timeout, config.keep_alive);
+        let handshake_until = Some(now + config.handshake_timeout);
+        Self { timeout, keep_alive, since: now, last_traffic: now, handshake_until, sent: false }
+    }
+
+    /// The handshake is complete.
+    pub(super) fn on_handshake_complete(&mut self) {
+        self.handshake_until = None;
     }
 
     /// The peer's `max_idle_timeout` in milliseconds, 0 for none: the smaller one holds.
@@ -54,9 +64,10 @@ impl Idle {
         }
     }
 
-    /// At least three PTOs, so that a few losses do not end the connection.
+    /// When to give up: at least three PTOs after the last sign of life, so that a few losses do not end the connection.
     fn deadline(&self, pto: Duration) -> Option<Time> {
-        Some(self.since + self.timeout?.max(pto * 3))
+        let idle = self.timeout.map(|timeout| self.since + timeout.max(pto * 3));
+        idle.into_iter().chain(self.handshake_until).min()
     }
 
     fn keep_alive_deadline(&self) -> Option<Time> {

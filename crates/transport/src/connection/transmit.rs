@@ -118,8 +118,8 @@ impl Connection {
                 self.seal_or_fail(now, id, datagram, previous, end, ect);
             }
         }
-        if let (Permit::Wait(until), Some(path)) = (permit, self.paths.get_mut(id)) {
-            path.paced_until = Some(until);
+        if let Permit::Wait(until) = permit {
+            self.note_paced(id, until);
         }
         let Some(last) = held else {
             self.note_app_limited(now, id, window_open);
@@ -137,6 +137,15 @@ impl Connection {
             self.discard_space(now, SpaceId::Initial); // RFC 9001 §4.9.1
         }
         len
+    }
+
+    /// The pacer holds back: wake up when it does no longer, if there is something to send.
+    fn note_paced(&mut self, id: PathId, until: Time) {
+        let waiting = self.levels.iter().any(|level| level.crypto.has_pending())
+            || self.data_kind().is_some_and(|kind| self.paths.get(id).is_some_and(|path| self.has_data(path, kind)));
+        if let Some(path) = self.paths.get_mut(id).filter(|_| waiting) {
+            path.paced_until = Some(until);
+        }
     }
 
     fn note_app_limited(&mut self, now: Time, id: PathId, window_open: bool) {

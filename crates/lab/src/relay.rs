@@ -27,6 +27,18 @@ const PATIENCE: Duration = Duration::from_millis(20);
 /// Largest UDP payload.
 const MAX_DATAGRAM: usize = 65_535;
 
+/// Which way a datagram goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// From a client to the server.
+    ToServer,
+    /// From the server to a client.
+    ToClient,
+}
+
+/// Sees each datagram at the server's end of the link, with the client it belongs to; `false` drops it.
+pub type Tap = Box<dyn FnMut(Way, SocketAddr, &[u8]) -> bool + Send>;
+
 /// A running relay; it stops when it is dropped.
 #[derive(Debug)]
 pub struct Relay {
@@ -41,6 +53,17 @@ impl Relay {
     /// `seed`. Each client reaches the server from a socket of its own, which is exchanged at every rebinding of `spec`
     /// (bound to the rebinding's IP address if it names one; the system chooses the port).
     pub fn start(listen: SocketAddr, server: SocketAddr, spec: &LinkSpec, seed: Seed) -> io::Result<Self> {
+        Self::tapped(listen, server, spec, seed, Box::new(|_, _, _| true))
+    }
+
+    /// Like [`Relay::start`], with somebody who watches.
+    pub fn tapped(
+        listen: SocketAddr,
+        server: SocketAddr,
+        spec: &LinkSpec,
+        seed: Seed,
+        tap: Tap,
+    ) -> io::Result<Self> {
         let socket = bind(listen)?;
         let address = socket.local_addr()?;
         let stop = Arc::new(AtomicBool::new(false));
@@ -50,6 +73,7 @@ impl Relay {
         let engine = Engine {
             socket,
             server,
+            tap,
             chains: spec.build(None, seed, "relay"),
             rebindings: spec.rebindings().to_vec(),
             sessions: Vec::new(),
@@ -127,6 +151,7 @@ impl Clock {
 struct Engine {
     socket: UdpSocket,
     server: SocketAddr,
+    tap: Tap,
     /// To the server, and back.
     chains: [Chain; 2],
     rebindings: Vec<Rebinding>,
@@ -167,6 +192,7 @@ impl Engine {
         let mut arrivals = Vec::new();
         let (direction, source, destination, payload) = match input {
             Input::FromClient(client, payload) => (0, client, self.server, payload),
+            Input::ToClient(client, payload) if !(self.tap)(Way::ToClient, client, &payload) => return,
             Input::ToClient(client, payload) => (1, self.server, client, payload),
         };
         let packet = Packet { source, destination, ecn: None, payload };
@@ -188,7 +214,9 @@ impl Engine {
         while self.events.next_time().is_some_and(|at| at <= now) {
             match self.events.pop() {
                 Some((_, Event::ToServer(packet))) => {
-                    if let Some(session) = self.session(packet.source) {
+                    if (self.tap)(Way::ToServer, packet.source, &packet.payload)
+                        && let Some(session) = self.session(packet.source)
+                    {
                         let _ = session.upstream.send(&packet.payload);
                     }
                     self.buffers.give(packet.payload);

@@ -74,3 +74,27 @@ fn rebinding_changes_the_address_that_the_server_sees() {
     }
     assert_eq!(server.join().unwrap().len(), 2);
 }
+
+#[test]
+fn a_tap_sees_both_ways_and_drops_what_it_does_not_like() {
+    let server = socket();
+    let (tell, told) = std::sync::mpsc::channel();
+    let tap: Tap = Box::new(move |way, client, datagram| {
+        tell.send((way, client)).unwrap();
+        datagram != b"bad"
+    });
+    let address = server.local_addr().unwrap();
+    let relay = Relay::tapped(loopback(), address, &LinkSpec::default(), Seed(1), tap).unwrap();
+    let server = echo(server);
+    let client = socket();
+    for text in [b"bad" as &[u8], b"good"] {
+        client.send_to(text, relay.address()).unwrap();
+    }
+    let mut buffer = [0; 16];
+    let len = client.recv(&mut buffer).unwrap();
+    assert_eq!(&buffer[..len], b"good");
+    let me = client.local_addr().unwrap();
+    let seen: Vec<_> = told.try_iter().collect();
+    assert_eq!(seen, [(Way::ToServer, me), (Way::ToServer, me), (Way::ToClient, me)]);
+    assert_eq!(server.join().unwrap().len(), 1);
+}

@@ -4,10 +4,16 @@
 //! The same links also run in real time as a UDP [`relay`], so that other implementations can be tested over them.
 #![forbid(unsafe_code)]
 
+pub mod app;
 pub mod events;
 pub mod link;
+mod log;
 pub mod network;
+pub mod node;
 pub mod packet;
 pub mod random;
 pub mod relay;
+pub mod scenario;
+pub mod sim;
+pub mod tls;
 pub mod trace;

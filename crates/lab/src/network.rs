@@ -6,7 +6,7 @@ use anabranch_wire::{Ecn, Time};
 use slab::Slab;
 
 use crate::events::Events;
-use crate::link::{Chain, Counters, LinkSpec};
+use crate::link::{Chain, Counters, LinkSpec, Nat, NatSide, Rebinding};
 use crate::packet::{Buffers, Packet};
 use crate::random::Seed;
 use crate::trace::{Kind, Trace};
@@ -53,6 +53,7 @@ struct Link {
     ends: [End; 2],
     /// From the first end to the second, and back.
     chains: [Chain; 2],
+    rebindings: Vec<Rebinding>,
 }
 
 #[derive(Debug)]
@@ -94,7 +95,7 @@ impl Network {
         let chains = spec.build(Some(first.1), self.seed, &format!("link/{}", self.links.len()));
         let ips = std::iter::once(first.1).chain(spec.rebindings().iter().filter_map(|nat| nat.ip)).collect();
         let ends = [End { host: first.0, ips }, End { host: second.0, ips: vec![second.1] }];
-        self.links.push(Link { ends, chains });
+        self.links.push(Link { ends, chains, rebindings: spec.rebindings().to_vec() });
         LinkId(self.links.len() - 1)
     }
 
@@ -185,6 +186,17 @@ impl Network {
             },
             _ => None,
         }
+    }
+
+    /// Has the NAT in front of the first host of `link` use another mapping from `rebinding.from` on, which must not lie
+    /// before that of an earlier one.
+    pub fn rebind(&mut self, link: LinkId, rebinding: Rebinding) {
+        let link = &mut self.links[link.0];
+        link.rebindings.push(rebinding);
+        let inside = link.ends[0].ips[0];
+        link.ends[0].ips.extend(rebinding.ip);
+        link.chains[0].set(Nat::new(NatSide::Outbound, inside, link.rebindings.clone()));
+        link.chains[1].set(Nat::new(NatSide::Inbound, inside, link.rebindings.clone()));
     }
 
     /// Takes back the buffer of a packet that has been dealt with.

@@ -1,0 +1,188 @@
+//! The plain transfer of the experiments: a client asks for so many bytes on a stream and counts what comes.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use anabranch_transport::stream::{ReadError, StreamEvent, WriteError};
+use anabranch_transport::{ClientConfig, Endpoint, Event, FourTuple, Handle};
+use anabranch_wire::{Dir, StreamId, Time};
+use bytes::Bytes;
+
+use super::Application;
+
+/// Bytes that a server gives to a stream at once.
+const PIECE: usize = 256 * 1024;
+/// A request is the number of bytes wanted, as a big-endian integer.
+const REQUEST: usize = 8;
+
+/// Connects once and downloads.
+#[derive(Debug)]
+pub struct DownloadClient {
+    config: ClientConfig,
+    tuple: FourTuple,
+    server_name: String,
+    /// Sizes of the downloads that have not begun.
+    wanted: VecDeque<u64>,
+    /// Bytes missing on each stream.
+    missing: BTreeMap<StreamId, u64>,
+    /// Bytes received in all.
+    pub received: u64,
+    /// When the handshake was complete.
+    pub connected: Option<Time>,
+    /// When the last byte of the last download had come.
+    pub finished: Option<Time>,
+    /// What ended the connection if it was not the client.
+    pub failure: Option<String>,
+}
+
+impl DownloadClient {
+    /// Will download one stream for each of `sizes`, all at the same time.
+    pub fn new(config: ClientConfig, tuple: FourTuple, server_name: &str, sizes: &[u64]) -> Self {
+        Self {
+            config,
+            tuple,
+            server_name: server_name.to_owned(),
+            wanted: sizes.iter().copied().collect(),
+            missing: BTreeMap::new(),
+            received: 0,
+            connected: None,
+            finished: None,
+            failure: None,
+        }
+    }
+
+    /// Whether there is nothing left to wait for.
+    pub fn is_done(&self) -> bool {
+        self.finished.is_some() || self.failure.is_some()
+    }
+
+    fn request(&mut self, endpoint: &mut Endpoint, handle: Handle) {
+        let Some(connection) = endpoint.connection(handle) else { return };
+        let streams = connection.streams();
+        while let Some(&size) = self.wanted.front() {
+            let Some(id) = streams.open(Dir::Bi) else { return };
+            self.wanted.pop_front();
+            let written = streams.write(id, &size.to_be_bytes());
+            if written != Ok(REQUEST) || streams.finish(id).is_err() {
+                self.failure = Some(format!("the request on stream {id} was not taken: {written:?}"));
+            }
+            self.missing.insert(id, size);
+        }
+    }
+
+    fn read(&mut self, now: Time, endpoint: &mut Endpoint, handle: Handle, id: StreamId) {
+        let Some(connection) = endpoint.connection(handle) else { return };
+        let Some(missing) = self.missing.get_mut(&id) else { return };
+        let streams = connection.streams();
+        let end = loop {
+            match streams.peek(id) {
+                Ok(data) => {
+                    let n = data.len();
+                    self.received += n as u64;
+                    *missing = missing.saturating_sub(n as u64);
+                    if streams.consume(id, n).is_err() {
+                        break ReadError::Closed;
+                    }
+                }
+                Err(ReadError::Blocked) => return,
+                Err(end) => break end,
+            }
+        };
+        if end != ReadError::Finished || *missing > 0 {
+            self.failure = Some(format!("stream {id}: {end} with {missing} bytes missing"));
+        }
+        self.missing.remove(&id);
+        if self.missing.is_empty() && self.wanted.is_empty() {
+            self.finished = Some(now);
+            connection.close(now, 0, Bytes::new());
+        }
+    }
+}
+
+impl Application for DownloadClient {
+    fn start(&mut self, now: Time, endpoint: &mut Endpoint) {
+        match endpoint.connect(now, &self.config, self.tuple, &self.server_name) {
+            // Opens streams at once if the server is known and early data is allowed.
+            Ok(handle) => self.request(endpoint, handle),
+            Err(error) => self.failure = Some(error.to_string()),
+        }
+    }
+
+    fn on_event(&mut self, now: Time, endpoint: &mut Endpoint, handle: Handle, event: Event) {
+        match event {
+            Event::Connected { .. } => {
+                self.connected = Some(now);
+                self.request(endpoint, handle);
+            }
+            Event::Stream(StreamEvent::Available(_)) => self.request(endpoint, handle),
+            Event::Stream(StreamEvent::Readable(id)) => self.read(now, endpoint, handle, id),
+            Event::Closed(error) if self.finished.is_none() => self.failure = Some(error.to_string()),
+            _ => {}
+        }
+    }
+}
+
+/// Answers requests with as many zero bytes as asked for.
+#[derive(Debug)]
+pub struct DownloadServer {
+    zeros: Bytes,
+    requests: BTreeMap<(Handle, StreamId), Request>,
+}
+
+#[derive(Debug, Default)]
+struct Request {
+    head: Vec<u8>,
+    /// Bytes to be written, known once the head is complete.
+    left: Option<u64>,
+}
+
+impl Default for DownloadServer {
+    fn default() -> Self {
+        Self { zeros: Bytes::from(vec![0; PIECE]), requests: BTreeMap::new() }
+    }
+}
+
+impl DownloadServer {
+    fn serve(&mut self, endpoint: &mut Endpoint, handle: Handle, id: StreamId) {
+        let Some(connection) = endpoint.connection(handle) else { return };
+        let streams = connection.streams();
+        let request = self.requests.entry((handle, id)).or_default();
+        while request.left.is_none() {
+            match streams.take(id, REQUEST - request.head.len()) {
+                Ok(data) => request.head.extend_from_slice(&data),
+                Err(ReadError::Blocked) => return,
+                Err(_) => break,
+            }
+            request.left = request.head[..].try_into().ok().map(u64::from_be_bytes);
+        }
+        while let Some(left) = request.left.filter(|left| *left > 0) {
+            let piece = left.min(PIECE as u64) as usize;
+            match streams.write_bytes(id, &mut self.zeros.slice(..piece)) {
+                Ok(n) => request.left = Some(left - n as u64),
+                Err(WriteError::Blocked) => return,
+                Err(_) => break,
+            }
+        }
+        // A client that has stopped the stream, or gone, no longer cares.
+        let _ = streams.finish(id);
+        self.requests.remove(&(handle, id));
+    }
+}
+
+impl Application for DownloadServer {
+    fn on_event(&mut self, _now: Time, endpoint: &mut Endpoint, handle: Handle, event: Event) {
+        match event {
+            Event::Stream(StreamEvent::Opened(dir)) => {
+                while let Some(id) = endpoint.connection(handle).and_then(|open| open.streams().accept(dir)) {
+                    self.serve(endpoint, handle, id);
+                }
+            }
+            Event::Stream(StreamEvent::Readable(id) | StreamEvent::Writable(id)) => {
+                if self.requests.contains_key(&(handle, id)) {
+                    self.serve(endpoint, handle, id);
+                }
+            }
+            Event::Closed(_) => self.requests.retain(|(of, _), _| *of != handle),
+            _ => {}
+        }
+    }
+}

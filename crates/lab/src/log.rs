@@ -1,0 +1,50 @@
+//! What connections do, line by line, for people who look for a fault.
+
+use anabranch_transport::Handle;
+use anabranch_transport::trace::{Observer, PacketTrace, TraceEvent};
+use anabranch_wire::{Frames, Time};
+
+use crate::network::HostId;
+
+/// Prints one connection's events to standard error.
+#[derive(Debug)]
+pub(crate) struct Log {
+    host: HostId,
+    handle: Handle,
+}
+
+impl Log {
+    pub(crate) fn new(host: HostId, handle: Handle) -> Self {
+        Self { host, handle }
+    }
+
+    fn packet(packet: &PacketTrace<'_>) -> String {
+        let frames: Vec<String> = Frames::new(packet.payload, packet.direction)
+            .map(|frame| {
+                let mut text = format!("{frame:?}");
+                text.truncate(text.char_indices().nth(120).map_or(text.len(), |(at, _)| at));
+                text
+            })
+            .collect();
+        format!(
+            "{:?} {} path {} {} B {}",
+            packet.kind,
+            packet.number,
+            packet.path,
+            packet.size,
+            frames.join(" | ")
+        )
+    }
+}
+
+impl Observer for Log {
+    fn event(&mut self, time: Time, event: &TraceEvent<'_>) {
+        let text = match event {
+            TraceEvent::PacketSent(packet) => format!("> {}", Self::packet(packet)),
+            TraceEvent::PacketReceived(packet) => format!("< {}", Self::packet(packet)),
+            other => format!("{other:?}"),
+        };
+        let seconds = time.as_nanos() as f64 / 1e9;
+        eprintln!("{seconds:.6} {}/{} {text}", self.host.0, self.handle.0);
+    }
+}

@@ -1,0 +1,125 @@
+//! A host of the simulation: an endpoint, an application on top, and the network below.
+
+use std::collections::BTreeSet;
+
+use anabranch_transport::{Datagram, Endpoint, FourTuple, Handle, TransmitBuf};
+use anabranch_wire::Time;
+use smallvec::SmallVec;
+
+use crate::app::Application;
+use crate::log::Log;
+use crate::network::{HostId, Network};
+use crate::packet::Packet;
+use crate::trace::Kind;
+
+/// Datagrams in a batch that a node sends, as with segmentation offload.
+const BATCH: usize = 10;
+/// Rounds of events and transmits at one instant before a node counts as spinning.
+const MAX_ROUNDS: usize = 100_000;
+
+/// Drives an endpoint as its contract says: change it, drain what it has to say and to send, note one deadline.
+pub struct Node {
+    host: HostId,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) application: Box<dyn Application>,
+    out: TransmitBuf,
+    /// Connections that are watched, if any are to be.
+    watched: Option<BTreeSet<Handle>>,
+}
+
+impl Node {
+    pub(crate) fn new(host: HostId, endpoint: Endpoint, application: Box<dyn Application>) -> Self {
+        Self { host, endpoint, application, out: TransmitBuf::new(BATCH), watched: None }
+    }
+
+    /// Prints everything that the host's connections do to standard error, for people who look for a fault.
+    pub(crate) fn watch(&mut self) {
+        self.watched = Some(BTreeSet::new());
+    }
+
+    fn watch_new(&mut self, now: Time) {
+        let Some(watched) = &mut self.watched else { return };
+        for handle in (0..watched.len() + self.endpoint.len()).map(Handle) {
+            if !watched.contains(&handle)
+                && let Some(connection) = self.endpoint.connection(handle)
+            {
+                connection.set_observer(now, Box::new(Log::new(self.host, handle)));
+                watched.insert(handle);
+            }
+        }
+    }
+
+    /// Lets the application begin.
+    pub(crate) fn start(&mut self, now: Time, network: &mut Network) -> Result<(), Spinning> {
+        self.application.start(now, &mut self.endpoint);
+        self.drain(now, network)
+    }
+
+    /// Datagrams have arrived.
+    pub(crate) fn arrive(
+        &mut self,
+        now: Time,
+        packets: &mut [Packet],
+        network: &mut Network,
+    ) -> Result<(), Spinning> {
+        let mut batch: SmallVec<[Datagram<'_>; 8]> = packets
+            .iter_mut()
+            .map(|packet| Datagram {
+                tuple: FourTuple { local: packet.destination, remote: packet.source },
+                ecn: packet.ecn,
+                payload: &mut packet.payload,
+            })
+            .collect();
+        self.endpoint.handle_batch(now, &mut batch);
+        self.drain(now, network)
+    }
+
+    /// A deadline may have passed.
+    pub(crate) fn wake(&mut self, now: Time, network: &mut Network) -> Result<(), Spinning> {
+        if self.endpoint.poll_timeout().is_some_and(|at| at <= now) {
+            self.endpoint.handle_timeout(now);
+        }
+        if self.application.next_time().is_some_and(|at| at <= now) {
+            self.application.on_time(now, &mut self.endpoint);
+        }
+        self.drain(now, network)
+    }
+
+    /// Passes everything on until the endpoint has nothing more to say, then asks to be woken at its deadline.
+    pub(crate) fn drain(&mut self, now: Time, network: &mut Network) -> Result<(), Spinning> {
+        let mut rounds = 0;
+        loop {
+            self.watch_new(now);
+            let mut idle = true;
+            while let Some((handle, event)) = self.endpoint.poll_event() {
+                idle = false;
+                network.trace().record(now, Kind::Application, self.host.0, handle.0 as u64);
+                self.application.on_event(now, &mut self.endpoint, handle, event);
+            }
+            while let Some(transmit) = self.endpoint.poll_transmit(now, &mut self.out) {
+                idle = false;
+                let tuple = (transmit.tuple.local, transmit.tuple.remote);
+                for payload in self.out.filled(&transmit).chunks(transmit.segment_size.max(1)) {
+                    network.send(now, self.host, tuple, transmit.ecn, payload);
+                }
+            }
+            if idle {
+                break;
+            }
+            rounds += 1;
+            if rounds > MAX_ROUNDS {
+                return Err(Spinning(self.host));
+            }
+        }
+        let deadline =
+            [self.endpoint.poll_timeout(), self.application.next_time()].into_iter().flatten().min();
+        if let Some(deadline) = deadline {
+            network.wake(self.host, deadline.max(now));
+        }
+        Ok(())
+    }
+}
+
+/// A host does not come to rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spinning(pub HostId);

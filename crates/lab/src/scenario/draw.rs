@@ -1,0 +1,179 @@
+//! Drawing a scenario. Extremes are likely: small windows, tiny queues, long and fast links, much or no loss.
+
+use core::time::Duration;
+
+use anabranch_transport::recovery::Algorithm;
+use anabranch_transport::{RetryPolicy, TransportConfig};
+use anabranch_wire::{Dir, Time, Version};
+
+use super::{Disturbance, Scenario};
+use crate::app::exchange::{ConnectionPlan, Request, StreamPlan};
+use crate::link::{Blackout, BurstLoss, Limit, LinkSpec, Queue, Rate};
+use crate::random::{Rng, Seed};
+
+/// Bytes that the streams of one connection carry together, at most.
+const MAX_BYTES: u64 = 1_000_000;
+/// Long enough for many probe timeouts in a row, so that only a fault ends a connection.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
+
+impl Scenario {
+    /// The scenario that follows from `seed`.
+    pub fn random(seed: u64) -> Self {
+        let mut rng = Seed(seed).rng("scenario");
+        let rng = &mut rng;
+        let blackouts = match rng.below(5) {
+            0 => (0..rng.between(1, 3)).map(|_| window(rng)).collect(),
+            _ => Vec::new(),
+        };
+        let links = [(); 2].map(|()| blackouts.iter().cloned().fold(link(rng), LinkSpec::blackout));
+        let connections = rng.between(1, 3);
+        let clean = rng.chance(0.2);
+        Self {
+            seed,
+            links: if clean {
+                links.map(|_| LinkSpec::new(10_000_000, Duration::from_millis(20)))
+            } else {
+                links
+            },
+            client: transport(rng),
+            server: transport(rng),
+            cid_len: [rng.pick(&[0, 4, 8, 20]), rng.pick(&[4, 8, 18])],
+            initial_version: rng.pick(&[Version::V1, Version::V1, Version::V2]),
+            retry: rng.pick(&[RetryPolicy::Never, RetryPolicy::UnderLoad, RetryPolicy::Always]),
+            plans: (0..connections).map(|_| connection(rng)).collect(),
+            disturbances: if clean { Vec::new() } else { disturbances(rng) },
+            blackouts,
+        }
+    }
+}
+
+/// Evenly distributed on a logarithmic scale.
+fn logarithmic(rng: &mut Rng, low: f64, high: f64) -> f64 {
+    low * (high / low).powf(rng.unit())
+}
+
+fn window(rng: &mut Rng) -> core::ops::Range<Time> {
+    let from = Time::from_millis(rng.between(0, 5_000));
+    from..from + Duration::from_millis(rng.between(1, 2_000))
+}
+
+fn link(rng: &mut Rng) -> LinkSpec {
+    let rtt = Duration::from_secs_f64(logarithmic(rng, 1e-4, 0.6));
+    let mut spec = match rng.below(8) {
+        0 => LinkSpec::unlimited(rtt),
+        n => {
+            let rate = logarithmic(rng, 3e5, 1e9) as u64;
+            let mut queue = Queue::new(Rate::constant(rate), Limit::Packets(rng.between(5, 500) as usize));
+            if n < 4 {
+                queue = queue.mark_above(Limit::Packets(rng.between(0, 50) as usize));
+            }
+            LinkSpec::new(rate, rtt).both(queue)
+        }
+    };
+    spec = match rng.below(6) {
+        0 | 1 => spec,
+        2 => spec.both(BurstLoss::new(rng.unit() * 0.02, 0.2 + rng.unit() * 0.8, 0.0, 1.0)),
+        3 => spec.loss(rng.unit() * 0.12),
+        _ => spec.loss(rng.unit() * 0.03),
+    };
+    if rng.chance(0.3) {
+        spec = spec.reorder(rng.unit() * 0.3, rtt);
+    }
+    if rng.chance(0.3) {
+        spec = spec.duplicate(rng.unit() * 0.1);
+    }
+    if rng.chance(0.3) {
+        spec = spec.corrupt(rng.unit() * 0.05);
+    }
+    if rng.chance(0.5) {
+        spec = spec.mtu(rng.pick(&[1200, 1201, 1252, 1350, 1452, 1472]));
+    }
+    if rng.chance(0.05) {
+        // One direction comes and goes all the time.
+        let down = Blackout::new([Time::from_millis(400)..Time::from_millis(500)]);
+        spec = spec.back(down.every(Duration::from_millis(500)));
+    }
+    spec
+}
+
+fn transport(rng: &mut Rng) -> TransportConfig {
+    let mut config = TransportConfig::default();
+    if rng.chance(0.5) {
+        let streams = &mut config.streams;
+        streams.max_bidi = rng.pick(&[1, 2, 10, 100]);
+        streams.max_uni = rng.pick(&[1, 3, 100]);
+        streams.stream_window = rng.between(1_000, 100_000);
+        streams.stream_window_max = streams.stream_window * rng.between(1, 8);
+        streams.connection_window = rng.between(1_000, 200_000);
+        streams.connection_window_max = streams.connection_window * rng.between(1, 8);
+        streams.send_buffer = rng.between(1_000, 200_000);
+    }
+    config.recovery.congestion = rng.pick(&[Algorithm::Cubic, Algorithm::NewReno, Algorithm::Bbr]);
+    config.recovery.pacing = rng.chance(0.8);
+    config.recovery.ecn = rng.chance(0.7);
+    config.recovery.mtu.discovery = rng.chance(0.7);
+    config.ack.threshold = rng.pick(&[1, 2, 2, 10]);
+    config.ack.max_delay = Duration::from_millis(rng.pick(&[1, 25, 25, 100]));
+    config.ack.max_ranges = rng.pick(&[4, 32, 64]);
+    config.ack.frequency = rng.chance(0.5);
+    config.max_idle_timeout = Some(IDLE_TIMEOUT);
+    config.keep_alive = rng.chance(0.2).then(|| Duration::from_secs(rng.between(1, 20)));
+    config.active_connection_id_limit = rng.between(2, 8);
+    config.versions = match rng.below(3) {
+        0 => vec![Version::V2, Version::V1],
+        _ => vec![Version::V1, Version::V2],
+    };
+    config.grease = rng.chance(0.7);
+    config.key_update_after = rng.chance(0.2).then(|| rng.between(50, 500));
+    config
+}
+
+fn connection(rng: &mut Rng) -> ConnectionPlan {
+    let (count, bytes) = match rng.below(8) {
+        0 => (rng.between(50, 400), 500),
+        1 => (1, MAX_BYTES),
+        2 => (0, 0),
+        _ => (rng.between(1, 20), MAX_BYTES / 40),
+    };
+    ConnectionPlan {
+        streams: (0..count).map(|index| stream(rng, index, bytes)).collect(),
+        datagrams: match rng.below(3) {
+            0 => (0..rng.between(1, 50)).map(|_| rng.between(8, 1_100) as usize).collect(),
+            _ => Vec::new(),
+        },
+        key_update_every: rng.pick(&[0, 0, 1, 5]),
+    }
+}
+
+fn stream(rng: &mut Rng, index: u64, bytes: u64) -> StreamPlan {
+    let dir = rng.pick(&[Dir::Bi, Dir::Bi, Dir::Bi, Dir::Uni]);
+    let request = Request {
+        key: rng.bits() << 16 | index,
+        upload: rng.between(0, bytes) * rng.below(2),
+        download: if dir == Dir::Bi { rng.between(0, bytes) } else { 0 },
+        server_reset: (dir == Dir::Bi && rng.chance(0.1)).then(|| rng.below(bytes)),
+        server_stop: rng.chance(0.1).then(|| rng.below(bytes)),
+        push: rng.chance(0.15).then(|| rng.between(0, bytes / 2)),
+    };
+    StreamPlan {
+        dir,
+        request,
+        reset: rng.chance(0.1).then(|| rng.below(bytes)),
+        stop: (dir == Dir::Bi && rng.chance(0.1)).then(|| rng.below(bytes)),
+    }
+}
+
+fn disturbances(rng: &mut Rng) -> Vec<(Duration, Disturbance)> {
+    let all = [
+        Disturbance::RebindPort,
+        Disturbance::RebindAddress,
+        Disturbance::Migrate,
+        Disturbance::UpdateClientKeys,
+        Disturbance::UpdateServerKeys,
+    ];
+    let count = rng.pick(&[0, 0, 1, 2, 5]);
+    let mut drawn: Vec<_> =
+        (0..count).map(|_| (Duration::from_secs_f64(logarithmic(rng, 1e-3, 3.0)), rng.pick(&all))).collect();
+    drawn.sort_by_key(|(after, _)| *after);
+    drawn
+}

@@ -1,0 +1,231 @@
+//! Running a scenario to its end and judging it.
+
+use core::time::Duration;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use anabranch_transport::{ClientConfig, Endpoint, EndpointConfig, FourTuple, Handle, ServerConfig};
+use anabranch_wire::Time;
+
+use super::{Disturbance, Scenario};
+use crate::app::exchange::{ExchangeClient, ExchangeServer};
+use crate::link::Rebinding;
+use crate::network::{HostId, LinkId};
+use crate::random::Seed;
+use crate::sim::{Outcome, Simulation};
+use crate::tls::{SERVER_NAME, pair};
+
+/// Simulated time within which everything must have ended.
+const DEADLINE: Duration = Duration::from_secs(4 * 3600);
+
+/// What came of a scenario.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The scenario's seed.
+    pub seed: u64,
+    /// Everything that was not as it must be; empty if all is well.
+    pub faults: Vec<String>,
+    /// Fingerprint of everything that happened.
+    pub trace: u64,
+    /// Number of events in it.
+    pub events: u64,
+    /// Simulated time at the end.
+    pub ended: Time,
+    /// Bytes that arrived at both applications.
+    pub received: u64,
+    /// Messages that came back.
+    pub echoed: u64,
+    /// Handshakes that were completed.
+    pub connected: u32,
+    /// Connections with accepted early data.
+    pub early: u32,
+    /// Path changes that the server reported.
+    pub moves: u32,
+}
+
+/// A scenario under way.
+struct Stage {
+    sim: Simulation,
+    client: HostId,
+    server: HostId,
+    links: [LinkId; 2],
+    /// Times the NAT has changed.
+    rebound: u16,
+}
+
+impl Scenario {
+    /// Runs the scenario.
+    pub fn run(&self) -> Report {
+        self.run_watched(false)
+    }
+
+    /// Runs the scenario and, if `watch`, prints everything that happens to standard error.
+    pub fn run_watched(&self, watch: bool) -> Report {
+        let mut stage = match Stage::new(self) {
+            Ok(stage) => stage,
+            Err(error) => return Report { faults: vec![error], ..Report::empty(self.seed) },
+        };
+        if watch {
+            stage.sim.watch(stage.client);
+            stage.sim.watch(stage.server);
+        }
+        let outcome = stage.play(self);
+        stage.report(self, outcome)
+    }
+}
+
+impl Report {
+    /// The report of a scenario that did not survive.
+    pub fn panicked(seed: u64) -> Self {
+        Self { faults: vec!["panicked".to_owned()], ..Self::empty(seed) }
+    }
+
+    fn empty(seed: u64) -> Self {
+        Self {
+            seed,
+            faults: Vec::new(),
+            trace: 0,
+            events: 0,
+            ended: Time::ZERO,
+            received: 0,
+            echoed: 0,
+            connected: 0,
+            early: 0,
+            moves: 0,
+        }
+    }
+}
+
+fn ip(net: u8, host: u8) -> IpAddr {
+    IpAddr::from([10, 0, net, host])
+}
+
+impl Stage {
+    fn new(scenario: &Scenario) -> Result<Self, String> {
+        let mut sim = Simulation::new(Seed(scenario.seed));
+        let (client_tls, server_tls) = pair(&sim.clock()).map_err(|error| error.to_string())?;
+        let mut client_config = ClientConfig::new(client_tls);
+        client_config.transport = Arc::new(scenario.client.clone());
+        client_config.initial_version = scenario.initial_version;
+        let mut server_config = ServerConfig::new(server_tls);
+        server_config.transport = Arc::new(scenario.server.clone());
+        server_config.retry = scenario.retry;
+
+        let endpoint = |label: &str, cid_len, server| {
+            let config = EndpointConfig { cid_len, ..EndpointConfig::new(sim.rng(label).bytes()) };
+            Endpoint::new(&config, server)
+        };
+        let client = endpoint("client", scenario.cid_len[0], None);
+        let mut server = endpoint("server", scenario.cid_len[1], Some(Arc::new(server_config)));
+        server.set_auto_accept(true);
+
+        let remote = SocketAddr::new(ip(0, 1), 443);
+        let tuple = FourTuple { local: SocketAddr::new(ip(1, 2), 40_000), remote };
+        let plans = scenario.plans.iter().cloned();
+        let client_app =
+            ExchangeClient::new(client_config, tuple, SERVER_NAME, plans, sim.rng("client reads"));
+        let server_app = ExchangeServer::new(sim.rng("server reads"));
+        let client = sim.add_node(client, client_app);
+        let server = sim.add_node(server, server_app);
+        let links = [0, 1].map(|index| {
+            let net = index + 1;
+            sim.add_link((client, ip(net, 2)), (server, remote.ip()), &scenario.links[usize::from(index)])
+        });
+        Ok(Self { sim, client, server, links, rebound: 0 })
+    }
+
+    /// Runs until the client is done with all connections, disturbing them as planned, and then until all is quiet.
+    fn play(&mut self, scenario: &Scenario) -> Outcome {
+        let deadline = Time::ZERO + DEADLINE;
+        let client = self.client;
+        let mut seen = None;
+        loop {
+            let confirmed = |sim: &Simulation| sim.application::<ExchangeClient>(client).confirmed;
+            let outcome = self.sim.run(deadline, |sim| confirmed(sim).is_some_and(|now| Some(now) != seen));
+            if outcome != Outcome::Done {
+                return outcome;
+            }
+            seen = confirmed(&self.sim);
+            let Some((handle, since)) = seen else { return outcome };
+            for &(after, disturbance) in &scenario.disturbances {
+                let outcome = self.sim.run((since + after).min(deadline), |sim| confirmed(sim) != seen);
+                if matches!(outcome, Outcome::Done | Outcome::Spinning(_)) {
+                    break;
+                }
+                self.disturb(handle, disturbance);
+            }
+        }
+    }
+
+    fn disturb(&mut self, handle: Handle, disturbance: Disturbance) {
+        let (now, server) = (self.sim.now(), self.server);
+        match disturbance {
+            Disturbance::RebindPort | Disturbance::RebindAddress => {
+                self.rebound += 1;
+                let ip = (disturbance == Disturbance::RebindAddress).then(|| ip(100, self.rebound as u8));
+                let rebinding = Rebinding { from: now, ip, port_shift: 100 * self.rebound };
+                self.sim.network().rebind(self.links[0], rebinding);
+            }
+            Disturbance::Migrate => self.sim.with_endpoint(self.client, |now, endpoint| {
+                if let Some(connection) = endpoint.connection(handle) {
+                    let Some(mut there) = connection.paths().next().map(|path| path.tuple.local) else {
+                        return;
+                    };
+                    there.set_ip(if there.ip() == ip(1, 2) { ip(2, 2) } else { ip(1, 2) });
+                    // Refused if the server has given no connection ID to spare, which is no fault.
+                    let _ = connection.migrate(now, there);
+                }
+            }),
+            Disturbance::UpdateClientKeys => self.sim.with_endpoint(self.client, |_, endpoint| {
+                if let Some(connection) = endpoint.connection(handle) {
+                    connection.update_keys();
+                }
+            }),
+            Disturbance::UpdateServerKeys => self.sim.with_endpoint(server, |_, endpoint| {
+                for handle in (0..4).map(Handle) {
+                    if let Some(connection) = endpoint.connection(handle) {
+                        connection.update_keys();
+                    }
+                }
+            }),
+        }
+    }
+
+    fn report(mut self, scenario: &Scenario, outcome: Outcome) -> Report {
+        let ended = self.sim.now();
+        let trace = self.sim.network().trace().clone();
+        let client = self.sim.application::<ExchangeClient>(self.client);
+        let server = self.sim.application::<ExchangeServer>(self.server);
+        let mut faults = [&client.faults[..], &server.faults[..]].concat();
+        if outcome != Outcome::Quiet {
+            faults.push(format!("ended with {outcome:?} at {ended:?}"));
+        }
+        if !client.is_done() {
+            faults.push(format!("the client is not done: {}", client.missing()));
+        }
+        if server.open_connections() > 0 {
+            faults.push(format!("{} connections of the server did not end", server.open_connections()));
+        }
+        for (host, name) in [(self.client, "client"), (self.server, "server")] {
+            let left = self.sim.endpoint(host).len();
+            if left > 0 {
+                faults.push(format!("the {name}'s endpoint still has {left} connections"));
+            }
+        }
+        if client.connected as usize != scenario.plans.len() {
+            faults.push(format!("{} of {} handshakes completed", client.connected, scenario.plans.len()));
+        }
+        Report {
+            faults,
+            trace: trace.hash(),
+            events: trace.events(),
+            ended,
+            received: client.received + server.received,
+            echoed: client.echoed,
+            connected: client.connected,
+            early: client.early,
+            moves: server.moves,
+            seed: scenario.seed,
+        }
+    }
+}

@@ -8,6 +8,7 @@
 pub mod args;
 pub mod files;
 pub mod life;
+pub mod progress;
 pub mod relay;
 pub mod report;
 pub mod socket;

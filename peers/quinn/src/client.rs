@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use peer_common::args::{Case, Client, Work};
+use peer_common::progress::Progress;
 use peer_common::relay::Relay;
 use peer_common::report::Report;
 use peer_common::{Failure, failed, socket};
 use quinn::{ClientConfig, Connection, ConnectionError, Endpoint, TokioRuntime};
 
-use crate::work::{self, Progress};
-use crate::{VERSION_1, endpoint_config, tls, transport};
+use crate::{VERSION_1, endpoint_config, tls, transport, work};
 
 /// A draft version that quinn can still open with and that a server of our time does not have.
 const DRAFT_29: u32 = 0xff00_001d;

@@ -2,46 +2,16 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use bytes::Bytes;
 use peer_common::args::Work;
+use peer_common::progress::{Progress, share};
 use peer_common::{Failure, PATTERN, failed, files};
 use quinn::{Connection, ReadError, RecvStream, SendStream, WriteError};
 use tokio::task::JoinSet;
 
 /// Chunks moved per call: 1 MiB when sending, about a batch of packets when receiving.
 const CHUNKS: usize = 16;
-
-/// Counts the bytes of some work, and does something once, when half of them (or the first ones) have moved.
-pub struct Progress {
-    moved: AtomicU64,
-    threshold: u64,
-    act: Box<dyn Fn() + Send + Sync>,
-}
-
-impl Progress {
-    /// Watches `work`, to call `act` in its middle.
-    pub fn new(work: &Work, act: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
-        let threshold = match work {
-            Work::Perf { download, upload, .. } => ((download + upload) / 2).max(1),
-            _ => 1,
-        };
-        Arc::new(Self { moved: AtomicU64::new(0), threshold, act: Box::new(act) })
-    }
-
-    fn add(&self, bytes: u64) {
-        let before = self.moved.fetch_add(bytes, Relaxed);
-        if before < self.threshold && before + bytes >= self.threshold {
-            (self.act)();
-        }
-    }
-
-    /// Bytes so far.
-    pub fn moved(&self) -> u64 {
-        self.moved.load(Relaxed)
-    }
-}
 
 /// Sends `count` bytes by reference to the static pattern.
 pub async fn send_bytes(
@@ -102,11 +72,6 @@ pub async fn run(connection: &Connection, work: &Work, progress: &Arc<Progress>)
         done??;
     }
     Ok(())
-}
-
-/// The part of `total` that stream `index` of `streams` carries.
-fn share(total: u64, index: u64, streams: u64) -> u64 {
-    total / streams + u64::from(index < total % streams)
 }
 
 async fn perf(

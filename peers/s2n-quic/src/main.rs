@@ -1,0 +1,67 @@
+//! s2n-quic as a peer: see `peers/README.md` for the contract.
+#![forbid(unsafe_code)]
+
+mod client;
+mod server;
+mod work;
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+
+use peer_common::args::{self, Command, Common};
+use peer_common::{Failure, exit_code, failed, life, socket};
+use s2n_quic::provider::io::tokio::Provider as Io;
+use s2n_quic::provider::limits::Limits;
+
+/// The s2n-tls policy of both sides: TLS 1.3, X25519 first, no post-quantum group. The default would send P-256 shares.
+const POLICY: &str = "AWS-CRT-SDK-TLSv1.3";
+
+fn main() -> ExitCode {
+    exit_code(args::parse().and_then(|command| match command {
+        Command::Server(options) => {
+            // Before any thread starts, as `ending` requires.
+            let ending = life::ending();
+            block_on(options.common.one_core, server::run(options, ending))
+        }
+        Command::Client(options) => block_on(options.common.one_core, client::run(options)),
+        Command::Other(word, _) => failed(format!("unknown command {word}")),
+    }))
+}
+
+/// Runs `task` on one pinned thread, or on tokio's ordinary pool.
+fn block_on(cpu: Option<usize>, task: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let mut builder = match cpu {
+        Some(cpu) => {
+            socket::pin(cpu)?;
+            tokio::runtime::Builder::new_current_thread()
+        }
+        None => tokio::runtime::Builder::new_multi_thread(),
+    };
+    builder.enable_all().build()?.block_on(task)
+}
+
+/// The error of a builder, which may not be a proper one.
+fn wrong(error: impl std::fmt::Display) -> Failure {
+    Failure::Failed(error.to_string())
+}
+
+/// Transport settings of both sides.
+fn limits(common: &Common) -> Result<Limits, Failure> {
+    let send_buffer = u32::try_from(common.window * 2)?;
+    Limits::new()
+        .with_data_window(common.window * 2)
+        .and_then(|limits| limits.with_bidirectional_local_data_window(common.window))
+        .and_then(|limits| limits.with_bidirectional_remote_data_window(common.window))
+        .and_then(|limits| limits.with_max_send_buffer_size(send_buffer))
+        .and_then(|limits| limits.with_max_idle_timeout(common.idle))
+        .map_err(wrong)
+}
+
+/// A socket at `address`, tuned as every peer's.
+fn io(address: SocketAddr, common: &Common) -> Result<(Io, SocketAddr), Failure> {
+    let socket = socket::bind(address)?;
+    let local = socket.local_addr()?;
+    let io = Io::builder().with_rx_socket(socket)?.with_gso(!common.no_gso)?;
+    Ok((io.build()?, local))
+}

@@ -160,7 +160,7 @@ impl Received {
         }
     }
 
-    /// The peer asked for an ACK at once (IMMEDIATE_ACK), or the ACK's deadline has passed.
+    /// The peer asked for an ACK at once (IMMEDIATE_ACK).
     pub(crate) fn require_ack(&mut self) {
         self.immediate = true;
     }
@@ -170,7 +170,7 @@ impl Received {
         self.immediate && self.largest().is_some()
     }
 
-    /// When [`Self::require_ack`] is to be called; `None` if nothing is owed or the ACK must leave now anyway.
+    /// When an ACK must leave at the latest; `None` if none is owed or it must leave now anyway.
     pub(crate) fn ack_deadline(&self) -> Option<Time> {
         self.deadline.filter(|_| !self.immediate)
     }

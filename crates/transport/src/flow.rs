@@ -79,14 +79,15 @@ impl ReceiveCredit {
         true
     }
 
-    /// Makes the window at least `window` bytes, as far as the maximum allows.
-    pub(crate) fn widen(&mut self, window: u64) {
-        self.window = self.window.max(window.min(self.max_window));
-    }
-
     /// Whether the peer would gain from a new limit, however little.
     pub(crate) fn can_grant(&self) -> bool {
         self.consumed + self.window > self.limit
+    }
+
+    /// Whether the peer has used all its credit while some could be given. Waiting for half a window might then take
+    /// forever: what holds the rest may be data of another stream, which nobody reads.
+    pub(crate) fn is_starved(&self) -> bool {
+        self.received == self.limit && self.can_grant()
     }
 
     /// The limit to tell the peer now; it never shrinks.

@@ -29,6 +29,18 @@ fn an_update_is_due_after_half_a_window() {
 }
 
 #[test]
+fn starving_is_noticed_below_half_a_window() {
+    let mut credit = ReceiveCredit::new(1000, 1000, Time::ZERO);
+    credit.receive(999).unwrap();
+    assert!(!credit.consume(100, at(10), RTT));
+    assert!(!credit.is_starved());
+    credit.receive(1000).unwrap();
+    assert!(credit.is_starved());
+    assert_eq!(credit.grant(), 1100);
+    assert!(!credit.is_starved());
+}
+
+#[test]
 fn a_fast_reader_doubles_the_window_up_to_the_maximum() {
     let mut credit = ReceiveCredit::new(1000, 3000, Time::ZERO);
     let mut windows = Vec::new();
@@ -52,17 +64,6 @@ fn a_slow_reader_keeps_its_window() {
         assert_eq!(credit.grant(), limit + new);
     }
     assert_eq!(credit.window(), 1000);
-}
-
-#[test]
-fn widening_respects_the_maximum() {
-    let mut credit = ReceiveCredit::new(1000, 2000, Time::ZERO);
-    credit.widen(1500);
-    assert_eq!(credit.grant(), 1500);
-    credit.widen(9000);
-    assert_eq!(credit.grant(), 2000);
-    credit.widen(10);
-    assert_eq!(credit.grant(), 2000, "never shrinks");
 }
 
 #[test]

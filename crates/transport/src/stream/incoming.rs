@@ -71,6 +71,7 @@ impl Streams {
         self.receive_credit
             .receive(total)
             .map_err(|_| overrun("stream data beyond the connection's limit"))?;
+        self.due.max_data |= self.receive_credit.is_starved();
         Ok(())
     }
 

@@ -159,7 +159,6 @@ impl Streams {
                 self.pending += send.buffer.pending();
                 if !send.state.may_send() {
                     stream.control.reset = true;
-                    send.credit.give_back(sent);
                     self.send_credit.give_back(sent);
                 }
             }
@@ -237,7 +236,8 @@ impl Streams {
 
     /// `n` received bytes have left a stream's buffer.
     fn release(&mut self, n: u64) {
-        self.due.max_data |= self.receive_credit.consume(n, self.now, self.rtt);
+        let due = self.receive_credit.consume(n, self.now, self.rtt);
+        self.due.max_data |= due || self.receive_credit.is_starved();
     }
 
     /// Whether writers may be woken: the connection has credit, and the send buffer room worth the while.

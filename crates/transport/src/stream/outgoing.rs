@@ -114,9 +114,6 @@ impl Streams {
             if control.max_data {
                 let frame = Frame::MaxStreamData { id, maximum: half.grant() };
                 control.max_data = put(w, tokens, &frame, Token::MaxStreamData(id)).is_none();
-                // One stream must be able to use the window it was given.
-                let window = half.credit.window();
-                self.receive_credit.widen(window.saturating_add(window / 2));
             }
         }
         control.queued = control.reset || control.stop || control.max_data || control.blocked;

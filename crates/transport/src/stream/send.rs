@@ -146,7 +146,6 @@ impl SendHalf {
         self.wants_room = false;
         let unsent = self.buffer.end() - self.buffer.unsent();
         // The final size is what was sent; what never left does not count (RFC 9000 §4.5).
-        self.credit.give_back(unsent);
         Some((self.buffer.discard(), unsent))
     }
 
@@ -158,14 +157,17 @@ impl SendHalf {
     /// 0-RTT was refused: the peer has seen nothing and gives no credit yet. Says how many bytes it had been sent.
     pub(crate) fn restart(&mut self) -> u64 {
         let sent = self.buffer.unsent();
-        self.buffer.rewind();
         self.credit.restart();
+        if !self.state.may_send() {
+            // A stream that was reset never had any data, as far as the peer will know.
+            self.buffer = SendBuffer::default();
+            return sent;
+        }
+        self.state = SendState::Ready;
         if self.fin == Fin::Sent {
             self.fin = Fin::Pending;
         }
-        if self.state.may_send() {
-            self.state = SendState::Ready;
-        }
+        self.buffer.rewind();
         sent - self.buffer.unsent()
     }
 

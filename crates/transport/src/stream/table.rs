@@ -1,7 +1,7 @@
 //! Which streams exist: identifiers, limits on their number, creation on first use, removal.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, Hash};
+use std::hash::BuildHasher;
 
 use anabranch_wire::{Dir, Side, StreamId, Time, TransportErrorCode, TransportParameters};
 use siphasher::sip::SipHasher13;
@@ -92,9 +92,11 @@ impl Remote {
         self.allowed() > self.limit
     }
 
-    /// Whether so much may be granted that it is worth a frame.
+    /// Whether a new limit is worth a frame: it adds much, or the peer has little left.
     fn is_grant_due(&self) -> bool {
-        self.allowed() - self.limit.min(self.allowed()) >= (self.concurrent / 4).max(1)
+        let gain = self.allowed().saturating_sub(self.limit);
+        let left = self.limit - self.opened;
+        gain > 0 && (gain >= self.concurrent / 4 || left < self.concurrent / 4)
     }
 }
 
@@ -133,13 +135,6 @@ impl BuildHasher for Seeded {
     fn build_hasher(&self) -> SipHasher13 {
         SipHasher13::new_with_key(&self.0)
     }
-
-    fn hash_one<T: Hash>(&self, value: T) -> u64 {
-        use std::hash::Hasher;
-        let mut hasher = self.build_hasher();
-        value.hash(&mut hasher);
-        hasher.finish()
-    }
 }
 
 const fn slot(dir: Dir) -> usize {
@@ -171,6 +166,12 @@ impl Table {
     /// Number of streams that have state.
     pub(crate) fn len(&self) -> usize {
         self.streams.len()
+    }
+
+    /// Streams that there is memory for.
+    #[cfg(test)]
+    pub(crate) fn capacity(&self) -> usize {
+        self.streams.capacity() + self.keys.capacity()
     }
 
     pub(crate) fn local(&mut self, dir: Dir) -> &mut Local {

@@ -27,8 +27,6 @@ pub(crate) const MIN_FRAGMENTS: usize = 1024;
 struct Chunk {
     start: u64,
     data: BytesMut,
-    /// Part of the allocation was handed out.
-    lent: bool,
 }
 
 impl Chunk {
@@ -121,9 +119,9 @@ impl ReceiveBuffer {
         }
     }
 
-    /// The whole allocation of a chunk of full size that nobody else refers to.
+    /// The chunk's memory if it has the size of most chunks and, as its length shows, nothing was taken out of it.
     fn recycle(chunk: Chunk) -> Option<BytesMut> {
-        (!chunk.lent && chunk.data.len() == MAX_CHUNK).then_some(chunk.data)
+        (chunk.data.len() == MAX_CHUNK).then_some(chunk.data)
     }
 
     /// Takes the readable bytes of the first chunk, at most `max`, without copying them.
@@ -135,7 +133,6 @@ impl ReceiveBuffer {
         chunk.data.advance((self.read - chunk.start) as usize);
         self.read += n as u64;
         chunk.start = self.read;
-        chunk.lent = true;
         if n < chunk.data.len() {
             return chunk.data.split_to(n).freeze();
         }
@@ -167,7 +164,7 @@ impl ReceiveBuffer {
         let end = hole_end.min(start.saturating_add(size)).max(offset + 1);
         self.next_chunk = (self.next_chunk * 2).min(MAX_CHUNK);
         let data = self.zeroed((end - start) as usize);
-        self.chunks.insert(above, Chunk { start, data, lent: false });
+        self.chunks.insert(above, Chunk { start, data });
         &mut self.chunks[above]
     }
 

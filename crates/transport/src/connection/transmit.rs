@@ -8,7 +8,7 @@ use super::close::State;
 use super::connection::Connection;
 use super::packet::{Draft, Fill};
 use crate::datagram_io::{FourTuple, MAX_BATCH_BYTES, Transmit, TransmitBuf};
-use crate::path::Path;
+use crate::path::{MIN_VALIDATION_ROOM, Path};
 use crate::token::Token;
 use crate::trace::TraceEvent;
 
@@ -261,15 +261,16 @@ impl Connection {
     fn next_validation(&mut self, now: Time, id: PathId) -> Option<(FourTuple, ConnectionId, u64)> {
         let path = self.paths.get_mut(id)?;
         let budget = path.amplification_budget();
-        if let Some(validation) = path.validations.iter().find(|validation| validation.challenge_due(now)) {
-            let budget = if validation.tuple == path.tuple { budget } else { u64::MAX };
-            if budget >= MIN_PACKET_ROOM as u64 {
-                return Some((validation.tuple, validation.dcid, budget));
-            }
+        let budget_for = |tuple: &FourTuple| if *tuple == path.tuple { budget } else { u64::MAX };
+        let due = path.validations.iter().find(|validation| {
+            validation.challenge_due(now) && budget_for(&validation.tuple) >= MIN_VALIDATION_ROOM
+        });
+        if let Some(validation) = due {
+            return Some((validation.tuple, validation.dcid, budget_for(&validation.tuple)));
         }
         let response = path.responses.first()?;
         if response.tuple == path.tuple {
-            return (budget >= MIN_PACKET_ROOM as u64).then(|| (path.tuple, path.remote_cids.active(), budget));
+            return (budget >= MIN_VALIDATION_ROOM).then(|| (path.tuple, path.remote_cids.active(), budget));
         }
         let budget = response.received as u64 * crate::path::AMPLIFICATION_FACTOR;
         let tuple = response.tuple;

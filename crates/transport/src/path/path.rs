@@ -69,6 +69,10 @@ struct SideCid {
     cid: ConnectionId,
 }
 
+/// Bytes that a packet with a PATH_CHALLENGE and a PATH_RESPONSE takes at most: header, frames, tag. RFC 9000 §8.2.1 has it
+/// expanded to 1200 bytes unless the amplification limit is lower.
+pub(crate) const MIN_VALIDATION_ROOM: u64 = 64;
+
 /// Validations under way at the same time on one path.
 pub(crate) const MAX_VALIDATIONS: usize = 4;
 
@@ -180,6 +184,14 @@ impl Path {
 
     /// Next time at which a validation has something to do.
     pub(crate) fn validation_timeout(&self) -> Option<Time> {
-        self.validations.iter().map(Validation::timeout).min()
+        // What the amplification limit holds back waits for a datagram, not for a time.
+        let blocked = self.amplification_budget() < MIN_VALIDATION_ROOM;
+        self.validations
+            .iter()
+            .map(|validation| match blocked && validation.tuple == self.tuple {
+                true => validation.deadline,
+                false => validation.timeout(),
+            })
+            .min()
     }
 }

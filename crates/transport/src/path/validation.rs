@@ -41,7 +41,7 @@ pub(crate) struct Validation {
     /// When the next challenge is to leave.
     next: Time,
     /// When the validation fails.
-    deadline: Time,
+    pub(crate) deadline: Time,
     /// Time between challenges.
     interval: Duration,
     /// Whether a datagram of full size could carry the challenge; if not, another validation has to show the MTU.

@@ -1,10 +1,7 @@
 //! The server: `perf` and `hq-interop` on one endpoint.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::PathBuf;
 use std::sync::mpsc;
-use std::time::SystemTime;
 
 use bytes::Bytes;
 use peer_common::args::Server;
@@ -16,9 +13,6 @@ use s2n_quic::provider::tls::s2n_tls;
 use s2n_quic::stream::{BidirectionalStream, ReceiveStream, SendStream};
 
 use crate::{POLICY, io, limits, work, wrong};
-
-/// Length of the key that encrypts session tickets, in bytes.
-const TICKET_KEY: usize = 32;
 
 /// Whether clients must first prove their address.
 struct Gate {
@@ -39,11 +33,7 @@ pub async fn run(options: Server, ending: mpsc::Receiver<()>) -> Result<(), Fail
     let mut tls = s2n_tls::Server::builder()
         .with_application_protocols(["perf", "hq-interop"])?
         .with_certificate(&*options.cert, &*options.key)?;
-    let mut ticket_key = [0; TICKET_KEY];
-    File::open("/dev/urandom")?.read_exact(&mut ticket_key)?;
-    tls.config_mut()
-        .set_security_policy(&s2n_tls::security::Policy::from_version(POLICY)?)?
-        .add_session_ticket_key(b"peer", &ticket_key, SystemTime::now())?;
+    tls.config_mut().set_security_policy(&s2n_tls::security::Policy::from_version(POLICY)?)?;
     let limits =
         limits(&options.common)?.with_active_connection_migration(options.migration).map_err(wrong)?;
     let (io, local) = io(options.listen, &options.common)?;

@@ -27,3 +27,6 @@ pub use outcome::{AckError, AckInfo, Expired, Outcome, Permit, Progress, Stats};
 pub use recovery::Recovery;
 pub use rtt::Rtt;
 pub use sent::Sent;
+
+#[cfg(test)]
+mod tests;

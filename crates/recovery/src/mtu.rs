@@ -33,8 +33,10 @@ pub(crate) struct Discovery {
     current: u16,
     search: Search,
     probe_in_flight: bool,
-    /// Loss bursts that hit packets above the base size since one of them got through.
+    /// Loss bursts that hit only packets above the base size, since such a packet got through.
     suspicious: u32,
+    /// Size of the smallest packet lost in them.
+    suspect: u16,
 }
 
 impl Discovery {
@@ -46,6 +48,7 @@ impl Discovery {
             search: Search::Rest(None),
             probe_in_flight: false,
             suspicious: 0,
+            suspect: u16::MAX,
         };
         discovery.restart();
         discovery
@@ -68,7 +71,7 @@ impl Discovery {
     /// The path changed: begin again.
     pub(crate) fn migrate(&mut self) {
         self.current = self.config.initial.max(BASE).min(self.limit);
-        self.suspicious = 0;
+        self.trust();
         self.probe_in_flight = false;
         self.restart();
     }
@@ -95,8 +98,8 @@ impl Discovery {
 
     /// A packet of `size` bytes arrived; whether that raised the size.
     pub(crate) fn on_acked(&mut self, now: Time, size: u16, probe: bool) -> bool {
-        if size > BASE && size >= self.current {
-            self.suspicious = 0;
+        if size >= self.suspect {
+            self.trust();
         }
         if !probe {
             return false;
@@ -131,13 +134,14 @@ impl Discovery {
         self.probe_in_flight = false;
     }
 
-    /// A burst of losses whose largest ordinary packet had `size` bytes; whether the path is held for a black hole and
+    /// A burst of losses whose smallest ordinary packet had `size` bytes; whether the path is held for a black hole and
     /// the size went back to the base (RFC 8899 §4.3).
     pub(crate) fn on_lost(&mut self, now: Time, size: u16) -> bool {
         if size <= BASE || self.current <= BASE {
             return false;
         }
         self.suspicious += 1;
+        self.suspect = self.suspect.min(size);
         if self.suspicious < self.config.black_hole_threshold {
             return false;
         }
@@ -159,7 +163,12 @@ impl Discovery {
 
     fn fall(&mut self) {
         self.current = BASE;
+        self.trust();
+    }
+
+    fn trust(&mut self) {
         self.suspicious = 0;
+        self.suspect = u16::MAX;
     }
 
     fn ceiling(&self) -> u16 {

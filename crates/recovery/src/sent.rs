@@ -114,13 +114,15 @@ impl<T> SentList<T> {
     }
 
     /// Takes the packets under way in `low..=high` out, newest first. Costs a step per packet taken plus a step per
-    /// earlier acknowledged range, however wide: runs of acknowledged slots are skipped at once.
-    pub(crate) fn take(&mut self, low: u64, high: u64, mut each: impl FnMut(u64, Packet<T>)) {
+    /// earlier acknowledged range, however wide: runs of acknowledged slots are skipped at once. Returns the steps.
+    pub(crate) fn take(&mut self, low: u64, high: u64, mut each: impl FnMut(u64, Packet<T>)) -> usize {
         let low = low.max(self.base);
-        let Some(newest) = self.next().checked_sub(1) else { return };
+        let Some(newest) = self.next().checked_sub(1) else { return 0 };
         let high = high.min(newest);
         let mut order = high;
+        let mut steps = 0;
         while order >= low {
+            steps += 1;
             let slot = &mut self.slots[(order - self.base) as usize];
             let step = match slot {
                 Slot::Acked { run } => u64::from(*run),
@@ -140,6 +142,7 @@ impl<T> SentList<T> {
         {
             *run = (*run).max(u32::try_from(high - low + 1).unwrap_or(u32::MAX));
         }
+        steps
     }
 
     /// The oldest packet under way, once [`Self::settle`] has run.
@@ -188,5 +191,81 @@ impl<T> SentList<T> {
             Slot::Sent(packet) => Some(packet),
             _ => None,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(orders: impl IntoIterator<Item = u64>) -> SentList<u64> {
+        let mut list = SentList::new();
+        for order in orders {
+            let (time, size, owed) = (Time::from_micros(order), 1200, order);
+            let sent =
+                Sent { time, size, ack_eliciting: true, in_flight: true, ect: false, mtu_probe: false, owed };
+            list.push(order, Packet { sent, snapshot: Snapshot::default(), counted: true });
+        }
+        list
+    }
+
+    fn take(list: &mut SentList<u64>, low: u64, high: u64) -> (Vec<u64>, usize) {
+        let mut taken = Vec::new();
+        let steps = list.take(low, high, |order, packet| {
+            assert_eq!(order, packet.sent.owed);
+            taken.push(order);
+        });
+        (taken, steps)
+    }
+
+    #[test]
+    fn wide_ranges_behind_a_missing_packet_cost_nothing_twice() {
+        let mut list = list(0..10_000);
+        assert_eq!(take(&mut list, 1, 9_000).1, 9_000);
+        // The same range, one packet wider at a time, as acknowledgments repeat it.
+        for high in 9_001..9_500 {
+            let (taken, steps) = take(&mut list, 1, high);
+            assert_eq!(taken, [high]);
+            assert!(steps <= 2, "{steps}");
+        }
+        assert_eq!(take(&mut list, 0, 9_499), (vec![0], 2));
+    }
+
+    #[test]
+    fn settled_slots_leave_and_orders_go_on() {
+        let mut list = list(0..5);
+        take(&mut list, 0, 2);
+        let mut settled = 0;
+        list.settle(|front| settled += u32::from(matches!(front, Front::Acked)));
+        assert_eq!(settled, 3);
+        assert_eq!(list.front().map(|(order, _)| order), Some(3));
+        assert_eq!(list.pop().map(|(order, _)| order), Some(3));
+        assert_eq!(take(&mut list, 0, 4).0, [4]);
+        list.settle(|_| ());
+        assert!(list.front().is_none() && list.pop().is_none());
+        assert_eq!(list.next(), 5);
+    }
+
+    #[test]
+    fn holes_are_known_even_after_everything_around_them_is_settled() {
+        let mut list = list([0, 1, 4, 5, 9]);
+        assert_eq!(list.unsent(0, 1), None);
+        assert_eq!(list.unsent(0, 4), Some(2));
+        assert_eq!(list.unsent(3, 3), Some(3));
+        assert_eq!(list.unsent(7, 9), Some(7));
+        assert_eq!(list.unsent(9, 10), Some(10));
+        for (low, high) in [(0, 1), (4, 5), (9, 9)] {
+            take(&mut list, low, high);
+        }
+        list.settle(|_| ());
+        assert_eq!((list.unsent(0, 9), list.unsent(4, 5)), (Some(2), None));
+    }
+
+    #[test]
+    fn holes_are_remembered_up_to_a_bound() {
+        let list = list((0..200).map(|n| n * 2));
+        assert_eq!(list.unsent(1, 1), None, "forgotten");
+        assert_eq!(list.unsent(397, 397), Some(397));
+        assert_eq!(list.holes.len(), MAX_HOLES);
     }
 }

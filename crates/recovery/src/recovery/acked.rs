@@ -24,6 +24,7 @@ impl<T: Clone> Recovery<T> {
     ) -> Result<(), AckError> {
         self.timer.touched = self.timer.touched.max(now);
         let prior_in_flight = self.bytes_in_flight;
+        let prior_epoch = self.epoch.id;
         let mut largest = None;
         let mut tally = Tally::default();
         for range in ranges {
@@ -51,6 +52,10 @@ impl<T: Clone> Recovery<T> {
         self.bytes_since_loss += tally.bytes;
         self.forgive(now, tally.forgiven);
         self.detect_losses(now, space, siblings, out);
+        // RFC 9002 §7.3.2: what is acknowledged together with congestion was sent before recovery began.
+        if self.epoch.id != prior_epoch {
+            tally.growth = 0;
+        }
         if let Some((sent_time, snapshot)) = tally.snapshot {
             let sample = self.sampler.sample(sent_time, &snapshot, self.rtt.min());
             self.grow(now, &tally, sent_time, prior_in_flight, rtt_sample, sample, siblings);

@@ -90,12 +90,12 @@ impl<T: Clone> Recovery<T> {
                     delivered: self.sampler.delivered(),
                     mtu: u64::from(self.mtu.current()),
                 });
-                burst.largest = burst.largest.max(sent.size);
+                burst.smallest = Some(burst.smallest.map_or(sent.size, |size| size.min(sent.size)));
                 let run = &mut self.spaces[id as usize].run;
                 burst.persistent |=
                     sent.ack_eliciting && run.lost(sent.time, &self.rtt, self.timer.peer_max_ack_delay);
             }
-            burst.ecn_failed |= sent.ect && self.ecn.on_lost();
+            burst.ecn_failed |= sent.ect && (counted || !sent.in_flight) && self.ecn.on_lost();
         }
         self.remember(now, id, order, &sent, epoch);
         out.lost.push((order, sent));
@@ -117,7 +117,7 @@ impl<T: Clone> Recovery<T> {
             self.stats.persistent_congestions += 1;
             out.persistent = true;
         }
-        if burst.largest > 0 && self.mtu.on_lost(now, burst.largest) {
+        if burst.smallest.is_some_and(|size| self.mtu.on_lost(now, size)) {
             self.stats.mtu = self.mtu.current();
             out.mtu_changed = Some(self.mtu.current());
         }
@@ -170,8 +170,8 @@ impl<T: Clone> Recovery<T> {
 /// What one round of loss detection found.
 #[derive(Default)]
 struct Burst {
-    /// Size of the largest lost packet that was no MTU probe.
-    largest: u16,
+    /// Size of the smallest lost packet that was no MTU probe.
+    smallest: Option<u16>,
     persistent: bool,
     ecn_failed: bool,
 }

@@ -207,7 +207,8 @@ impl<T: Clone> Recovery<T> {
 
     /// Whether the next packet is to leave with ECT(0).
     pub fn ecn_mark(&self) -> bool {
-        self.ecn.marks()
+        // RFC 9000 §13.4.2: marks may be what gets the packets dropped, so that probes of an untested path go without.
+        self.ecn.marks() && (self.timer.pto_count == 0 || self.ecn.state() == EcnState::Capable)
     }
 
     /// What is known about ECN on the path.

@@ -106,7 +106,7 @@ impl Bbr {
             pacing_rate: nominal * STARTUP_PACING / UNIT,
             has_rtt: false,
             mtu: start.mtu,
-            jitter: start.seed ^ 0x9e37_79b9_7f4a_7c15,
+            jitter: (start.seed ^ 0x9e37_79b9_7f4a_7c15).max(1),
             rounds: Rounds::default(),
             round_start: false,
             window_limited: [false; 2],

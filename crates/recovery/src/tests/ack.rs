@@ -1,0 +1,286 @@
+//! Acknowledgments, losses and what controllers make of them.
+
+use super::*;
+use crate::{Controller, Permit, State};
+
+#[test]
+fn overtaken_by_three_is_lost() {
+    let mut path = Path::new(&plain());
+    (0..5).for_each(|_| {
+        path.send(at(0));
+    });
+    // RFC 9002 §6.1.1: packet 0 is lost when 3 is acknowledged, 1 and 2 are not.
+    assert_eq!(path.ack(at(50), &[3..=3]), [3]);
+    assert_eq!(path.lost(), [0]);
+    assert_eq!(path.recovery.bytes_in_flight(), 3 * 1200);
+    // RFC 9002 §6.1.2: the others follow 9/8 of the round trip after they were sent.
+    let due = Time::from_micros(56_250);
+    assert_eq!(path.recovery.poll_timeout(), Some(due));
+    assert_eq!(path.timeout(due - Duration::from_nanos(1)), None);
+    assert_eq!(path.timeout(due), Some(crate::Expired::Loss));
+    assert_eq!(path.lost(), [1, 2]);
+    assert_eq!(path.recovery.bytes_in_flight(), 1200);
+}
+
+#[test]
+fn what_was_never_sent_cannot_be_acknowledged() {
+    let mut path = Path::new(&plain());
+    path.send(at(0));
+    assert_eq!(path.try_ack(at(9), DATA, &[0..=1], None), Err(AckError::Unsent(1)));
+    let skipped = path.recovery.next_order(DATA);
+    let sent = Sent {
+        time: at(1),
+        size: 1200,
+        ack_eliciting: true,
+        in_flight: true,
+        ect: false,
+        mtu_probe: false,
+        owed: 2,
+    };
+    path.recovery.on_sent(DATA, skipped + 1, sent);
+    assert_eq!(path.try_ack(at(9), DATA, &[0..=2], None), Err(AckError::Unsent(skipped)));
+    assert_eq!(path.ack(at(9), &[2..=2, 0..=0]), [0, 2]);
+    assert_eq!(path.try_ack(at(9), SpaceId::Initial, &[0..=0], None), Err(AckError::Unsent(0)));
+}
+
+#[test]
+fn round_trip_is_measured_by_a_newly_acknowledged_largest_packet_only() {
+    let mut path = Path::new(&plain());
+    (0..3).for_each(|_| {
+        path.send(at(0));
+    });
+    path.ack(at(40), &[2..=2]);
+    assert_eq!(path.recovery.rtt().latest(), ms(40));
+    path.ack(at(44), &[2..=2, 0..=0]);
+    assert_eq!(path.recovery.rtt().latest(), ms(40), "the largest is old news");
+}
+
+#[test]
+fn acknowledgment_delay_is_limited_once_the_handshake_is_confirmed() {
+    let smoothed = |confirmed, space| {
+        let mut path = Path::new(&plain());
+        path.recovery.set_progress(Progress { handshake_confirmed: confirmed, ..CONFIRMED });
+        for (sent, acked) in [(0, 100), (1000, 1180)] {
+            let order = path.send_in(at(sent), space, 1200);
+            let info = AckInfo { delay: ms(60), ecn: None, sample_rtt: true };
+            let ranges = core::iter::once(order..=order);
+            path.recovery.on_ack(at(acked), space, ranges, info, &[], &mut path.out).unwrap();
+        }
+        path.recovery.rtt().smoothed()
+    };
+    // Samples of 100 and 180 ms: 7/8·100 + 1/8·(180 − delay), with max_ack_delay 25 ms.
+    assert_eq!(smoothed(true, DATA), Duration::from_micros(106_875));
+    assert_eq!(smoothed(false, DATA), Duration::from_micros(102_500));
+    assert_eq!(smoothed(false, SpaceId::Initial), ms(110));
+}
+
+#[test]
+fn newreno_by_hand() {
+    let mut path = Path::new(&plain());
+    assert_eq!((path.recovery.window(), path.recovery.permit(at(0))), (12_000, Permit::Bytes(12_000)));
+    (0..10).for_each(|_| {
+        path.send(at(0));
+    });
+    assert_eq!(path.recovery.permit(at(0)), Permit::Window);
+    path.ack(at(100), &[0..=4]);
+    assert_eq!(path.recovery.window(), 18_000, "slow start");
+    (0..10).for_each(|_| {
+        path.send(at(100));
+    });
+    // 5 is lost by 8; 6 and 7 are acknowledged. They were sent before the event and do not grow the window.
+    path.ack(at(110), &[6..=8]);
+    assert_eq!((path.lost(), path.out.congestion_event), (vec![5], true));
+    assert_eq!((path.recovery.window(), path.recovery.congestion().ssthresh()), (9_000, Some(9_000)));
+    assert_eq!(path.recovery.congestion().state(), State::Recovery);
+    path.ack(at(111), &[9..=12]);
+    assert_eq!(path.recovery.window(), 9_000);
+    // A second loss of the same flight is the same event.
+    path.ack(at(112), &[16..=17]);
+    assert_eq!((path.lost(), path.out.congestion_event), (vec![13, 14], false));
+    path.ack(at(113), &[15..=15, 18..=19]);
+    assert_eq!(path.recovery.window(), 9_000);
+    // Packets sent after the event grow it by one packet per window: eight of 7.5.
+    for n in 0..8 {
+        path.send(at(200));
+        (0..6).for_each(|_| {
+            path.send(at(200));
+        });
+        let next = path.recovery.next_order(DATA);
+        path.ack(at(300 + n), &[next - 7..=next - 7]);
+        path.recovery.lose_all(DATA, &mut path.out);
+    }
+    assert_eq!(path.recovery.window(), 10_200);
+    assert_eq!(path.recovery.congestion().state(), State::CongestionAvoidance);
+}
+
+#[test]
+fn window_never_falls_below_two_packets() {
+    let mut path = Path::new(&plain());
+    for round in 0..8 {
+        let now = at(round * 1000 + 1);
+        let first = path.send(now);
+        (0..3).for_each(|_| {
+            path.send(now);
+        });
+        path.ack(now + ms(50), &[first + 3..=first + 3]);
+    }
+    assert_eq!(path.recovery.window(), 2400);
+}
+
+#[test]
+fn underused_window_does_not_grow() {
+    let mut path = Path::new(&plain());
+    for round in 0..20 {
+        let now = at(round * 100);
+        let order = path.send(now);
+        path.recovery.app_limited(now);
+        path.ack(now + ms(50), &[order..=order]);
+    }
+    assert_eq!(path.recovery.window(), 12_000);
+    (0..10).for_each(|_| {
+        path.send(at(5000));
+    });
+    path.recovery.app_limited(at(5000));
+    path.ack(at(5050), &[20..=29]);
+    assert_eq!(path.recovery.window(), 24_000, "full is full, even if nothing is left to send");
+}
+
+#[test]
+fn a_late_acknowledgment_takes_the_response_back() {
+    for congestion in [Algorithm::NewReno, Algorithm::Cubic] {
+        let mut path = Path::new(&Config { congestion, ..plain() });
+        (0..10).for_each(|_| {
+            path.send(at(0));
+        });
+        path.ack(at(50), &[5..=5]);
+        assert_eq!(path.lost(), [0, 1, 2]);
+        assert!(path.recovery.window() < 12_000);
+        assert_eq!(path.ack(at(51), &[1..=2]), [1, 2], "late packets count as acknowledged");
+        assert_eq!(path.out.spurious, [1, 2]);
+        assert!(path.recovery.window() < 12_000, "one loss is still unexplained");
+        path.ack(at(52), &[0..=0]);
+        assert!(path.recovery.window() >= 12_000, "{congestion}");
+        assert_eq!(path.recovery.congestion().ssthresh(), None);
+        let stats = path.recovery.stats();
+        assert_eq!((stats.spurious_losses, stats.undone_responses), (3, 1));
+        assert_eq!(path.ack(at(53), &[0..=2]), [0; 0], "and only once");
+        // The packet threshold grew with the distance of 5: 3 is not lost when 8 is acknowledged, as it once was.
+        path.ack(at(53), &[8..=8]);
+        assert_eq!(path.lost(), [0; 0]);
+    }
+}
+
+#[test]
+fn losses_are_forgotten_after_a_while() {
+    let mut path = Path::new(&plain());
+    (0..6).for_each(|_| {
+        path.send(at(0));
+    });
+    path.ack(at(50), &[3..=3]);
+    assert_eq!(path.lost(), [0]);
+    let later = at(50) + path.recovery.pto(DATA);
+    path.ack(later, &[4..=4]);
+    assert_eq!(path.ack(later, &[0..=0]), [0; 0]);
+    assert_eq!(path.recovery.stats().spurious_losses, 0);
+}
+
+#[test]
+fn persistent_congestion_needs_three_probe_timeouts_of_losses() {
+    // Two samples of 100 ms: PTO = 100 + 4·37.5 + 25 ms, duration = 825 ms (RFC 9002 §7.6.1).
+    let persistent = |span: u64, eliciting_between_acked: bool| {
+        let mut path = Path::new(&plain());
+        path.send(at(0));
+        path.ack(at(100), &[0..=0]);
+        path.send(at(200));
+        path.send(at(200 + span / 2));
+        path.send(at(200 + span));
+        let last = at(200 + span + 1);
+        (0..3).for_each(|_| {
+            path.send(last);
+        });
+        if eliciting_between_acked {
+            path.ack(last + ms(99), &[2..=2]);
+        }
+        path.ack(last + ms(100), &[6..=6]);
+        (path.out.persistent, path.recovery.window())
+    };
+    assert_eq!(persistent(825, false), (true, 2400));
+    assert!(!persistent(824, false).0);
+    assert!(!persistent(825, true).0, "an acknowledged packet in between");
+}
+
+#[test]
+fn losses_before_the_first_sample_are_not_persistent() {
+    let mut path = Path::new(&plain());
+    path.send(at(0));
+    path.send(at(50_000));
+    (0..3).for_each(|_| {
+        path.send(at(50_001));
+    });
+    path.ack(at(50_100), &[4..=4]);
+    assert_eq!((path.lost(), path.out.persistent), (vec![0, 1], false));
+}
+
+#[test]
+fn migration_starts_afresh_and_old_packets_say_nothing() {
+    let mut path = Path::new(&plain());
+    (0..10).for_each(|_| {
+        path.send(at(0));
+    });
+    path.ack(at(50), &[5..=5]);
+    path.recovery.migrate(at(60));
+    assert_eq!((path.recovery.bytes_in_flight(), path.recovery.window()), (0, 12_000));
+    assert!(!path.recovery.rtt().has_sample());
+    assert_eq!(path.ack(at(90), &[9..=9, 1..=1]).len(), 2, "what they owe is settled, late or not");
+    assert_eq!(path.recovery.window(), 12_000, "no growth, no congestion, no undoing");
+    assert!(!path.recovery.rtt().has_sample());
+    assert!(!path.lost().is_empty(), "lost all the same");
+    let order = path.send(at(100));
+    path.ack(at(130), &[order..=order]);
+    assert_eq!((path.recovery.rtt().latest(), path.recovery.bytes_in_flight()), (ms(30), 0));
+}
+
+#[test]
+fn lose_all_and_discard_empty_the_flight_without_a_response() {
+    let mut path = Path::new(&plain());
+    (0..3).for_each(|_| {
+        path.send_in(at(0), SpaceId::Initial, 1200);
+        path.send(at(0));
+    });
+    path.recovery.discard_space(SpaceId::Initial);
+    assert_eq!(path.recovery.bytes_in_flight(), 3600);
+    assert_eq!(path.recovery.unacked(SpaceId::Initial).count(), 0);
+    path.recovery.lose_all(DATA, &mut path.out);
+    assert_eq!(path.lost(), [0, 1, 2]);
+    assert_eq!((path.recovery.bytes_in_flight(), path.recovery.window()), (0, 12_000));
+    assert_eq!(path.recovery.poll_timeout(), None);
+    assert_eq!(path.ack(at(10), &[1..=1]), [1], "may still turn up");
+    assert_eq!(path.recovery.next_order(DATA), 3);
+}
+
+#[test]
+fn a_peer_that_never_acknowledges_costs_bounded_memory() {
+    use crate::sent::MAX_TRACKED;
+    let mut path = Path::new(&plain());
+    path.send(at(0));
+    for order in 1..MAX_TRACKED as u64 + 10 {
+        // Acknowledgments only: nothing that the window would stop.
+        let (time, size) = (at(1), 50);
+        let sent = Sent {
+            time,
+            size,
+            ack_eliciting: false,
+            in_flight: false,
+            ect: false,
+            mtu_probe: false,
+            owed: order,
+        };
+        path.recovery.on_sent(DATA, order, sent);
+    }
+    assert!(path.recovery.unacked(DATA).count() <= MAX_TRACKED);
+    assert_eq!(path.recovery.bytes_in_flight(), 1200, "the one that matters is not forgotten");
+    let due = path.recovery.poll_timeout().unwrap();
+    path.timeout(due);
+    assert_eq!(path.lost(), [0]);
+    assert_eq!(path.recovery.bytes_in_flight(), 0);
+}

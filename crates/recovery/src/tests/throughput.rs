@@ -1,0 +1,157 @@
+//! Each controller on a bottleneck.
+
+use super::link::{Link, Report, run};
+use super::*;
+use crate::{Controller, State};
+
+const MBIT: u64 = 125_000;
+
+fn config(congestion: Algorithm) -> Config {
+    let mut config = Config { congestion, ..Config::default() };
+    config.mtu.discovery = false;
+    config
+}
+
+fn seconds(n: u64) -> Time {
+    at(n * 1000)
+}
+
+fn fill(link: &Link, congestion: Algorithm) -> Report {
+    let report = run(link, &config(congestion), seconds(20));
+    let stats = report.path.recovery.stats();
+    println!(
+        "{congestion} {link:?}: {:.3} {:?} lost {} spurious {} events {} ptos {} srtt {:?} window {} state {:?}",
+        report.utilisation,
+        report.queueing,
+        stats.lost_packets,
+        stats.spurious_losses,
+        stats.congestion_events,
+        stats.ptos,
+        report.path.recovery.rtt().smoothed(),
+        report.path.recovery.window(),
+        report.path.recovery.congestion().state(),
+    );
+    let under_way = report.path.recovery.unacked(DATA).count() as u64;
+    assert_eq!(report.settled + under_way, stats.sent_packets, "every packet is settled once");
+    report
+}
+
+#[test]
+fn every_controller_fills_a_link_with_a_queue_of_one_bdp() {
+    for rate in [5 * MBIT, 50 * MBIT] {
+        let mut link = Link::new(rate, ms(40), 0);
+        link.queue = link.bdp();
+        for algorithm in [Algorithm::NewReno, Algorithm::Cubic, Algorithm::Bbr] {
+            assert!(fill(&link, algorithm).utilisation >= 0.85, "{algorithm} at {rate}");
+        }
+    }
+}
+
+#[test]
+fn cubic_and_bbr_fill_a_long_fat_link() {
+    let mut link = Link::new(200 * MBIT, ms(100), 0);
+    link.queue = link.bdp() / 2;
+    for algorithm in [Algorithm::Cubic, Algorithm::Bbr] {
+        assert!(fill(&link, algorithm).utilisation >= 0.85, "{algorithm}");
+    }
+}
+
+#[test]
+fn bbr_keeps_a_deep_queue_short_and_cubic_does_not() {
+    let mut link = Link::new(20 * MBIT, ms(40), 0);
+    link.queue = link.bdp() * 8;
+    let bbr = fill(&link, Algorithm::Bbr);
+    let cubic = fill(&link, Algorithm::Cubic);
+    assert!(bbr.utilisation >= 0.85 && cubic.utilisation >= 0.85);
+    assert!(bbr.queueing < ms(20), "half a round trip: {:?}", bbr.queueing);
+    assert!(cubic.queueing > ms(40), "loss-based control fills queues: {:?}", cubic.queueing);
+    assert_eq!(bbr.path.recovery.stats().lost_packets, 0);
+}
+
+#[test]
+fn bbr_shrugs_off_random_loss() {
+    let mut link = Link::new(20 * MBIT, ms(40), 0);
+    link.queue = link.bdp();
+    link.loss = 100;
+    let bbr = fill(&link, Algorithm::Bbr);
+    let reno = fill(&link, Algorithm::NewReno);
+    assert!(bbr.utilisation >= 0.85);
+    assert!(reno.utilisation < 0.7, "one in a hundred is too much for Reno: {}", reno.utilisation);
+}
+
+#[test]
+fn hystart_leaves_slow_start_before_a_deep_queue_overflows() {
+    let mut link = Link::new(20 * MBIT, ms(60), 0);
+    // Conservative Slow Start may still grow threefold in its five rounds.
+    link.queue = link.bdp() * 7;
+    let reno = run(&link, &config(Algorithm::NewReno), seconds(2));
+    assert!(reno.path.recovery.stats().lost_packets > 0, "plain slow start overflows it");
+    let report = run(&link, &config(Algorithm::Cubic), seconds(2));
+    let recovery = &report.path.recovery;
+    assert_eq!(recovery.stats().lost_packets, 0, "the rising round-trip time was noticed");
+    assert_eq!(recovery.congestion().state(), State::CongestionAvoidance);
+}
+
+#[test]
+fn reordering_is_learned_and_its_congestion_responses_are_undone() {
+    let mut link = Link::new(20 * MBIT, ms(40), 0);
+    link.queue = link.bdp();
+    link.reorder = ms(8);
+    for algorithm in [Algorithm::NewReno, Algorithm::Cubic, Algorithm::Bbr] {
+        let report = fill(&link, algorithm);
+        let stats = report.path.recovery.stats();
+        assert!(stats.spurious_losses > 0 && stats.undone_responses > 0, "{algorithm}: {stats:?}");
+        assert!(report.utilisation >= 0.85, "{algorithm}: {}", report.utilisation);
+        // Every twentieth packet is late, thousands in all; few of them are mistaken for lost.
+        assert!(stats.spurious_losses * 20 < stats.sent_packets / 20, "{algorithm}: {stats:?}");
+    }
+}
+
+#[test]
+fn marks_replace_losses() {
+    let mut link = Link::new(20 * MBIT, ms(40), 0);
+    link.queue = link.bdp() * 4;
+    link.mark = link.bdp() / 2;
+    for algorithm in [Algorithm::NewReno, Algorithm::Cubic] {
+        let report = fill(&link, algorithm);
+        let stats = report.path.recovery.stats();
+        assert!(stats.ecn_ce > 0);
+        assert_eq!(stats.lost_packets, 0, "{algorithm}");
+        assert!(report.utilisation >= 0.85, "{algorithm}: {}", report.utilisation);
+        assert!(report.queueing < ms(40), "{algorithm}: {:?}", report.queueing);
+    }
+}
+
+#[test]
+fn equal_seeds_give_equal_runs() {
+    let mut link = Link::new(10 * MBIT, ms(30), 0);
+    link.queue = link.bdp();
+    link.loss = 200;
+    for algorithm in [Algorithm::NewReno, Algorithm::Cubic, Algorithm::Bbr] {
+        let runs = [(); 2].map(|()| run(&link, &config(algorithm), seconds(5)));
+        let [first, second] = runs.map(|report| report.path.recovery.stats().clone());
+        assert_eq!(first, second);
+    }
+}
+
+#[test]
+fn bbr_goes_through_its_phases_in_order() {
+    let mut link = Link::new(10 * MBIT, ms(40), 0);
+    link.queue = link.bdp() * 4;
+    let report = run(&link, &config(Algorithm::Bbr), seconds(20));
+    use State::*;
+    let cycle = [ProbeBwDown, ProbeBwCruise, ProbeBwRefill, ProbeBwUp];
+    assert_eq!(report.states[..2], [Startup, Drain]);
+    assert!(cycle.iter().all(|state| report.states.contains(state)));
+    let measured = report.states.iter().filter(|&&state| state == ProbeRtt).count();
+    assert!((2..=4).contains(&measured), "every five seconds: {measured}");
+    for pair in report.states[2..].windows(2) {
+        let position = |state| cycle.iter().position(|&other| other == state);
+        match (position(pair[0]), position(pair[1])) {
+            // A probe for time of need starts from down or cruise alike.
+            (Some(from), Some(to)) => assert!(to == (from + 1) % 4 || (from, to) == (0, 2), "{pair:?}"),
+            (None, Some(to)) => assert_eq!(to, 1, "cruising follows the measurement"),
+            (_, None) => assert_eq!(pair[1], ProbeRtt),
+        }
+    }
+}

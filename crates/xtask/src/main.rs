@@ -1,0 +1,45 @@
+//! Tasks of the project, as `cargo xtask TASK`.
+#![forbid(unsafe_code)]
+
+mod tidy;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Tasks of the project.
+#[derive(Parser)]
+#[command(name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Check the house rules: sizes, crate arrows, leftovers, clocks, machine paths
+    Tidy,
+}
+
+fn main() -> ExitCode {
+    let root = root();
+    let outcome = match Arguments::parse().task {
+        Task::Tidy => tidy::run(&root),
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(what) => {
+            eprintln!("xtask: {what}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The project's root: cargo says where this crate is when it runs it; otherwise the current folder has to be it.
+fn root() -> PathBuf {
+    let here = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+    let root = here.as_deref().and_then(|here| here.ancestors().nth(2)).map(Path::to_owned);
+    root.unwrap_or_else(|| PathBuf::from("."))
+}

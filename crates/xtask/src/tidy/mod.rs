@@ -1,0 +1,110 @@
+//! `cargo xtask tidy`: what the house rules say and a compiler does not check.
+
+mod arrows;
+mod determinism;
+mod functions;
+mod leftovers;
+mod portable;
+mod rust;
+mod sizes;
+mod unsafe_code;
+
+use std::fmt;
+use std::path::Path;
+use std::process::Command;
+
+/// A text file of the project.
+#[derive(Clone, Debug)]
+pub(crate) struct Source {
+    /// Relative to the project's root, with `/` between names.
+    path: String,
+    text: String,
+}
+
+impl Source {
+    /// Whether this is Rust of the workspace or of a peer.
+    fn is_rust(&self) -> bool {
+        self.path.ends_with(".rs")
+    }
+
+    /// Whether the whole file is compiled for tests only.
+    fn is_test(&self) -> bool {
+        let name = self.path.rsplit('/').next().unwrap_or_default();
+        name == "tests.rs" || name.ends_with("_tests.rs") || self.path.split('/').any(|part| part == "tests")
+    }
+
+    /// The folder below `crates`, for a file of the workspace.
+    fn crate_folder(&self) -> Option<&str> {
+        self.path.strip_prefix("crates/")?.split('/').next()
+    }
+
+    /// A fault on the line with this index, counted from 0.
+    fn fault(&self, index: usize, what: impl Into<String>) -> Fault {
+        Fault { place: format!("{}:{}", self.path, index + 1), what: what.into() }
+    }
+}
+
+/// One line of the report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    place: String,
+    what: String,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.what)
+    }
+}
+
+/// Checks the project at `root` and prints one line for each fault; whether there was none.
+pub(crate) fn run(root: &Path) -> Result<bool, String> {
+    let sources = sources(root)?;
+    let faults: Vec<Fault> = [
+        sizes::check(&sources),
+        arrows::check(&arrows::metadata(root)?),
+        leftovers::check(&sources),
+        unsafe_code::check(&sources),
+        determinism::check(&sources),
+        portable::check(&sources),
+    ]
+    .concat();
+    for long in functions::check(&sources) {
+        println!("warning: {long}");
+    }
+    for fault in &faults {
+        println!("fault: {fault}");
+    }
+    let summary = sizes::summary(&sources);
+    println!("tidy: {} files, {summary}, {} faults", sources.len(), faults.len());
+    Ok(faults.is_empty())
+}
+
+/// The text files that are, or would be, under version control.
+fn sources(root: &Path) -> Result<Vec<Source>, String> {
+    let listed = Command::new("git")
+        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+        .current_dir(root)
+        .output()
+        .map_err(|error| format!("git ls-files: {error}"))?;
+    if !listed.status.success() {
+        return Err(format!("git ls-files: {}", String::from_utf8_lossy(&listed.stderr).trim()));
+    }
+    let names = String::from_utf8_lossy(&listed.stdout);
+    let mut paths: Vec<&str> = names.split('\0').filter(|name| !name.is_empty()).collect();
+    paths.sort_unstable();
+    paths.dedup();
+    // What cannot be read as text is a corpus or an image, or has been deleted since.
+    let text = |path: &str| std::fs::read_to_string(root.join(path)).ok();
+    Ok(paths.iter().filter_map(|path| Some(Source { path: (*path).to_owned(), text: text(path)? })).collect())
+}
+
+#[cfg(test)]
+fn source(path: &str, text: &str) -> Source {
+    Source { path: path.to_owned(), text: text.to_owned() }
+}
+
+#[cfg(test)]
+fn places(faults: &[Fault]) -> Vec<&str> {
+    faults.iter().map(|fault| fault.place.as_str()).collect()
+}

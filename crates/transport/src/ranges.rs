@@ -26,12 +26,6 @@ impl RangeSet {
         self.ranges.len()
     }
 
-    /// Smallest value.
-    #[inline]
-    pub(crate) fn min(&self) -> Option<u64> {
-        self.ranges.front().map(|range| range.start)
-    }
-
     /// Largest value.
     #[inline]
     pub(crate) fn max(&self) -> Option<u64> {

@@ -37,6 +37,11 @@ impl<T> LostPackets<T> {
         self.packets.push_back(Lost { order, sent, epoch, expires });
     }
 
+    /// The path changed: none of the losses belongs to an epoch of the new one.
+    pub(crate) fn disown(&mut self) {
+        self.packets.iter_mut().for_each(|lost| lost.epoch = 0);
+    }
+
     /// Forgets what was lost too long ago.
     pub(crate) fn expire(&mut self, now: Time) {
         while self.packets.front().is_some_and(|lost| lost.expires <= now) {

@@ -33,6 +33,13 @@ impl Pacer {
         Self { enabled, tokens: u64::MAX, updated: now }
     }
 
+    /// Bytes that may leave now if that is clear without arithmetic: the bucket was filled at this very time, as it is
+    /// for all but the first packet of a batch.
+    pub(crate) fn at_hand(&self, now: Time, mtu: u64) -> Option<u64> {
+        (self.enabled && self.updated == now && self.tokens >= mtu && self.tokens != u64::MAX)
+            .then_some(self.tokens)
+    }
+
     /// Bytes that may leave now at `rate` bytes per second, or when to ask again.
     pub(crate) fn budget(&mut self, now: Time, rate: u64, mtu: u64) -> Result<u64, Time> {
         if !self.enabled {

@@ -37,7 +37,7 @@ impl<T: Clone> Recovery<T> {
         }
         let previous = self.spaces[space as usize].largest_acked;
         self.spaces[space as usize].largest_acked = previous.max(largest);
-        if tally.newest.is_none() && tally.late_bytes == 0 {
+        if tally.newest.is_none() && !tally.late {
             return Ok(());
         }
         if tally.mtu_raised {
@@ -50,7 +50,10 @@ impl<T: Clone> Recovery<T> {
         }
         self.sampler.on_delivered(now, tally.bytes + tally.late_bytes);
         self.bytes_since_loss += tally.bytes;
-        self.forgive(now, tally.forgiven);
+        // Nothing is to be forgiven of a congestion event that began with this acknowledgment.
+        if self.epoch.id == prior_epoch {
+            self.forgive(now, tally.forgiven);
+        }
         self.detect_losses(now, space, siblings, out);
         // RFC 9002 §7.3.2: what is acknowledged together with congestion was sent before recovery began.
         if self.epoch.id != prior_epoch {
@@ -102,7 +105,7 @@ impl<T: Clone> Recovery<T> {
                 if epoch.start.is_none_or(|start| sent.time > start) {
                     tally.growth += size;
                 }
-                if tally.snapshot.as_ref().is_none_or(|(newest, _)| sent.time >= *newest) {
+                if tally.snapshot.as_ref().is_none_or(|(newest, _)| sent.time > *newest) {
                     tally.snapshot = Some((sent.time, packet.snapshot));
                 }
                 tally.mtu_raised |= mtu.on_acked(now, sent.size, sent.mtu_probe);
@@ -115,9 +118,10 @@ impl<T: Clone> Recovery<T> {
             stats.acked_packets += 1;
             stats.acked_bytes += size;
             stats.spurious_losses += 1;
-            tally.late_bytes += size;
+            tally.late = true;
             tally.forgiven += u64::from(late.epoch != 0 && late.epoch == epoch.id);
             if late.epoch != 0 {
+                tally.late_bytes += size;
                 reordering.on_spurious(now, largest.saturating_sub(late.order), rtt);
             }
             run.broken();
@@ -136,8 +140,11 @@ impl<T: Clone> Recovery<T> {
         ack: &AckInfo,
         tally: &Tally,
     ) -> Option<Duration> {
-        let measures =
-            ack.sample_rtt && tally.eliciting > 0 && tally.newest == largest && tally.newest_counted;
+        let measures = ack.sample_rtt
+            && tally.eliciting > 0
+            && tally.bytes > 0
+            && tally.newest == largest
+            && tally.newest_counted;
         if !measures {
             return None;
         }
@@ -224,7 +231,9 @@ struct Tally {
     bytes: u64,
     /// Those of them sent after the last congestion event.
     growth: u64,
-    /// Bytes of packets that had been declared lost.
+    /// Whether there were packets that had been declared lost.
+    late: bool,
+    /// Their bytes, as far as they were lost on this path.
     late_bytes: u64,
     /// Late packets whose loss belonged to the current congestion event.
     forgiven: u64,

@@ -181,6 +181,9 @@ impl<T: Clone> Recovery<T> {
             self.app_limited = false;
             return Permit::Window;
         }
+        if let Some(budget) = self.pacer.at_hand(now, mtu) {
+            return Permit::Bytes(room.min(budget));
+        }
         let rate = self.pacing_rate();
         match self.pacer.budget(now, rate, mtu) {
             Ok(budget) => Permit::Bytes(room.min(budget)),
@@ -289,6 +292,7 @@ impl<T: Clone> Recovery<T> {
             let evicted = space.evicted.iter_mut().map(|(_, packet)| packet);
             space.sent.iter_mut().chain(evicted).for_each(|packet| packet.counted = false);
             space.run = LossRun::default();
+            space.lost.disown();
         }
         self.bytes_in_flight = 0;
         self.rtt = Rtt::new(self.config.initial_rtt);
@@ -350,7 +354,8 @@ impl<T> Space<T> {
 fn start_congestion(config: &Config, mtu: u16, now: Time) -> Congestion {
     let mtu = u64::from(mtu);
     // RFC 9002 §7.2: ten packets, and no more than the larger of 14720 bytes and two packets.
-    let window = mtu * u64::from(config.initial_window_packets.max(2));
+    let packets = u64::from(config.initial_window_packets.max(2));
+    let window = (mtu * packets).min((1472 * packets).max(2 * mtu));
     Congestion::new(
         config.congestion,
         &Start { now, window, mtu, rtt: config.initial_rtt, seed: config.seed },

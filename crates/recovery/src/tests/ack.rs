@@ -284,3 +284,25 @@ fn a_peer_that_never_acknowledges_costs_bounded_memory() {
     assert_eq!(path.lost(), [0]);
     assert_eq!(path.recovery.bytes_in_flight(), 0);
 }
+
+#[test]
+fn the_initial_window_is_bounded_for_large_packets() {
+    let window = |mtu, packets| {
+        let mut config = Config { initial_window_packets: packets, ..plain() };
+        config.mtu.initial = mtu;
+        Path::new(&config).recovery.window()
+    };
+    // RFC 9002 §7.2.
+    assert_eq!([window(1200, 10), window(1452, 10), window(9000, 10)], [12_000, 14_520, 18_000]);
+    assert_eq!(window(1200, 32), 38_400);
+}
+
+#[test]
+fn permits_of_one_batch_count_down() {
+    let mut path = Path::new(&Config { pacing: true, initial_window_packets: 100, ..plain() });
+    for left in (1..=10).rev() {
+        assert_eq!(path.recovery.permit(at(5)), Permit::Bytes(left * 1200));
+        path.send(at(5));
+    }
+    assert!(matches!(path.recovery.permit(at(5)), Permit::Wait(until) if until > at(5)));
+}

@@ -137,7 +137,7 @@ impl Connection {
         if !same_path {
             path.recovery.migrate(now);
         }
-        path.recovery.amplification_blocked(path.amplification_budget() == 0);
+        path.recovery.amplification_blocked(path.is_amplification_blocked());
         let pto = path.recovery.pto(anabranch_wire::SpaceId::Data);
         let dcid = path.remote_cids.active();
         path.validations.retain(|validation| validation.purpose != Purpose::Confirm);

@@ -8,15 +8,12 @@ use super::close::State;
 use super::connection::Connection;
 use super::packet::{Draft, Fill};
 use crate::datagram_io::{FourTuple, MAX_BATCH_BYTES, Transmit, TransmitBuf};
-use crate::path::{MIN_VALIDATION_ROOM, Path};
+use crate::path::{MIN_PACKET_ROOM, MIN_VALIDATION_ROOM, Path};
 use crate::token::Token;
 use crate::trace::TraceEvent;
 
 /// Smallest datagram that carries an Initial packet or validates a path (RFC 9000 §14.1, §8.2.1).
 pub(crate) const MIN_INITIAL_SIZE: usize = 1200;
-
-/// Room below which no further packet is coalesced into a datagram.
-const MIN_PACKET_ROOM: usize = 128;
 
 /// Packets in a row without anything to acknowledge after which a PING is added, so that the ranges that this end has
 /// acknowledged can be forgotten (RFC 9000 §13.2.4).
@@ -87,9 +84,11 @@ impl Connection {
     /// Writes one datagram; its length, 0 if there is nothing to send or nothing may be sent.
     fn write_datagram(&mut self, now: Time, id: PathId, datagram: &mut [u8], ect: bool) -> usize {
         let Some(path) = self.paths.get_mut(id) else { return 0 };
-        if path.amplification_budget() < datagram.len() as u64 {
+        if path.is_amplification_blocked() {
             return 0;
         }
+        let room = usize::try_from(path.amplification_budget()).unwrap_or(usize::MAX).min(datagram.len());
+        let datagram = &mut datagram[..room];
         let permit = path.recovery.permit(now);
         let window_open = matches!(permit, Permit::Bytes(_));
         let mut at = 0;
@@ -98,6 +97,9 @@ impl Connection {
         let mut sent_handshake = false;
         for space in SpaceId::ALL {
             let Some(kind) = self.kind_for(space) else { continue };
+            if kind == PacketKind::Initial && room < MIN_INITIAL_SIZE {
+                continue; // RFC 9000 §14.1: it could not be padded.
+            }
             let Some(fill) = self.fill_for(now, id, space, kind, window_open) else { continue };
             if datagram.len() - at < MIN_PACKET_ROOM {
                 break;

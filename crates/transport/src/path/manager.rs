@@ -71,7 +71,7 @@ impl Paths {
         self.0
             .iter()
             .flat_map(|path| {
-                [path.recovery.poll_timeout(), path.received.ack_deadline(), path.validation_timeout()]
+                [path.recovery.poll_timeout(), path.ack_timeout(), path.validation_timeout()]
             })
             .flatten()
             .min()

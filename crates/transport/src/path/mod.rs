@@ -8,5 +8,5 @@ mod validation;
 
 pub(crate) use self::cids::{LocalCids, RemoteCids};
 pub(crate) use self::manager::Paths;
-pub(crate) use self::path::{AMPLIFICATION_FACTOR, MIN_VALIDATION_ROOM, Path, Previous};
+pub(crate) use self::path::{AMPLIFICATION_FACTOR, MIN_PACKET_ROOM, MIN_VALIDATION_ROOM, Path, Previous};
 pub(crate) use self::validation::{Purpose, Response, Validation};

@@ -69,6 +69,9 @@ struct SideCid {
     cid: ConnectionId,
 }
 
+/// Room below which no packet is begun in a datagram.
+pub(crate) const MIN_PACKET_ROOM: usize = 128;
+
 /// Bytes that a packet with a PATH_CHALLENGE and a PATH_RESPONSE takes at most: header, frames, tag. RFC 9000 §8.2.1 has it
 /// expanded to 1200 bytes unless the amplification limit is lower.
 pub(crate) const MIN_VALIDATION_ROOM: u64 = 64;
@@ -121,13 +124,23 @@ impl Path {
         (self.unvalidated_received * AMPLIFICATION_FACTOR).saturating_sub(self.unvalidated_sent)
     }
 
+    /// Whether ordinary packets have to wait until more was received.
+    pub(crate) fn is_amplification_blocked(&self) -> bool {
+        self.amplification_budget() < MIN_PACKET_ROOM as u64
+    }
+
+    /// When an acknowledgment is to leave that may leave.
+    pub(crate) fn ack_timeout(&self) -> Option<Time> {
+        self.received.ack_deadline().filter(|_| !self.is_amplification_blocked())
+    }
+
     /// A datagram arrived on `tuple`.
     pub(crate) fn on_datagram_received(&mut self, len: usize) {
         self.bytes_received += len as u64;
         self.datagrams_received += 1;
         if !self.validated {
             self.unvalidated_received += len as u64;
-            self.recovery.amplification_blocked(self.amplification_budget() == 0);
+            self.recovery.amplification_blocked(self.is_amplification_blocked());
         }
     }
 
@@ -137,7 +150,7 @@ impl Path {
         self.datagrams_sent += 1;
         if !self.validated {
             self.unvalidated_sent += len as u64;
-            self.recovery.amplification_blocked(self.amplification_budget() == 0);
+            self.recovery.amplification_blocked(self.is_amplification_blocked());
         }
     }
 

@@ -16,7 +16,7 @@ use crate::packet::Packet;
 use crate::random::{Rng, Seed};
 
 /// Happenings at one instant before time counts as standing still.
-const MAX_AT_ONCE: u64 = 1_000_000;
+const MAX_AT_ONCE: u64 = 20_000;
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +40,8 @@ pub struct Simulation {
     clock: Arc<VirtualClock>,
     started: usize,
     arrived: Vec<Packet>,
+    /// The host that was last concerned.
+    last: HostId,
 }
 
 impl Simulation {
@@ -54,6 +56,7 @@ impl Simulation {
             clock: VirtualClock::new(),
             started: 0,
             arrived: Vec::new(),
+            last: HostId(0),
         }
     }
 
@@ -145,7 +148,7 @@ impl Simulation {
                 return Outcome::Spinning(host);
             }
             if at_once > MAX_AT_ONCE {
-                return Outcome::Spinning(HostId(0));
+                return Outcome::Spinning(self.last);
             }
         }
         Outcome::Done
@@ -163,6 +166,7 @@ impl Simulation {
     fn step(&mut self) -> Result<(), Spinning> {
         match self.network.next_event() {
             Some((now, Happening::Arrival(host, packet))) => {
+                self.last = host;
                 self.arrived.push(packet);
                 while let Some(packet) = self.network.next_arrival(now, host) {
                     self.arrived.push(packet);
@@ -173,7 +177,10 @@ impl Simulation {
                 }
                 result
             }
-            Some((now, Happening::Wake(host))) => self.nodes[host.0].wake(now, &mut self.network),
+            Some((now, Happening::Wake(host))) => {
+                self.last = host;
+                self.nodes[host.0].wake(now, &mut self.network)
+            }
             None => Ok(()),
         }
     }

@@ -117,6 +117,7 @@ fn transport(rng: &mut Rng) -> TransportConfig {
     config.ack.max_ranges = rng.pick(&[4, 32, 64]);
     config.ack.frequency = rng.chance(0.5);
     config.max_idle_timeout = Some(IDLE_TIMEOUT);
+    config.handshake_timeout = IDLE_TIMEOUT;
     config.keep_alive = rng.chance(0.2).then(|| Duration::from_secs(rng.between(1, 20)));
     config.active_connection_id_limit = rng.between(2, 8);
     config.versions = match rng.below(3) {

@@ -1,0 +1,176 @@
+//! Configurations from the files that people have: certificates and keys in PEM.
+//!
+//! Everything made here honours the environment variable SSLKEYLOGFILE, so that traffic can be looked at.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use anabranch_tls::rustls::RootCertStore;
+use anabranch_tls::rustls::pki_types::pem::{self, PemObject};
+use anabranch_tls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use anabranch_transport::{ClientConfig, ServerConfig};
+
+/// Why a configuration could not be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// A file cannot be read.
+    #[error("cannot read {path}: {error}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// A file does not hold what it should.
+    #[error("{path} holds no {what} in PEM: {error}")]
+    Pem {
+        /// The file.
+        path: PathBuf,
+        /// What was looked for.
+        what: &'static str,
+        /// What is wrong.
+        error: pem::Error,
+    },
+    /// A certificate cannot be trusted as a root.
+    #[error("not a certificate to trust: {0}")]
+    Root(#[from] anabranch_tls::rustls::Error),
+    /// The system has no root certificates.
+    #[error("the system has no root certificates")]
+    NoSystemRoots,
+    /// A certificate cannot be made.
+    #[error("cannot make a certificate: {0}")]
+    SelfSigned(#[from] rcgen::Error),
+    /// TLS refuses the configuration.
+    #[error(transparent)]
+    Tls(#[from] anabranch_tls::ConfigError),
+}
+
+/// A client that trusts `roots` and offers the application protocols `alpn`, most preferred first. It resumes sessions and
+/// can send early data.
+///
+/// # Errors
+/// If TLS refuses the configuration.
+pub fn client<T: AsRef<[u8]>>(
+    roots: RootCertStore,
+    alpn: impl IntoIterator<Item = T>,
+) -> Result<ClientConfig, ConfigError> {
+    let builder = anabranch_tls::ClientConfig::builder().roots(roots).alpn(alpn).early_data(true);
+    Ok(ClientConfig::new(builder.key_log_from_environment().build()?))
+}
+
+/// A server with this certificate chain (its own certificate first) and key, for the application protocols `alpn`. Sessions
+/// can be resumed; early data is not accepted, since it can be replayed: see [`anabranch_tls::ServerConfigBuilder`].
+///
+/// # Errors
+/// If TLS refuses the configuration.
+pub fn server<T: AsRef<[u8]>>(
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+    alpn: impl IntoIterator<Item = T>,
+) -> Result<ServerConfig, ConfigError> {
+    let builder = anabranch_tls::ServerConfig::builder().certificate(chain, key).alpn(alpn);
+    Ok(ServerConfig::new(builder.key_log_from_environment().build()?))
+}
+
+/// The certificates in a PEM file.
+///
+/// # Errors
+/// If the file cannot be read or holds none.
+pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
+    let what = "certificate";
+    let text = read(path)?;
+    let certificates = CertificateDer::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>();
+    let certificates = certificates.map_err(|error| ConfigError::Pem { path: path.into(), what, error })?;
+    if certificates.is_empty() {
+        return Err(ConfigError::Pem { path: path.into(), what, error: pem::Error::NoItemsFound });
+    }
+    Ok(certificates)
+}
+
+/// The first private key in a PEM file.
+///
+/// # Errors
+/// If the file cannot be read or holds none.
+pub fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, ConfigError> {
+    let what = "private key";
+    let text = read(path)?;
+    PrivateKeyDer::from_pem_slice(&text).map_err(|error| ConfigError::Pem { path: path.into(), what, error })
+}
+
+/// Trusts the certificates in a PEM file.
+///
+/// # Errors
+/// If the file cannot be read, holds none, or one that cannot be a root.
+pub fn roots(path: &Path) -> Result<RootCertStore, ConfigError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(path)? {
+        roots.add(certificate)?;
+    }
+    Ok(roots)
+}
+
+/// Trusts whom the operating system trusts.
+///
+/// # Errors
+/// If it has no root certificates.
+pub fn system_roots() -> Result<RootCertStore, ConfigError> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if roots.is_empty() { Err(ConfigError::NoSystemRoots) } else { Ok(roots) }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, ConfigError> {
+    std::fs::read(path).map_err(|error| ConfigError::File { path: path.into(), error })
+}
+
+/// A certificate that vouches for itself, for tests and for servers whose clients are told whom to trust.
+#[derive(Debug)]
+pub struct SelfSigned {
+    certificate: CertificateDer<'static>,
+    key: PrivatePkcs8KeyDer<'static>,
+}
+
+impl SelfSigned {
+    /// A new key (P-256) and a certificate of it for these host names and IP addresses.
+    ///
+    /// # Errors
+    /// If a name cannot stand in a certificate.
+    pub fn new<T: Into<String>>(names: impl IntoIterator<Item = T>) -> Result<Self, ConfigError> {
+        let names: Vec<String> = names.into_iter().map(Into::into).collect();
+        let made = rcgen::generate_simple_self_signed(names)?;
+        let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+        Ok(Self { certificate: made.cert.der().clone(), key })
+    }
+
+    /// The certificate.
+    pub fn certificate(&self) -> &CertificateDer<'static> {
+        &self.certificate
+    }
+
+    /// The key.
+    pub fn key(&self) -> PrivateKeyDer<'static> {
+        PrivateKeyDer::Pkcs8(self.key.clone_key())
+    }
+
+    /// For clients that are to trust the certificate.
+    ///
+    /// # Errors
+    /// Never, as far as TLS can read what it was given.
+    pub fn roots(&self) -> Result<RootCertStore, ConfigError> {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.certificate.clone())?;
+        Ok(roots)
+    }
+
+    /// A server that shows the certificate, see [`server`].
+    ///
+    /// # Errors
+    /// If TLS refuses the configuration.
+    pub fn server_config<T: AsRef<[u8]>>(
+        &self,
+        alpn: impl IntoIterator<Item = T>,
+    ) -> Result<ServerConfig, ConfigError> {
+        server(vec![self.certificate.clone()], self.key(), alpn)
+    }
+}

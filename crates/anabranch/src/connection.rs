@@ -1,0 +1,344 @@
+//! Connections as applications hold them.
+
+use std::future::{Future, poll_fn};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use anabranch_tls::rustls::pki_types::CertificateDer;
+use anabranch_transport::{ConnectionError, ConnectionStats, MigrateError, datagram};
+use anabranch_wire::{Dir, MAX_VARINT, PathId, StreamId, Version};
+use bytes::Bytes;
+
+use crate::error::SendDatagramError;
+use crate::member::{Member, State, User};
+use crate::recv_stream::RecvStream;
+use crate::send_stream::SendStream;
+
+/// A connection that is being set up. Awaiting it waits for the handshake.
+#[derive(Debug)]
+#[must_use = "a connection is only set up while it is awaited or held"]
+pub struct Connecting {
+    /// `None` once it was handed on.
+    connection: Option<Connection>,
+}
+
+impl Connecting {
+    pub(crate) fn new(member: Arc<Member>) -> Self {
+        Self { connection: Some(Connection(User::new(member))) }
+    }
+
+    /// Begins to use the connection before the handshake is complete: a client sends early data (0-RTT, RFC 9001 §4.6),
+    /// which an attacker may replay, a server sends data to a client that is not authenticated yet (0.5-RTT).
+    ///
+    /// The second value tells whether the server accepted the early data. If it did not, the data of streams is sent again
+    /// once the handshake is complete, by itself.
+    ///
+    /// # Errors
+    /// Gives `self` back if this client remembers no earlier connection to the server that allows early data.
+    pub fn into_0rtt(mut self) -> Result<(Connection, ZeroRttAccepted), Self> {
+        let possible = |state: &mut State| state.core.side().is_server() || state.core.has_early_keys();
+        match self.connection.take_if(|connection| connection.0.look(possible)) {
+            Some(connection) => {
+                let accepted = ZeroRttAccepted(connection.clone());
+                Ok((connection, accepted))
+            }
+            None => Err(self),
+        }
+    }
+
+    /// Waits until the handshake has told application protocol and server name, which is before it is complete on a
+    /// server.
+    ///
+    /// # Errors
+    /// If the handshake fails.
+    pub async fn handshake_data(&self) -> Result<HandshakeData, ConnectionError> {
+        let Some(connection) = &self.connection else { return Err(ConnectionError::LocallyClosed) };
+        poll_fn(|cx| {
+            connection.0.look(|state| match state.handshake_data {
+                true => Poll::Ready(Ok(())),
+                false => state.wait(cx, |state| &mut state.progress),
+            })
+        })
+        .await?;
+        Ok(connection.handshake_data())
+    }
+
+    /// The peer's address.
+    pub fn remote_address(&self) -> Option<SocketAddr> {
+        self.connection.as_ref().map(Connection::remote_address)
+    }
+}
+
+impl Future for Connecting {
+    type Output = Result<Connection, ConnectionError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(connection) = &self.connection else {
+            return Poll::Ready(Err(ConnectionError::LocallyClosed));
+        };
+        let result = std::task::ready!(connection.0.look(|state| state.poll_connected(cx)));
+        let connection = self.connection.take();
+        Poll::Ready(result.and_then(|_| connection.ok_or(ConnectionError::LocallyClosed)))
+    }
+}
+
+/// Resolves to whether the server accepted early data; `false` as well if the connection is lost before that is known.
+#[derive(Debug)]
+pub struct ZeroRttAccepted(Connection);
+
+impl Future for ZeroRttAccepted {
+    type Output = bool;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<bool> {
+        self.0.0.look(|state| state.poll_connected(cx)).map(|result| result.unwrap_or(false))
+    }
+}
+
+impl State {
+    /// Ready once the handshake is complete: whether early data was accepted.
+    fn poll_connected(&mut self, cx: &Context<'_>) -> Poll<Result<bool, ConnectionError>> {
+        match self.connected {
+            Some(early_data_accepted) => Poll::Ready(Ok(early_data_accepted)),
+            None => self.wait(cx, |state| &mut state.progress),
+        }
+    }
+}
+
+/// What a handshake settles.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HandshakeData {
+    /// The application protocol.
+    pub protocol: Option<Vec<u8>>,
+    /// The host name that the client asked for.
+    pub server_name: Option<String>,
+    /// The QUIC version.
+    pub version: Version,
+    /// Whether TLS resumed an earlier session.
+    pub resumed: bool,
+}
+
+/// A QUIC connection. Cloning it is cheap and gives another handle of the same connection.
+///
+/// When the last handle is dropped, those of its streams included, the connection closes with code 0; data that the peer
+/// has not acknowledged by then may be lost. Wait for [`SendStream::stopped`] or for the peer's answer if it matters.
+#[derive(Clone, Debug)]
+pub struct Connection(pub(crate) User);
+
+impl Connection {
+    /// Opens a bidirectional stream. Waits while the peer allows no more. The peer learns of the stream when something is
+    /// sent on it.
+    ///
+    /// # Errors
+    /// If the connection is lost.
+    pub async fn open_bi(&self) -> Result<(SendStream, RecvStream), ConnectionError> {
+        let id = self.open(Dir::Bi).await?;
+        Ok((SendStream::new(self.0.clone(), id), RecvStream::new(self.0.clone(), id)))
+    }
+
+    /// Opens a stream that only this side sends on. Like [`Connection::open_bi`].
+    ///
+    /// # Errors
+    /// If the connection is lost.
+    pub async fn open_uni(&self) -> Result<SendStream, ConnectionError> {
+        let id = self.open(Dir::Uni).await?;
+        Ok(SendStream::new(self.0.clone(), id))
+    }
+
+    async fn open(&self, dir: Dir) -> Result<StreamId, ConnectionError> {
+        poll_fn(|cx| {
+            // A refusal may have to be told to the peer, too.
+            self.0.change(|state| match state.core.streams().open(dir).filter(|_| state.ended.is_none()) {
+                Some(id) => Poll::Ready(Ok(id)),
+                None => state.wait(cx, |state| state.opening.of(dir)),
+            })
+        })
+        .await
+    }
+
+    /// The next bidirectional stream that the peer opens.
+    ///
+    /// # Errors
+    /// If the connection is lost.
+    pub async fn accept_bi(&self) -> Result<(SendStream, RecvStream), ConnectionError> {
+        let id = self.accept(Dir::Bi).await?;
+        Ok((SendStream::new(self.0.clone(), id), RecvStream::new(self.0.clone(), id)))
+    }
+
+    /// The next stream that the peer opens and only the peer sends on.
+    ///
+    /// # Errors
+    /// If the connection is lost.
+    pub async fn accept_uni(&self) -> Result<RecvStream, ConnectionError> {
+        let id = self.accept(Dir::Uni).await?;
+        Ok(RecvStream::new(self.0.clone(), id))
+    }
+
+    async fn accept(&self, dir: Dir) -> Result<StreamId, ConnectionError> {
+        poll_fn(|cx| {
+            self.0.look(|state| match state.core.streams().accept(dir) {
+                Some(id) => Poll::Ready(Ok(id)),
+                None => state.wait(cx, |state| state.accepting.of(dir)),
+            })
+        })
+        .await
+    }
+
+    /// Queues an unreliable message (RFC 9221).
+    ///
+    /// # Errors
+    /// If the peer takes none, or none of that size; if the queue is full; if the connection is lost.
+    pub fn send_datagram(&self, message: Bytes) -> Result<(), SendDatagramError> {
+        self.0.change(|state| state.send_datagram(message))
+    }
+
+    /// Like [`Connection::send_datagram`], but waits while the queue is full.
+    ///
+    /// # Errors
+    /// If the peer takes none, or none of that size; if the connection is lost.
+    pub async fn send_datagram_wait(&self, message: Bytes) -> Result<(), SendDatagramError> {
+        poll_fn(|cx| {
+            self.0.change(|state| match state.send_datagram(message.clone()) {
+                Err(SendDatagramError::Blocked) => {
+                    state.datagram_writers.register(cx);
+                    Poll::Pending
+                }
+                result => Poll::Ready(result),
+            })
+        })
+        .await
+    }
+
+    /// The next unreliable message of the peer.
+    ///
+    /// # Errors
+    /// If the connection is lost.
+    pub async fn read_datagram(&self) -> Result<Bytes, ConnectionError> {
+        poll_fn(|cx| {
+            self.0.look(|state| match state.core.datagrams().recv() {
+                Some(message) => Poll::Ready(Ok(message)),
+                None => state.wait(cx, |state| &mut state.datagram_readers),
+            })
+        })
+        .await
+    }
+
+    /// Longest message that [`Connection::send_datagram`] takes now; `None` if the peer takes none.
+    pub fn max_datagram_size(&self) -> Option<usize> {
+        self.0.look(|state| state.core.datagrams().max_len())
+    }
+
+    /// Closes at once: streams end, and what the peer has not received yet is lost. The peer's application reads `code`
+    /// (at most 2^62 - 1) and `reason`.
+    pub fn close(&self, code: u64, reason: &[u8]) {
+        self.0.close(code.min(MAX_VARINT), Bytes::copy_from_slice(reason));
+    }
+
+    /// Waits for the connection's end.
+    pub async fn closed(&self) -> ConnectionError {
+        let result =
+            poll_fn(|cx| self.0.look(|state| state.wait::<()>(cx, |state| &mut state.progress))).await;
+        result.err().unwrap_or(ConnectionError::LocallyClosed)
+    }
+
+    /// Why the connection has ended; `None` while it has not.
+    pub fn close_reason(&self) -> Option<ConnectionError> {
+        self.0.look(|state| state.ended.clone())
+    }
+
+    /// The peer's address. It may change (RFC 9000 §9).
+    pub fn remote_address(&self) -> SocketAddr {
+        let address = self.0.look(|state| state.core.paths().next().map(|path| path.tuple.remote));
+        let address = address.unwrap_or_else(|| SocketAddr::new([0, 0, 0, 0].into(), 0));
+        SocketAddr::new(address.ip().to_canonical(), address.port())
+    }
+
+    /// This end's address as far as it is known; unspecified at first on a wildcard socket.
+    pub fn local_address(&self) -> Option<SocketAddr> {
+        self.0.look(|state| state.core.paths().next().map(|path| path.tuple.local))
+    }
+
+    /// Smoothed round-trip time of the connection's first path.
+    pub fn rtt(&self) -> Duration {
+        self.0.look(|state| state.core.paths().next().map_or(Duration::ZERO, |path| path.smoothed_rtt))
+    }
+
+    /// Totals and every path's state.
+    pub fn stats(&self) -> ConnectionStats {
+        self.0.look(|state| state.core.stats())
+    }
+
+    /// What the handshake has settled so far.
+    pub fn handshake_data(&self) -> HandshakeData {
+        self.0.look(|state| HandshakeData {
+            protocol: state.core.alpn().map(<[u8]>::to_vec),
+            server_name: state.core.server_name().map(str::to_owned),
+            version: state.core.version(),
+            resumed: state.core.is_resumed(),
+        })
+    }
+
+    /// The peer's certificate chain, its own certificate first; `None` if it showed none.
+    pub fn peer_certificates(&self) -> Option<Vec<CertificateDer<'static>>> {
+        self.0.look(|state| state.core.peer_certificates().map(<[_]>::to_vec))
+    }
+
+    /// Fills `output` with keying material that only both ends of this connection can compute (RFC 8446 §7.5); `false` if
+    /// the handshake is not complete, the connection is closed, or `output` is too long.
+    pub fn export_keying_material(&self, output: &mut [u8], label: &[u8], context: &[u8]) -> bool {
+        self.0.look(|state| {
+            state
+                .core
+                .tls()
+                .is_some_and(|tls| tls.export_keying_material(output, label, Some(context)).is_ok())
+        })
+    }
+
+    /// Changes the keys that packets are protected with as soon as that is allowed (RFC 9001 §6).
+    pub fn update_keys(&self) {
+        self.0.change(|state| state.core.update_keys());
+    }
+
+    /// Moves the connection to another of the endpoint's local addresses, see
+    /// [`Endpoint::add_socket`](crate::Endpoint::add_socket), once the server has answered there (RFC 9000 §9).
+    ///
+    /// # Errors
+    /// If the connection may not migrate, or not yet.
+    pub fn migrate(&self, local: SocketAddr) -> Result<(), MigrateError> {
+        self.0.change(|state| state.core.migrate(self.0.hub.clock.now(), local))
+    }
+
+    /// Waits until the handshake is confirmed (RFC 9001 §4.1.2), from when on a client may migrate.
+    ///
+    /// # Errors
+    /// If the connection is lost before.
+    pub async fn confirmed(&self) -> Result<(), ConnectionError> {
+        poll_fn(|cx| {
+            self.0.look(|state| match state.core.is_confirmed() {
+                true => Poll::Ready(Ok(())),
+                false => state.wait(cx, |state| &mut state.progress),
+            })
+        })
+        .await
+    }
+
+    /// Sends a packet that the peer has to acknowledge, to keep the connection alive or to learn the round-trip time.
+    pub fn ping(&self) {
+        self.0.change(|state| state.core.ping(PathId::ZERO));
+    }
+}
+
+impl State {
+    fn send_datagram(&mut self, message: Bytes) -> Result<(), SendDatagramError> {
+        if let Some(error) = &self.ended {
+            return Err(error.clone().into());
+        }
+        self.core.datagrams().send(message).map_err(|error| match error {
+            datagram::SendDatagramError::UnsupportedByPeer => SendDatagramError::UnsupportedByPeer,
+            datagram::SendDatagramError::TooLarge => SendDatagramError::TooLarge,
+            datagram::SendDatagramError::Blocked => SendDatagramError::Blocked,
+        })
+    }
+}

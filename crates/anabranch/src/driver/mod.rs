@@ -1,0 +1,236 @@
+//! The task that moves datagrams between the sockets and the connections of one endpoint.
+//!
+//! Each turn: take what the application touched, receive, expire timers, and then drain every connection that any of these
+//! concerned: transmits, events, news for the router, the next deadline. The clock is read once a turn.
+
+mod receive;
+mod send;
+mod timers;
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use anabranch_transport::{ConnectionError, EndpointEvent, Handle, TransportError};
+use anabranch_wire::{Time, TransportErrorCode};
+use tokio::time::{Instant, Sleep};
+
+use self::send::Sender;
+use self::timers::Timers;
+use crate::hub::Hub;
+use crate::member::Member;
+use crate::socket::{ReceiveBatch, Socket};
+
+/// Turns before the driver lets other tasks run.
+const TURNS: usize = 16;
+
+/// Drives one endpoint until its last handle and its last connection are gone.
+pub(crate) struct Driver {
+    hub: Arc<Hub>,
+    sockets: Vec<Arc<Socket>>,
+    sockets_version: u64,
+    received: ReceiveBatch,
+    sender: Sender,
+    timers: Timers,
+    sleep: Pin<Box<Sleep>>,
+    /// Connections that are to be drained, in turn.
+    queue: VecDeque<Arc<Member>>,
+    /// By handle: whether the connection is in `queue`.
+    queued: Vec<bool>,
+    touched: Vec<Handle>,
+    woken: Vec<Waker>,
+}
+
+impl Driver {
+    pub(crate) fn new(hub: Arc<Hub>) -> Self {
+        let (sockets, sockets_version) = {
+            let table = hub.table();
+            (table.sockets.clone(), table.sockets_version)
+        };
+        Self {
+            hub,
+            sender: Sender::new(&sockets),
+            sockets,
+            sockets_version,
+            received: ReceiveBatch::new(),
+            timers: Timers::default(),
+            sleep: Box::pin(tokio::time::sleep_until(Instant::now())),
+            queue: VecDeque::new(),
+            queued: Vec::new(),
+            touched: Vec::new(),
+            woken: Vec::new(),
+        }
+    }
+
+    /// One turn. Says whether there is more to do at once.
+    fn turn(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
+        let now = self.hub.clock.now();
+        self.take_touched(cx);
+        let mut more = self.receive(cx, now)?;
+        self.expire(now);
+        more |= self.drain(cx, now);
+        Ok(more)
+    }
+
+    fn take_touched(&mut self, cx: &Context<'_>) {
+        let mut touched = std::mem::take(&mut self.touched);
+        self.hub.take_touched(&mut touched, cx.waker());
+        let table = self.hub.table();
+        if table.sockets_version != self.sockets_version {
+            self.sockets_version = table.sockets_version;
+            self.sockets.clone_from(&table.sockets);
+            self.sender = Sender::new(&self.sockets);
+        }
+        let members: Vec<_> = touched.drain(..).filter_map(|handle| table.member(handle).cloned()).collect();
+        drop(table);
+        self.touched = touched;
+        for member in members {
+            member.untouch();
+            self.enqueue(member);
+        }
+    }
+
+    fn enqueue(&mut self, member: Arc<Member>) {
+        let at = member.handle.0;
+        if self.queued.len() <= at {
+            self.queued.resize(at + 1, false);
+        }
+        if !std::mem::replace(&mut self.queued[at], true) {
+            self.queue.push_back(member);
+        }
+    }
+
+    fn expire(&mut self, now: Time) {
+        while let Some(handle) = self.timers.pop(now) {
+            let Some(member) = self.hub.table().member(handle).cloned() else { continue };
+            member.look(|state| {
+                if state.core.poll_timeout().is_some_and(|deadline| deadline <= now) {
+                    state.core.handle_timeout(now);
+                }
+            });
+            self.enqueue(member);
+        }
+    }
+
+    /// Drains the connections in the queue, each as far as fairness allows. Says whether some have more to send.
+    fn drain(&mut self, cx: &mut Context<'_>, now: Time) -> bool {
+        let mut more = false;
+        for _ in 0..self.queue.len() {
+            let Some(member) = self.queue.pop_front() else { break };
+            self.queued[member.handle.0] = false;
+            let unsent = self.sender.poll_ready(cx).is_pending() || self.sender.send_from(&member, now);
+            let blocked = self.sender.is_blocked();
+            if unsent {
+                more |= !blocked;
+                self.enqueue(Arc::clone(&member));
+            }
+            self.settle(&member, blocked);
+        }
+        // Asked once more, so that a socket that has just filled up wakes the task when it has room.
+        if self.sender.is_blocked() && self.sender.poll_ready(cx).is_ready() {
+            more |= !self.queue.is_empty();
+        }
+        more
+    }
+
+    /// Events, news for the router and the next deadline of a connection. While the socket is `blocked` there is no
+    /// deadline: the connection comes up again when the socket does, and could send nothing before.
+    fn settle(&mut self, member: &Arc<Member>, blocked: bool) {
+        let mut news = Vec::new();
+        let woken = &mut self.woken;
+        let deadline = member.look(|state| {
+            while let Some(event) = state.core.poll_event() {
+                state.apply(event, woken);
+            }
+            news.extend(std::iter::from_fn(|| state.core.poll_endpoint_event()));
+            state.core.poll_timeout()
+        });
+        self.woken.drain(..).for_each(Waker::wake);
+        self.timers.arm(member.handle, deadline.filter(|_| !blocked));
+        if !news.is_empty() {
+            self.forward(member.handle, &news);
+        }
+    }
+
+    fn forward(&mut self, handle: Handle, news: &[EndpointEvent]) {
+        let mut table = self.hub.table();
+        for event in news {
+            table.router.on_event(handle, event);
+            if *event == EndpointEvent::Drained {
+                table.remove(handle);
+                self.timers.disarm(handle);
+            }
+        }
+    }
+
+    /// Whether nobody needs the endpoint any longer.
+    fn is_done(&self) -> bool {
+        let table = self.hub.table();
+        table.handles == 0 && table.is_empty()
+    }
+
+    /// Ready once the earliest deadline has passed.
+    fn poll_sleep(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(deadline) = self.timers.next() else { return Poll::Pending };
+        let deadline = self.hub.clock.instant(deadline);
+        if self.sleep.deadline() != deadline {
+            self.sleep.as_mut().reset(deadline);
+        }
+        self.sleep.as_mut().poll(cx)
+    }
+
+    /// The endpoint goes away under its connections.
+    fn fail(&self, error: &ConnectionError) {
+        let (members, mut woken) = {
+            let mut table = self.hub.table();
+            table.closed = true;
+            let mut woken = Vec::new();
+            table.accepting.drain_into(&mut woken);
+            table.idling.drain_into(&mut woken);
+            (table.members().cloned().collect::<Vec<_>>(), woken)
+        };
+        for member in members {
+            member.look(|state| state.end(error.clone(), &mut woken));
+            self.hub.table().remove(member.handle);
+        }
+        woken.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl Future for Driver {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        for _ in 0..TURNS {
+            let more = match this.turn(cx) {
+                Ok(more) => more,
+                Err(error) => {
+                    let reason = format!("the socket failed: {error}");
+                    let error = TransportError::new(TransportErrorCode::INTERNAL_ERROR, reason);
+                    this.fail(&ConnectionError::Transport(error));
+                    return Poll::Ready(());
+                }
+            };
+            if this.is_done() {
+                return Poll::Ready(());
+            }
+            if !more && this.poll_sleep(cx).is_pending() {
+                return Poll::Pending;
+            }
+        }
+        // There is more to do, after others had their turn.
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+impl Drop for Driver {
+    /// The runtime shuts down: nothing will arrive any longer, and those who wait must not wait forever.
+    fn drop(&mut self) {
+        self.fail(&ConnectionError::LocallyClosed);
+    }
+}

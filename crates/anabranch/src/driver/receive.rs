@@ -1,0 +1,100 @@
+//! From the sockets to the connections.
+
+use std::io;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use anabranch_transport::{Datagram, Response, Route};
+use anabranch_wire::Time;
+
+use super::Driver;
+use crate::hub::Table;
+use crate::member::Member;
+
+/// System calls per turn and socket: enough to empty a busy socket's buffer, few enough for acknowledgments to leave.
+const RECEIVES: usize = 4;
+
+/// What is to be done with one datagram.
+enum Step {
+    Deliver(Arc<Member>),
+    Reset(Arc<Member>),
+    Respond(Response),
+    Nothing,
+}
+
+impl Driver {
+    /// Receives as much as a turn allows. Says whether there may be more.
+    pub(super) fn receive(&mut self, cx: &mut Context<'_>, now: Time) -> io::Result<bool> {
+        let mut more = false;
+        for i in 0..self.sockets.len() {
+            let socket = Arc::clone(&self.sockets[i]);
+            for round in 1..=RECEIVES {
+                match socket.poll_receive(cx, &mut self.received) {
+                    Poll::Ready(result) => result?,
+                    Poll::Pending => break,
+                }
+                self.deliver(now);
+                more |= round == RECEIVES;
+            }
+        }
+        Ok(more)
+    }
+
+    /// Passes the batch on. Datagrams of one connection that follow each other go together, under one lock.
+    fn deliver(&mut self, now: Time) {
+        let hub = Arc::clone(&self.hub);
+        // The batch lends its memory to the datagrams while the driver's other parts are in use.
+        let mut received = std::mem::take(&mut self.received);
+        let mut datagrams: Vec<Datagram<'_>> = received.datagrams().collect();
+        let steps: Vec<Step> = {
+            let mut table = hub.table();
+            datagrams.iter().map(|datagram| table.step(now, datagram)).collect()
+        };
+        let mut at = 0;
+        while let Some(step) = steps.get(at) {
+            let mut len = 1;
+            match step {
+                Step::Deliver(member) => {
+                    len += steps[at + 1..].iter().take_while(|step| step.is_for(member)).count();
+                    let run = &mut datagrams[at..at + len];
+                    member.look(|state| state.core.handle_batch(now, run));
+                    self.enqueue(Arc::clone(member));
+                }
+                Step::Reset(member) => {
+                    member.look(|state| state.core.handle_reset(now));
+                    self.enqueue(Arc::clone(member));
+                }
+                Step::Respond(response) => hub.respond(Some(response.clone())),
+                Step::Nothing => {}
+            }
+            at += len;
+        }
+        drop(datagrams);
+        self.received = received;
+    }
+}
+
+impl Step {
+    fn is_for(&self, member: &Arc<Member>) -> bool {
+        matches!(self, Self::Deliver(other) if Arc::ptr_eq(other, member))
+    }
+}
+
+impl Table {
+    fn step(&mut self, now: Time, datagram: &Datagram<'_>) -> Step {
+        match self.router.route(now, datagram) {
+            Route::Connection(handle) => self.member(handle).cloned().map_or(Step::Nothing, Step::Deliver),
+            Route::Reset(handle) => self.member(handle).cloned().map_or(Step::Nothing, Step::Reset),
+            Route::Respond(response) => Step::Respond(response),
+            Route::Incoming(incoming) if self.closed => {
+                self.router.refuse(now, incoming).map_or(Step::Nothing, Step::Respond)
+            }
+            Route::Incoming(incoming) => {
+                self.incoming.push_back(incoming);
+                self.accepting.wake();
+                Step::Nothing
+            }
+            Route::Buffered | Route::Drop(_) => Step::Nothing,
+        }
+    }
+}

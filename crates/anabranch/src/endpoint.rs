@@ -1,0 +1,308 @@
+//! Endpoints: a socket, and the connections that use it.
+
+use std::future::poll_fn;
+use std::io;
+use std::net::{Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+
+use anabranch_transport::{self as core, ClientConfig, EndpointConfig, FourTuple, Router, ServerConfig};
+use anabranch_wire::{ConnectionId, MAX_VARINT, PathId};
+use bytes::Bytes;
+
+use crate::connection::Connecting;
+use crate::driver::Driver;
+use crate::error::ConnectError;
+use crate::hub::{Hub, Table, lock};
+use crate::incoming::Incoming;
+use crate::socket::Socket;
+
+/// A QUIC endpoint: it makes connections, accepts them, or both, on one UDP socket. Cloning it is cheap and gives another
+/// handle.
+///
+/// A task of its own on the runtime that the endpoint was made in moves the datagrams. It goes on as long as there is a
+/// handle or a connection.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use anabranch::{Endpoint, SelfSigned, config};
+///
+/// let identity = SelfSigned::new(["localhost"])?;
+/// let server = Endpoint::server(identity.server_config(["greeting"])?, "127.0.0.1:0".parse()?)?;
+/// let address = server.local_addr()?;
+/// tokio::spawn(async move {
+///     while let Some(incoming) = server.accept().await {
+///         let connection = incoming.await?;
+///         let mut stream = connection.open_uni().await?;
+///         stream.write_all(b"hello").await?;
+///         stream.finish()?;
+///         connection.closed().await;
+///     }
+///     Ok::<_, anabranch::Error>(())
+/// });
+///
+/// let mut client = Endpoint::client("127.0.0.1:0".parse()?)?;
+/// client.set_default_client_config(config::client(identity.roots()?, ["greeting"])?);
+/// let connection = client.connect(address, "localhost")?.await?;
+/// let greeting = connection.accept_uni().await?.read_to_end(100).await?;
+/// assert_eq!(greeting, b"hello");
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+pub struct Endpoint {
+    hub: Arc<Hub>,
+    client_config: Arc<Mutex<Option<ClientConfig>>>,
+}
+
+impl Endpoint {
+    /// An endpoint for connections to servers, on `address`; port 0 lets the system choose.
+    ///
+    /// # Errors
+    /// If the address cannot be bound to.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with timers and I/O.
+    pub fn client(address: SocketAddr) -> io::Result<Self> {
+        Self::new(&random_config()?, None, std::net::UdpSocket::bind(address)?)
+    }
+
+    /// An endpoint that accepts connections on `address`.
+    ///
+    /// # Errors
+    /// If the address cannot be bound to.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with timers and I/O.
+    pub fn server(config: ServerConfig, address: SocketAddr) -> io::Result<Self> {
+        Self::new(&random_config()?, Some(config), std::net::UdpSocket::bind(address)?)
+    }
+
+    /// An endpoint on a socket that the caller has made. `config` holds its secrets: two endpoints must not share a seed.
+    ///
+    /// # Errors
+    /// If the socket cannot be used.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with timers and I/O.
+    pub fn new(
+        config: &EndpointConfig,
+        server: Option<ServerConfig>,
+        socket: std::net::UdpSocket,
+    ) -> io::Result<Self> {
+        let router = Router::new(config, server.map(Arc::new));
+        let hub = Arc::new(Hub::new(router, Socket::new(socket)?));
+        hub.table().handles = 1;
+        tokio::spawn(Driver::new(Arc::clone(&hub)));
+        Ok(Self { hub, client_config: Arc::default() })
+    }
+
+    /// The configuration that [`Endpoint::connect`] uses.
+    pub fn set_default_client_config(&mut self, config: ClientConfig) {
+        *lock(&self.client_config) = Some(config);
+    }
+
+    /// Changes the configuration of connections that will be accepted; `None` accepts none any longer.
+    pub fn set_server_config(&self, config: Option<ServerConfig>) {
+        self.hub.table().router.set_server(config.map(Arc::new));
+    }
+
+    /// Where to write traces of connections from now on, one file each; the environment variable QLOGDIR at first.
+    pub fn set_qlog_dir(&self, dir: Option<PathBuf>) {
+        self.hub.table().qlog_dir = dir;
+    }
+
+    /// Connects to the server at `address`, which must have a certificate for `server_name`.
+    ///
+    /// # Errors
+    /// If the connection cannot even be tried.
+    pub fn connect(&self, address: SocketAddr, server_name: &str) -> Result<Connecting, ConnectError> {
+        let config = lock(&self.client_config).clone().ok_or(ConnectError::NoClientConfig)?;
+        self.connect_with(&config, address, server_name)
+    }
+
+    /// Like [`Endpoint::connect`], with a configuration of its own.
+    ///
+    /// # Errors
+    /// If the connection cannot even be tried.
+    pub fn connect_with(
+        &self,
+        config: &ClientConfig,
+        address: SocketAddr,
+        server_name: &str,
+    ) -> Result<Connecting, ConnectError> {
+        let now = self.hub.clock.now();
+        let invalid = ConnectError::InvalidRemoteAddress(address);
+        let mut table = self.hub.table();
+        if table.closed {
+            return Err(ConnectError::EndpointClosed);
+        }
+        let usable = address.port() != 0 && !address.ip().is_unspecified();
+        let Some(remote) = table.socket().address_for(address).filter(|_| usable) else {
+            return Err(invalid);
+        };
+        let tuple = FourTuple { local: table.socket().local_addr(), remote };
+        let Some((handle, local_cid)) = table.router.connect(tuple) else { return Err(invalid) };
+        let (shared, seed) = (table.router.shared(), table.router.next_seed());
+        let connection = core::Connection::client(now, config, shared, seed, tuple, server_name, local_cid);
+        let connection = match connection {
+            Ok(connection) => connection,
+            Err(error) => {
+                table.remove(handle);
+                return Err(error.into());
+            }
+        };
+        let member = self.hub.admit(&mut table, handle, connection, None::<ConnectionId>);
+        drop(table);
+        member.touch();
+        Ok(Connecting::new(member))
+    }
+
+    /// The next client that wants a connection; `None` once the endpoint is closed.
+    pub async fn accept(&self) -> Option<Incoming> {
+        poll_fn(|cx| {
+            let mut table = self.hub.table();
+            if table.closed {
+                return Poll::Ready(None);
+            }
+            match table.incoming.pop_front() {
+                Some(inner) => Poll::Ready(Some(Incoming::new(Arc::clone(&self.hub), inner))),
+                None => {
+                    table.accepting.register(cx);
+                    Poll::Pending
+                }
+            }
+        })
+        .await
+    }
+
+    /// The address of the endpoint's socket.
+    ///
+    /// # Errors
+    /// Never; the signature is that of sockets.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        Ok(self.hub.table().socket().local_addr())
+    }
+
+    /// Connections that exist, those that are closing included.
+    pub fn open_connections(&self) -> usize {
+        self.hub.table().router.connections()
+    }
+
+    /// Puts `socket` in the place of the endpoint's socket. Connections go on from its address as far as their peers
+    /// follow: clients' connections do (RFC 9000 §9).
+    ///
+    /// # Errors
+    /// If the socket cannot be used.
+    pub fn rebind(&self, socket: std::net::UdpSocket) -> io::Result<()> {
+        let socket = Arc::new(Socket::new(socket)?);
+        let members: Vec<_> = {
+            let mut table = self.hub.table();
+            table.sockets[0] = socket;
+            table.sockets_version += 1;
+            table.members().cloned().collect()
+        };
+        self.hub.wake_driver();
+        for member in members {
+            // The peer notices by a packet.
+            member.change(|state| state.core.ping(PathId::ZERO));
+        }
+        Ok(())
+    }
+
+    /// Binds a further local address, which connections can be moved to by [`Connection::migrate`]; says which port it
+    /// got.
+    ///
+    /// [`Connection::migrate`]: crate::Connection::migrate
+    ///
+    /// # Errors
+    /// If the address cannot be bound to.
+    pub fn add_socket(&self, address: SocketAddr) -> io::Result<SocketAddr> {
+        let socket = Socket::bind(address)?;
+        let address = socket.local_addr();
+        {
+            let mut table = self.hub.table();
+            table.sockets.push(Arc::new(socket));
+            table.sockets_version += 1;
+        }
+        self.hub.wake_driver();
+        Ok(address)
+    }
+
+    /// Closes all connections with the application's `code` (at most 2^62 - 1) and `reason`; none begins any longer.
+    /// [`Endpoint::wait_idle`] waits for the peers to learn of it.
+    pub fn close(&self, code: u64, reason: &[u8]) {
+        let (members, refusals) = {
+            let mut table = self.hub.table();
+            table.closed = true;
+            table.accepting.wake();
+            let refusals = refuse_all(&mut table, self.hub.clock.now());
+            (table.members().cloned().collect::<Vec<_>>(), refusals)
+        };
+        refusals.into_iter().for_each(|refusal| self.hub.respond(Some(refusal)));
+        let reason = Bytes::copy_from_slice(reason);
+        for member in members {
+            if member.look(|state| state.ended.is_none()) {
+                member.close(code.min(MAX_VARINT), reason.clone());
+            }
+        }
+    }
+
+    /// Waits until no connection is left, not even one that repeats its farewell to a peer that may have missed it.
+    pub async fn wait_idle(&self) {
+        poll_fn(|cx| {
+            let mut table = self.hub.table();
+            if table.is_empty() {
+                return Poll::Ready(());
+            }
+            table.idling.register(cx);
+            Poll::Pending
+        })
+        .await;
+    }
+}
+
+/// Refuses those whom nobody will accept any longer.
+fn refuse_all(table: &mut Table, now: anabranch_wire::Time) -> Vec<core::Response> {
+    let waiting = std::mem::take(&mut table.incoming);
+    waiting.into_iter().filter_map(|incoming| table.router.refuse(now, incoming)).collect()
+}
+
+/// Secrets from the operating system.
+fn random_config() -> io::Result<EndpointConfig> {
+    let mut seed = [0; 32];
+    getrandom::fill(&mut seed).map_err(|error| io::Error::other(error.to_string()))?;
+    Ok(EndpointConfig::new(seed))
+}
+
+/// The wildcard address that reaches `remote`: what a client should bind to.
+pub fn unspecified_for(remote: SocketAddr) -> SocketAddr {
+    match remote {
+        SocketAddr::V4(_) => SocketAddr::new([0, 0, 0, 0].into(), 0),
+        SocketAddr::V6(_) => SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), 0),
+    }
+}
+
+impl Clone for Endpoint {
+    fn clone(&self) -> Self {
+        self.hub.table().handles += 1;
+        Self { hub: Arc::clone(&self.hub), client_config: Arc::clone(&self.client_config) }
+    }
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        let refusals = {
+            let mut table = self.hub.table();
+            table.handles -= 1;
+            if table.handles > 0 {
+                return;
+            }
+            // Connections go on; nobody is left to accept new ones.
+            table.closed = true;
+            refuse_all(&mut table, self.hub.clock.now())
+        };
+        refusals.into_iter().for_each(|refusal| self.hub.respond(Some(refusal)));
+        self.hub.wake_driver();
+    }
+}

@@ -1,0 +1,120 @@
+//! What can go wrong, named by blame.
+
+use std::io;
+use std::net::SocketAddr;
+
+use anabranch_transport::ConnectionError;
+use anabranch_transport::stream::ClosedStream;
+
+/// Why a connection was not even tried.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// [`Endpoint::close`](crate::Endpoint::close) was called, or the endpoint's socket failed.
+    #[error("the endpoint is closed")]
+    EndpointClosed,
+    /// [`Endpoint::set_default_client_config`](crate::Endpoint::set_default_client_config) was not called.
+    #[error("the endpoint has no client configuration")]
+    NoClientConfig,
+    /// The endpoint's socket cannot send to this address: an IPv6 one from an IPv4 socket, or port 0.
+    #[error("the remote address {0} cannot be reached from the endpoint's socket")]
+    InvalidRemoteAddress(SocketAddr),
+    /// The configuration or the server's name cannot be used.
+    #[error(transparent)]
+    Core(#[from] anabranch_transport::ConnectError),
+}
+
+/// Why writing to a stream failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WriteError {
+    /// The peer does not want more of the stream, for this reason of its application.
+    #[error("the peer stopped the stream with code {0}")]
+    Stopped(u64),
+    /// The connection has ended.
+    #[error("the connection is lost: {0}")]
+    ConnectionLost(#[from] ConnectionError),
+    /// The stream was finished or reset by this side before.
+    #[error("the stream is closed for writing")]
+    ClosedStream,
+}
+
+/// Why reading from a stream failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// The peer gave the stream up, for this reason of its application.
+    #[error("the peer reset the stream with code {0}")]
+    Reset(u64),
+    /// The connection has ended.
+    #[error("the connection is lost: {0}")]
+    ConnectionLost(#[from] ConnectionError),
+    /// The stream was stopped by this side before.
+    #[error("the stream is closed for reading")]
+    ClosedStream,
+}
+
+/// Why [`RecvStream::read_exact`](crate::RecvStream::read_exact) failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReadExactError {
+    /// The stream ended after this many bytes.
+    #[error("the stream ended after {0} bytes")]
+    FinishedEarly(usize),
+    /// Reading failed.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+}
+
+/// Why [`RecvStream::read_to_end`](crate::RecvStream::read_to_end) failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReadToEndError {
+    /// The stream is longer than the limit.
+    #[error("the stream is longer than the limit")]
+    TooLong,
+    /// Reading failed.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+}
+
+/// Why a datagram was not sent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SendDatagramError {
+    /// The peer takes no datagrams (RFC 9221).
+    #[error("the peer does not support datagrams")]
+    UnsupportedByPeer,
+    /// Longer than [`Connection::max_datagram_size`](crate::Connection::max_datagram_size).
+    #[error("the message is too large for a datagram")]
+    TooLarge,
+    /// More messages wait than the send buffer holds; [`Connection::send_datagram_wait`] waits for room.
+    ///
+    /// [`Connection::send_datagram_wait`]: crate::Connection::send_datagram_wait
+    #[error("the datagram queue is full")]
+    Blocked,
+    /// The connection has ended.
+    #[error("the connection is lost: {0}")]
+    ConnectionLost(#[from] ConnectionError),
+}
+
+impl From<ClosedStream> for WriteError {
+    fn from(_: ClosedStream) -> Self {
+        Self::ClosedStream
+    }
+}
+
+impl From<WriteError> for io::Error {
+    fn from(error: WriteError) -> Self {
+        let kind = match error {
+            WriteError::Stopped(_) => io::ErrorKind::BrokenPipe,
+            WriteError::ConnectionLost(_) | WriteError::ClosedStream => io::ErrorKind::NotConnected,
+        };
+        Self::new(kind, error)
+    }
+}
+
+impl From<ReadError> for io::Error {
+    fn from(error: ReadError) -> Self {
+        let kind = match error {
+            ReadError::Reset(_) => io::ErrorKind::ConnectionReset,
+            ReadError::ConnectionLost(_) | ReadError::ClosedStream => io::ErrorKind::NotConnected,
+        };
+        Self::new(kind, error)
+    }
+}

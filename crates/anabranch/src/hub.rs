@@ -1,0 +1,173 @@
+//! What the endpoint's handles, its connections and its driver share.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+
+use anabranch_transport::{Connection, Handle, Incoming, Response, Router};
+use anabranch_wire::Side;
+
+use crate::clock::Clock;
+use crate::member::Member;
+use crate::qlog::QlogFile;
+use crate::socket::Socket;
+use crate::wakers::WakerSet;
+
+/// Locks even if a task that held the lock has panicked: the state is only ever left between two whole steps.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// One endpoint. The table and a connection are never locked at the same time.
+#[derive(Debug)]
+pub(crate) struct Hub {
+    pub(crate) clock: Clock,
+    table: Mutex<Table>,
+    todo: Mutex<Todo>,
+}
+
+/// Who is there.
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub(crate) router: Router,
+    /// By handle.
+    members: Vec<Option<Arc<Member>>>,
+    /// Clients that nobody has accepted yet; the router bounds their number.
+    pub(crate) incoming: VecDeque<Incoming>,
+    /// Tasks in `accept`.
+    pub(crate) accepting: WakerSet,
+    /// Tasks that wait for the last connection to end.
+    pub(crate) idling: WakerSet,
+    /// The first one is the endpoint's own, further ones were added for migration.
+    pub(crate) sockets: Vec<Arc<Socket>>,
+    /// Counts changes of `sockets`, so that the driver takes them over.
+    pub(crate) sockets_version: u64,
+    /// No connection begins any longer.
+    pub(crate) closed: bool,
+    /// Handles of the endpoint that the application holds.
+    pub(crate) handles: usize,
+    /// Where traces go.
+    pub(crate) qlog_dir: Option<PathBuf>,
+}
+
+/// What the driver has to look at.
+#[derive(Debug, Default)]
+struct Todo {
+    touched: Vec<Handle>,
+    driver: Option<Waker>,
+}
+
+impl Hub {
+    pub(crate) fn new(router: Router, socket: Socket) -> Self {
+        let table = Table {
+            router,
+            members: Vec::new(),
+            incoming: VecDeque::new(),
+            accepting: WakerSet::default(),
+            idling: WakerSet::default(),
+            sockets: vec![Arc::new(socket)],
+            sockets_version: 0,
+            closed: false,
+            handles: 0,
+            qlog_dir: std::env::var_os("QLOGDIR").map(PathBuf::from),
+        };
+        Self { clock: Clock::new(), table: Mutex::new(table), todo: Mutex::default() }
+    }
+
+    pub(crate) fn table(&self) -> MutexGuard<'_, Table> {
+        lock(&self.table)
+    }
+
+    /// Has the driver look at a connection.
+    pub(crate) fn touch(&self, handle: Handle) {
+        let mut todo = lock(&self.todo);
+        todo.touched.push(handle);
+        if let Some(driver) = todo.driver.take() {
+            drop(todo);
+            driver.wake();
+        }
+    }
+
+    /// Has the driver look at everything else.
+    pub(crate) fn wake_driver(&self) {
+        let driver = lock(&self.todo).driver.take();
+        if let Some(driver) = driver {
+            driver.wake();
+        }
+    }
+
+    /// For the driver: what was touched, and whom to wake at the next touch.
+    pub(crate) fn take_touched(&self, touched: &mut Vec<Handle>, driver: &Waker) {
+        let mut todo = lock(&self.todo);
+        touched.append(&mut todo.touched);
+        if !todo.driver.as_ref().is_some_and(|known| known.will_wake(driver)) {
+            todo.driver = Some(driver.clone());
+        }
+    }
+
+    /// Takes in a connection that the core has just begun.
+    pub(crate) fn admit(
+        self: &Arc<Self>,
+        table: &mut Table,
+        handle: Handle,
+        mut core: Connection,
+        qlog_name: Option<anabranch_wire::ConnectionId>,
+    ) -> Arc<Member> {
+        if let Some(dir) = &table.qlog_dir {
+            let side: Side = core.side();
+            core.set_observer(self.clock.now(), Box::new(QlogFile::new(dir.clone(), side, qlog_name)));
+        }
+        let member = Arc::new(Member::new(Arc::clone(self), handle, core));
+        table.insert(handle, Arc::clone(&member));
+        member
+    }
+
+    /// Sends a stateless answer; if the socket is busy, it is lost, as it might be on the way.
+    pub(crate) fn respond(&self, response: Option<Response>) {
+        let Some(Response { transmit, bytes }) = response else { return };
+        let socket = self.table().socket_for(&transmit);
+        let _ = socket.send(&transmit, &bytes);
+    }
+}
+
+impl Table {
+    pub(crate) fn member(&self, handle: Handle) -> Option<&Arc<Member>> {
+        self.members.get(handle.0)?.as_ref()
+    }
+
+    pub(crate) fn members(&self) -> impl Iterator<Item = &Arc<Member>> {
+        self.members.iter().flatten()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.router.connections() == 0
+    }
+
+    fn insert(&mut self, handle: Handle, member: Arc<Member>) {
+        if self.members.len() <= handle.0 {
+            self.members.resize_with(handle.0 + 1, || None);
+        }
+        self.members[handle.0] = Some(member);
+    }
+
+    pub(crate) fn remove(&mut self, handle: Handle) {
+        self.router.remove(handle);
+        if let Some(slot) = self.members.get_mut(handle.0) {
+            *slot = None;
+        }
+        if self.is_empty() {
+            self.idling.wake();
+        }
+    }
+
+    /// The endpoint's own socket.
+    pub(crate) fn socket(&self) -> &Arc<Socket> {
+        &self.sockets[0]
+    }
+
+    fn socket_for(&self, transmit: &anabranch_transport::Transmit) -> Arc<Socket> {
+        let serving = self.sockets.iter().find(|socket| socket.serves(transmit.tuple.local));
+        Arc::clone(serving.unwrap_or_else(|| self.socket()))
+    }
+}

@@ -1,0 +1,149 @@
+//! Clients that want a connection.
+
+use std::future::{Future, IntoFuture};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use anabranch_transport::{self as core, Accepted, ConnectionError, StoredDatagram, TransportError};
+use anabranch_wire::TransportErrorCode;
+
+use crate::connection::{Connecting, Connection};
+use crate::hub::Hub;
+
+/// A client that wants a connection, which costs next to nothing until it is accepted. Dropping it refuses the client.
+/// Awaiting it accepts the connection and waits for the handshake.
+#[derive(Debug)]
+pub struct Incoming {
+    hub: Arc<Hub>,
+    /// `None` once it was dealt with.
+    inner: Option<core::Incoming>,
+}
+
+impl Incoming {
+    pub(crate) fn new(hub: Arc<Hub>, inner: core::Incoming) -> Self {
+        Self { hub, inner: Some(inner) }
+    }
+
+    /// Begins the handshake.
+    ///
+    /// # Errors
+    /// If the endpoint is closed or has as many connections as it may; the client is refused.
+    pub fn accept(mut self) -> Result<Connecting, ConnectionError> {
+        let refused = || {
+            let code = TransportErrorCode::CONNECTION_REFUSED;
+            ConnectionError::Transport(TransportError::new(code, "the endpoint takes no more connections"))
+        };
+        let Some(inner) = self.inner.take() else { return Err(refused()) };
+        let now = self.hub.clock.now();
+        let name = inner.original_dcid();
+        let mut table = self.hub.table();
+        let Some(config) = table.router.server().cloned() else {
+            let refusal = table.router.refuse(now, inner);
+            drop(table);
+            self.hub.respond(refusal);
+            return Err(refused());
+        };
+        let Accepted { handle, start, mut datagrams } = match table.router.accept(now, inner) {
+            Ok(accepted) => accepted,
+            Err(refusal) => {
+                drop(table);
+                self.hub.respond(refusal);
+                return Err(refused());
+            }
+        };
+        let (shared, seed) = (table.router.shared(), table.router.next_seed());
+        let connection = core::Connection::server(now, config, shared, seed, &start);
+        let member = self.hub.admit(&mut table, handle, connection, Some(name));
+        drop(table);
+        member.change(|state| {
+            let mut batch: Vec<_> = datagrams.iter_mut().map(StoredDatagram::as_datagram).collect();
+            state.core.handle_batch(now, &mut batch);
+        });
+        Ok(Connecting::new(member))
+    }
+
+    /// Tells the client that it gets no connection.
+    pub fn refuse(mut self) {
+        self.refuse_inner();
+    }
+
+    fn refuse_inner(&mut self) {
+        let Some(inner) = self.inner.take() else { return };
+        let refusal = self.hub.table().router.refuse(self.hub.clock.now(), inner);
+        self.hub.respond(refusal);
+    }
+
+    /// Asks the client to come back with a token that proves its address (RFC 9000 §8.1.2).
+    ///
+    /// # Errors
+    /// Gives the client back if it was asked before.
+    pub fn retry(mut self) -> Result<(), Self> {
+        let Some(inner) = self.inner.take() else { return Ok(()) };
+        let result = self.hub.table().router.retry(self.hub.clock.now(), inner);
+        match result {
+            Ok(response) => {
+                self.hub.respond(Some(response));
+                Ok(())
+            }
+            Err(inner) => {
+                self.inner = Some(inner);
+                Err(self)
+            }
+        }
+    }
+
+    /// Says nothing to the client.
+    pub fn ignore(mut self) {
+        if let Some(inner) = self.inner.take() {
+            self.hub.table().router.ignore(inner);
+        }
+    }
+
+    /// The client's address, which may be forged as long as it is not validated.
+    pub fn remote_address(&self) -> Option<SocketAddr> {
+        let address = self.inner.as_ref()?.remote_address();
+        Some(SocketAddr::new(address.ip().to_canonical(), address.port()))
+    }
+
+    /// Whether the client has proved that it is at its address.
+    pub fn remote_address_validated(&self) -> bool {
+        self.inner.as_ref().is_some_and(core::Incoming::address_validated)
+    }
+
+    /// Whether [`Incoming::retry`] is possible.
+    pub fn may_retry(&self) -> bool {
+        self.inner.as_ref().is_some_and(core::Incoming::may_retry)
+    }
+}
+
+impl Drop for Incoming {
+    fn drop(&mut self) {
+        self.refuse_inner();
+    }
+}
+
+impl IntoFuture for Incoming {
+    type Output = Result<Connection, ConnectionError>;
+    type IntoFuture = IncomingFuture;
+
+    fn into_future(self) -> IncomingFuture {
+        IncomingFuture(self.accept())
+    }
+}
+
+/// Waits for the handshake of an [`Incoming`].
+#[derive(Debug)]
+pub struct IncomingFuture(Result<Connecting, ConnectionError>);
+
+impl Future for IncomingFuture {
+    type Output = Result<Connection, ConnectionError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut self.0 {
+            Ok(connecting) => Pin::new(connecting).poll(cx),
+            Err(error) => Poll::Ready(Err(error.clone())),
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! QUIC (RFC 9000) over tokio: endpoints, connections, streams and datagrams.
+//!
+//! [`Endpoint`] binds a UDP socket, [`Connection`] gives streams, [`SendStream`] and [`RecvStream`] move bytes. The
+//! protocol itself is the sans-IO core in [`transport`]; this crate is its driver: sockets, clock, tasks.
+//!
+//! Names and shapes are those that users of other Rust QUIC libraries know, with one addition:
+//! [`RecvStream::read_with`] lends received bytes where they lie.
+//!
+//! Two environment variables are honoured: `SSLKEYLOGFILE` (secrets, for packet captures; by configurations from
+//! [`config`]) and `QLOGDIR` (a trace of each connection; by every endpoint).
+#![forbid(unsafe_code)]
+
+mod clock;
+pub mod config;
+mod connection;
+mod driver;
+mod endpoint;
+mod error;
+mod hub;
+mod incoming;
+mod member;
+mod qlog;
+mod recv_stream;
+mod send_stream;
+mod socket;
+mod wakers;
+
+pub use anabranch_transport as transport;
+pub use anabranch_transport::stream::{ClosedStream, Priority};
+pub use anabranch_transport::tls;
+pub use anabranch_transport::{
+    ClientConfig, ConnectionError, ConnectionStats, EndpointConfig, MigrateError, RetryPolicy, ServerConfig,
+    TransportConfig,
+};
+pub use anabranch_wire::{StreamId, TransportErrorCode, Version};
+
+pub use crate::config::SelfSigned;
+pub use crate::connection::{Connecting, Connection, HandshakeData, ZeroRttAccepted};
+pub use crate::endpoint::{Endpoint, unspecified_for};
+pub use crate::error::{
+    ConnectError, ReadError, ReadExactError, ReadToEndError, SendDatagramError, WriteError,
+};
+pub use crate::incoming::{Incoming, IncomingFuture};
+
+/// Any error, for programs that only report them.
+pub type Error = Box<dyn std::error::Error + Send + Sync>;

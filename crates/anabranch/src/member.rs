@@ -1,0 +1,240 @@
+//! One connection as its handles and the driver share it: the core, and the tasks that wait for it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+
+use anabranch_transport::stream::StreamEvent;
+use anabranch_transport::{Connection, ConnectionError, Event, Handle};
+use anabranch_wire::{Dir, StreamId};
+use bytes::Bytes;
+
+use crate::hub::{Hub, lock};
+use crate::wakers::WakerSet;
+
+/// A connection in the endpoint's table.
+pub(crate) struct Member {
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) handle: Handle,
+    /// Whether the driver has been told to look here.
+    touched: AtomicBool,
+    /// Handles of the application: connections and streams.
+    users: AtomicUsize,
+    state: Mutex<State>,
+}
+
+/// What is behind a member's lock, which is never held across an await.
+pub(crate) struct State {
+    pub(crate) core: Connection,
+    pub(crate) ended: Option<ConnectionError>,
+    /// Whether early data was accepted, once the handshake is complete.
+    pub(crate) connected: Option<bool>,
+    /// Whether the handshake has told protocol and name.
+    pub(crate) handshake_data: bool,
+    /// Tasks that wait for the handshake, or for the end.
+    pub(crate) progress: WakerSet,
+    pub(crate) opening: ByDir,
+    pub(crate) accepting: ByDir,
+    pub(crate) datagram_readers: WakerSet,
+    pub(crate) datagram_writers: WakerSet,
+    /// Streams that have a receiving handle, with the task that waits to read.
+    pub(crate) readers: HashMap<StreamId, Option<Waker>>,
+    /// Streams that have a sending handle.
+    pub(crate) writers: HashMap<StreamId, Writer>,
+}
+
+/// A sending handle's part of the state.
+#[derive(Debug, Default)]
+pub(crate) struct Writer {
+    /// The task that waits for room.
+    pub(crate) room: Option<Waker>,
+    /// The task that waits for the peer to stop or acknowledge the stream.
+    pub(crate) end: Option<Waker>,
+    pub(crate) stopped: Option<u64>,
+}
+
+/// Tasks by direction of the streams that they wait for.
+#[derive(Debug, Default)]
+pub(crate) struct ByDir {
+    bi: WakerSet,
+    uni: WakerSet,
+}
+
+impl ByDir {
+    pub(crate) fn of(&mut self, dir: Dir) -> &mut WakerSet {
+        match dir {
+            Dir::Bi => &mut self.bi,
+            Dir::Uni => &mut self.uni,
+        }
+    }
+}
+
+impl Member {
+    pub(crate) fn new(hub: Arc<Hub>, handle: Handle, core: Connection) -> Self {
+        let state = State {
+            core,
+            ended: None,
+            connected: None,
+            handshake_data: false,
+            progress: WakerSet::default(),
+            opening: ByDir::default(),
+            accepting: ByDir::default(),
+            datagram_readers: WakerSet::default(),
+            datagram_writers: WakerSet::default(),
+            readers: HashMap::new(),
+            writers: HashMap::new(),
+        };
+        let (touched, users) = (AtomicBool::new(false), AtomicUsize::new(0));
+        Self { hub, handle, touched, users, state: Mutex::new(state) }
+    }
+
+    /// Looks at the connection.
+    pub(crate) fn look<R>(&self, look: impl FnOnce(&mut State) -> R) -> R {
+        look(&mut lock(&self.state))
+    }
+
+    /// Changes the connection and has the driver send what follows from that.
+    pub(crate) fn change<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
+        let result = self.look(change);
+        self.touch();
+        result
+    }
+
+    /// Tells the driver to look here.
+    pub(crate) fn touch(&self) {
+        if !self.touched.swap(true, Ordering::AcqRel) {
+            self.hub.touch(self.handle);
+        }
+    }
+
+    /// For the driver, before it looks.
+    pub(crate) fn untouch(&self) {
+        self.touched.store(false, Ordering::Release);
+    }
+
+    /// Closes the connection; everybody who waits learns of it at once.
+    pub(crate) fn close(&self, code: u64, reason: Bytes) {
+        let mut woken = Vec::new();
+        self.change(|state| {
+            let now = self.hub.clock.now();
+            state.core.close(now, code, reason);
+            state.end(ConnectionError::LocallyClosed, &mut woken);
+        });
+        woken.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl State {
+    /// Takes over an event of the core and gathers whom to wake.
+    pub(crate) fn apply(&mut self, event: Event, woken: &mut Vec<Waker>) {
+        match event {
+            Event::HandshakeDataReady => {
+                self.handshake_data = true;
+                self.progress.drain_into(woken);
+            }
+            Event::Connected { early_data_accepted } => {
+                self.connected = Some(early_data_accepted);
+                self.handshake_data = true;
+                self.progress.drain_into(woken);
+            }
+            Event::Confirmed | Event::PathChanged { .. } | Event::NewToken(_) => {
+                self.progress.drain_into(woken);
+            }
+            Event::Stream(event) => self.apply_stream(event, woken),
+            Event::DatagramReceived => self.datagram_readers.drain_into(woken),
+            Event::DatagramsUnblocked => self.datagram_writers.drain_into(woken),
+            Event::Closed(error) => self.end(error, woken),
+        }
+    }
+
+    fn apply_stream(&mut self, event: StreamEvent, woken: &mut Vec<Waker>) {
+        match event {
+            StreamEvent::Opened(dir) => self.accepting.of(dir).drain_into(woken),
+            StreamEvent::Available(dir) => self.opening.of(dir).drain_into(woken),
+            StreamEvent::Readable(id) => woken.extend(self.readers.get_mut(&id).and_then(Option::take)),
+            StreamEvent::Writable(id) => {
+                woken.extend(self.writers.get_mut(&id).and_then(|writer| writer.room.take()));
+            }
+            StreamEvent::Finished(id) => {
+                woken.extend(self.writers.get_mut(&id).and_then(|writer| writer.end.take()));
+            }
+            StreamEvent::Stopped(id, code) => {
+                if let Some(writer) = self.writers.get_mut(&id) {
+                    writer.stopped = Some(code);
+                    woken.extend(writer.room.take().into_iter().chain(writer.end.take()));
+                }
+            }
+        }
+    }
+
+    /// The connection is over: nobody has anything to wait for any longer. The first reason stays.
+    pub(crate) fn end(&mut self, error: ConnectionError, woken: &mut Vec<Waker>) {
+        self.ended.get_or_insert(error);
+        self.progress.drain_into(woken);
+        for dir in [Dir::Bi, Dir::Uni] {
+            self.opening.of(dir).drain_into(woken);
+            self.accepting.of(dir).drain_into(woken);
+        }
+        self.datagram_readers.drain_into(woken);
+        self.datagram_writers.drain_into(woken);
+        woken.extend(self.readers.values_mut().filter_map(Option::take));
+        for writer in self.writers.values_mut() {
+            woken.extend(writer.room.take().into_iter().chain(writer.end.take()));
+        }
+    }
+
+    /// `Err` once the connection has ended, else has the task woken by `waiting`.
+    pub(crate) fn wait<T>(
+        &mut self,
+        cx: &Context<'_>,
+        waiting: impl FnOnce(&mut Self) -> &mut WakerSet,
+    ) -> Poll<Result<T, ConnectionError>> {
+        if let Some(error) = &self.ended {
+            return Poll::Ready(Err(error.clone()));
+        }
+        waiting(self).register(cx);
+        Poll::Pending
+    }
+}
+
+impl fmt::Debug for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Member").field("handle", &self.handle).finish_non_exhaustive()
+    }
+}
+
+/// The application's hold on a connection. When the last one goes, the connection closes with code 0.
+#[derive(Debug)]
+pub(crate) struct User(Arc<Member>);
+
+impl User {
+    pub(crate) fn new(member: Arc<Member>) -> Self {
+        member.users.fetch_add(1, Ordering::Relaxed);
+        Self(member)
+    }
+}
+
+impl Clone for User {
+    fn clone(&self) -> Self {
+        Self::new(Arc::clone(&self.0))
+    }
+}
+
+impl Drop for User {
+    fn drop(&mut self) {
+        if self.0.users.fetch_sub(1, Ordering::AcqRel) == 1 && self.0.look(|state| state.ended.is_none()) {
+            self.0.close(0, Bytes::new());
+        }
+    }
+}
+
+impl Deref for User {
+    type Target = Member;
+
+    fn deref(&self) -> &Member {
+        &self.0
+    }
+}

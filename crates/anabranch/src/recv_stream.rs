@@ -1,0 +1,210 @@
+//! The receiving half of a stream.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use anabranch_transport::stream::{self, ClosedStream, Streams};
+use anabranch_wire::{MAX_VARINT, StreamId};
+use bytes::Bytes;
+use tokio::io::{AsyncRead, ReadBuf};
+
+use crate::error::{ReadError, ReadExactError, ReadToEndError};
+use crate::member::User;
+
+/// The receiving half of a stream.
+///
+/// Dropping it before the end was read stops the stream with code 0: the peer learns that nobody reads it.
+#[derive(Debug)]
+pub struct RecvStream {
+    connection: User,
+    id: StreamId,
+    /// The end or a reset was read.
+    over: bool,
+}
+
+impl RecvStream {
+    pub(crate) fn new(connection: User, id: StreamId) -> Self {
+        connection.look(|state| state.readers.insert(id, None));
+        Self { connection, id, over: false }
+    }
+
+    /// The stream's identifier.
+    pub fn id(&self) -> StreamId {
+        self.id
+    }
+
+    /// Copies what has arrived into `buffer` and says how much; waits for at least one byte. `None` at the end.
+    ///
+    /// # Errors
+    /// If the peer reset the stream, the connection is lost, or the stream was stopped.
+    pub async fn read(&mut self, buffer: &mut [u8]) -> Result<Option<usize>, ReadError> {
+        if buffer.is_empty() {
+            return Ok(Some(0));
+        }
+        self.read_with(|bytes| {
+            let n = bytes.len().min(buffer.len());
+            buffer[..n].copy_from_slice(&bytes[..n]);
+            n
+        })
+        .await
+    }
+
+    /// Lends what has arrived, a piece that is not empty, to `read`, which says how much of it has been read, and passes
+    /// that on. Waits for a piece; `None` at the end. The bytes are not copied.
+    ///
+    /// ```no_run
+    /// # async fn count(mut stream: anabranch::RecvStream) -> Result<u64, anabranch::ReadError> {
+    /// let mut newlines = 0;
+    /// let mut count = |bytes: &[u8]| {
+    ///     newlines += bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
+    ///     bytes.len()
+    /// };
+    /// while stream.read_with(&mut count).await?.is_some() {}
+    /// # Ok(newlines)
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Like [`RecvStream::read`].
+    pub async fn read_with(
+        &mut self,
+        mut read: impl FnMut(&[u8]) -> usize,
+    ) -> Result<Option<usize>, ReadError> {
+        poll_fn(|cx| self.poll_read_with(cx, &mut read)).await
+    }
+
+    /// Fills all of `buffer`.
+    ///
+    /// # Errors
+    /// Like [`RecvStream::read`], or if the stream ends before.
+    pub async fn read_exact(&mut self, buffer: &mut [u8]) -> Result<(), ReadExactError> {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match self.read(&mut buffer[filled..]).await? {
+                Some(n) => filled += n,
+                None => return Err(ReadExactError::FinishedEarly(filled)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads everything to the end, at most `limit` bytes.
+    ///
+    /// # Errors
+    /// Like [`RecvStream::read`], or if there is more than `limit`.
+    pub async fn read_to_end(&mut self, limit: usize) -> Result<Vec<u8>, ReadToEndError> {
+        let mut all = Vec::new();
+        let mut too_long = false;
+        loop {
+            let read = |bytes: &[u8]| {
+                too_long = all.len() + bytes.len() > limit;
+                if !too_long {
+                    all.extend_from_slice(bytes);
+                }
+                bytes.len()
+            };
+            if self.read_with(read).await?.is_none() {
+                return Ok(all);
+            }
+            if too_long {
+                return Err(ReadToEndError::TooLong);
+            }
+        }
+    }
+
+    /// Takes the next piece that has arrived, at most `max` bytes, without copying it; `None` at the end.
+    ///
+    /// # Errors
+    /// Like [`RecvStream::read`].
+    pub async fn read_chunk(&mut self, max: usize) -> Result<Option<Bytes>, ReadError> {
+        if max == 0 {
+            return Ok(Some(Bytes::new()));
+        }
+        poll_fn(|cx| self.poll_with(cx, |streams, id| streams.take(id, max))).await
+    }
+
+    /// Tells the peer that nobody will read the rest, with the application's `code` (at most 2^62 - 1).
+    ///
+    /// # Errors
+    /// If the stream was stopped or read to its end before.
+    pub fn stop(&mut self, code: u64) -> Result<(), ClosedStream> {
+        self.connection.change(|state| state.core.streams().stop(self.id, code.min(MAX_VARINT)))
+    }
+
+    fn poll_read_with(
+        &mut self,
+        cx: &Context<'_>,
+        read: impl FnOnce(&[u8]) -> usize,
+    ) -> Poll<Result<Option<usize>, ReadError>> {
+        self.poll_with(cx, |streams, id| {
+            let bytes = streams.peek(id)?;
+            let n = read(bytes).min(bytes.len());
+            // The stream was readable a moment ago, so it is not closed.
+            let _ = streams.consume(id, n);
+            Ok(n)
+        })
+    }
+
+    fn poll_with<T>(
+        &mut self,
+        cx: &Context<'_>,
+        read: impl FnOnce(&mut Streams, StreamId) -> Result<T, stream::ReadError>,
+    ) -> Poll<Result<Option<T>, ReadError>> {
+        if self.over {
+            return Poll::Ready(Ok(None));
+        }
+        let poll = self.connection.look(|state| match read(state.core.streams(), self.id) {
+            Ok(value) => Poll::Ready(Ok(Some(value))),
+            Err(stream::ReadError::Finished) => Poll::Ready(Ok(None)),
+            Err(stream::ReadError::Reset(code)) => Poll::Ready(Err(ReadError::Reset(code))),
+            Err(stream::ReadError::Closed) => Poll::Ready(Err(ReadError::ClosedStream)),
+            Err(stream::ReadError::Blocked) => match &state.ended {
+                Some(error) => Poll::Ready(Err(error.clone().into())),
+                None => {
+                    state.readers.insert(self.id, Some(cx.waker().clone()));
+                    Poll::Pending
+                }
+            },
+        });
+        match &poll {
+            // Reading gives the peer credit to send more.
+            Poll::Ready(Ok(Some(_))) => self.connection.touch(),
+            Poll::Ready(Ok(None) | Err(ReadError::Reset(_))) => {
+                self.over = matches!(poll, Poll::Ready(Ok(None)));
+                self.connection.touch();
+            }
+            _ => {}
+        }
+        poll
+    }
+}
+
+impl AsyncRead for RecvStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if buffer.remaining() == 0 {
+            return Poll::Ready(Ok(()));
+        }
+        ready!(self.poll_read_with(cx, |bytes| {
+            let n = bytes.len().min(buffer.remaining());
+            buffer.put_slice(&bytes[..n]);
+            n
+        }))?;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Drop for RecvStream {
+    fn drop(&mut self) {
+        self.connection.change(|state| {
+            state.readers.remove(&self.id);
+            // Fails if the stream was read to its end, reset or stopped, which is as well.
+            let _ = state.core.streams().stop(self.id, 0);
+        });
+    }
+}

@@ -1,0 +1,178 @@
+//! The sending half of a stream.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use anabranch_transport::ConnectionError;
+use anabranch_transport::stream::{self, ClosedStream, Priority, SendState, Streams};
+use anabranch_wire::{MAX_VARINT, StreamId};
+use bytes::Bytes;
+use tokio::io::AsyncWrite;
+
+use crate::error::WriteError;
+use crate::member::{User, Writer};
+
+/// The sending half of a stream.
+///
+/// Dropping it finishes the stream, unless it was finished or reset before: what was written is still delivered. Call
+/// [`SendStream::reset`] to give up.
+#[derive(Debug)]
+pub struct SendStream {
+    connection: User,
+    id: StreamId,
+}
+
+impl SendStream {
+    pub(crate) fn new(connection: User, id: StreamId) -> Self {
+        connection.look(|state| state.writers.insert(id, Writer::default()));
+        Self { connection, id }
+    }
+
+    /// The stream's identifier.
+    pub fn id(&self) -> StreamId {
+        self.id
+    }
+
+    /// Copies some of `data` into the stream, at least one byte unless `data` is empty, and says how much. Waits while
+    /// flow control or the send buffer has no room.
+    ///
+    /// # Errors
+    /// If the peer stopped the stream, the connection is lost, or the stream was closed.
+    pub async fn write(&mut self, data: &[u8]) -> Result<usize, WriteError> {
+        poll_fn(|cx| self.poll_write_with(cx, |streams, id| streams.write(id, data))).await
+    }
+
+    /// Copies all of `data` into the stream. If it is dropped before it is done, a part may have been written.
+    ///
+    /// # Errors
+    /// Like [`SendStream::write`].
+    pub async fn write_all(&mut self, mut data: &[u8]) -> Result<(), WriteError> {
+        while !data.is_empty() {
+            let n = self.write(data).await?;
+            data = &data[n..];
+        }
+        Ok(())
+    }
+
+    /// Sends all of `chunk` without copying it.
+    ///
+    /// # Errors
+    /// Like [`SendStream::write`].
+    pub async fn write_chunk(&mut self, mut chunk: Bytes) -> Result<(), WriteError> {
+        while !chunk.is_empty() {
+            poll_fn(|cx| self.poll_write_with(cx, |streams, id| streams.write_bytes(id, &mut chunk))).await?;
+        }
+        Ok(())
+    }
+
+    /// Ends the stream: what was written is delivered, and then the peer reads the end. [`SendStream::stopped`] tells when
+    /// the peer has acknowledged it.
+    ///
+    /// # Errors
+    /// If the stream was closed before.
+    pub fn finish(&mut self) -> Result<(), ClosedStream> {
+        self.connection.change(|state| state.core.streams().finish(self.id))
+    }
+
+    /// Gives the stream up: what has not arrived is dropped, and the peer's application reads `code` (at most 2^62 - 1).
+    ///
+    /// # Errors
+    /// If the stream was closed before and all of it has arrived.
+    pub fn reset(&mut self, code: u64) -> Result<(), ClosedStream> {
+        self.connection.change(|state| state.core.streams().reset(self.id, code.min(MAX_VARINT)))
+    }
+
+    /// Waits until the peer stops the stream, with the code that its application gave, or has acknowledged all of it,
+    /// `None`.
+    ///
+    /// # Errors
+    /// If the connection is lost before.
+    pub async fn stopped(&mut self) -> Result<Option<u64>, ConnectionError> {
+        poll_fn(|cx| self.poll_stopped(cx)).await
+    }
+
+    fn poll_stopped(&self, cx: &Context<'_>) -> Poll<Result<Option<u64>, ConnectionError>> {
+        self.connection.look(|state| {
+            let writer = state.writers.entry(self.id).or_default();
+            let streams = state.core.streams();
+            if let Some(code) = writer.stopped.or_else(|| streams.stopped(self.id)) {
+                return Poll::Ready(Ok(Some(code)));
+            }
+            if matches!(streams.send_state(self.id), None | Some(SendState::DataRecvd)) {
+                return Poll::Ready(Ok(None));
+            }
+            if let Some(error) = &state.ended {
+                return Poll::Ready(Err(error.clone()));
+            }
+            writer.end = Some(cx.waker().clone());
+            Poll::Pending
+        })
+    }
+
+    /// Says which streams go first when several have data; the peer does not learn of it.
+    pub fn set_priority(&self, priority: Priority) {
+        self.connection.change(|state| state.core.streams().set_priority(self.id, priority));
+    }
+
+    fn poll_write_with(
+        &self,
+        cx: &Context<'_>,
+        write: impl FnOnce(&mut Streams, StreamId) -> Result<usize, stream::WriteError>,
+    ) -> Poll<Result<usize, WriteError>> {
+        let (poll, wrote) = self.connection.look(|state| {
+            if let Some(error) = &state.ended {
+                return (Poll::Ready(Err(error.clone().into())), false);
+            }
+            let writer = state.writers.entry(self.id).or_default();
+            match write(state.core.streams(), self.id) {
+                Ok(n) => (Poll::Ready(Ok(n)), true),
+                Err(stream::WriteError::Blocked) => {
+                    writer.room = Some(cx.waker().clone());
+                    // The peer may have to be told why we wait.
+                    (Poll::Pending, true)
+                }
+                Err(stream::WriteError::Stopped(code)) => {
+                    (Poll::Ready(Err(WriteError::Stopped(code))), false)
+                }
+                Err(stream::WriteError::Closed) => {
+                    let error = writer.stopped.map_or(WriteError::ClosedStream, WriteError::Stopped);
+                    (Poll::Ready(Err(error)), false)
+                }
+            }
+        });
+        if wrote {
+            self.connection.touch();
+        }
+        poll
+    }
+}
+
+impl AsyncWrite for SendStream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        let n = ready!(self.poll_write_with(cx, |streams, id| streams.write(id, data)))?;
+        Poll::Ready(Ok(n))
+    }
+
+    /// Nothing to do: what is written leaves as soon as it may.
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // A stream that is closed already needs no shutting down.
+        let _ = self.finish();
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Drop for SendStream {
+    fn drop(&mut self) {
+        self.connection.change(|state| {
+            state.writers.remove(&self.id);
+            // Fails if the stream was finished, reset or stopped, which is as well.
+            let _ = state.core.streams().finish(self.id);
+        });
+    }
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/hex"
 	"errors"
 	"flag"
 	"fmt"
@@ -79,6 +80,8 @@ type serverOptions struct {
 	key    string
 	root   string
 	retry  bool
+	// resetKey is where stateless reset tokens come from, so that they outlive the process.
+	resetKey *quic.StatelessResetKey
 }
 
 func parseServer(args []string) (*serverOptions, error) {
@@ -89,6 +92,14 @@ func parseServer(args []string) (*serverOptions, error) {
 	flags.StringVar(&o.cert, "cert", "", "PEM")
 	flags.StringVar(&o.key, "key", "", "PEM")
 	flags.StringVar(&o.root, "root", "", "files for hq-interop")
+	flags.Func("reset-key", "64 hexadecimal digits for stateless reset tokens", func(digits string) error {
+		key, err := hex.DecodeString(digits)
+		if err != nil || len(key) != len(quic.StatelessResetKey{}) {
+			return errors.New("a reset key has 64 hexadecimal digits")
+		}
+		o.resetKey = (*quic.StatelessResetKey)(key)
+		return nil
+	})
 	flags.BoolVar(&o.retry, "retry", false, "answer Initials without a token with Retry")
 	flags.Bool("migrate-ok", true, "the default")
 	noMigration := flags.Bool("no-migration", false, "send disable_active_migration")

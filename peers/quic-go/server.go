@@ -28,7 +28,7 @@ func serve(o *serverOptions) error {
 	if err != nil {
 		return err
 	}
-	transport := &quic.Transport{Conn: socket}
+	transport := &quic.Transport{Conn: socket, StatelessResetKey: o.resetKey}
 	if o.retry {
 		transport.VerifySourceAddress = func(net.Addr) bool { return true }
 	}

@@ -62,6 +62,26 @@ pub struct Server {
     pub migration: bool,
     /// `--preferred IP:PORT`: send preferred_address.
     pub preferred: Option<SocketAddr>,
+    /// `--reset-key HEX`: where stateless reset tokens come from, so that they outlive the process.
+    pub reset_key: Option<ResetKey>,
+}
+
+/// 32 bytes, as 64 hexadecimal digits.
+pub struct ResetKey(pub [u8; 32]);
+
+impl FromStr for ResetKey {
+    type Err = String;
+
+    fn from_str(digits: &str) -> Result<Self, String> {
+        let mut key = [0; 32];
+        if digits.len() != 2 * key.len() || !digits.is_ascii() {
+            return Err("a reset key has 64 hexadecimal digits".to_owned());
+        }
+        for (index, byte) in key.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(&digits[2 * index..][..2], 16).map_err(|error| error.to_string())?;
+        }
+        Ok(Self(key))
+    }
 }
 
 /// `client` and its flags.
@@ -218,7 +238,7 @@ pub fn parse_from(args: impl IntoIterator<Item = String>) -> Result<Command, Fai
 fn server(mut words: Words) -> Result<Server, Failure> {
     let mut common = Common::default();
     let (mut listen, mut cert, mut key, mut root, mut preferred) = (None, None, None, None, None);
-    let (mut retry, mut migration) = (false, true);
+    let (mut retry, mut migration, mut reset_key) = (false, true, None);
     while let Some(flag) = words.0.pop_front() {
         match flag.as_str() {
             "--listen" => listen = Some(words.value(&flag)?),
@@ -226,6 +246,7 @@ fn server(mut words: Words) -> Result<Server, Failure> {
             "--key" => key = Some(words.value(&flag)?),
             "--root" => root = Some(words.value(&flag)?),
             "--preferred" => preferred = Some(words.value(&flag)?),
+            "--reset-key" => reset_key = Some(words.value(&flag)?),
             "--retry" => retry = true,
             "--migrate-ok" => migration = true,
             "--no-migration" => migration = false,
@@ -236,7 +257,7 @@ fn server(mut words: Words) -> Result<Server, Failure> {
     let (Some(listen), Some(cert), Some(key)) = (listen, cert, key) else {
         return failed("a server needs --listen, --cert and --key");
     };
-    Ok(Server { common, listen, cert, key, root, retry, migration, preferred })
+    Ok(Server { common, listen, cert, key, root, retry, migration, preferred, reset_key })
 }
 
 fn client(mut words: Words) -> Result<Client, Failure> {
@@ -306,6 +327,14 @@ mod tests {
         assert!(matches!(client.work, Work::Hq { ref paths, .. } if paths.len() == 2));
         let Ok(client) = client_of("--case datagram") else { panic!("datagram") };
         assert!(matches!(client.work, Work::Datagrams { count: DEFAULT_DATAGRAMS }));
+    }
+
+    #[test]
+    fn a_reset_key_has_64_digits() {
+        let key = "0f".repeat(32).parse::<ResetKey>();
+        assert!(matches!(key, Ok(ResetKey(bytes)) if bytes == [0x0f; 32]));
+        assert!("0f".repeat(31).parse::<ResetKey>().is_err());
+        assert!("0g".repeat(32).parse::<ResetKey>().is_err());
     }
 
     #[test]

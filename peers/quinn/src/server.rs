@@ -4,8 +4,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 
+use aws_lc_rs::hmac;
 use bytes::Bytes;
-use peer_common::args::Server;
+use peer_common::args::{ResetKey, Server};
 use peer_common::report::Report;
 use peer_common::{Failure, files, life, socket};
 use quinn::crypto::rustls::HandshakeData;
@@ -31,7 +32,11 @@ pub async fn run(options: Server, ending: mpsc::Receiver<()>) -> Result<(), Fail
         None => {}
     }
     let socket = socket::bind(options.listen)?;
-    let endpoint = Endpoint::new(endpoint_config(&[]), Some(config), socket, Arc::new(TokioRuntime))?;
+    let mut shared = endpoint_config(&[]);
+    if let Some(ResetKey(key)) = &options.reset_key {
+        shared.reset_key(Arc::new(hmac::Key::new(hmac::HMAC_SHA256, key)));
+    }
+    let endpoint = Endpoint::new(shared, Some(config), socket, Arc::new(TokioRuntime))?;
     life::ready(endpoint.local_addr()?);
 
     let (tell, mut ended) = tokio::sync::oneshot::channel();

@@ -30,6 +30,9 @@ pub async fn run(options: Server, ending: mpsc::Receiver<()>) -> Result<(), Fail
     if options.common.v2 || options.preferred.is_some() {
         return Err(Failure::Unsupported("s2n-quic has neither QUIC version 2 nor preferred_address".into()));
     }
+    if options.reset_key.is_some() {
+        return Err(Failure::Unsupported("this peer does not give s2n-quic a stateless reset key".into()));
+    }
     let mut tls = s2n_tls::Server::builder()
         .with_application_protocols(["perf", "hq-interop"])?
         .with_certificate(&*options.cert, &*options.key)?;

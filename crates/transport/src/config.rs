@@ -41,6 +41,19 @@ pub struct TransportConfig {
     pub migration: bool,
     /// Update keys by ourselves after this many packets; `None` leaves only the AEAD's own limit.
     pub key_update_after: Option<u64>,
+    /// How this end is to misbehave.
+    #[cfg(test)]
+    pub(crate) hooks: Hooks,
+}
+
+/// Changes to what an end says in its handshake, for tests of its peer.
+#[cfg(test)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Hooks {
+    /// Edits the transport parameters before they are sent.
+    pub(crate) parameters: Option<fn(&mut anabranch_wire::TransportParameters)>,
+    /// Edits the handshake bytes of a level before they are sent.
+    pub(crate) crypto: Option<fn(anabranch_wire::SpaceId, &mut Vec<u8>)>,
 }
 
 impl Default for TransportConfig {
@@ -60,6 +73,8 @@ impl Default for TransportConfig {
             max_udp_payload_size: 65_527,
             migration: true,
             key_update_after: None,
+            #[cfg(test)]
+            hooks: Hooks::default(),
         }
     }
 }
@@ -164,7 +179,10 @@ pub struct PreferredAddresses {
 }
 
 /// What all connections of one endpoint share.
-#[derive(Clone, Debug)]
+///
+/// `reset_key` and `token_key` may outlive the process; `seed` must be fresh for each, because tokens under an old key must
+/// not be sealed with the same randomness twice.
+#[derive(Clone)]
 pub struct EndpointConfig {
     /// Length of this endpoint's connection IDs, 0 to 20 bytes. 0 only suits a client with one connection per tuple.
     pub cid_len: usize,
@@ -174,6 +192,13 @@ pub struct EndpointConfig {
     pub token_key: [u8; 32],
     /// Seed of everything random in the core: connection IDs, challenges, greasing, skipped packet numbers.
     pub seed: [u8; 32],
+}
+
+/// Keys are not printed.
+impl std::fmt::Debug for EndpointConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EndpointConfig").field("cid_len", &self.cid_len).finish_non_exhaustive()
+    }
 }
 
 impl EndpointConfig {

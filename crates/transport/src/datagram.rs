@@ -80,7 +80,7 @@ impl Queue {
 
 impl Datagrams {
     /// Queues bounded to `send_buffer` and `receive_buffer` bytes. With a `receive_buffer` of 0 the peer may send none.
-    pub fn new(send_buffer: usize, receive_buffer: usize) -> Self {
+    pub(crate) fn new(send_buffer: usize, receive_buffer: usize) -> Self {
         Self {
             outgoing: Queue { capacity: send_buffer, ..Queue::default() },
             incoming: Queue { capacity: receive_buffer, ..Queue::default() },
@@ -94,13 +94,13 @@ impl Datagrams {
     }
 
     /// The peer's `max_datagram_frame_size` transport parameter, remembered or real.
-    pub fn set_peer_maximum(&mut self, max_datagram_frame_size: u64) {
+    pub(crate) fn set_peer_maximum(&mut self, max_datagram_frame_size: u64) {
         self.peer_maximum = max_datagram_frame_size;
     }
 
     /// Bytes of frames that fit into a packet now, on the path with the largest packets. Queued messages that became too
     /// large are dropped when their turn comes.
-    pub fn set_packet_room(&mut self, bytes: usize) {
+    pub(crate) fn set_packet_room(&mut self, bytes: usize) {
         self.packet_room = bytes;
     }
 
@@ -134,7 +134,7 @@ impl Datagrams {
     }
 
     /// Takes in a DATAGRAM frame with this `data`. If the queue is full, the oldest messages go.
-    pub fn on_frame(&mut self, data: &[u8]) -> Result<(), TransportError> {
+    pub(crate) fn on_frame(&mut self, data: &[u8]) -> Result<(), TransportError> {
         // RFC 9221 §3: the limit counts the whole frame; only its smallest form is surely too large.
         if data.len() as u64 + MIN_FRAME_OVERHEAD > self.local_maximum() {
             let reason = "a DATAGRAM larger than allowed";
@@ -150,7 +150,7 @@ impl Datagrams {
     }
 
     /// Whether a message waits to be sent.
-    pub fn has_pending(&self) -> bool {
+    pub(crate) fn has_pending(&self) -> bool {
         !self.outgoing.messages.is_empty()
     }
 
@@ -160,7 +160,7 @@ impl Datagrams {
     }
 
     /// Writes messages as long as they fit.
-    pub fn write(&mut self, w: &mut Writer<'_>, tokens: &mut Tokens) {
+    pub(crate) fn write(&mut self, w: &mut Writer<'_>, tokens: &mut Tokens) {
         while let Some(message) = self.outgoing.messages.front() {
             let is_too_large = self.max_len().is_none_or(|max| message.len() > max);
             if is_too_large {
@@ -176,12 +176,12 @@ impl Datagrams {
     }
 
     /// Whether a message has arrived in an empty queue since the last call.
-    pub fn take_received(&mut self) -> bool {
+    pub(crate) fn take_received(&mut self) -> bool {
         std::mem::take(&mut self.received)
     }
 
     /// Whether there is room again, since the last call, after [`SendDatagramError::Blocked`].
-    pub fn take_unblocked(&mut self) -> bool {
+    pub(crate) fn take_unblocked(&mut self) -> bool {
         std::mem::take(&mut self.unblocked)
     }
 

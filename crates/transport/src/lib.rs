@@ -17,9 +17,9 @@ mod random;
 mod ranges;
 mod space;
 pub mod stream;
-mod token;
 #[cfg(test)]
 mod tests;
+mod token;
 pub mod trace;
 
 pub use config::{

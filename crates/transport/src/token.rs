@@ -5,7 +5,8 @@ use smallvec::SmallVec;
 
 /// One frame's debt. Values that only grow (limits) are not kept: if such a frame is lost, the newest value is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Token {
+#[expect(clippy::enum_variant_names, reason = "NEW_TOKEN is a frame's name")]
+pub(crate) enum Token {
     /// Ranges up to `largest` of `space` (and, for 1-RTT, of `path`) were acknowledged; once the peer confirms, they
     /// need not be repeated.
     Ack {
@@ -79,4 +80,4 @@ pub enum Token {
 }
 
 /// The tokens of one packet; two fit without an allocation (ACK and STREAM, the common packet).
-pub type Tokens = SmallVec<[Token; 2]>;
+pub(crate) type Tokens = SmallVec<[Token; 2]>;

@@ -18,7 +18,12 @@ const PROBED_PACKETS: usize = 2;
 const ACK_THRESHOLD_RANGE: (u64, u64) = (2, 32);
 
 impl Connection {
-    pub(super) fn on_ack_frame(&mut self, now: Time, context: &Context, ack: &Ack<'_>) -> Result<(), TransportError> {
+    pub(super) fn on_ack_frame(
+        &mut self,
+        now: Time,
+        context: &Context,
+        ack: &Ack<'_>,
+    ) -> Result<(), TransportError> {
         let mut outcome = std::mem::take(&mut self.outcome);
         let result = match Self::level_index(context.space) {
             Some(index) => {
@@ -62,7 +67,8 @@ impl Connection {
 
     /// The ACK Delay field in time (RFC 9000 §19.3).
     fn ack_delay(&self, raw: u64) -> Duration {
-        let exponent = self.handshake.peer_parameters.as_ref().map_or(3, |parameters| parameters.ack_delay_exponent);
+        let exponent =
+            self.handshake.peer_parameters.as_ref().map_or(3, |parameters| parameters.ack_delay_exponent);
         Duration::from_micros(raw.checked_shl(exponent as u32).unwrap_or(u64::MAX).min(1 << 40))
     }
 
@@ -74,10 +80,11 @@ impl Connection {
         let progress = space == SpaceId::Data && !outcome.acked.is_empty();
         let phase_start = self.paths.get(path).map_or(u64::MAX, |path| path.phase_start);
         for (order, sent) in outcome.acked.drain(..) {
-            if space == SpaceId::Data && order >= phase_start {
-                if let Some(keys) = &mut self.keys.one_rtt {
-                    keys.on_acked();
-                }
+            if space == SpaceId::Data
+                && order >= phase_start
+                && let Some(keys) = &mut self.keys.one_rtt
+            {
+                keys.on_acked();
             }
             for token in &sent.owed {
                 self.on_token_acked(token);
@@ -220,7 +227,8 @@ impl Connection {
             return;
         }
         let parameters = self.handshake.peer_parameters.as_ref();
-        let Some((min, max)) = parameters.and_then(|p| Some((p.min_ack_delay?, p.max_ack_delay * 1000))) else {
+        let Some((min, max)) = parameters.and_then(|p| Some((p.min_ack_delay?, p.max_ack_delay * 1000)))
+        else {
             return;
         };
         let recovery = &self.paths.main().recovery;

@@ -111,7 +111,10 @@ impl Connection {
     /// The peer closed (RFC 9000 §10.2.2).
     pub(super) fn on_peer_close(&mut self, now: Time, close: &ConnectionClose<'_>) {
         let error = if close.application {
-            ConnectionError::PeerApplication { code: close.code, reason: Bytes::copy_from_slice(close.reason) }
+            ConnectionError::PeerApplication {
+                code: close.code,
+                reason: Bytes::copy_from_slice(close.reason),
+            }
         } else {
             let reason = String::from_utf8_lossy(close.reason).into_owned();
             let error = TransportError::new(TransportErrorCode(close.code), reason);

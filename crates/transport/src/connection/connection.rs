@@ -165,9 +165,8 @@ impl Connection {
         server: Option<Arc<ServerConfig>>,
         shared: Arc<Shared>,
         mut random: Random,
-        parts: Parts,
+        Parts { side, format, tuple, local_cid, remote_cid }: Parts,
     ) -> Self {
-        let Parts { side, format, tuple, local_cid, remote_cid } = parts;
         let mut recovery_config = config.recovery.clone();
         recovery_config.seed = random.u64();
         let path = Path::new(

@@ -73,11 +73,6 @@ impl CryptoStream {
         !self.lost.is_empty() || self.next < self.end()
     }
 
-    /// Whether everything that was sent has been acknowledged.
-    pub(crate) fn all_acked(&self) -> bool {
-        self.sending.is_empty()
-    }
-
     fn next_range(&self) -> Option<Range<u64>> {
         self.lost.first().or_else(|| (self.next < self.end()).then(|| self.next..self.end()))
     }

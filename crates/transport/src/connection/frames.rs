@@ -79,12 +79,15 @@ impl Connection {
             Frame::Ack(ref ack) => self.on_ack(now, context, ack)?,
             Frame::Crypto { offset, data } => self.on_crypto(now, context.space, offset, data)?,
             Frame::Datagram { data } => self.datagrams.on_frame(data)?,
-            Frame::ResetStream { id, code, final_size } => self.streams.on_reset_stream(id, code, final_size)?,
+            Frame::ResetStream { id, code, final_size } => {
+                self.streams.on_reset_stream(id, code, final_size)?
+            }
             Frame::StopSending { id, code } => self.streams.on_stop_sending(id, code)?,
             Frame::MaxData(maximum) => self.streams.on_max_data(maximum),
             Frame::MaxStreamData { id, maximum } => self.streams.on_max_stream_data(id, maximum)?,
             Frame::MaxStreams { dir, maximum } => self.streams.on_max_streams(dir, maximum),
-            Frame::DataBlocked(_) | Frame::StreamsBlocked { .. } => {}
+            Frame::DataBlocked(_) => self.streams.on_data_blocked(),
+            Frame::StreamsBlocked { dir, .. } => self.streams.on_streams_blocked(dir),
             Frame::StreamDataBlocked { id, .. } => self.streams.on_stream_data_blocked(id)?,
             Frame::ConnectionClose(ref close) => self.on_peer_close(now, close),
             Frame::NewToken { token } => self.on_new_token(token)?,
@@ -103,7 +106,12 @@ impl Connection {
     }
 
     /// Frames about connection IDs and paths.
-    fn on_path_frame(&mut self, now: Time, context: &Context, frame: &Frame<'_>) -> Result<(), TransportError> {
+    fn on_path_frame(
+        &mut self,
+        now: Time,
+        context: &Context,
+        frame: &Frame<'_>,
+    ) -> Result<(), TransportError> {
         match *frame {
             Frame::NewConnectionId(ref issued) if issued.path.is_none() => {
                 if self.paths.main().remote_cids.active().is_empty() {
@@ -123,7 +131,11 @@ impl Connection {
             }
             Frame::PathChallenge(data) => {
                 if let Some(path) = self.paths.get_mut(context.path) {
-                    path.responses.push(Response { tuple: context.tuple, data, received: context.datagram_len });
+                    path.responses.push(Response {
+                        tuple: context.tuple,
+                        data,
+                        received: context.datagram_len,
+                    });
                 }
             }
             Frame::PathResponse(data) => self.on_path_response(now, data),
@@ -136,10 +148,10 @@ impl Connection {
     /// The peer retired the connection ID that it used: what it uses now will show.
     fn after_local_retire(&mut self, cid: anabranch_wire::ConnectionId) {
         let path = self.paths.main_mut();
-        if path.used_local_cid == cid {
-            if let Some((_, other)) = path.local_cids.iter().next() {
-                path.used_local_cid = other;
-            }
+        if path.used_local_cid == cid
+            && let Some((_, other)) = path.local_cids.iter().next()
+        {
+            path.used_local_cid = other;
         }
     }
 

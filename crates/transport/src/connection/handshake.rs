@@ -6,8 +6,8 @@ use anabranch_tls::{
     client_hello_parameters, initial_keys,
 };
 use anabranch_wire::{
-    ConnectionId, Frame, PacketKind, PreferredAddress, Side, SpaceId, Time, TransportErrorCode, TransportParameters,
-    Version, VersionInformation,
+    ConnectionId, Frame, PacketKind, PreferredAddress, Side, SpaceId, Time, TransportErrorCode,
+    TransportParameters, Version, VersionInformation,
 };
 use bytes::Bytes;
 
@@ -108,9 +108,7 @@ impl Connection {
     pub(super) fn make_client_session(&mut self, now: Time) -> Result<(), ConnectError> {
         let Some(start) = self.handshake.client.take() else { return Ok(()) };
         let parameters = self.local_parameters();
-        let mut encoded = Vec::new();
-        let grease = self.config.grease.then(|| self.random.u64());
-        parameters.encode(&mut encoded, grease);
+        let encoded = self.encode(&parameters);
         let tls = start.tls.for_version(self.format.version);
         let mut session = Session::client(&tls, &start.server_name, encoded)?;
         self.handshake.local_parameters = Some(parameters);
@@ -120,7 +118,8 @@ impl Connection {
         let dcid = self.paths.main().remote_cids.active();
         self.keys.initial = Some(initial_keys(self.format, &dcid, self.side));
         let early = session.early_secret();
-        let remembered = session.peer_parameters().and_then(|p| TransportParameters::decode(Side::Server, p).ok());
+        let remembered =
+            session.peer_parameters().and_then(|p| TransportParameters::decode(Side::Server, p).ok());
         self.handshake.session = Some(session);
         self.write_tls(now);
         if let (Some(secret), Some(parameters)) = (early, remembered) {
@@ -191,7 +190,18 @@ impl Connection {
                     Some(PreferredAddress { v4: addresses.v4, v6: addresses.v6, cid, token });
             }
         }
+        #[cfg(test)]
+        if let Some(edit) = self.config.hooks.parameters {
+            edit(&mut parameters);
+        }
         parameters
+    }
+
+    fn encode(&mut self, parameters: &TransportParameters) -> Vec<u8> {
+        let mut encoded = Vec::new();
+        let grease = self.config.grease.then(|| self.random.u64());
+        parameters.encode(&mut encoded, grease);
+        encoded
     }
 
     /// Handshake bytes of `space` arrived.
@@ -251,7 +261,10 @@ impl Connection {
             crypto.consume(len);
         }
         if self.handshake.hello.len() > MAX_CLIENT_HELLO_LEN {
-            return Err(TransportError::new(TransportErrorCode::CRYPTO_BUFFER_EXCEEDED, "ClientHello is too long"));
+            return Err(TransportError::new(
+                TransportErrorCode::CRYPTO_BUFFER_EXCEEDED,
+                "ClientHello is too long",
+            ));
         }
         let hello = std::mem::take(&mut self.handshake.hello);
         let parameters = match client_hello_parameters(&hello) {
@@ -260,7 +273,10 @@ impl Connection {
                 return Ok(false);
             }
             ClientHello::Malformed { alert } => {
-                return Err(TransportError::new(TransportErrorCode::crypto(alert), "ClientHello is malformed"));
+                return Err(TransportError::new(
+                    TransportErrorCode::crypto(alert),
+                    "ClientHello is malformed",
+                ));
             }
             ClientHello::Parameters(offer) => TransportParameters::decode(Side::Client, offer.parameters)?,
         };
@@ -268,9 +284,7 @@ impl Connection {
         self.choose_version(now)?;
         let Some(server) = self.server.clone() else { return Ok(false) };
         let parameters = self.local_parameters();
-        let mut encoded = Vec::new();
-        let grease = self.config.grease.then(|| self.random.u64());
-        parameters.encode(&mut encoded, grease);
+        let encoded = self.encode(&parameters);
         self.trace(now, &TraceEvent::Parameters { local: true, parameters: &parameters });
         self.handshake.local_parameters = Some(parameters);
         let tls = server.tls.for_version(self.format.version);
@@ -298,6 +312,10 @@ impl Connection {
             let Some(session) = &mut self.handshake.session else { return };
             let change = session.write(&mut bytes);
             let level = self.handshake.write_level.unwrap_or(SpaceId::Initial);
+            #[cfg(test)]
+            if let Some(edit) = self.config.hooks.crypto {
+                edit(level, &mut bytes);
+            }
             if !bytes.is_empty() {
                 self.crypto_mut(level).push(&bytes);
                 bytes.clear();
@@ -443,7 +461,11 @@ impl Connection {
     }
 
     /// Checks and applies the peer's transport parameters.
-    fn on_peer_parameters(&mut self, now: Time, parameters: TransportParameters) -> Result<(), TransportError> {
+    fn on_peer_parameters(
+        &mut self,
+        now: Time,
+        parameters: TransportParameters,
+    ) -> Result<(), TransportError> {
         self.trace(now, &TraceEvent::Parameters { local: false, parameters: &parameters });
         // RFC 9000 §7.3: connection IDs are authenticated by the handshake.
         if parameters.initial_source_connection_id != self.handshake.peer_scid
@@ -469,7 +491,8 @@ impl Connection {
         let max_ack_delay = std::time::Duration::from_millis(parameters.max_ack_delay);
         let path = self.paths.main_mut();
         path.recovery.set_peer_max_ack_delay(max_ack_delay);
-        path.recovery.set_peer_max_udp_payload(u16::try_from(parameters.max_udp_payload_size).unwrap_or(u16::MAX));
+        path.recovery
+            .set_peer_max_udp_payload(u16::try_from(parameters.max_udp_payload_size).unwrap_or(u16::MAX));
         path.local_cids.set_limit(parameters.active_connection_id_limit);
         if let Some(token) = parameters.stateless_reset_token {
             path.remote_cids.set_first_token(token);

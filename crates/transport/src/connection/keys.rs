@@ -97,6 +97,18 @@ pub(crate) struct OneRtt {
     requested: bool,
 }
 
+/// What is known of a 1-RTT packet before it is open.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sealed {
+    /// Goes into the nonce.
+    pub(crate) path: PathId,
+    pub(crate) number: u64,
+    pub(crate) key_phase: bool,
+    pub(crate) header_len: usize,
+    /// Smallest number received on the path in the current phase.
+    pub(crate) first_of_phase: Option<u64>,
+}
+
 /// What a successful open says about the key phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Opened {
@@ -162,7 +174,8 @@ impl OneRtt {
     pub(crate) fn update(&mut self, now: Time, format: &Format, by_peer: bool, retain_for: Duration) {
         let (next_local, next_remote) = self.secrets.update(format);
         self.local.packet = std::mem::replace(&mut self.next_local, next_local);
-        let previous = std::mem::replace(&mut self.remote.packet, std::mem::replace(&mut self.next_remote, next_remote));
+        let previous =
+            std::mem::replace(&mut self.remote.packet, std::mem::replace(&mut self.next_remote, next_remote));
         self.previous_remote = Some((previous, now + retain_for));
         self.phase = !self.phase;
         self.generation += 1;
@@ -177,16 +190,8 @@ impl OneRtt {
     ///
     /// A bit that differs from the current phase means the next phase, or, while its keys are kept and the packet is older
     /// than anything of this phase, the previous one; the keys decide, so both are tried.
-    pub(crate) fn open(
-        &mut self,
-        now: Time,
-        path: PathId,
-        number: u64,
-        key_phase: bool,
-        header_len: usize,
-        packet: &mut [u8],
-        first_of_phase: Option<u64>,
-    ) -> Result<Opened, OpenError> {
+    pub(crate) fn open(&mut self, now: Time, sealed: Sealed, packet: &mut [u8]) -> Result<Opened, OpenError> {
+        let Sealed { path, number, key_phase, header_len, first_of_phase } = sealed;
         if key_phase == self.phase {
             let len = self.remote.packet.open(path, number, header_len, packet)?;
             self.peer_followed = true;

@@ -40,7 +40,12 @@ impl Connection {
         if !self.handshake.confirmed {
             return Err(MigrateError::NotConfirmed);
         }
-        if self.handshake.peer_parameters.as_ref().is_some_and(|parameters| parameters.disable_active_migration) {
+        if self
+            .handshake
+            .peer_parameters
+            .as_ref()
+            .is_some_and(|parameters| parameters.disable_active_migration)
+        {
             return Err(MigrateError::Forbidden);
         }
         let path = self.paths.main_mut();
@@ -62,7 +67,9 @@ impl Connection {
 
     /// A client goes to the server's preferred address (RFC 9000 §9.6.2), if that is a sane thing to do (§21.5).
     pub(super) fn begin_preferred_address(&mut self, now: Time) {
-        let Some(preferred) = self.handshake.peer_parameters.as_ref().and_then(|p| p.preferred_address.as_ref()) else {
+        let Some(preferred) =
+            self.handshake.peer_parameters.as_ref().and_then(|p| p.preferred_address.as_ref())
+        else {
             return;
         };
         let path = self.paths.main();
@@ -91,7 +98,8 @@ impl Connection {
         let client = self.side.is_client();
         let probed = |path: &crate::path::Path| path.validations.iter().any(|v| v.tuple == *tuple);
         for path in self.paths.iter_mut().filter(|path| path.tuple.remote == tuple.remote) {
-            let vague = path.tuple.local.ip().is_unspecified() && path.tuple.local.port() == tuple.local.port();
+            let vague =
+                path.tuple.local.ip().is_unspecified() && path.tuple.local.port() == tuple.local.port();
             if path.tuple.local != tuple.local && (vague || client && !probed(path)) {
                 path.tuple.local = tuple.local;
             }
@@ -133,7 +141,8 @@ impl Connection {
             path.switch_cid_for(&context.tuple);
         }
         // RFC 9000 §9.4: a change of only the port is most likely a NAT's doing, on the same network path.
-        let same_path = old.remote.ip() == context.tuple.remote.ip() && old.local.ip() == context.tuple.local.ip();
+        let same_path =
+            old.remote.ip() == context.tuple.remote.ip() && old.local.ip() == context.tuple.local.ip();
         if !same_path {
             path.recovery.migrate(now);
         }
@@ -193,7 +202,9 @@ impl Connection {
     /// Validations whose time is over.
     pub(super) fn expire_validations(&mut self, now: Time, id: PathId) {
         let Some(path) = self.paths.get_mut(id) else { return };
-        let Some(at) = path.validations.iter().position(|validation| validation.has_failed(now)) else { return };
+        let Some(at) = path.validations.iter().position(|validation| validation.has_failed(now)) else {
+            return;
+        };
         let failed = path.validations.remove(at);
         match failed.purpose {
             Purpose::Move { sequence } => path.remote_cids.retire(sequence),
@@ -251,10 +262,14 @@ mod tests {
 
     #[test]
     fn a_public_server_cannot_send_clients_into_their_own_network() {
-        let follow = |current: &str, preferred: &str| may_follow(&current.parse().unwrap(), &preferred.parse().unwrap());
+        let follow = |current: &str, preferred: &str| {
+            may_follow(&current.parse().unwrap(), &preferred.parse().unwrap())
+        };
         assert!(follow("203.0.113.1:443", "203.0.113.9:443"));
         assert!(follow("127.0.0.1:4433", "127.0.0.2:4434"));
-        for preferred in ["127.0.0.1:443", "10.0.0.1:443", "192.168.1.1:443", "169.254.1.1:443", "0.0.0.0:443"] {
+        for preferred in
+            ["127.0.0.1:443", "10.0.0.1:443", "192.168.1.1:443", "169.254.1.1:443", "0.0.0.0:443"]
+        {
             assert!(!follow("203.0.113.1:443", preferred), "{preferred}");
         }
         for preferred in ["203.0.113.9:53", "203.0.113.9:22", "224.0.0.1:443", "255.255.255.255:443"] {

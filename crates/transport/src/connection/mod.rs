@@ -17,5 +17,7 @@ mod timers;
 mod transmit;
 
 pub use self::connection::{ConnectError, Connection};
-pub use self::migration::MigrateError;
 pub use self::info::{ConnectionStats, PathInfo};
+pub use self::migration::MigrateError;
+#[cfg(test)]
+pub(crate) use self::packet::forge::Forged;

@@ -34,10 +34,12 @@ impl Connection {
             return Err(negotiation_error("chosen version is not among the available ones"));
         }
         let preferred = self.config.versions.iter().copied();
-        let chosen = preferred
-            .into_iter()
-            .find(|version| offered.available.contains(version) && compatible(self.original_version, *version));
-        if let Some(format) = chosen.filter(|version| *version != self.format.version).and_then(Version::format) {
+        let chosen = preferred.into_iter().find(|version| {
+            offered.available.contains(version) && compatible(self.original_version, *version)
+        });
+        if let Some(format) =
+            chosen.filter(|version| *version != self.format.version).and_then(Version::format)
+        {
             let dcid = self.initial_dcid_for_server;
             let keys = initial_keys(format, &dcid, self.side);
             self.keys.original_initial = self.keys.initial.replace(keys);
@@ -104,7 +106,12 @@ impl Connection {
             || !ours
             || versions.contains(&self.original_version)
         {
-            return self.drop_packet(now, Some(PacketKind::VersionNegotiation), packet.len(), DropReason::Unexpected);
+            return self.drop_packet(
+                now,
+                Some(PacketKind::VersionNegotiation),
+                packet.len(),
+                DropReason::Unexpected,
+            );
         }
         let choice = self.config.versions.iter().copied().find(|version| versions.contains(version));
         let Some(format) = choice.and_then(Version::format) else {

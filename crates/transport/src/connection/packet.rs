@@ -2,9 +2,7 @@
 
 use anabranch_recovery::Sent;
 use anabranch_tls::TAG_LEN;
-use anabranch_wire::{
-    Frame, Outgoing, PacketKind, PathId, SpaceId, Time, Writer,
-};
+use anabranch_wire::{Frame, Outgoing, PacketKind, PathId, SpaceId, Time, Writer};
 
 use super::connection::Connection;
 use crate::error::TransportError;
@@ -22,6 +20,16 @@ pub(super) struct Fill {
     pub(super) data: bool,
     /// At least a PING, so that the packet is acknowledged.
     pub(super) probe: bool,
+}
+
+/// Where a packet goes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Target {
+    pub(super) path: PathId,
+    pub(super) space: SpaceId,
+    pub(super) kind: PacketKind,
+    /// The peer's connection ID, if not the one in use on the path.
+    pub(super) dcid: Option<anabranch_wire::ConnectionId>,
 }
 
 /// A packet whose frames are written but not yet protected.
@@ -55,14 +63,12 @@ impl Connection {
     /// `start` is where `room` begins in its datagram.
     pub(super) fn draft(
         &mut self,
-        path: PathId,
-        space: SpaceId,
-        kind: PacketKind,
+        target: Target,
         room: &mut [u8],
         start: usize,
-        dcid: Option<anabranch_wire::ConnectionId>,
         fill: impl FnOnce(&mut Self, &mut Writer<'_>, &mut Tokens),
     ) -> Option<Draft> {
+        let Target { path, space, kind, dcid } = target;
         let numbered = self.next_number(path, space);
         let outgoing = self.write_header(path, space, kind, room, numbered.number, dcid)?;
         let limit = room.len().checked_sub(TAG_LEN).filter(|limit| *limit > outgoing.header_len)?;
@@ -126,7 +132,8 @@ impl Connection {
     /// The bit that peers should ignore, if they say that they do (RFC 9287 §3).
     fn fixed_bit(&self, number: u64) -> bool {
         let peer = self.handshake.peer_parameters.as_ref();
-        let grease = self.config.grease && self.handshake.complete && peer.is_some_and(|peer| peer.grease_quic_bit);
+        let grease =
+            self.config.grease && self.handshake.complete && peer.is_some_and(|peer| peer.grease_quic_bit);
         !grease || self.grease_bits >> (number % 64) & 1 == 1
     }
 
@@ -220,7 +227,7 @@ impl Connection {
         let Some(index) = Self::level_index(space) else { return };
         let level = &mut self.levels[index];
         if fill.ack {
-            let policy = AckPolicy { max_delay: std::time::Duration::ZERO, ..self.ack_policy.clone() };
+            let policy = AckPolicy { max_delay: std::time::Duration::ZERO, ..self.ack_policy };
             level.received.write_ack(now, writer, space, PathId::ZERO, false, 0, &policy, tokens);
         }
         if fill.data {
@@ -244,7 +251,16 @@ impl Connection {
         let Some(path) = self.paths.get_mut(id) else { return };
         if fill.ack && kind == PacketKind::OneRtt {
             let exponent = self.handshake.local_parameters.as_ref().map_or(3, |p| p.ack_delay_exponent);
-            path.received.write_ack(now, writer, SpaceId::Data, id, false, exponent, &self.ack_policy, tokens);
+            path.received.write_ack(
+                now,
+                writer,
+                SpaceId::Data,
+                id,
+                false,
+                exponent,
+                &self.ack_policy,
+                tokens,
+            );
         }
         if fill.data {
             if kind == PacketKind::OneRtt {
@@ -303,3 +319,7 @@ fn write_ping(writer: &mut Writer<'_>, tokens: &mut Tokens) {
         tokens.push(Token::Ping);
     }
 }
+
+#[cfg(test)]
+#[path = "forge.rs"]
+pub(crate) mod forge;

@@ -6,6 +6,7 @@ use anabranch_wire::{
 };
 
 use super::connection::Connection;
+use super::keys::Sealed;
 use super::transmit::MIN_INITIAL_SIZE;
 use crate::datagram_io::{Datagram, FourTuple};
 use crate::error::TransportError;
@@ -185,7 +186,8 @@ impl Connection {
             let original = version == self.original_version && self.side.is_server();
             let known = version == self.format.version
                 || original && matches!(header.kind, PacketKind::Initial | PacketKind::ZeroRtt);
-            if !known && !(header.kind == PacketKind::Initial && self.follow_version(now, version)) {
+            let followed = !known && header.kind == PacketKind::Initial && self.follow_version(now, version);
+            if !(known || followed) {
                 return Err(Stop::Drop(DropReason::UnexpectedVersion));
             }
             if self.handshake.peer_scid.is_some_and(|scid| scid != header.scid) {
@@ -277,13 +279,16 @@ impl Connection {
         let header_len = unmasked.header_len;
         let opened = match (header.kind, &mut self.keys.one_rtt) {
             (PacketKind::OneRtt, Some(keys)) => {
-                let first = self.paths.get(path).and_then(|path| path.first_of_phase);
-                let opened = keys.open(now, nonce_path, number, unmasked.key_phase, header_len, packet, first);
-                opened.map(|opened| (opened.len, opened.updated))
+                let first_of_phase = self.paths.get(path).and_then(|path| path.first_of_phase);
+                let key_phase = unmasked.key_phase;
+                let sealed = Sealed { path: nonce_path, number, key_phase, header_len, first_of_phase };
+                keys.open(now, sealed, packet).map(|opened| (opened.len, opened.updated))
             }
             (kind, _) => {
                 let keys = match kind {
-                    PacketKind::Initial if original => self.keys.original_initial.as_ref().map(|keys| &keys.remote),
+                    PacketKind::Initial if original => {
+                        self.keys.original_initial.as_ref().map(|keys| &keys.remote)
+                    }
                     PacketKind::Initial => self.keys.initial.as_ref().map(|keys| &keys.remote),
                     PacketKind::Handshake => self.keys.handshake.as_ref().map(|keys| &keys.remote),
                     _ => self.keys.early.as_ref(),
@@ -301,10 +306,11 @@ impl Connection {
                 self.on_peer_key_update(now);
             }
             let phase = self.keys.one_rtt.as_ref().map(|keys| keys.phase);
-            if let Some(path) = self.paths.get_mut(path) {
-                if phase == Some(unmasked.key_phase) && path.first_of_phase.is_none_or(|first| number < first) {
-                    path.first_of_phase = Some(number);
-                }
+            if let Some(path) = self.paths.get_mut(path)
+                && phase == Some(unmasked.key_phase)
+                && path.first_of_phase.is_none_or(|first| number < first)
+            {
+                path.first_of_phase = Some(number);
             }
         }
         Ok(len)
@@ -335,7 +341,12 @@ impl Connection {
     }
 
     /// What an authentic packet changes whatever its frames are.
-    fn on_authentic_packet(&mut self, now: Time, context: &Context, header: &Protected) -> Result<(), TransportError> {
+    fn on_authentic_packet(
+        &mut self,
+        now: Time,
+        context: &Context,
+        header: &Protected,
+    ) -> Result<(), TransportError> {
         self.idle.on_received(now);
         if self.side.is_client() && header.version.is_some() && !self.handshake.heard {
             self.handshake.heard = true;
@@ -372,10 +383,10 @@ impl Connection {
     /// After the end only a CONNECTION_CLOSE of the peer matters; anything else makes a closing end repeat its own.
     fn handle_datagram_after_end(&mut self, now: Time, datagram: &mut Datagram<'_>) {
         self.on_datagram_while_closing();
-        if let Some(id) = self.paths.by_tuple(&datagram.tuple) {
-            if let Some(path) = self.paths.get_mut(id) {
-                path.on_datagram_received(datagram.payload.len());
-            }
+        if let Some(id) = self.paths.by_tuple(&datagram.tuple)
+            && let Some(path) = self.paths.get_mut(id)
+        {
+            path.on_datagram_received(datagram.payload.len());
         }
         let mut rest = &mut *datagram.payload;
         while let Ok(header) = parse_packet(rest, self.shared.cid_len()) {
@@ -404,7 +415,13 @@ impl Connection {
         }
     }
 
-    pub(super) fn drop_packet(&mut self, now: Time, kind: Option<PacketKind>, size: usize, reason: DropReason) {
+    pub(super) fn drop_packet(
+        &mut self,
+        now: Time,
+        kind: Option<PacketKind>,
+        size: usize,
+        reason: DropReason,
+    ) {
         self.trace(now, &TraceEvent::PacketDropped { kind, size, reason });
     }
 

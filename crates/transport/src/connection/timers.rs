@@ -86,8 +86,23 @@ impl Connection {
         let acks = self.levels.iter().filter_map(|level| level.received.ack_deadline()).min();
         let paced = self.paths.iter().filter_map(|path| path.paced_until).min();
         let keep_alive = self.idle.keep_alive_deadline().filter(|_| self.handshake.confirmed);
-        let timers =
-            [self.paths.timeout(), acks, paced, keep_alive, self.idle.deadline(self.paths.max_pto()), self.handshake.early_until];
+        let timers = [
+            self.paths.timeout(),
+            acks,
+            paced,
+            keep_alive,
+            self.idle.deadline(self.paths.max_pto()),
+            self.handshake.early_until,
+        ];
+        if std::env::var_os("DBG").is_some() {
+            eprintln!(
+                "timers {:?} rec {:?} ack {:?} val {:?}",
+                timers,
+                self.paths.main().recovery.poll_timeout(),
+                self.paths.main().received.ack_deadline(),
+                self.paths.main().validation_timeout()
+            );
+        }
         timers.into_iter().flatten().min()
     }
 
@@ -107,7 +122,8 @@ impl Connection {
         if idle.is_some_and(|deadline| now >= deadline) {
             return self.end_silently(now, ConnectionError::TimedOut);
         }
-        if self.handshake.confirmed && self.idle.keep_alive_deadline().is_some_and(|deadline| now >= deadline) {
+        if self.handshake.confirmed && self.idle.keep_alive_deadline().is_some_and(|deadline| now >= deadline)
+        {
             self.idle.last_traffic = now;
             self.paths.main_mut().ping = true;
         }
@@ -132,7 +148,10 @@ impl Connection {
         });
         match expired {
             Some(Expired::Loss) => {
-                self.trace(now, &TraceEvent::TimerExpired { path: id, kind: TimerKind::Loss, space: SpaceId::Data });
+                self.trace(
+                    now,
+                    &TraceEvent::TimerExpired { path: id, kind: TimerKind::Loss, space: SpaceId::Data },
+                );
                 // Tokens say themselves which space they belong to.
                 self.settle(now, SpaceId::Data, id, &mut outcome);
             }

@@ -6,7 +6,7 @@ use anabranch_wire::{ConnectionId, Ecn, Frame, PacketKind, PathId, SpaceId, Time
 
 use super::close::State;
 use super::connection::Connection;
-use super::packet::{Draft, Fill};
+use super::packet::{Draft, Fill, Target};
 use crate::datagram_io::{FourTuple, MAX_BATCH_BYTES, Transmit, TransmitBuf};
 use crate::path::{MIN_PACKET_ROOM, MIN_VALIDATION_ROOM, Path};
 use crate::token::Token;
@@ -33,7 +33,8 @@ impl Connection {
         self.update_keys_if_due(now);
         for index in 0..self.paths.len() {
             let id = self.paths.nth(index);
-            let transmit = self.transmit_validation(now, id, out).or_else(|| self.transmit_path(now, id, out));
+            let transmit =
+                self.transmit_validation(now, id, out).or_else(|| self.transmit_path(now, id, out));
             if transmit.is_some() {
                 return transmit;
             }
@@ -50,7 +51,9 @@ impl Connection {
     fn update_keys_if_due(&mut self, now: Time) {
         let retain = self.paths.max_pto() * 3;
         let confirmed = self.handshake.confirmed;
-        let Some(keys) = self.keys.one_rtt.as_mut().filter(|keys| confirmed && keys.update_due(now)) else { return };
+        let Some(keys) = self.keys.one_rtt.as_mut().filter(|keys| confirmed && keys.update_due(now)) else {
+            return;
+        };
         keys.update(now, self.format, false, retain);
         let generation = keys.generation;
         self.begin_phase();
@@ -104,11 +107,10 @@ impl Connection {
             if datagram.len() - at < MIN_PACKET_ROOM {
                 break;
             }
-            let draft = self.draft(id, space, kind, &mut datagram[at..], at, None, |this, writer, tokens| {
-                match space {
-                    SpaceId::Data => this.fill_data(now, id, kind, fill, writer, tokens),
-                    _ => this.fill_handshake(now, space, fill, writer, tokens),
-                }
+            let target = Target { path: id, space, kind, dcid: None };
+            let draft = self.draft(target, &mut datagram[at..], at, |this, writer, tokens| match space {
+                SpaceId::Data => this.fill_data(now, id, kind, fill, writer, tokens),
+                _ => this.fill_handshake(now, space, fill, writer, tokens),
             });
             let Some(draft) = draft else { continue };
             at = draft.end;
@@ -144,7 +146,9 @@ impl Connection {
     /// The pacer holds back: wake up when it does no longer, if there is something to send.
     fn note_paced(&mut self, id: PathId, until: Time) {
         let waiting = self.levels.iter().any(|level| level.crypto.has_pending())
-            || self.data_kind().is_some_and(|kind| self.paths.get(id).is_some_and(|path| self.has_data(path, kind)));
+            || self
+                .data_kind()
+                .is_some_and(|kind| self.paths.get(id).is_some_and(|path| self.has_data(path, kind)));
         if let Some(path) = self.paths.get_mut(id).filter(|_| waiting) {
             path.paced_until = Some(until);
         }
@@ -156,7 +160,15 @@ impl Connection {
         }
     }
 
-    fn seal_or_fail(&mut self, now: Time, id: PathId, datagram: &mut [u8], draft: Draft, end: usize, ect: bool) {
+    fn seal_or_fail(
+        &mut self,
+        now: Time,
+        id: PathId,
+        datagram: &mut [u8],
+        draft: Draft,
+        end: usize,
+        ect: bool,
+    ) {
         if let Err(error) = self.seal(now, id, datagram, draft, end, ect) {
             self.fail(now, error);
         }
@@ -171,7 +183,14 @@ impl Connection {
     }
 
     /// What a packet of `space` on the path would be for; `None` if there is no reason to send one.
-    fn fill_for(&self, now: Time, id: PathId, space: SpaceId, kind: PacketKind, window_open: bool) -> Option<Fill> {
+    fn fill_for(
+        &self,
+        now: Time,
+        id: PathId,
+        space: SpaceId,
+        kind: PacketKind,
+        window_open: bool,
+    ) -> Option<Fill> {
         let path = self.paths.get(id)?;
         let probe = path.recovery.probes(space) > 0;
         let received = match Self::level_index(space) {
@@ -180,7 +199,10 @@ impl Connection {
         };
         let ack_due = kind != PacketKind::ZeroRtt
             && (received.ack_now() || received.ack_deadline().is_some_and(|deadline| deadline <= now));
-        let allowed = window_open || probe;
+        // Early data of either end must not keep the handshake waiting: it is not acknowledged, nor probed for, before the
+        // handshake goes on (RFC 9002 §6.2.1). One flight at a time, so that the probe timeout governs.
+        let stuck = space != SpaceId::Data && !path.recovery.unacked(space).any(|sent| sent.ack_eliciting);
+        let allowed = window_open || probe || stuck;
         let data = allowed
             && match Self::level_index(space) {
                 Some(index) => self.levels[index].crypto.has_pending(),
@@ -217,12 +239,12 @@ impl Connection {
         let tuple = path.tuple;
         let size = usize::from(path.recovery.mtu_probe(now)?);
         let datagram = out.room(size);
-        let mut draft =
-            self.draft(id, SpaceId::Data, PacketKind::OneRtt, datagram, 0, None, |_, writer, tokens| {
-                if writer.frame(&Frame::Ping).is_ok() {
-                    tokens.push(Token::Ping);
-                }
-            })?;
+        let target = Target { path: id, space: SpaceId::Data, kind: PacketKind::OneRtt, dcid: None };
+        let mut draft = self.draft(target, datagram, 0, |_, writer, tokens| {
+            if writer.frame(&Frame::Ping).is_ok() {
+                tokens.push(Token::Ping);
+            }
+        })?;
         draft.mtu_probe = true;
         self.seal_or_fail(now, id, datagram, draft, size, false);
         self.paths.get_mut(id)?.on_datagram_sent(size);
@@ -240,15 +262,10 @@ impl Connection {
         let len = MIN_INITIAL_SIZE.min(usize::try_from(budget).unwrap_or(usize::MAX));
         let datagram = out.room(MIN_INITIAL_SIZE);
         let on_path = self.paths.get(id)?.tuple == tuple;
-        let mut draft = self.draft(
-            id,
-            SpaceId::Data,
-            PacketKind::OneRtt,
-            &mut datagram[..len],
-            0,
-            Some(dcid),
-            |this, writer, tokens| this.fill_validation(now, id, &tuple, len >= MIN_INITIAL_SIZE, writer, tokens),
-        )?;
+        let target = Target { path: id, space: SpaceId::Data, kind: PacketKind::OneRtt, dcid: Some(dcid) };
+        let mut draft = self.draft(target, &mut datagram[..len], 0, |this, writer, tokens| {
+            this.fill_validation(now, id, &tuple, len >= MIN_INITIAL_SIZE, writer, tokens);
+        })?;
         // Packets to other addresses say nothing about the path's congestion.
         draft.tracked = on_path;
         self.seal_or_fail(now, id, datagram, draft, len, false);
@@ -291,16 +308,16 @@ impl Connection {
         let challenge: [u8; 8] = self.random.bytes();
         let Some(path) = self.paths.get_mut(id) else { return };
         let due = path.validations.iter_mut().find(|v| v.tuple == *tuple && v.challenge_due(now));
-        if let Some(validation) = due {
-            if writer.frame(&Frame::PathChallenge(challenge)).is_ok() {
-                validation.on_sent(now, challenge, padded);
-                tokens.push(Token::Ping);
-            }
+        if let Some(validation) = due
+            && writer.frame(&Frame::PathChallenge(challenge)).is_ok()
+        {
+            validation.on_sent(now, challenge, padded);
+            tokens.push(Token::Ping);
         }
-        if let Some(response) = path.responses.pop_for(tuple) {
-            if writer.frame(&Frame::PathResponse(response.data)).is_ok() {
-                tokens.push(Token::Ping);
-            }
+        if let Some(response) = path.responses.pop_for(tuple)
+            && writer.frame(&Frame::PathResponse(response.data)).is_ok()
+        {
+            tokens.push(Token::Ping);
         }
     }
 
@@ -320,7 +337,8 @@ impl Connection {
             self.close_kinds().filter(|(_, kind)| self.keys.seal(*kind).is_some()).collect();
         let mut held: Option<Draft> = None;
         for (space, kind) in kinds {
-            let draft = self.draft(id, space, kind, &mut datagram[at..], at, None, |_, writer, _| {
+            let target = Target { path: id, space, kind, dcid: None };
+            let draft = self.draft(target, &mut datagram[at..], at, |_, writer, _| {
                 // A reason that does not fit is left out rather than the whole frame; the room is ample.
                 let _ = writer.frame(&close.frame(kind));
             });

@@ -70,9 +70,7 @@ impl Paths {
     pub(crate) fn timeout(&self) -> Option<Time> {
         self.0
             .iter()
-            .flat_map(|path| {
-                [path.recovery.poll_timeout(), path.ack_timeout(), path.validation_timeout()]
-            })
+            .flat_map(|path| [path.recovery.poll_timeout(), path.ack_timeout(), path.validation_timeout()])
             .flatten()
             .min()
     }

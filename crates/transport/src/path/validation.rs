@@ -50,7 +50,13 @@ pub(crate) struct Validation {
 
 impl Validation {
     /// Begins now; `pto` of the path, at least the initial one for unknown paths (RFC 9000 §8.2.4: three times it).
-    pub(crate) fn new(now: Time, tuple: FourTuple, dcid: ConnectionId, purpose: Purpose, pto: Duration) -> Self {
+    pub(crate) fn new(
+        now: Time,
+        tuple: FourTuple,
+        dcid: ConnectionId,
+        purpose: Purpose,
+        pto: Duration,
+    ) -> Self {
         Self {
             tuple,
             dcid,

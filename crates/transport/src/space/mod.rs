@@ -99,7 +99,11 @@ impl Numbering {
     }
 
     /// Splits the ranges of an ACK frame (for `path`, or path 0 if it is a plain ACK) into in-path orders.
-    pub(crate) fn resolve<'a>(&self, path: Option<PathId>, ranges: AckRanges<'a>) -> (PathId, OrderRanges<'a>) {
+    pub(crate) fn resolve<'a>(
+        &self,
+        path: Option<PathId>,
+        ranges: AckRanges<'a>,
+    ) -> (PathId, OrderRanges<'a>) {
         match self {
             Self::PerPath(_) => (path.unwrap_or(PathId::ZERO), OrderRanges(ranges)),
         }

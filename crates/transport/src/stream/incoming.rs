@@ -12,7 +12,12 @@ use crate::error::TransportError;
 
 impl Streams {
     /// STREAM (RFC 9000 §19.8). `now` and the path's `rtt` serve to size windows.
-    pub fn on_stream(&mut self, now: Time, rtt: Duration, frame: &Stream<'_>) -> Result<(), TransportError> {
+    pub(crate) fn on_stream(
+        &mut self,
+        now: Time,
+        rtt: Duration,
+        frame: &Stream<'_>,
+    ) -> Result<(), TransportError> {
         self.now = now;
         self.rtt = rtt;
         let Some(key) = self.receiving(frame.id)? else {
@@ -35,7 +40,7 @@ impl Streams {
     }
 
     /// RESET_STREAM (RFC 9000 §19.4). Data that was not read is dropped.
-    pub fn on_reset_stream(
+    pub(crate) fn on_reset_stream(
         &mut self,
         id: StreamId,
         code: u64,
@@ -76,7 +81,7 @@ impl Streams {
     }
 
     /// STOP_SENDING (RFC 9000 §19.5): the stream is reset with the same code unless all its data is acknowledged.
-    pub fn on_stop_sending(&mut self, id: StreamId, code: u64) -> Result<(), TransportError> {
+    pub(crate) fn on_stop_sending(&mut self, id: StreamId, code: u64) -> Result<(), TransportError> {
         let Some(key) = self.sending(id)? else {
             return Ok(());
         };
@@ -90,7 +95,7 @@ impl Streams {
     }
 
     /// MAX_DATA (RFC 9000 §19.9).
-    pub fn on_max_data(&mut self, maximum: u64) {
+    pub(crate) fn on_max_data(&mut self, maximum: u64) {
         if self.send_credit.raise(maximum) {
             self.due.data_blocked = false;
             self.unpark();
@@ -99,7 +104,7 @@ impl Streams {
     }
 
     /// MAX_STREAM_DATA (RFC 9000 §19.10).
-    pub fn on_max_stream_data(&mut self, id: StreamId, maximum: u64) -> Result<(), TransportError> {
+    pub(crate) fn on_max_stream_data(&mut self, id: StreamId, maximum: u64) -> Result<(), TransportError> {
         if let Some(key) = self.sending(id)? {
             self.raise_stream_limit(key, maximum);
         }
@@ -116,7 +121,7 @@ impl Streams {
     }
 
     /// MAX_STREAMS (RFC 9000 §19.11).
-    pub fn on_max_streams(&mut self, dir: Dir, maximum: u64) {
+    pub(crate) fn on_max_streams(&mut self, dir: Dir, maximum: u64) {
         let local = self.table.local(dir);
         if maximum > local.limit {
             local.limit = maximum.min(anabranch_wire::MAX_STREAM_COUNT);
@@ -135,12 +140,12 @@ impl Streams {
     }
 
     /// DATA_BLOCKED (RFC 9000 §19.12): gives what credit there is without waiting for half a window.
-    pub fn on_data_blocked(&mut self) {
+    pub(crate) fn on_data_blocked(&mut self) {
         self.due.max_data |= self.receive_credit.can_grant();
     }
 
     /// STREAM_DATA_BLOCKED (RFC 9000 §19.13), answered like [`Self::on_data_blocked`].
-    pub fn on_stream_data_blocked(&mut self, id: StreamId) -> Result<(), TransportError> {
+    pub(crate) fn on_stream_data_blocked(&mut self, id: StreamId) -> Result<(), TransportError> {
         if let Some(key) = self.receiving(id)? {
             let stream = self.table.stream(key);
             if stream.receive.as_ref().is_some_and(|half| half.wants_more() && half.credit.can_grant()) {
@@ -152,7 +157,7 @@ impl Streams {
     }
 
     /// STREAMS_BLOCKED (RFC 9000 §19.14), answered like [`Self::on_data_blocked`].
-    pub fn on_streams_blocked(&mut self, dir: Dir) {
+    pub(crate) fn on_streams_blocked(&mut self, dir: Dir) {
         if self.table.remote(dir).can_grant() {
             self.due.max_streams.set(dir, true);
         }

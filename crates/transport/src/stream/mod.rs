@@ -99,7 +99,7 @@ impl PerDir {
 
 impl Streams {
     /// No streams yet, and no credit to send until [`Self::set_peer_parameters`]. `hash_seed` should be secret and random.
-    pub fn new(side: Side, config: &StreamsConfig, hash_seed: [u8; 16]) -> Self {
+    pub(crate) fn new(side: Side, config: &StreamsConfig, hash_seed: [u8; 16]) -> Self {
         Self {
             table: Table::new(side, config, hash_seed),
             receive_credit: ReceiveCredit::new(
@@ -127,7 +127,10 @@ impl Streams {
     ///
     /// Fails with PROTOCOL_VIOLATION if a limit is lower than before, which a server that accepts 0-RTT must not do
     /// (RFC 9000 §7.4.1). If 0-RTT was refused, call [`Self::reject_zero_rtt`] first.
-    pub fn set_peer_parameters(&mut self, parameters: &TransportParameters) -> Result<(), TransportError> {
+    pub(crate) fn set_peer_parameters(
+        &mut self,
+        parameters: &TransportParameters,
+    ) -> Result<(), TransportError> {
         self.table.set_peer_parameters(parameters)?;
         if parameters.initial_max_data < self.send_credit.limit() {
             return Err(table::reduced_limits());
@@ -146,7 +149,7 @@ impl Streams {
 
     /// The server refused 0-RTT: everything that was sent is to be sent again, and no credit is left from the limits
     /// remembered. [`Self::set_peer_parameters`] gives the new ones, which may be lower.
-    pub fn reject_zero_rtt(&mut self) {
+    pub(crate) fn reject_zero_rtt(&mut self) {
         self.table.forget_peer_parameters();
         self.send_credit.restart();
         self.pending = 0;
@@ -169,7 +172,7 @@ impl Streams {
     }
 
     /// What happened since the last call, oldest first.
-    pub fn poll_event(&mut self) -> Option<StreamEvent> {
+    pub(crate) fn poll_event(&mut self) -> Option<StreamEvent> {
         self.events.pop_front()
     }
 

@@ -27,7 +27,7 @@ enum Progress {
 
 impl Streams {
     /// Whether a flow-control frame, RESET_STREAM or STOP_SENDING waits to be sent.
-    pub fn has_pending_control(&self) -> bool {
+    pub(crate) fn has_pending_control(&self) -> bool {
         let due = &self.due;
         let connection = due.max_data || due.data_blocked;
         let streams = [due.max_streams, due.streams_blocked].iter().any(|dirs| dirs.bi || dirs.uni);
@@ -35,12 +35,12 @@ impl Streams {
     }
 
     /// Whether STREAM frames may be sent now: new data, lost data or an end.
-    pub fn has_pending_data(&self) -> bool {
+    pub(crate) fn has_pending_data(&self) -> bool {
         !self.ready.is_empty()
     }
 
     /// Writes as many control frames as fit. Each is made now, so that it carries the newest value.
-    pub fn write_control(&mut self, w: &mut Writer<'_>, tokens: &mut Tokens) {
+    pub(crate) fn write_control(&mut self, w: &mut Writer<'_>, tokens: &mut Tokens) {
         if !self.has_pending_control() {
             return;
         }
@@ -121,7 +121,7 @@ impl Streams {
     }
 
     /// Writes STREAM frames until the packet is full, by priority; a stream's lost data goes before its new data.
-    pub fn write_data(&mut self, w: &mut Writer<'_>, tokens: &mut Tokens) {
+    pub(crate) fn write_data(&mut self, w: &mut Writer<'_>, tokens: &mut Tokens) {
         while let Some(place) = self.ready.first() {
             let Some(key) = self.table.find(place.id(), self.now) else {
                 self.ready.remove(&place);
@@ -183,7 +183,7 @@ impl Streams {
     }
 
     /// A frame reached the peer. Tokens of other parts of the connection are ignored.
-    pub fn on_acked(&mut self, token: &Token) {
+    pub(crate) fn on_acked(&mut self, token: &Token) {
         match *token {
             Token::Stream { id, offset, len, fin } => self.on_data_acked(id, offset, len, fin),
             Token::ResetStream(id) => {
@@ -226,7 +226,7 @@ impl Streams {
     /// A frame was lost: what still matters is to be sent again. Tokens of other parts of the connection are ignored.
     ///
     /// Limits are not repeated but renewed (RFC 9000 §13.3).
-    pub fn on_lost(&mut self, token: &Token) {
+    pub(crate) fn on_lost(&mut self, token: &Token) {
         match *token {
             Token::Stream { id, offset, len, fin } => self.on_data_lost(id, offset, len, fin),
             Token::MaxData => self.due.max_data = true,

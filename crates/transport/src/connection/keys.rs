@@ -153,6 +153,12 @@ impl OneRtt {
         Err(TransportError::new(TransportErrorCode::AEAD_LIMIT_REACHED, "keys protect too many packets"))
     }
 
+    #[cfg(test)]
+    pub(crate) fn lower_limits(&mut self, confidentiality: u64, integrity: u64, margin: u64) {
+        self.limits = AeadLimits { confidentiality, integrity };
+        self.update_after = confidentiality - margin;
+    }
+
     /// A packet of the current phase was acknowledged.
     pub(crate) fn on_acked(&mut self) {
         self.acked = true;

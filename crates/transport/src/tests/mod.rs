@@ -1,4 +1,10 @@
 //! Tests of whole connections, two ends in one process. Networks with loss and reordering are the lab's business.
 
 mod basics;
+mod handshake;
+mod injector;
+mod keys;
 mod pair;
+mod resumption;
+mod wrong_handshake;
+mod wrong_input;

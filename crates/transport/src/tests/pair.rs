@@ -35,6 +35,9 @@ pub(super) struct Flying {
     pub(super) bytes: Vec<u8>,
 }
 
+/// Given who sent a datagram, and the datagram; what arrives of it.
+pub(super) type Network = Box<dyn FnMut(Side, Flying) -> Vec<Flying>>;
+
 pub(super) struct Pair {
     pub(super) now: Time,
     pub(super) delay: Duration,
@@ -49,6 +52,11 @@ pub(super) struct Pair {
     /// Where datagrams of the client seem to come from.
     pub(super) client_seen_as: SocketAddr,
     pub(super) client_config: ClientConfig,
+    server_config: ServerConfig,
+    /// Addresses that the client has sent from.
+    client_locals: Vec<SocketAddr>,
+    /// What the network does with a datagram: let it through (changed, delayed), multiply it, drop it.
+    pub(super) network: Option<Network>,
     pub(super) bytes_to_client: u64,
     pub(super) bytes_to_server: u64,
     buf: TransmitBuf,
@@ -94,8 +102,7 @@ impl Pair {
         change(&mut client_config, &mut server_config);
         let now = Time::from_millis(1_000);
         let mut client = Endpoint::new(&EndpointConfig::new([1; 32]), None);
-        let mut server = Endpoint::new(&EndpointConfig::new([2; 32]), Some(Arc::new(server_config)));
-        server.set_auto_accept(true);
+        let server = server_endpoint(&server_config);
         let tuple = FourTuple { local: client_addr(), remote: server_addr() };
         let client_handle = client.connect(now, &client_config, tuple, "localhost").unwrap();
         Self {
@@ -111,10 +118,23 @@ impl Pair {
             server_events: Vec::new(),
             client_seen_as: client_addr(),
             client_config,
+            server_config,
+            client_locals: vec![client_addr()],
+            network: None,
             bytes_to_client: 0,
             bytes_to_server: 0,
             buf: TransmitBuf::new(16),
         }
+    }
+
+    /// The server forgets everything but its secrets, and changes its configuration.
+    pub(super) fn restart_server(&mut self, change: impl FnOnce(&mut ServerConfig)) {
+        change(&mut self.server_config);
+        self.server = server_endpoint(&self.server_config);
+        self.server_handle = None;
+        self.server_events.clear();
+        self.to_server.clear();
+        self.to_client.clear();
     }
 
     /// Another connection between the same endpoints.
@@ -126,12 +146,18 @@ impl Pair {
         self.client_handle = self.client.connect(self.now, &self.client_config, tuple, "localhost").unwrap();
     }
 
+    pub(super) fn server_config(&self) -> &ServerConfig {
+        &self.server_config
+    }
+
     pub(super) fn client(&mut self) -> &mut Connection {
         self.client.connection(self.client_handle).expect("the client's connection")
     }
 
     pub(super) fn server(&mut self) -> &mut Connection {
-        self.server.connection(self.server_handle.expect("an accepted connection")).expect("the server's connection")
+        self.server
+            .connection(self.server_handle.expect("an accepted connection"))
+            .expect("the server's connection")
     }
 
     pub(super) fn end(&mut self, side: Side) -> &mut Connection {
@@ -145,21 +171,32 @@ impl Pair {
     pub(super) fn drain(&mut self) {
         let at = self.now + self.delay;
         while let Some(transmit) = self.client.poll_transmit(self.now, &mut self.buf) {
+            let local = transmit.tuple.local;
+            if !self.client_locals.contains(&local) {
+                self.client_locals.push(local);
+            }
+            let remote = if local == client_addr() { self.client_seen_as } else { local };
+            let tuple = FourTuple { local: transmit.tuple.remote, remote };
             for bytes in self.buf.filled(&transmit).chunks(transmit.segment_size) {
                 self.bytes_to_server += bytes.len() as u64;
-                let tuple = FourTuple { local: transmit.tuple.remote, remote: self.client_seen_as };
-                self.to_server.push_back(Flying { at, tuple, ecn: transmit.ecn, bytes: bytes.to_vec() });
+                let flying = Flying { at, tuple, ecn: transmit.ecn, bytes: bytes.to_vec() };
+                carry(&mut self.network, &mut self.to_server, Side::Client, flying);
             }
         }
         while let Some((_, event)) = self.client.poll_event() {
             self.client_events.push(event);
         }
         while let Some(transmit) = self.server.poll_transmit(self.now, &mut self.buf) {
+            let remote = transmit.tuple.remote;
+            let reached = if remote == self.client_seen_as { client_addr() } else { remote };
+            let nowhere = !self.client_locals.contains(&reached)
+                || remote == client_addr() && self.client_seen_as != client_addr();
+            let tuple = FourTuple { local: reached, remote: transmit.tuple.local };
             for bytes in self.buf.filled(&transmit).chunks(transmit.segment_size) {
                 self.bytes_to_client += bytes.len() as u64;
-                if transmit.tuple.remote == self.client_seen_as {
-                    let tuple = FourTuple { local: client_addr(), remote: transmit.tuple.local };
-                    self.to_client.push_back(Flying { at, tuple, ecn: transmit.ecn, bytes: bytes.to_vec() });
+                let flying = Flying { at, tuple, ecn: transmit.ecn, bytes: bytes.to_vec() };
+                if !nowhere {
+                    carry(&mut self.network, &mut self.to_client, Side::Server, flying);
                 }
             }
         }
@@ -197,7 +234,8 @@ impl Pair {
         let end = self.now + time;
         while self.now < end {
             self.drain();
-            let arrivals = [&self.to_server, &self.to_client].map(|queue| queue.front().map(|flying| flying.at));
+            let arrivals =
+                [&self.to_server, &self.to_client].map(|queue| queue.front().map(|flying| flying.at));
             let timers = [self.client.poll_timeout(), self.server.poll_timeout()];
             let next = arrivals.into_iter().chain(timers).flatten().min();
             if next.is_none_or(|next| next > end) {
@@ -277,6 +315,24 @@ impl Pair {
     pub(super) fn opened(&self, side: Side, dir: Dir) -> bool {
         let events = if side.is_client() { &self.client_events } else { &self.server_events };
         events.contains(&Event::Stream(StreamEvent::Opened(dir)))
+    }
+}
+
+fn server_endpoint(config: &ServerConfig) -> Endpoint {
+    let mut server = Endpoint::new(&EndpointConfig::new([2; 32]), Some(Arc::new(config.clone())));
+    server.set_auto_accept(true);
+    server
+}
+
+/// Puts what the network makes of a datagram on the wire, by time of arrival.
+fn carry(network: &mut Option<Network>, queue: &mut VecDeque<Flying>, from: Side, flying: Flying) {
+    let arriving = match network {
+        Some(network) => network(from, flying),
+        None => vec![flying],
+    };
+    for flying in arriving {
+        let at = queue.partition_point(|other| other.at <= flying.at);
+        queue.insert(at, flying);
     }
 }
 

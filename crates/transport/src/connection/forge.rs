@@ -1,0 +1,79 @@
+//! Packets that a well-behaved connection would never send, correctly protected, for tests of its peer.
+
+use anabranch_recovery::Sent;
+use anabranch_tls::TAG_LEN;
+use anabranch_wire::{PacketKind, PathId, SpaceId, Time};
+
+use crate::connection::Connection;
+use crate::token::{Token, Tokens};
+
+/// A packet to forge.
+pub(crate) struct Forged<'a> {
+    pub(crate) kind: PacketKind,
+    /// Frames, well formed or not.
+    pub(crate) payload: &'a [u8],
+    /// Whether to set the reserved bits.
+    pub(crate) reserved: bool,
+    /// Packet numbers to leave out first.
+    pub(crate) skip: u64,
+}
+
+impl<'a> Forged<'a> {
+    pub(crate) fn new(kind: PacketKind, payload: &'a [u8]) -> Self {
+        // An empty payload needs a packet number of four bytes, or there is no sample.
+        Self { kind, payload, reserved: false, skip: if payload.len() < 4 { 1 << 24 } else { 0 } }
+    }
+}
+
+impl Connection {
+    /// The packet, protected with this end's keys and remembered as sent. Panics without keys.
+    pub(crate) fn forge(&mut self, now: Time, forged: &Forged<'_>) -> Vec<u8> {
+        let space = forged.kind.space().unwrap();
+        let id = self.paths.main().id;
+        let number = self.next_number(id, space).number + forged.skip;
+        let mut packet = vec![0; 64 + self.handshake.token.len() + forged.payload.len() + TAG_LEN];
+        let outgoing = self.write_header(id, space, forged.kind, &mut packet, number, None).unwrap();
+        if forged.reserved {
+            packet[0] |= if forged.kind == PacketKind::OneRtt { 0x18 } else { 0x0c };
+        }
+        packet.truncate(outgoing.header_len + forged.payload.len() + TAG_LEN);
+        packet[outgoing.header_len..][..forged.payload.len()].copy_from_slice(forged.payload);
+        self.format.set_length(&mut packet, &outgoing);
+        let nonce_path = match forged.kind {
+            PacketKind::OneRtt => self.numbering.nonce_path(id),
+            _ => PathId::ZERO,
+        };
+        let keys = self.keys.seal(forged.kind).expect("keys for the packet");
+        keys.packet.seal(nonce_path, number, outgoing.header_len, &mut packet);
+        let sample = self.format.sample(&packet, forged.kind, outgoing.pn_offset).unwrap();
+        self.format.mask(&mut packet, &outgoing, &keys.header.mask(&sample));
+        if forged.skip == 0 {
+            self.remember(now, space, number, packet.len());
+        }
+        packet
+    }
+
+    fn remember(&mut self, now: Time, space: SpaceId, number: u64, len: usize) {
+        match Self::level_index(space) {
+            Some(index) => self.levels[index].next_number = number + 1,
+            None => self.numbering.commit(PathId::ZERO),
+        }
+        let sent = Sent {
+            time: now,
+            size: u16::try_from(len).unwrap(),
+            ack_eliciting: true,
+            in_flight: false,
+            ect: false,
+            mtu_probe: false,
+            owed: Tokens::from_slice(&[Token::Ping]),
+        };
+        self.paths.main_mut().recovery.on_sent(space, number, sent);
+    }
+}
+
+impl Connection {
+    /// Lowers the limits of the 1-RTT keys (RFC 9001 §6.6): an update is begun `margin` packets before `confidentiality`.
+    pub(crate) fn limit_keys(&mut self, confidentiality: u64, integrity: u64, margin: u64) {
+        self.keys.one_rtt.as_mut().unwrap().lower_limits(confidentiality, integrity, margin);
+    }
+}

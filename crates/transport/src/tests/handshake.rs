@@ -1,0 +1,387 @@
+//! Handshakes under all conditions: Retry, tokens, lost and repeated flights, long certificates, versions.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch_tls as tls;
+use anabranch_tls::deterministic::{Identity, VirtualClock, deterministic_provider};
+use anabranch_wire::{Side, TransportErrorCode as Code, Version};
+use bytes::Bytes;
+
+use super::pair::{ALPN, Flying, Network, Pair, client_addr, pattern, server_addr};
+use crate::{ClientConfig, ConnectionError, Event, FourTuple, RetryPolicy, ServerConfig};
+
+const RTT: Duration = Duration::from_millis(20);
+
+/// Time from the client's first Initial until its handshake is complete.
+fn time_to_connect(pair: &mut Pair) -> Duration {
+    let begin = pair.now;
+    pair.run_until(Duration::from_secs(60), |pair| {
+        pair.client_events.iter().any(|event| matches!(event, Event::Connected { .. }))
+    });
+    pair.now - begin
+}
+
+#[test]
+fn a_retry_costs_a_round_trip_and_validates_the_address() {
+    let mut pair = Pair::with(|_, server| server.retry = RetryPolicy::Always);
+    assert_eq!(time_to_connect(&mut pair), RTT * 2);
+    assert!(pair.server().paths().next().unwrap().validated);
+    let data = pattern(100_000);
+    assert!(pair.transfer(Side::Client, &data) == data);
+}
+
+#[test]
+fn a_token_of_an_earlier_connection_spares_the_retry() {
+    let mut pair = Pair::with(|_, server| server.retry = RetryPolicy::Always);
+    pair.connect();
+    pair.settle();
+    let token = pair.client_events.iter().find_map(|event| match event {
+        Event::NewToken(token) => Some(token.clone()),
+        _ => None,
+    });
+    pair.client_config.token = token.expect("a NEW_TOKEN frame");
+    pair.reconnect();
+    assert_eq!(time_to_connect(&mut pair), RTT);
+    // Each token is good for one connection (RFC 9000 §8.1.4).
+    pair.reconnect();
+    assert_eq!(time_to_connect(&mut pair), RTT * 2);
+}
+
+#[test]
+fn a_token_that_means_nothing_is_like_none() {
+    let mut pair = Pair::with(|client, server| {
+        server.retry = RetryPolicy::Always;
+        client.token = Bytes::from_static(&[7; 64]);
+    });
+    assert_eq!(time_to_connect(&mut pair), RTT * 2);
+}
+
+/// A network that drops the first `n` datagrams from `from`.
+fn drop_first(from: Side, n: usize) -> Network {
+    let mut seen = 0;
+    Box::new(move |sender, flying| {
+        seen += usize::from(sender == from);
+        if sender == from && seen <= n { Vec::new() } else { vec![flying] }
+    })
+}
+
+#[test]
+fn lost_first_flights_are_made_up_for() {
+    for retry in [RetryPolicy::Never, RetryPolicy::Always] {
+        for from in [Side::Client, Side::Server] {
+            for n in 0..12 {
+                let mut pair = Pair::with(|client, server| {
+                    server.retry = retry;
+                    let patient = |config: &mut Arc<crate::TransportConfig>| {
+                        let config = Arc::make_mut(config);
+                        config.handshake_timeout = Duration::from_secs(600);
+                        config.max_idle_timeout = Some(Duration::from_secs(600));
+                    };
+                    patient(&mut client.transport);
+                    patient(&mut server.transport);
+                });
+                pair.network = Some(drop_first(from, n));
+                pair.run_until(Duration::from_secs(900), |pair| {
+                    let confirmed = |events: &[Event]| events.contains(&Event::Confirmed);
+                    confirmed(&pair.client_events) && confirmed(&pair.server_events)
+                });
+                let data = pattern(10_000);
+                assert!(pair.transfer(Side::Server, &data) == data, "{n} datagrams of the {from:?} lost");
+            }
+        }
+    }
+}
+
+#[test]
+fn any_single_datagram_may_be_lost() {
+    for from in [Side::Client, Side::Server] {
+        for lost in 0..12 {
+            let mut pair = Pair::new();
+            let mut seen = 0;
+            pair.network = Some(Box::new(move |sender, flying| {
+                seen += usize::from(sender == from);
+                if sender == from && seen == lost + 1 { Vec::new() } else { vec![flying] }
+            }));
+            pair.connect();
+            let data = pattern(20_000);
+            assert!(pair.transfer(Side::Client, &data) == data, "datagram {lost} of the {from:?}");
+        }
+    }
+}
+
+#[test]
+fn repeated_and_reordered_handshakes_complete() {
+    for seed in 0..40u64 {
+        let mut pair = Pair::new();
+        let mut state = seed * 2 + 1;
+        pair.network = Some(Box::new(move |_, flying| {
+            let mut copies = Vec::new();
+            for _ in 0..3 {
+                // A linear congruential generator is random enough.
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let late = Duration::from_millis(state >> 58);
+                copies.push(Flying { at: flying.at + late, ..flying.clone() });
+            }
+            copies
+        }));
+        pair.connect();
+        let data = pattern(30_000);
+        assert!(pair.transfer(Side::Client, &data) == data, "seed {seed}");
+        assert_eq!((pair.closed(Side::Client), pair.closed(Side::Server)), (None, None));
+    }
+}
+
+/// A chain of nine certificates, about 14 KB in all.
+fn long_chain(client: &mut ClientConfig, server: &mut ServerConfig) {
+    let identity = Identity::new(1, &["localhost"]).unwrap();
+    let names: Vec<String> = (0..60).map(|n| format!("host-number-{n:03}.example")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut chain = vec![identity.certificate.clone()];
+    chain.extend((2..10).map(|seed| Identity::new(seed, &names).unwrap().certificate));
+    assert!(chain.iter().map(|certificate| certificate.len()).sum::<usize>() > 12_000);
+    let roots = identity.roots().unwrap();
+    server.tls = tls::ServerConfig::builder()
+        .provider(deterministic_provider())
+        .time(VirtualClock::new())
+        .certificate(chain, identity.key)
+        .alpn([ALPN])
+        .build()
+        .unwrap();
+    client.tls = tls::ClientConfig::builder()
+        .provider(deterministic_provider())
+        .time(VirtualClock::new())
+        .roots(roots)
+        .alpn([ALPN])
+        .build()
+        .unwrap();
+}
+
+#[test]
+fn row_10_a_long_chain_stays_within_the_amplification_limit() {
+    for lost in 0..6 {
+        let mut pair = Pair::with(long_chain);
+        if lost > 0 {
+            pair.network = Some(drop_first(Side::Server, lost - 1));
+        }
+        let begin = pair.now;
+        while !pair.client_events.contains(&Event::Confirmed) {
+            assert!(pair.now - begin < Duration::from_secs(30) && pair.step());
+            let validated = pair.server_handle.is_some() && pair.server().paths().next().unwrap().validated;
+            assert!(validated || pair.bytes_to_client <= 3 * pair.bytes_to_server);
+        }
+        assert!(lost > 0 || pair.now - begin <= RTT * 4, "{:?}", pair.now - begin);
+    }
+}
+
+#[test]
+fn row_10_silence_after_the_first_flight_is_answered_three_times_at_most() {
+    let mut pair = Pair::with(long_chain);
+    let mut first = true;
+    pair.network = Some(Box::new(move |sender, flying| {
+        let through = sender == Side::Client && std::mem::replace(&mut first, false);
+        if through { vec![flying] } else { Vec::new() }
+    }));
+    pair.run_for(Duration::from_secs(60));
+    assert!(pair.bytes_to_client <= 3 * 1200, "{} bytes", pair.bytes_to_client);
+    assert!(pair.bytes_to_client >= 3 * 1200 - 100, "{} bytes", pair.bytes_to_client);
+}
+
+#[test]
+fn row_10_coalesced_and_undecryptable_bytes_count_once() {
+    let mut pair = Pair::with(long_chain);
+    let mut delivered = 0;
+    let mut first = true;
+    let sent = std::rc::Rc::new(std::cell::Cell::new(0));
+    let seen = std::rc::Rc::clone(&sent);
+    pair.network = Some(Box::new(move |sender, mut flying| {
+        if sender == Side::Server || delivered >= 20 {
+            return Vec::new();
+        }
+        delivered += 1;
+        if !std::mem::replace(&mut first, false) {
+            // The Initial spoiled, and a stretch of junk behind it.
+            let len = flying.bytes.len();
+            flying.bytes[len - 1] ^= 1;
+            flying.bytes.extend([0x40; 100]);
+        }
+        seen.set(seen.get() + flying.bytes.len() as u64);
+        vec![flying]
+    }));
+    for _ in 0..200 {
+        pair.step();
+        assert!(pair.bytes_to_client <= 3 * sent.get());
+    }
+    assert!(sent.get() > 3000, "the client tried again");
+}
+
+fn versions(client: &'static [Version], server: &'static [Version]) -> Pair {
+    Pair::with(|client_config, server_config| {
+        client_config.initial_version = client[0];
+        Arc::make_mut(&mut client_config.transport).versions = client.to_vec();
+        Arc::make_mut(&mut server_config.transport).versions = server.to_vec();
+    })
+}
+
+const V1: Version = Version::V1;
+const V2: Version = Version::V2;
+
+#[test]
+fn versions_are_agreed_on() {
+    // What the client begins with and accepts, what the server wants, what they end up with, and after how long.
+    let rows: &[(&'static [Version], &'static [Version], Version, u32)] = &[
+        (&[V1], &[V1], V1, 1),
+        (&[V1, V2], &[V1, V2], V1, 1),
+        (&[V1, V2], &[V2, V1], V2, 1),
+        (&[V2, V1], &[V2, V1], V2, 1),
+        (&[V2, V1], &[V1, V2], V1, 1),
+        (&[V2], &[V1, V2], V2, 1),
+        // The server does not know the first one: Version Negotiation.
+        (&[V2, V1], &[V1], V1, 2),
+        (&[V1, V2], &[V2], V2, 2),
+    ];
+    for (client, server, expected, round_trips) in rows {
+        let mut pair = versions(client, server);
+        assert_eq!(time_to_connect(&mut pair), RTT * *round_trips, "{client:?} {server:?}");
+        pair.connect();
+        assert_eq!((pair.client().version(), pair.server().version()), (*expected, *expected));
+        let data = pattern(50_000);
+        assert!(pair.transfer(Side::Server, &data) == data);
+        assert!(pair.transfer(Side::Client, &data) == data);
+    }
+}
+
+#[test]
+fn an_upgrade_survives_loss_and_retry() {
+    for retry in [RetryPolicy::Never, RetryPolicy::Always] {
+        for from in [Side::Client, Side::Server] {
+            for lost in 0..8 {
+                let mut pair = Pair::with(|client, server| {
+                    Arc::make_mut(&mut client.transport).versions = vec![V1, V2];
+                    Arc::make_mut(&mut server.transport).versions = vec![V2, V1];
+                    server.retry = retry;
+                });
+                let mut seen = 0;
+                pair.network = Some(Box::new(move |sender, flying| {
+                    seen += usize::from(sender == from);
+                    if sender == from && seen == lost + 1 { Vec::new() } else { vec![flying] }
+                }));
+                pair.connect();
+                assert_eq!((pair.client().version(), pair.server().version()), (V2, V2));
+            }
+        }
+    }
+}
+
+#[test]
+fn no_common_version() {
+    let mut pair = versions(&[V2], &[V1]);
+    pair.settle();
+    assert_eq!(pair.closed(Side::Client), Some(&ConnectionError::VersionMismatch));
+    assert!(pair.client.is_empty());
+}
+
+/// A Version Negotiation packet for the client's first Initial, which offers `versions`.
+fn forged_negotiation(initial: &[u8], versions: &[Version]) -> Vec<u8> {
+    let header = anabranch_wire::parse_packet(initial, 8).unwrap();
+    let mut packet = vec![0xc0, 0, 0, 0, 0, header.scid.len() as u8];
+    packet.extend_from_slice(&header.scid);
+    packet.push(header.dcid.len() as u8);
+    packet.extend_from_slice(&header.dcid);
+    versions.iter().for_each(|version| packet.extend(version.0.to_be_bytes()));
+    packet
+}
+
+/// The client's first Initial is answered by somebody on the way, with an offer of these versions.
+fn inject_negotiation(pair: &mut Pair, offer: &'static [Version]) {
+    pair.drain();
+    let packet = forged_negotiation(&pair.to_server[0].bytes, offer);
+    pair.to_server.clear();
+    pair.send_raw(Side::Server, packet);
+    pair.run_for(Duration::from_secs(5));
+}
+
+#[test]
+fn row_21_a_downgrade_by_version_negotiation_is_found_out() {
+    // The server prefers v1 among the compatible ones, so only the client's own check can tell.
+    let mut pair = versions(&[V2, V1], &[V1, V2]);
+    inject_negotiation(&mut pair, &[V1]);
+    let Some(ConnectionError::Transport(error)) = pair.closed(Side::Client) else { panic!("a failure") };
+    assert_eq!(error.code, Code::VERSION_NEGOTIATION_ERROR);
+    // With a server that prefers v2 the attack comes to nothing.
+    let mut pair = versions(&[V2, V1], &[V2, V1]);
+    inject_negotiation(&mut pair, &[V1]);
+    assert_eq!(pair.closed(Side::Client), None);
+    assert_eq!(pair.client().version(), V2);
+}
+
+#[test]
+fn row_21_version_negotiation_that_cannot_be_genuine_is_ignored() {
+    let mut pair = versions(&[V1, V2], &[V1, V2]);
+    inject_negotiation(&mut pair, &[V1, V2]);
+    assert_eq!(pair.closed(Side::Client), None, "it names the version that the client uses");
+    assert_eq!(pair.client().version(), V1);
+    // Late: the server has answered.
+    let mut pair = versions(&[V1, V2], &[V1, V2]);
+    pair.drain();
+    let packet = forged_negotiation(&pair.to_server[0].bytes.clone(), &[V2]);
+    pair.connect();
+    pair.send_raw(Side::Server, packet);
+    pair.settle();
+    assert_eq!(pair.closed(Side::Client), None);
+    // For other connection IDs.
+    let mut pair = versions(&[V1, V2], &[V1, V2]);
+    pair.drain();
+    let mut packet = forged_negotiation(&pair.to_server[0].bytes.clone(), &[V2]);
+    let last_of_scid = packet.len() - 5;
+    packet[last_of_scid] ^= 1;
+    pair.send_raw(Side::Server, packet);
+    pair.connect();
+    assert_eq!(pair.client().version(), V1);
+}
+
+/// A Retry for the client's first Initial, whose integrity tag is right or not.
+fn forged_retry(initial: &[u8], genuine: bool) -> Vec<u8> {
+    let header = anabranch_wire::parse_packet(initial, 8).unwrap();
+    let mut packet = vec![0xf0];
+    packet.extend(1u32.to_be_bytes());
+    packet.push(header.scid.len() as u8);
+    packet.extend_from_slice(&header.scid);
+    packet.push(8);
+    packet.extend([0xaa; 8]);
+    packet.extend(b"a token of the attacker's");
+    let tag = tls::retry_tag(V1.format().unwrap(), &header.dcid, &packet);
+    packet.extend(tag);
+    if !genuine {
+        *packet.last_mut().unwrap() ^= 1;
+    }
+    packet
+}
+
+#[test]
+fn row_21_an_injected_retry_fails_the_handshake_and_a_broken_one_is_ignored() {
+    for (genuine, kept) in [(true, false), (false, true)] {
+        let mut pair = Pair::new();
+        pair.drain();
+        let packet = forged_retry(&pair.to_server[0].bytes.clone(), genuine);
+        // It overtakes the server's answer.
+        let tuple = FourTuple { local: client_addr(), remote: server_addr() };
+        let at = pair.now;
+        pair.to_client.push_back(Flying { at, tuple, ecn: None, bytes: packet });
+        pair.run_for(Duration::from_secs(40));
+        assert_eq!(pair.client_events.contains(&Event::Confirmed), kept);
+    }
+}
+
+#[test]
+fn a_second_retry_and_one_after_the_answer_are_ignored() {
+    let mut pair = Pair::new();
+    pair.drain();
+    let packet = forged_retry(&pair.to_server[0].bytes.clone(), true);
+    pair.run_until(Duration::from_secs(1), |pair| {
+        pair.client_events.iter().any(|event| matches!(event, Event::Connected { .. }))
+    });
+    pair.send_raw(Side::Server, packet);
+    pair.connect();
+    assert_eq!(pair.closed(Side::Client), None);
+}

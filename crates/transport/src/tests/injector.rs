@@ -1,0 +1,85 @@
+//! Makes one end of a [`Pair`] misbehave: frames that it would never send, forged headers, datagrams changed on their way.
+
+use anabranch_wire::{Direction, Frame, PacketKind, Side, TransportErrorCode, Writer};
+
+use super::pair::{Flying, Pair, client_addr, server_addr};
+use crate::connection::Forged;
+use crate::{ConnectionError, Event, FourTuple};
+
+/// Encodes `frames` one after the other.
+pub(super) fn encode(frames: &[Frame<'_>]) -> Vec<u8> {
+    let mut bytes = vec![0; frames.iter().map(Frame::size).sum()];
+    let mut writer = Writer::new(&mut bytes, Direction::Forward);
+    for frame in frames {
+        writer.frame(frame).unwrap();
+    }
+    bytes
+}
+
+impl Pair {
+    /// Puts a datagram on the wire as if `from` had sent it.
+    pub(super) fn send_raw(&mut self, from: Side, bytes: Vec<u8>) {
+        let at = self.now + self.delay;
+        match from {
+            Side::Client => {
+                let tuple = FourTuple { local: server_addr(), remote: self.client_seen_as };
+                self.to_server.push_back(Flying { at, tuple, ecn: None, bytes });
+            }
+            Side::Server => {
+                let tuple = FourTuple { local: client_addr(), remote: server_addr() };
+                self.to_client.push_back(Flying { at, tuple, ecn: None, bytes });
+            }
+        }
+    }
+
+    /// Has `from` send a packet with this content.
+    pub(super) fn inject(&mut self, from: Side, forged: &Forged<'_>) {
+        let now = self.now;
+        let mut bytes = self.end(from).forge(now, forged);
+        if forged.kind == PacketKind::Initial {
+            bytes.resize(bytes.len().max(1200), 0);
+        }
+        self.send_raw(from, bytes);
+    }
+
+    /// Has `from` send these frames in a 1-RTT packet.
+    pub(super) fn inject_frames(&mut self, from: Side, frames: &[Frame<'_>]) {
+        self.inject(from, &Forged::new(PacketKind::OneRtt, &encode(frames)));
+    }
+
+    /// Goes on to where both ends have keys for `kind` and nothing of them is under way.
+    pub(super) fn advance_to(&mut self, kind: PacketKind, from: Side) {
+        match (kind, from) {
+            (PacketKind::OneRtt, _) => {
+                self.connect();
+                self.settle();
+            }
+            (PacketKind::Handshake, Side::Server) => {
+                self.run_until_client_connected();
+            }
+            // The server has its keys, its flight is lost, and the client will say nothing for a while.
+            _ => {
+                self.run_until(std::time::Duration::from_secs(1), |pair| pair.server_handle.is_some());
+                if kind == PacketKind::Handshake {
+                    self.run_until_client_connected();
+                }
+            }
+        }
+        self.to_server.clear();
+        self.to_client.clear();
+    }
+
+    fn run_until_client_connected(&mut self) {
+        self.run_until(std::time::Duration::from_secs(1), |pair| {
+            pair.client_events.iter().any(|event| matches!(event, Event::Connected { .. }))
+        });
+    }
+
+    /// The code in the CONNECTION_CLOSE that `side` got.
+    pub(super) fn code_seen_by(&self, side: Side) -> Option<TransportErrorCode> {
+        match self.closed(side) {
+            Some(ConnectionError::PeerTransport(error)) => Some(error.code),
+            _ => None,
+        }
+    }
+}

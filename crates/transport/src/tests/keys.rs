@@ -1,0 +1,194 @@
+//! Key updates and the limits of keys (RFC 9001 §6).
+
+use std::time::Duration;
+
+use anabranch_wire::{Dir, Frame, PacketKind, Side, TransportErrorCode as Code};
+use bytes::Bytes;
+
+use super::pair::{Pair, pattern};
+use crate::connection::Forged;
+use crate::ConnectionError;
+
+fn generations(pair: &mut Pair) -> (u64, u64) {
+    (pair.client().stats().key_updates, pair.server().stats().key_updates)
+}
+
+#[test]
+fn either_end_may_update_its_keys() {
+    for side in [Side::Client, Side::Server] {
+        let mut pair = Pair::new();
+        pair.connect();
+        pair.end(side).update_keys();
+        let data = pattern(50_000);
+        assert!(pair.transfer(side, &data) == data);
+        assert_eq!(generations(&mut pair), (1, 1), "{side:?}");
+        assert!(pair.transfer(side.peer(), &data) == data);
+        assert_eq!(pair.client().stats().undecryptable + pair.server().stats().undecryptable, 0);
+    }
+}
+
+#[test]
+fn both_ends_may_update_at_once() {
+    let mut pair = Pair::new();
+    pair.connect();
+    pair.client().update_keys();
+    pair.server().update_keys();
+    let data = pattern(50_000);
+    assert!(pair.transfer(Side::Client, &data) == data);
+    assert!(pair.transfer(Side::Server, &data) == data);
+    assert_eq!(generations(&mut pair), (1, 1));
+}
+
+#[test]
+fn many_updates_in_a_row() {
+    let mut pair = Pair::new();
+    pair.connect();
+    let data = pattern(5_000);
+    for round in 1..=30u64 {
+        let side = if round % 3 == 0 { Side::Server } else { Side::Client };
+        pair.end(side).update_keys();
+        // The last phase's packets have to be acknowledged, and three PTOs to pass (RFC 9001 §6.1, §6.5).
+        for _ in 0..2 {
+            assert!(pair.transfer(side, &data) == data);
+            assert!(pair.transfer(side.peer(), &data) == data);
+            pair.settle();
+        }
+        assert_eq!(generations(&mut pair), (round, round));
+    }
+}
+
+#[test]
+fn updates_wait_for_the_last_one_to_be_confirmed() {
+    let mut pair = Pair::new();
+    pair.connect();
+    pair.settle();
+    let data = pattern(1_000);
+    pair.client().update_keys();
+    assert!(pair.transfer(Side::Client, &data) == data);
+    for _ in 0..5 {
+        pair.client().update_keys();
+        assert!(pair.transfer(Side::Client, &data) == data);
+    }
+    let (client, _) = generations(&mut pair);
+    assert!(client <= 3, "{client} updates in a few round trips");
+    pair.settle();
+    assert!(pair.transfer(Side::Server, &data) == data);
+}
+
+#[test]
+fn updates_under_load_with_reordering_and_loss() {
+    let mut pair = Pair::with_transport(|config| config.key_update_after = Some(100));
+    let mut count = 0u64;
+    pair.network = Some(Box::new(move |_, mut flying| {
+        count += 1;
+        match count % 50 {
+            7 => return Vec::new(),
+            13 | 31 => flying.at = flying.at + Duration::from_millis(4),
+            _ => {}
+        }
+        vec![flying]
+    }));
+    pair.connect();
+    let data = pattern(4_000_000);
+    assert!(pair.transfer(Side::Server, &data) == data);
+    let (client, server) = generations(&mut pair);
+    assert!(client >= 5 && client.abs_diff(server) <= 1, "{client} {server}");
+    assert_eq!((pair.closed(Side::Client), pair.closed(Side::Server)), (None, None));
+}
+
+#[test]
+fn row_22_the_confidentiality_limit_makes_the_keys_change_before_it_is_reached() {
+    let mut pair = Pair::new();
+    pair.connect();
+    // An update is begun well before the limit.
+    pair.server().limit_keys(1_500, u64::MAX, 500);
+    let data = pattern(3_000_000);
+    assert!(pair.transfer(Side::Server, &data) == data);
+    assert_eq!(pair.closed(Side::Server), None);
+    assert!(pair.server().stats().key_updates >= 1);
+}
+
+#[test]
+fn row_22_at_the_confidentiality_limit_the_connection_ends() {
+    let mut pair = Pair::new();
+    pair.connect();
+    pair.settle();
+    // The client's acknowledgments get lost, so that no update may be begun.
+    pair.server().limit_keys(20, u64::MAX, 1);
+    let now = pair.now;
+    let id = pair.server().streams().open(Dir::Uni).unwrap();
+    let mut data = Bytes::from(pattern(200_000));
+    pair.server().update_keys();
+    pair.network = Some(Box::new(|from, flying| if from.is_client() { Vec::new() } else { vec![flying] }));
+    let _ = pair.server().streams().write_bytes(id, &mut data);
+    pair.run_for(Duration::from_secs(20));
+    let Some(ConnectionError::Transport(error)) = pair.closed(Side::Server) else {
+        panic!("{:?} since {now:?}", pair.closed(Side::Server));
+    };
+    assert_eq!(error.code, Code::AEAD_LIMIT_REACHED);
+}
+
+#[test]
+fn row_22_at_the_integrity_limit_the_connection_ends() {
+    for victim in [Side::Client, Side::Server] {
+        let mut pair = Pair::new();
+        pair.connect();
+        pair.settle();
+        pair.end(victim).limit_keys(u64::MAX, 50, 0);
+        let attacker = victim.peer();
+        for round in 0..50 {
+            assert_eq!(pair.closed(victim), None, "{round} forgeries are fine");
+            let now = pair.now;
+            let mut bytes = pair.end(attacker).forge(now, &Forged::new(PacketKind::OneRtt, &[1, 0, 0, 0]));
+            *bytes.last_mut().unwrap() ^= 0x80;
+            pair.send_raw(attacker, bytes);
+            pair.settle();
+        }
+        let Some(ConnectionError::Transport(error)) = pair.closed(victim) else { panic!("the end") };
+        assert_eq!(error.code, Code::AEAD_LIMIT_REACHED);
+    }
+}
+
+#[test]
+fn row_22_reserved_bits_count_only_in_packets_that_are_authentic() {
+    for victim in [Side::Client, Side::Server] {
+        let mut pair = Pair::new();
+        pair.connect();
+        pair.settle();
+        let now = pair.now;
+        let bytes = pair.end(victim.peer()).forge(now, &Forged::new(PacketKind::OneRtt, &[1, 0, 0, 0]));
+        for bit in [0x08, 0x10, 0x18] {
+            let mut changed = bytes.clone();
+            changed[0] ^= bit;
+            pair.send_raw(victim.peer(), changed);
+        }
+        pair.settle();
+        assert_eq!(pair.closed(victim), None, "the bits are under the tag's protection");
+        assert_eq!(pair.end(victim).stats().undecryptable, 3);
+    }
+}
+
+#[test]
+fn every_flipped_bit_of_a_packet_is_noticed() {
+    let mut pair = Pair::new();
+    pair.connect();
+    pair.settle();
+    let now = pair.now;
+    let secret = [Frame::MaxData(1 << 30), Frame::Ping, Frame::Padding(8)];
+    let bytes = pair.client().forge(now, &Forged::new(PacketKind::OneRtt, &super::injector::encode(&secret)));
+    let before = pair.server().stats().paths[0].recovery.sent_packets;
+    for bit in 0..bytes.len() * 8 {
+        // The fixed bit is greased, so nothing depends on it; it is authenticated all the same.
+        let mut changed = bytes.clone();
+        changed[bit / 8] ^= 1 << (bit % 8);
+        pair.send_raw(Side::Client, changed);
+    }
+    // Longer than an acknowledgment takes, shorter than the client's PTO.
+    let patience = Duration::from_millis(40);
+    pair.run_for(patience);
+    assert_eq!(pair.closed(Side::Server), None);
+    assert_eq!(pair.server().stats().paths[0].recovery.sent_packets, before, "nothing is acknowledged");
+    pair.send_raw(Side::Client, bytes);
+    pair.run_for(patience);
+    assert!(pair.server().stats().paths[0].recovery.sent_packets > before, "the genuine packet is");
+}

@@ -1,0 +1,186 @@
+//! Resumed connections and early data.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch_wire::{
+    Direction, Dir, Frame, PacketKind, Side, StreamId, TransportErrorCode as Code, Version, Writer, write_ack,
+};
+use bytes::Bytes;
+
+use super::injector::encode;
+use super::pair::{Flying, Pair, pattern, configs};
+use crate::connection::Forged;
+use crate::stream::ReadError;
+use crate::{Event, RetryPolicy, ServerConfig};
+
+/// A client that has been at the server before and begins a second connection.
+fn resuming(change: impl FnOnce(&mut ServerConfig)) -> Pair {
+    let mut pair = Pair::with(|_, server| change(server));
+    pair.connect();
+    pair.settle();
+    let now = pair.now;
+    pair.client().close(now, 0, Bytes::new());
+    pair.settle();
+    pair.reconnect();
+    pair
+}
+
+/// Writes `data` to a new stream and finishes it.
+fn send(pair: &mut Pair, data: &[u8]) -> StreamId {
+    let streams = pair.client().streams();
+    let id = streams.open(Dir::Uni).expect("remembered credit");
+    assert_eq!(streams.write(id, data), Ok(data.len()));
+    streams.finish(id).unwrap();
+    id
+}
+
+/// Runs until the server has read the whole stream.
+fn receive(pair: &mut Pair, id: StreamId) -> Vec<u8> {
+    let mut received = Vec::new();
+    pair.run_until(Duration::from_secs(10), |pair| {
+        pair.server_handle.is_some() && pair.read(Side::Server, id, &mut received)
+    });
+    received
+}
+
+fn early_data_accepted(pair: &Pair) -> Option<bool> {
+    pair.client_events.iter().find_map(|event| match event {
+        Event::Connected { early_data_accepted } => Some(*early_data_accepted),
+        _ => None,
+    })
+}
+
+#[test]
+fn early_data_arrives_with_the_first_flight() {
+    let mut pair = resuming(|_| {});
+    let begin = pair.now;
+    assert!(pair.client().has_early_keys());
+    let data = pattern(5_000);
+    let id = send(&mut pair, &data);
+    assert!(receive(&mut pair, id) == data);
+    assert_eq!(pair.now - begin, Duration::from_millis(10), "half a round trip");
+    pair.connect();
+    assert_eq!(early_data_accepted(&pair), Some(true));
+    assert!(pair.client().is_resumed() && pair.server().is_resumed());
+}
+
+#[test]
+fn early_data_survives_a_retry() {
+    let mut pair = resuming(|server| server.retry = RetryPolicy::Always);
+    let data = pattern(5_000);
+    let id = send(&mut pair, &data);
+    assert!(receive(&mut pair, id) == data);
+    pair.connect();
+    assert_eq!(early_data_accepted(&pair), Some(true));
+}
+
+#[test]
+fn early_data_survives_loss_and_reordering() {
+    for lost in 0..8 {
+        let mut pair = resuming(|_| {});
+        let mut seen = 0;
+        pair.network = Some(Box::new(move |sender, mut flying| {
+            seen += usize::from(sender.is_client());
+            if sender.is_client() && seen == lost + 1 {
+                // The first of them come late: early data before the ClientHello.
+                flying.at = flying.at + Duration::from_millis(3);
+                return if lost % 2 == 0 { Vec::new() } else { vec![flying] };
+            }
+            vec![flying]
+        }));
+        let data = pattern(8_000);
+        let id = send(&mut pair, &data);
+        assert!(receive(&mut pair, id) == data);
+    }
+}
+
+#[test]
+fn a_server_that_forgot_refuses_early_data_and_gets_it_again() {
+    let mut pair = resuming(|_| {});
+    pair.restart_server(|server| server.tls = configs().1.tls);
+    let data = pattern(5_000);
+    let id = send(&mut pair, &data);
+    assert!(receive(&mut pair, id) == data);
+    pair.connect();
+    assert_eq!(early_data_accepted(&pair), Some(false));
+    assert!(!pair.client().is_resumed());
+    assert!(pair.transfer(Side::Client, &data) == data);
+}
+
+#[test]
+fn a_change_of_version_refuses_early_data() {
+    // RFC 9369 §4.1
+    let mut pair = resuming(|_| {});
+    pair.restart_server(|server| Arc::make_mut(&mut server.transport).versions = vec![Version::V2, Version::V1]);
+    let data = pattern(5_000);
+    let id = send(&mut pair, &data);
+    assert!(receive(&mut pair, id) == data);
+    pair.connect();
+    assert_eq!(pair.client().version(), Version::V2);
+    assert_eq!(early_data_accepted(&pair), Some(false));
+}
+
+#[test]
+fn limits_that_shrink_after_early_data_was_accepted_are_a_violation() {
+    // RFC 9000 §7.4.1
+    let mut pair = resuming(|_| {});
+    pair.restart_server(|server| Arc::make_mut(&mut server.transport).streams.max_uni = 1);
+    send(&mut pair, &pattern(100));
+    pair.settle();
+    assert_eq!(pair.code_seen_by(Side::Server), Some(Code::PROTOCOL_VIOLATION));
+}
+
+#[test]
+fn frames_that_0_rtt_packets_must_not_carry() {
+    let mut ack = [0; 16];
+    let mut writer = Writer::new(&mut ack, Direction::Forward);
+    write_ack(&mut writer, None, [0..=0].into_iter(), 0, None).unwrap();
+    let ack = writer.written().to_vec();
+    let payloads = [
+        ack,
+        encode(&[Frame::Crypto { offset: 0, data: b"abc" }]),
+        encode(&[Frame::NewToken { token: b"token" }]),
+        encode(&[Frame::HandshakeDone, Frame::Padding(4)]),
+        encode(&[Frame::PathResponse([1; 8])]),
+        encode(&[Frame::RetireConnectionId { path: None, sequence: 0 }, Frame::Padding(4)]),
+        Vec::new(),
+    ];
+    for payload in payloads {
+        let mut pair = resuming(|_| {});
+        pair.drain();
+        pair.inject(Side::Client, &Forged::new(PacketKind::ZeroRtt, &payload));
+        pair.settle();
+        assert_eq!(pair.code_seen_by(Side::Client), Some(Code::PROTOCOL_VIOLATION), "{payload:?}");
+    }
+}
+
+#[test]
+fn row_18_replayed_first_flights_get_no_early_data() {
+    let mut pair = resuming(|_| {});
+    let data = pattern(500);
+    let id = send(&mut pair, &data);
+    pair.drain();
+    let flight: Vec<Flying> = pair.to_server.iter().cloned().collect();
+    assert!(receive(&mut pair, id) == data);
+    pair.connect();
+    let first = pair.server_handle;
+    // Somebody else plays it again, from other addresses, with other connection IDs so that it is not a mere duplicate:
+    // those are not authenticated until the handshake fails, so the flight is the original one at a restarted router.
+    let config = pair.server_config().clone();
+    for port in 1..100u16 {
+        let mut server = crate::Endpoint::new(&crate::EndpointConfig::new([port as u8; 32]), Some(Arc::new(config.clone())));
+        server.set_auto_accept(true);
+        for mut flying in flight.clone() {
+            flying.tuple.remote.set_port(port);
+            let mut batch = [crate::Datagram { tuple: flying.tuple, ecn: None, payload: &mut flying.bytes }];
+            server.handle_batch(pair.now, &mut batch);
+        }
+        let handle = crate::Handle(0);
+        let connection = server.connection(handle).expect("a new handshake");
+        assert!(!connection.paths().next().unwrap().validated, "a replay proves no address");
+        assert_eq!(connection.streams().accept(Dir::Uni), None, "the replayed data goes nowhere");
+        assert_eq!(connection.streams().peek(id).unwrap_err(), ReadError::Closed);
+    }
+    assert_eq!(pair.server_handle, first);
+}

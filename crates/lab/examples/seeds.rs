@@ -28,7 +28,8 @@ fn main() -> ExitCode {
                     let report = run(seed);
                     if !report.faults.is_empty() {
                         println!("seed {seed} failed:\n  {}", report.faults.join("\n  "));
-                    } else if count == 1 {
+                    }
+                    if count == 1 {
                         println!("{report:#?}");
                     }
                     if let Ok(mut reports) = reports.lock() {

@@ -1,8 +1,8 @@
 //! A host of the simulation: an endpoint, an application on top, and the network below.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
-use anabranch_transport::{Datagram, Endpoint, FourTuple, Handle, TransmitBuf};
+use anabranch_transport::{Datagram, Endpoint, Event, FourTuple, Handle, TransmitBuf};
 use anabranch_wire::Time;
 use smallvec::SmallVec;
 
@@ -23,8 +23,8 @@ pub struct Node {
     pub(crate) endpoint: Endpoint,
     pub(crate) application: Box<dyn Application>,
     out: TransmitBuf,
-    /// Connections that are watched, if any are to be.
-    watched: Option<BTreeSet<Handle>>,
+    /// Connections that are watched, if any are to be, and whether they have ended: handles are used again.
+    watched: Option<BTreeMap<Handle, bool>>,
 }
 
 impl Node {
@@ -34,17 +34,16 @@ impl Node {
 
     /// Prints everything that the host's connections do to standard error, for people who look for a fault.
     pub(crate) fn watch(&mut self) {
-        self.watched = Some(BTreeSet::new());
+        self.watched = Some(BTreeMap::new());
     }
 
     fn watch_new(&mut self, now: Time) {
         let Some(watched) = &mut self.watched else { return };
         for handle in (0..watched.len() + self.endpoint.len()).map(Handle) {
-            if !watched.contains(&handle)
-                && let Some(connection) = self.endpoint.connection(handle)
-            {
+            let Some(connection) = self.endpoint.connection(handle) else { continue };
+            if watched.get(&handle).is_none_or(|ended| *ended && !connection.is_closed()) {
                 connection.set_observer(now, Box::new(Log::new(self.host, handle)));
-                watched.insert(handle);
+                watched.insert(handle, false);
             }
         }
     }
@@ -93,6 +92,9 @@ impl Node {
             let mut idle = true;
             while let Some((handle, event)) = self.endpoint.poll_event() {
                 idle = false;
+                if let (Some(watched), Event::Closed(_)) = (&mut self.watched, &event) {
+                    watched.insert(handle, true);
+                }
                 network.trace().record(now, Kind::Application, self.host.0, handle.0 as u64);
                 self.application.on_event(now, &mut self.endpoint, handle, event);
             }

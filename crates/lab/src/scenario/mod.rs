@@ -54,3 +54,10 @@ pub enum Disturbance {
     /// The server updates its keys.
     UpdateServerKeys,
 }
+
+impl Disturbance {
+    /// Whether a NAT's mapping changes, which neither end is told.
+    fn is_rebinding(self) -> bool {
+        matches!(self, Self::RebindPort | Self::RebindAddress)
+    }
+}

@@ -9,7 +9,7 @@ use anabranch_wire::Time;
 
 use super::{Disturbance, Scenario};
 use crate::app::exchange::{ExchangeClient, ExchangeServer};
-use crate::link::Rebinding;
+use crate::link::{Counters, Rebinding};
 use crate::network::{HostId, LinkId};
 use crate::random::Seed;
 use crate::sim::{Outcome, Simulation};
@@ -41,6 +41,8 @@ pub struct Report {
     pub early: u32,
     /// Path changes that the server reported.
     pub moves: u32,
+    /// Numbers of both links: from the client, and to it.
+    pub links: [[Counters; 2]; 2],
 }
 
 /// A scenario under way.
@@ -92,6 +94,7 @@ impl Report {
             connected: 0,
             early: 0,
             moves: 0,
+            links: Default::default(),
         }
     }
 }
@@ -147,6 +150,7 @@ impl Stage {
             }
             seen = confirmed(&self.sim);
             let Some((handle, since)) = seen else { return outcome };
+            // Nothing may move during a handshake (RFC 9000 §9), so that what is left when the connection ends is left out.
             for &(after, disturbance) in &scenario.disturbances {
                 let outcome = self.sim.run((since + after).min(deadline), |sim| confirmed(sim) != seen);
                 if matches!(outcome, Outcome::Done | Outcome::Spinning(_)) {
@@ -194,6 +198,7 @@ impl Stage {
     fn report(mut self, scenario: &Scenario, outcome: Outcome) -> Report {
         let ended = self.sim.now();
         let trace = self.sim.network().trace().clone();
+        let links = self.links.map(|link| self.sim.network().counters(link));
         let client = self.sim.application::<ExchangeClient>(self.client);
         let server = self.sim.application::<ExchangeServer>(self.server);
         let mut faults = [&client.faults[..], &server.faults[..]].concat();
@@ -225,6 +230,7 @@ impl Stage {
             connected: client.connected,
             early: client.early,
             moves: server.moves,
+            links,
             seed: scenario.seed,
         }
     }

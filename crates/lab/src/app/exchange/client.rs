@@ -54,7 +54,7 @@ pub struct ExchangeClient {
     pub early: u32,
     /// Connections whose handshake completed.
     pub connected: u32,
-    /// The last connection whose handshake is confirmed, with the time.
+    /// The current connection once its handshake is confirmed, with the time.
     pub confirmed: Option<(Handle, Time)>,
     /// Path changes that were reported.
     pub moves: u32,
@@ -137,6 +137,7 @@ impl ExchangeClient {
     }
 
     fn next_connection(&mut self, now: Time, endpoint: &mut Endpoint) {
+        self.confirmed = None;
         let Some(plan) = self.plans.pop_front() else { return };
         match endpoint.connect(now, &self.config, self.tuple, &self.server_name) {
             Ok(handle) => {

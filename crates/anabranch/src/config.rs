@@ -138,9 +138,17 @@ impl SelfSigned {
     /// If a name cannot stand in a certificate.
     pub fn new<T: Into<String>>(names: impl IntoIterator<Item = T>) -> Result<Self, ConfigError> {
         let names: Vec<String> = names.into_iter().map(Into::into).collect();
-        let made = rcgen::generate_simple_self_signed(names)?;
-        let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
-        Ok(Self { certificate: made.cert.der().clone(), key })
+        let key = rcgen::KeyPair::generate()?;
+        let mut parameters = rcgen::CertificateParams::new(names)?;
+        // Named by its key: else two such certificates would look like one issuer with a forged signature.
+        let name: String = key.public_key_raw().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        parameters.distinguished_name = rcgen::DistinguishedName::new();
+        parameters.distinguished_name.push(rcgen::DnType::CommonName, format!("self-signed {name}"));
+        let certificate = parameters.self_signed(&key)?;
+        Ok(Self {
+            certificate: certificate.der().clone(),
+            key: PrivatePkcs8KeyDer::from(key.serialize_der()),
+        })
     }
 
     /// The certificate.

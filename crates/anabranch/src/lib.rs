@@ -41,6 +41,8 @@ pub use crate::error::{
     ConnectError, ReadError, ReadExactError, ReadToEndError, SendDatagramError, WriteError,
 };
 pub use crate::incoming::{Incoming, IncomingFuture};
+pub use crate::recv_stream::RecvStream;
+pub use crate::send_stream::SendStream;
 
 /// Any error, for programs that only report them.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;

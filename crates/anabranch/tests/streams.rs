@@ -1,4 +1,5 @@
 //! Streams and datagrams over the loopback interface.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
 
 mod common;
 

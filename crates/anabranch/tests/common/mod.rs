@@ -1,5 +1,6 @@
 //! Pairs of endpoints on the loopback interface.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "part of tests")]
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -29,13 +30,13 @@ impl Pair {
     pub fn new() -> Self {
         let identity = SelfSigned::new(["localhost"]).unwrap();
         let client = config::client(identity.roots().unwrap(), ALPN).unwrap();
-        let tls = tls::ServerConfig::builder()
-            .certificate(vec![identity.certificate().clone()], identity.key())
-            .alpn(ALPN)
-            .early_data(true)
-            .build()
-            .unwrap();
-        Self { identity, client, server: ServerConfig::new(tls) }
+        let server = server_config(&identity);
+        Self { identity, client, server }
+    }
+
+    /// A server with the same certificate that remembers nothing.
+    pub fn another_server(&self) -> ServerConfig {
+        server_config(&self.identity)
     }
 
     /// Both ends with this transport.
@@ -57,6 +58,16 @@ impl Pair {
         client.set_default_client_config(self.client.clone());
         client
     }
+}
+
+fn server_config(identity: &SelfSigned) -> ServerConfig {
+    let tls = tls::ServerConfig::builder()
+        .certificate(vec![identity.certificate().clone()], identity.key())
+        .alpn(ALPN)
+        .early_data(true)
+        .build()
+        .unwrap();
+    ServerConfig::new(tls)
 }
 
 /// Two ends of one connection, and their endpoints.

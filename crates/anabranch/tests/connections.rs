@@ -1,0 +1,496 @@
+//! Connections over the loopback interface: how they begin, move and end.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
+
+mod common;
+
+use std::net::UdpSocket;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anabranch::{
+    ConnectError, Connecting, Connection, ConnectionError, Endpoint, EndpointConfig, RetryPolicy, SelfSigned,
+    TransportConfig, TransportErrorCode, Version, config,
+};
+use bytes::Bytes;
+
+use self::common::{ALPN, Pair, connect, connected, loopback, pattern, within};
+
+/// Answers every stream with its own bytes until the connection ends.
+fn serve(connection: Connection) {
+    tokio::spawn(async move {
+        while let Ok((mut send, mut receive)) = connection.accept_bi().await {
+            let Ok(heard) = receive.read_to_end(1 << 20).await else { return };
+            let _ = send.write_all(&heard).await;
+        }
+    });
+}
+
+async fn echo(connection: &Connection, data: &[u8]) {
+    let (mut send, mut receive) = connection.open_bi().await.unwrap();
+    send.write_all(data).await.unwrap();
+    send.finish().unwrap();
+    assert!(within(receive.read_to_end(1 << 20)).await.unwrap() == data);
+}
+
+fn connecting(client: &Endpoint, server: &Endpoint) -> Connecting {
+    client.connect(server.local_addr().unwrap(), "localhost").unwrap()
+}
+
+#[tokio::test]
+async fn the_handshake_tells_who_is_there() {
+    let pair = Pair::new();
+    let it = connected(&pair).await;
+    let data = it.ours.handshake_data();
+    assert_eq!(data.protocol.as_deref(), Some(b"test".as_slice()));
+    assert!(!data.resumed);
+    assert_eq!(it.theirs.handshake_data().server_name.as_deref(), Some("localhost"));
+    assert_eq!(it.ours.peer_certificates().unwrap()[0], *pair.identity.certificate());
+    assert_eq!(it.ours.remote_address(), it.server.local_addr().unwrap());
+    let (mut a, mut b) = ([0; 32], [0; 32]);
+    assert!(it.ours.export_keying_material(&mut a, b"label", b"context"));
+    assert!(it.theirs.export_keying_material(&mut b, b"label", b"context"));
+    assert_eq!(a, b);
+    assert!(it.ours.export_keying_material(&mut b, b"another label", b"context"));
+    assert_ne!(a, b);
+    within(it.ours.confirmed()).await.unwrap();
+    assert!(it.ours.rtt() > Duration::ZERO);
+}
+
+#[tokio::test]
+async fn close_codes_arrive() {
+    let it = connected(&Pair::new()).await;
+    it.ours.close(42, b"enough");
+    assert_eq!(it.ours.close_reason(), Some(ConnectionError::LocallyClosed));
+    let reason = Bytes::from_static(b"enough");
+    assert_eq!(within(it.theirs.closed()).await, ConnectionError::PeerApplication { code: 42, reason });
+    assert!(it.ours.open_bi().await.is_err());
+    assert!(it.theirs.accept_bi().await.is_err());
+}
+
+#[tokio::test]
+async fn the_last_handle_closes_the_connection() {
+    let it = connected(&Pair::new()).await;
+    let stream = it.ours.open_uni().await.unwrap();
+    drop(it.ours);
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(it.theirs.close_reason(), None, "a stream is a handle as well");
+    drop(stream);
+    let reason = Bytes::new();
+    assert_eq!(within(it.theirs.closed()).await, ConnectionError::PeerApplication { code: 0, reason });
+}
+
+#[tokio::test]
+async fn endpoints_close_and_become_idle() {
+    let it = connected(&Pair::new()).await;
+    let accepting = tokio::spawn({
+        let server = it.server.clone();
+        async move { server.accept().await.is_none() }
+    });
+    it.server.close(7, b"maintenance");
+    assert!(within(accepting).await.unwrap(), "accept ends");
+    assert!(matches!(within(it.ours.closed()).await, ConnectionError::PeerApplication { code: 7, .. }));
+    within(it.server.wait_idle()).await;
+    within(it.client.wait_idle()).await;
+    assert_eq!(it.server.open_connections(), 0);
+    // Nobody is let in any longer.
+    let refused = within(connecting(&it.client, &it.server)).await.unwrap_err();
+    let ConnectionError::PeerTransport(error) = refused else { panic!("{refused}") };
+    assert_eq!(error.code, TransportErrorCode::CONNECTION_REFUSED);
+    it.client.close(0, b"");
+    let address = it.server.local_addr().unwrap();
+    assert!(matches!(it.client.connect(address, "localhost"), Err(ConnectError::EndpointClosed)));
+}
+
+#[tokio::test]
+async fn connections_that_cannot_even_be_tried() {
+    let pair = Pair::new();
+    let client = Endpoint::client(loopback()).unwrap();
+    let to = |address: &str| client.connect_with(&pair.client, address.parse().unwrap(), "localhost");
+    assert!(matches!(client.connect(loopback(), "localhost"), Err(ConnectError::NoClientConfig)));
+    assert!(matches!(to("127.0.0.1:0"), Err(ConnectError::InvalidRemoteAddress(_))));
+    assert!(matches!(to("[::1]:4433"), Err(ConnectError::InvalidRemoteAddress(_))));
+    let bad_name = client.connect_with(&pair.client, "127.0.0.1:4433".parse().unwrap(), "no name");
+    assert!(matches!(bad_name, Err(ConnectError::Core(_))));
+    assert_eq!(client.open_connections(), 0, "nothing is left of them");
+}
+
+#[tokio::test]
+async fn strangers_are_not_trusted() {
+    let pair = Pair::new();
+    let (client, server) = pair.endpoints();
+    let stranger = SelfSigned::new(["localhost"]).unwrap();
+    let trusting_another = config::client(stranger.roots().unwrap(), ALPN).unwrap();
+    let accepting = async { server.accept().await.unwrap().await };
+    let ours = client.connect_with(&trusting_another, server.local_addr().unwrap(), "localhost").unwrap();
+    let (ours, theirs) = within(async { tokio::join!(ours, accepting) }).await;
+    assert!(ours.unwrap_err().is_certificate());
+    let theirs = theirs.unwrap_err();
+    assert!(matches!(theirs, ConnectionError::PeerTransport(_)) && theirs.is_certificate(), "{theirs}");
+}
+
+#[tokio::test]
+async fn no_protocol_in_common() {
+    let pair = Pair::new();
+    let (client, server) = pair.endpoints();
+    let other = config::client(pair.identity.roots().unwrap(), ["another"]).unwrap();
+    let ours = client.connect_with(&other, server.local_addr().unwrap(), "localhost").unwrap();
+    let accepting = async { server.accept().await.unwrap().await };
+    let (ours, theirs) = within(async { tokio::join!(ours, accepting) }).await;
+    // RFC 7301 §3.2: no_application_protocol, 120.
+    let ConnectionError::PeerTransport(error) = ours.unwrap_err() else { panic!("not the server's doing") };
+    assert_eq!(error.code, TransportErrorCode::crypto(120));
+    assert!(matches!(theirs.unwrap_err(), ConnectionError::Transport(_)));
+}
+
+#[tokio::test]
+async fn servers_refuse_and_ignore() {
+    let pair = Pair::new();
+    let (client, server) = pair.endpoints();
+    let ours = connecting(&client, &server);
+    within(server.accept()).await.unwrap().refuse();
+    let ConnectionError::PeerTransport(error) = within(ours).await.unwrap_err() else {
+        panic!("not refused")
+    };
+    assert_eq!(error.code, TransportErrorCode::CONNECTION_REFUSED);
+
+    let ours = connecting(&client, &server);
+    drop(within(server.accept()).await.unwrap());
+    assert!(within(ours).await.is_err(), "dropped is refused");
+
+    let ours = connecting(&client, &server);
+    within(server.accept()).await.unwrap().ignore();
+    // The client tries again, and is heard then.
+    let again = async { server.accept().await.unwrap().await.unwrap() };
+    let (ours, _theirs) = within(async { tokio::join!(ours, again) }).await;
+    ours.unwrap();
+}
+
+#[tokio::test]
+async fn a_retry_proves_the_address() {
+    let pair = Pair::new();
+    let (client, server) = pair.endpoints();
+    let ours = connecting(&client, &server);
+    let asked = async {
+        let first = server.accept().await.unwrap();
+        assert!(first.may_retry() && !first.remote_address_validated());
+        first.retry().unwrap();
+        let second = server.accept().await.unwrap();
+        assert!(second.remote_address_validated());
+        let second = second.retry().unwrap_err();
+        second.await.unwrap()
+    };
+    let (ours, theirs) = within(async { tokio::join!(ours, asked) }).await;
+    serve(theirs);
+    echo(&ours.unwrap(), b"after a retry").await;
+}
+
+#[tokio::test]
+async fn a_retry_by_policy() {
+    let mut pair = Pair::new();
+    pair.server.retry = RetryPolicy::Always;
+    let (client, server) = pair.endpoints();
+    let ours = connecting(&client, &server);
+    let accepting = async {
+        let incoming = server.accept().await.unwrap();
+        assert!(incoming.remote_address_validated());
+        incoming.await.unwrap()
+    };
+    let (ours, _theirs) = within(async { tokio::join!(ours, accepting) }).await;
+    ours.unwrap();
+}
+
+/// Connects once, so that the client remembers the server, and once more with early data.
+async fn early_data(server: &Endpoint, client: &Endpoint) -> (bool, Connection) {
+    let (ours, theirs) = connect(client, server).await;
+    serve(theirs);
+    echo(&ours, b"first").await;
+    ours.close(0, b"");
+    let (again, accepted) = connecting(client, server).into_0rtt().expect("the server is remembered");
+    let (mut send, mut receive) = again.open_bi().await.unwrap();
+    let data = pattern(3_000);
+    send.write_all(&data).await.unwrap();
+    send.finish().unwrap();
+    serve(within(async { server.accept().await.unwrap().await }).await.unwrap());
+    assert!(within(receive.read_to_end(1 << 20)).await.unwrap() == data);
+    (within(accepted).await, again)
+}
+
+#[tokio::test]
+async fn early_data_is_accepted() {
+    let pair = Pair::new();
+    let (client, server) = pair.endpoints();
+    let fresh = connecting(&client, &server);
+    assert!(fresh.into_0rtt().is_err(), "nothing is remembered yet");
+    drop(within(server.accept()).await.unwrap());
+    let (accepted, again) = early_data(&server, &client).await;
+    assert!(accepted);
+    assert!(again.handshake_data().resumed);
+}
+
+/// Another server with the same certificate does not know the ticket: the data is sent again, by itself.
+#[tokio::test]
+async fn rejected_early_data_is_sent_again() {
+    let pair = Pair::new();
+    let (client, first) = pair.endpoints();
+    let (ours, theirs) = connect(&client, &first).await;
+    serve(theirs);
+    echo(&ours, b"first").await;
+    ours.close(0, b"");
+    let second = Endpoint::server(pair.another_server(), loopback()).unwrap();
+    let (again, accepted) = connecting(&client, &second).into_0rtt().expect("the name is remembered");
+    let (mut send, mut receive) = again.open_bi().await.unwrap();
+    let data = pattern(3_000);
+    send.write_all(&data).await.unwrap();
+    send.finish().unwrap();
+    serve(within(async { second.accept().await.unwrap().await }).await.unwrap());
+    assert!(within(receive.read_to_end(1 << 20)).await.unwrap() == data);
+    assert!(!within(accepted).await);
+    assert!(!again.handshake_data().resumed);
+}
+
+#[tokio::test]
+async fn sessions_are_resumed() {
+    let pair = Pair::new();
+    let (client, server) = pair.endpoints();
+    for round in 0..3 {
+        let (ours, theirs) = connect(&client, &server).await;
+        assert_eq!(ours.handshake_data().resumed, round > 0, "round {round}");
+        serve(theirs);
+        echo(&ours, b"x").await;
+    }
+}
+
+#[tokio::test]
+async fn keys_are_updated_under_load() {
+    let it = connected(&Pair::new()).await;
+    serve(it.theirs.clone());
+    within(it.ours.confirmed()).await.unwrap();
+    for i in 1..=3_u64 {
+        it.ours.update_keys();
+        let deadline = Instant::now() + common::PATIENCE;
+        while it.ours.stats().key_updates < i {
+            echo(&it.ours, &pattern(50_000)).await;
+            assert!(Instant::now() < deadline, "no key update {i}");
+            it.ours.update_keys();
+        }
+    }
+    assert!(it.theirs.stats().key_updates >= 3);
+}
+
+#[tokio::test]
+async fn a_client_that_is_rebound_goes_on() {
+    let it = connected(&Pair::new()).await;
+    serve(it.theirs.clone());
+    echo(&it.ours, b"here").await;
+    within(it.ours.confirmed()).await.unwrap();
+    let before = it.theirs.remote_address();
+    it.client.rebind(UdpSocket::bind(loopback()).unwrap()).unwrap();
+    echo(&it.ours, b"there").await;
+    assert_eq!(it.theirs.remote_address(), it.client.local_addr().unwrap());
+    assert_ne!(it.theirs.remote_address(), before);
+    echo(&it.ours, &pattern(500_000)).await;
+}
+
+#[tokio::test]
+async fn a_client_migrates() {
+    let it = connected(&Pair::new()).await;
+    serve(it.theirs.clone());
+    within(it.ours.confirmed()).await.unwrap();
+    echo(&it.ours, b"here").await;
+    let other = it.client.add_socket(loopback()).unwrap();
+    it.ours.migrate(other).unwrap();
+    let deadline = Instant::now() + common::PATIENCE;
+    while it.ours.local_address() != Some(other) || it.theirs.remote_address() != other {
+        echo(&it.ours, b"on the way").await;
+        assert!(Instant::now() < deadline, "no migration");
+    }
+    echo(&it.ours, &pattern(500_000)).await;
+    assert!(it.theirs.migrate(loopback()).is_err(), "servers do not migrate");
+}
+
+#[tokio::test]
+async fn silence_ends_a_connection() {
+    let idle = Duration::from_millis(300);
+    let transport = TransportConfig { max_idle_timeout: Some(idle), ..TransportConfig::default() };
+    let it = connected(&Pair::with_transport(transport)).await;
+    let begin = Instant::now();
+    assert_eq!(within(it.ours.closed()).await, ConnectionError::TimedOut);
+    assert_eq!(within(it.theirs.closed()).await, ConnectionError::TimedOut);
+    assert!(begin.elapsed() >= idle - Duration::from_millis(100), "{:?}", begin.elapsed());
+    within(it.server.wait_idle()).await;
+}
+
+#[tokio::test]
+async fn keep_alive_breaks_the_silence() {
+    let transport = TransportConfig {
+        max_idle_timeout: Some(Duration::from_millis(300)),
+        keep_alive: Some(Duration::from_millis(100)),
+        ..TransportConfig::default()
+    };
+    let it = connected(&Pair::with_transport(transport)).await;
+    tokio::time::sleep(Duration::from_millis(900)).await;
+    assert_eq!((it.ours.close_reason(), it.theirs.close_reason()), (None, None));
+}
+
+#[tokio::test]
+async fn nobody_there_is_a_timeout() {
+    let silent = UdpSocket::bind(loopback()).unwrap();
+    let mut pair = Pair::new();
+    let idle = Some(Duration::from_millis(400));
+    pair.client.transport =
+        Arc::new(TransportConfig { max_idle_timeout: idle, ..TransportConfig::default() });
+    let connecting = pair.client().connect(silent.local_addr().unwrap(), "localhost").unwrap();
+    assert_eq!(within(connecting).await.unwrap_err(), ConnectionError::TimedOut);
+}
+
+/// A server that lost its memory, but not its reset key, tells clients of its former self.
+#[tokio::test]
+async fn a_restarted_server_resets_connections() {
+    let pair = Pair::new();
+    let socket = UdpSocket::bind(loopback()).unwrap();
+    let address = socket.local_addr().unwrap();
+    let mut secrets = EndpointConfig::new([7; 32]);
+    let first = Endpoint::new(&secrets, Some(pair.server.clone()), socket.try_clone().unwrap()).unwrap();
+    let client = pair.client();
+    let (ours, theirs) = connect(&client, &first).await;
+    within(ours.confirmed()).await.unwrap();
+    // The first server is deaf from now on: its socket is another one, and it says nothing more.
+    first.rebind(UdpSocket::bind(loopback()).unwrap()).unwrap();
+    drop(first);
+    std::mem::forget(theirs);
+    secrets.seed = [8; 32];
+    let _second = Endpoint::new(&secrets, Some(pair.server.clone()), socket).unwrap();
+    assert_eq!(address, _second.local_addr().unwrap());
+    let mut send = ours.open_uni().await.unwrap();
+    send.write_all(&[1; 500]).await.unwrap();
+    assert_eq!(within(ours.closed()).await, ConnectionError::Reset);
+}
+
+#[tokio::test]
+async fn versions_are_negotiated() {
+    let mut pair = Pair::new();
+    // The client begins with v2, the server knows v1 only: Version Negotiation, and once more.
+    pair.client.initial_version = Version::V2;
+    pair.server.transport =
+        Arc::new(TransportConfig { versions: vec![Version::V1], ..TransportConfig::default() });
+    let it = connected(&pair).await;
+    assert_eq!(it.ours.handshake_data().version, Version::V1);
+    serve(it.theirs);
+    echo(&it.ours, b"v1 after all").await;
+}
+
+#[tokio::test]
+async fn a_compatible_version_is_preferred() {
+    let mut pair = Pair::new();
+    let transport =
+        TransportConfig { versions: vec![Version::V2, Version::V1], ..TransportConfig::default() };
+    pair.server.transport = Arc::new(transport);
+    let it = connected(&pair).await;
+    assert_eq!(it.theirs.handshake_data().version, Version::V2);
+    assert_eq!(it.ours.handshake_data().version, Version::V2);
+    serve(it.theirs);
+    echo(&it.ours, b"v2 without a round trip more").await;
+}
+
+#[tokio::test]
+async fn no_version_in_common() {
+    let mut pair = Pair::new();
+    let only = |version| Arc::new(TransportConfig { versions: vec![version], ..TransportConfig::default() });
+    pair.client.transport = only(Version::V1);
+    pair.server.transport = only(Version::V2);
+    let (client, server) = pair.endpoints();
+    assert_eq!(within(connecting(&client, &server)).await.unwrap_err(), ConnectionError::VersionMismatch);
+}
+
+/// Data may be sent by a server before it knows that the client is there.
+#[tokio::test]
+async fn half_round_trip_data() {
+    let pair = Pair::new();
+    let (client, server) = pair.endpoints();
+    let ours = connecting(&client, &server);
+    let accepting = async {
+        let connecting = server.accept().await.unwrap().accept().unwrap();
+        let data = connecting.handshake_data().await.unwrap();
+        assert_eq!(data.server_name.as_deref(), Some("localhost"));
+        let (early, _) = connecting.into_0rtt().unwrap();
+        let mut send = early.open_uni().await.unwrap();
+        send.write_all(b"early bird").await.unwrap();
+        send.finish().unwrap();
+        early
+    };
+    let (ours, _theirs) = within(async { tokio::join!(ours, accepting) }).await;
+    let mut receive = within(ours.unwrap().accept_uni()).await.unwrap();
+    assert_eq!(within(receive.read_to_end(100)).await.unwrap(), b"early bird");
+}
+
+#[tokio::test]
+async fn ipv6_sockets_reach_ipv4_servers() {
+    let pair = Pair::new();
+    let server = Endpoint::server(pair.server.clone(), loopback()).unwrap();
+    // Where there is no IPv6 there is nothing to test.
+    let Ok(mut client) = Endpoint::client("[::]:0".parse().unwrap()) else { return };
+    client.set_default_client_config(pair.client.clone());
+    let (ours, theirs) = connect(&client, &server).await;
+    assert_eq!(ours.remote_address(), server.local_addr().unwrap());
+    serve(theirs);
+    echo(&ours, &pattern(100_000)).await;
+}
+
+#[tokio::test]
+async fn wildcard_servers_answer_from_the_address_they_were_asked_at() {
+    let pair = Pair::new();
+    let server = Endpoint::server(pair.server.clone(), "0.0.0.0:0".parse().unwrap()).unwrap();
+    let address = (std::net::Ipv4Addr::new(127, 0, 0, 2), server.local_addr().unwrap().port()).into();
+    let client = Endpoint::client("0.0.0.0:0".parse().unwrap()).unwrap();
+    let ours = client.connect_with(&pair.client, address, "localhost").unwrap();
+    let accepting = async { server.accept().await.unwrap().await.unwrap() };
+    let (ours, theirs) = within(async { tokio::join!(ours, accepting) }).await;
+    let ours = ours.unwrap();
+    serve(theirs.clone());
+    echo(&ours, &pattern(100_000)).await;
+    assert_eq!(ours.remote_address(), address);
+    assert_eq!(theirs.local_address(), Some(address));
+}
+
+/// Nobody waits forever when the runtime goes.
+#[test]
+fn a_runtime_that_ends_ends_its_connections() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let it = runtime.block_on(connected(&Pair::new()));
+    drop(runtime);
+    let other = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    other.block_on(async {
+        assert_eq!(within(it.ours.closed()).await, ConnectionError::LocallyClosed);
+        assert!(within(it.server.accept()).await.is_none());
+        within(it.client.wait_idle()).await;
+    });
+}
+
+#[tokio::test]
+async fn traces_are_written() {
+    let dir = std::env::temp_dir().join(format!("anabranch-qlog-{}", std::process::id()));
+    let pair = Pair::new();
+    let (client, server) = pair.endpoints();
+    client.set_qlog_dir(Some(dir.clone()));
+    server.set_qlog_dir(Some(dir.clone()));
+    let (ours, theirs) = connect(&client, &server).await;
+    serve(theirs);
+    echo(&ours, &pattern(10_000)).await;
+    ours.close(0, b"");
+    within(client.wait_idle()).await;
+    within(server.wait_idle()).await;
+    let mut names: Vec<_> = std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    names.sort();
+    let texts: Vec<_> = names.iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
+    std::fs::remove_dir_all(&dir).unwrap();
+    assert_eq!(names.len(), 2);
+    let stem = |at: usize, end: &str| names[at].to_str().unwrap().strip_suffix(end).unwrap().to_owned();
+    assert_eq!(stem(0, "_client.sqlog"), stem(1, "_server.sqlog"), "both ends name the connection alike");
+    for text in texts {
+        for name in
+            ["connection_started", "packet_sent", "packet_received", "parameters_set", "connection_closed"]
+        {
+            assert!(text.contains(&format!("\"quic:{name}\"")), "{name} is missing");
+        }
+    }
+}

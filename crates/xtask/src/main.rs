@@ -1,6 +1,7 @@
 //! Tasks of the project, as `cargo xtask TASK`.
 #![forbid(unsafe_code)]
 
+mod interop;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -20,12 +21,15 @@ struct Arguments {
 enum Task {
     /// Check the house rules: sizes, crate arrows, leftovers, clocks, machine paths
     Tidy,
+    /// Run interop cases against other stacks
+    Interop(interop::Arguments),
 }
 
 fn main() -> ExitCode {
     let root = root();
     let outcome = match Arguments::parse().task {
         Task::Tidy => tidy::run(&root),
+        Task::Interop(arguments) => interop::run(&root, &arguments),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

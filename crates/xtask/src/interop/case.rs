@@ -1,0 +1,347 @@
+//! The interop cases: what server and client are told, what lies between them, and what must have been seen.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use anabranch_lab::link::{Blackout, Limit, LinkSpec, Rate};
+use anabranch_wire::{Time, Version};
+
+const KB: usize = 1_000;
+const MB: usize = 1_000_000;
+
+/// The link of the interop runner's simple cases: 10 Mbit/s, 30 ms, a queue of 25 packets.
+const LINK_RATE: u64 = 10_000_000;
+const LINK_RTT: Duration = Duration::from_millis(30);
+const LINK_QUEUE: usize = 25;
+/// The link on which addresses change; slow enough for several changes within one transfer.
+const CHANGING_RATE: u64 = 20_000_000;
+/// When they change.
+const CHANGES: [u64; 2] = [1_000, 2_500];
+/// Where the client of `rebind-addr` seems to move to.
+const OTHER_LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
+
+/// What a client does.
+#[derive(Clone, Debug)]
+pub(super) enum Work {
+    /// Fetch this many files of this many bytes each.
+    Files(Vec<(usize, usize)>),
+    /// Exchange this many DATAGRAM frames.
+    Datagrams(u64),
+    /// Make this many connections, this many at once.
+    Handshakes(u64, u64),
+    /// Nothing but the case itself.
+    None,
+}
+
+/// What must be true besides a client that is content and files that are right.
+#[derive(Clone, Debug)]
+pub(super) enum Check {
+    /// The server asked for a token and got it.
+    Retry,
+    /// It did not ask.
+    NoRetry,
+    /// It sent Version Negotiation.
+    VersionNegotiation,
+    /// Its handshake was in this version alone.
+    Version(Version),
+    /// The client sent 0-RTT packets.
+    ZeroRtt,
+    /// The server kept to three times what the client sent and wanted to send more.
+    Amplification,
+    /// Data still came to the client this long after the start.
+    AliveAt(Duration),
+    /// The server has sent to this many client addresses.
+    Addresses(usize),
+    /// The client reports this.
+    Reported(&'static str, Expected),
+}
+
+/// A value of the client's report.
+#[derive(Clone, Debug)]
+pub(super) enum Expected {
+    /// `true`
+    True,
+    /// A number of at least this much.
+    AtLeast(f64),
+}
+
+/// A case.
+#[derive(Clone, Debug)]
+pub(super) struct Case {
+    pub(super) name: &'static str,
+    /// What it is about, in a few words.
+    pub(super) about: &'static str,
+    /// Flags of the server.
+    pub(super) server: &'static [&'static str],
+    /// Flags of the client, its `--case` included.
+    pub(super) client: &'static [&'static str],
+    pub(super) work: Work,
+    /// What lies between the two; without it they talk directly and nobody watches.
+    pub(super) link: Option<LinkSpec>,
+    pub(super) checks: Vec<Check>,
+    pub(super) ipv6: bool,
+    /// Whether the server sends nine certificates.
+    pub(super) long_chain: bool,
+    /// Datagrams of the client, counted from 1, that get lost.
+    pub(super) drop: Option<RangeInclusive<u64>>,
+    /// How long the client may take.
+    pub(super) patience: Duration,
+    /// Whether the case is quick and clear enough for every change.
+    pub(super) smoke: bool,
+}
+
+impl Case {
+    fn new(name: &'static str, about: &'static str) -> Self {
+        Self {
+            name,
+            about,
+            server: &[],
+            client: &["--case", "transfer"],
+            work: Work::None,
+            link: None,
+            checks: Vec::new(),
+            ipv6: false,
+            long_chain: false,
+            drop: None,
+            patience: Duration::from_secs(60),
+            smoke: false,
+        }
+    }
+
+    fn server(self, server: &'static [&'static str]) -> Self {
+        Self { server, ..self }
+    }
+
+    fn client(self, client: &'static [&'static str]) -> Self {
+        Self { client, ..self }
+    }
+
+    /// This many files of this many bytes each.
+    fn files(self, files: &[(usize, usize)]) -> Self {
+        Self { work: Work::Files(files.to_vec()), ..self }
+    }
+
+    fn work(self, work: Work) -> Self {
+        Self { work, ..self }
+    }
+
+    fn link(self, link: LinkSpec) -> Self {
+        Self { link: Some(link), ..self }
+    }
+
+    /// Through a relay that only watches.
+    fn watched(self) -> Self {
+        self.link(LinkSpec::default())
+    }
+
+    fn check(mut self, check: Check) -> Self {
+        self.checks.push(check);
+        self
+    }
+
+    fn patience(self, seconds: u64) -> Self {
+        Self { patience: Duration::from_secs(seconds), ..self }
+    }
+
+    fn smoke(self) -> Self {
+        Self { smoke: true, ..self }
+    }
+}
+
+fn simple_link() -> LinkSpec {
+    LinkSpec::unlimited(LINK_RTT).queue(Rate::constant(LINK_RATE), Limit::Packets(LINK_QUEUE))
+}
+
+/// Seconds `down` out of every `up + down`, after `up` seconds.
+fn flapping(up: u64, down: u64) -> LinkSpec {
+    let window = Time::from_millis(up * 1000)..Time::from_millis((up + down) * 1000);
+    simple_link().both(Blackout::new([window]).every(Duration::from_secs(up + down)))
+}
+
+fn changing_link(ip: Option<IpAddr>) -> LinkSpec {
+    let link = LinkSpec::new(CHANGING_RATE, Duration::from_millis(40));
+    // Back and forth between the two addresses; the port changes each time.
+    let mut other = ip;
+    CHANGES.iter().fold(link, |link, at| {
+        let link = link.rebind(Time::from_millis(*at), other, 1);
+        other = None;
+        link
+    })
+}
+
+/// After the last change there was time for several round trips.
+fn alive_after_changes() -> Check {
+    Check::AliveAt(Duration::from_millis(CHANGES[CHANGES.len() - 1] + 300))
+}
+
+/// The case of the stateless reset, which is played differently from the others.
+pub(super) const STATELESS_RESET: &str = "statelessreset";
+
+/// All cases, in the order of the matrix.
+pub(super) fn all() -> Vec<Case> {
+    [on_a_clean_link(), on_a_changing_link(), on_a_bad_link()].concat()
+}
+
+fn on_a_clean_link() -> Vec<Case> {
+    use Expected::{AtLeast, True};
+    let three_files = &[(1, 2 * MB), (1, 3 * MB), (1, 5 * MB)];
+    vec![
+        Case::new("handshake", "1 KB over one connection, no Retry")
+            .client(&["--case", "handshake"])
+            .files(&[(1, KB)])
+            .watched()
+            .check(Check::NoRetry)
+            .check(Check::Version(Version::V1))
+            .smoke(),
+        Case::new("transfer", "2 + 3 + 5 MB on three streams").files(three_files).smoke(),
+        Case::new("chacha20", "only TLS_CHACHA20_POLY1305_SHA256 offered")
+            .client(&["--case", "chacha20"])
+            .files(&[(1, 3 * MB)])
+            .smoke(),
+        Case::new("multiplexing", "1,999 streams of 32 bytes")
+            .client(&["--case", "multiplexing"])
+            .files(&[(1999, 32)])
+            .smoke(),
+        Case::new("retry", "every client has to prove its address")
+            .server(&["--retry"])
+            .files(&[(1, KB)])
+            .watched()
+            .check(Check::Retry)
+            .smoke(),
+        Case::new("resumption", "a second connection from a ticket")
+            .client(&["--case", "resumption"])
+            .files(&[(2, 5 * KB)])
+            .check(Check::Reported("resumed", True))
+            .smoke(),
+        Case::new("zerortt", "40 requests in 0-RTT")
+            .client(&["--case", "zerortt"])
+            .files(&[(41, 32)])
+            .watched()
+            .check(Check::ZeroRtt)
+            .check(Check::Reported("zero_rtt_accepted", True))
+            .smoke(),
+        Case::new("keyupdate", "the client updates keys in the middle")
+            .client(&["--case", "keyupdate"])
+            .files(&[(1, 3 * MB)])
+            .check(Check::Reported("key_updates", AtLeast(1.0)))
+            .smoke(),
+        Case::new("ecn", "marks are validated at both ends")
+            .client(&["--case", "ecn"])
+            .files(&[(1, 3 * MB)])
+            .smoke(),
+        Case::new("v2", "QUIC version 2")
+            .server(&["--v2"])
+            .client(&["--case", "v2", "--v2"])
+            .files(&[(1, MB)])
+            .watched()
+            .check(Check::Version(Version::V2))
+            .smoke(),
+        Case::new("versionnegotiation", "a version that the server does not have")
+            .client(&["--case", "versionnegotiation"])
+            .files(&[(1, KB)])
+            .watched()
+            .check(Check::VersionNegotiation)
+            .smoke(),
+        Case::new("datagrams", "100 DATAGRAM frames and their echoes")
+            .client(&["--case", "datagram"])
+            .work(Work::Datagrams(100))
+            .check(Check::Reported("echoed", AtLeast(90.0)))
+            .smoke(),
+        Case { ipv6: true, ..Case::new("ipv6", "2 + 3 + 5 MB over IPv6").files(three_files).smoke() },
+        Case {
+            long_chain: true,
+            drop: Some(2..=7),
+            ..Case::new("amplificationlimit", "nine certificates; the client's datagrams 2 to 7 get lost")
+                .files(&[(1, 5 * KB)])
+                .watched()
+                .check(Check::Amplification)
+        },
+    ]
+}
+
+fn on_a_changing_link() -> Vec<Case> {
+    vec![
+        Case::new("rebind-port", "the client's port changes twice, unknown to it")
+            .files(&[(1, 10 * MB)])
+            .link(changing_link(None))
+            .check(alive_after_changes()),
+        Case::new("rebind-addr", "the client's address changes there and back, unknown to it")
+            .files(&[(1, 10 * MB)])
+            .link(changing_link(Some(OTHER_LOOPBACK)))
+            .check(alive_after_changes()),
+        Case::new("connectionmigration", "the client moves to another socket")
+            .client(&["--case", "migration"])
+            .files(&[(1, 5 * MB)])
+            .link(changing_link(None))
+            .check(Check::Addresses(2)),
+        Case::new(
+            STATELESS_RESET,
+            "the server is killed and comes back with the same key, then with another one",
+        ),
+    ]
+}
+
+fn on_a_bad_link() -> Vec<Case> {
+    vec![
+        Case::new("longrtt", "750 ms each way")
+            .client(&["--case", "handshake"])
+            .files(&[(1, 100 * KB)])
+            .link(
+                LinkSpec::unlimited(Duration::from_millis(1500))
+                    .queue(Rate::constant(LINK_RATE), Limit::Packets(LINK_QUEUE)),
+            ),
+        Case::new("handshakeloss", "50 connections, 30 % loss")
+            .client(&["--case", "handshake"])
+            .work(Work::Handshakes(50, 10))
+            .link(simple_link().loss(0.3))
+            .patience(300),
+        Case::new("handshakecorruption", "50 connections, 30 % damaged")
+            .client(&["--case", "handshake"])
+            .work(Work::Handshakes(50, 10))
+            .link(simple_link().corrupt(0.3))
+            .patience(300),
+        Case::new("transferloss", "2 MB, 2 % loss")
+            .files(&[(1, 2 * MB)])
+            .link(simple_link().loss(0.02))
+            .smoke(),
+        Case::new("transfercorruption", "2 MB, 2 % damaged")
+            .files(&[(1, 2 * MB)])
+            .link(simple_link().corrupt(0.02)),
+        Case::new("blackhole", "5 s up, 2 s down, again and again")
+            .files(&[(1, 10 * MB)])
+            .link(flapping(5, 2))
+            .check(Check::AliveAt(Duration::from_secs(7))),
+        Case::new("goodput", "10 MB over 10 Mbit/s; at least three quarters of it used")
+            .files(&[(1, 10 * MB)])
+            .link(simple_link())
+            .check(Check::Reported("goodput_mbps", Expected::AtLeast(7.5))),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_checks_have_somebody_who_watches() {
+        let cases = all();
+        let names: BTreeSet<_> = cases.iter().map(|case| case.name).collect();
+        assert_eq!(names.len(), cases.len());
+        for case in &cases {
+            let on_the_wire = |check: &Check| !matches!(check, Check::Reported(..));
+            assert!(case.link.is_some() || !case.checks.iter().any(on_the_wire), "{}", case.name);
+        }
+    }
+
+    #[test]
+    fn addresses_change_within_the_transfer() {
+        let link = changing_link(Some(OTHER_LOOPBACK));
+        let ips: Vec<_> = link.rebindings().iter().map(|rebinding| rebinding.ip).collect();
+        assert_eq!(ips, [Some(OTHER_LOOPBACK), None]);
+        let fastest = Duration::from_secs(10 * MB as u64 * 8 / CHANGING_RATE);
+        assert!(fastest > Duration::from_millis(CHANGES[1] + 1000));
+    }
+}

@@ -1,0 +1,200 @@
+//! What a run needs on disk: certificates, and files to fetch.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, ExtendedKeyUsagePurpose,
+    IsCa, KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256,
+};
+use tempfile::TempDir;
+
+/// Certificates a server sends in the case of the amplification limit (the interop runner's number).
+const LONG_CHAIN: usize = 9;
+/// Which certificate of the long chain, counted from the server's, clients trust: libraries bound the depth they search.
+const LONG_ANCHOR: usize = 4;
+/// Bytes of each name in the long chain. Nine such certificates exceed three times 1200 bytes by far.
+const LONG_NAME: usize = 300;
+
+/// PEM files of one server identity.
+#[derive(Clone, Debug)]
+pub(super) struct Identity {
+    /// What clients trust.
+    pub(super) ca: PathBuf,
+    /// The server's chain.
+    pub(super) chain: PathBuf,
+    /// The server's key.
+    pub(super) key: PathBuf,
+}
+
+/// A temporary folder with everything in it.
+pub(super) struct Field {
+    folder: TempDir,
+    /// The usual identity: a certificate and its issuer.
+    pub(super) short: Identity,
+    /// The one that does not fit into three times the client's first flight.
+    pub(super) long: Identity,
+}
+
+impl Field {
+    pub(super) fn new() -> Result<Self, String> {
+        let folder = tempfile::tempdir().map_err(|error| format!("temporary folder: {error}"))?;
+        let identity = |name, chain, anchor, padding| {
+            write_identity(folder.path(), name, chain, anchor, padding)
+                .map_err(|error| format!("certificates: {error}"))
+        };
+        let (short, long) =
+            (identity("short", 1, 1, 0)?, identity("long", LONG_CHAIN, LONG_ANCHOR, LONG_NAME)?);
+        fs::create_dir(folder.path().join("www")).map_err(|error| format!("files: {error}"))?;
+        Ok(Self { folder, short, long })
+    }
+
+    /// The folder servers serve from.
+    pub(super) fn www(&self) -> PathBuf {
+        self.folder.path().join("www")
+    }
+
+    /// Makes sure that the server has a file of this size and number; returns its name.
+    pub(super) fn file(&self, size: usize, number: usize) -> Result<String, String> {
+        let name = format!("{size}-{number}");
+        let path = self.www().join(&name);
+        if !path.exists() {
+            let bytes = pattern(size, number as u64 + 1);
+            fs::write(path, bytes).map_err(|error| format!("{name}: {error}"))?;
+        }
+        Ok(name)
+    }
+
+    /// An empty folder for what a client fetches.
+    pub(super) fn downloads(&self) -> Result<TempDir, String> {
+        tempfile::tempdir_in(self.folder.path()).map_err(|error| format!("downloads: {error}"))
+    }
+
+    /// Whether `downloads` has the file of this name, byte for byte; the error says what is wrong.
+    pub(super) fn compare(&self, downloads: &Path, name: &str) -> Result<(), String> {
+        let there = fs::read(self.www().join(name)).map_err(|error| format!("{name}: {error}"))?;
+        let here =
+            fs::read(downloads.join(name)).map_err(|error| format!("{name} was not stored: {error}"))?;
+        match there.iter().zip(&here).position(|(a, b)| a != b) {
+            Some(at) => Err(format!("{name} differs at byte {at}")),
+            None if there.len() != here.len() => {
+                Err(format!("{name} has {} bytes instead of {}", here.len(), there.len()))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// Bytes that repeat nowhere within a file and differ between files (xorshift).
+fn pattern(size: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let words = std::iter::repeat_with(|| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()
+    });
+    words.flatten().take(size).collect()
+}
+
+/// Makes a chain of `length` certificates for a server and the certificate `anchor` steps above the server's.
+fn write_identity(
+    folder: &Path,
+    name: &str,
+    length: usize,
+    anchor: usize,
+    padding: usize,
+) -> Result<Identity, Box<dyn std::error::Error>> {
+    let key = || KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256);
+    let authority = |level: usize| -> Result<CertificateParams, rcgen::Error> {
+        let mut params = CertificateParams::new(Vec::new())?;
+        params.distinguished_name = distinguished(&format!("authority {level}"), padding);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        Ok(params)
+    };
+    // From the root, `length` steps above the server, down to the server's issuer.
+    let mut issuer = CertifiedIssuer::self_signed(authority(length)?, key()?)?;
+    let mut authorities = vec![issuer.pem()];
+    for level in (1..length).rev() {
+        issuer = CertifiedIssuer::signed_by(authority(level)?, key()?, &issuer)?;
+        authorities.push(issuer.pem());
+    }
+    authorities.reverse();
+
+    let subjects = ["localhost", "127.0.0.1", "::1"].map(str::to_owned).to_vec();
+    let mut params = CertificateParams::new(subjects)?;
+    params.distinguished_name = distinguished("localhost", padding);
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    let server_key = key()?;
+    let server = params.signed_by(&server_key, &issuer)?.pem();
+
+    let file = |suffix: &str| folder.join(format!("{name}-{suffix}.pem"));
+    let identity = Identity { ca: file("ca"), chain: file("chain"), key: file("key") };
+    fs::write(&identity.ca, &authorities[anchor - 1])?;
+    fs::write(&identity.chain, [&[server], &authorities[..length - 1]].concat().concat())?;
+    fs::write(&identity.key, server_key.serialize_pem())?;
+    Ok(identity)
+}
+
+/// A name that takes `padding` bytes more than it needs.
+fn distinguished(common: &str, padding: usize) -> DistinguishedName {
+    let mut name = DistinguishedName::new();
+    name.push(DnType::CommonName, common);
+    // X.520 allows 64 characters in a name of this kind.
+    for (index, kind) in [
+        DnType::OrganizationName,
+        DnType::OrganizationalUnitName,
+        DnType::LocalityName,
+        DnType::StateOrProvinceName,
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let share = (padding.saturating_sub(index * 64)).min(64);
+        if share > 0 {
+            name.push(kind, "x".repeat(share));
+        }
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_long_chain_exceeds_the_amplification_limit() {
+        let field = Field::new().unwrap();
+        let certificates =
+            |path: &Path| fs::read_to_string(path).unwrap().matches("BEGIN CERTIFICATE").count();
+        assert_eq!(certificates(&field.short.chain), 1);
+        assert_eq!(certificates(&field.long.chain), LONG_CHAIN);
+        assert_eq!(certificates(&field.long.ca), 1);
+        // Four characters of PEM carry three bytes.
+        let bytes = fs::metadata(&field.long.chain).unwrap().len() * 3 / 4;
+        assert!(bytes > 2 * 3 * 1200, "{bytes}");
+        // The anchor is one of the chain's own certificates, neither the server's nor the root.
+        let chain = fs::read_to_string(&field.long.chain).unwrap();
+        assert!(chain.contains(&fs::read_to_string(&field.long.ca).unwrap()));
+    }
+
+    #[test]
+    fn a_difference_of_one_byte_is_found() {
+        let field = Field::new().unwrap();
+        let name = field.file(1000, 3).unwrap();
+        let downloads = field.downloads().unwrap();
+        assert!(field.compare(downloads.path(), &name).unwrap_err().contains("was not stored"));
+        let mut bytes = fs::read(field.www().join(&name)).unwrap();
+        fs::write(downloads.path().join(&name), &bytes).unwrap();
+        assert_eq!(field.compare(downloads.path(), &name), Ok(()));
+        bytes[700] ^= 1;
+        fs::write(downloads.path().join(&name), &bytes).unwrap();
+        assert_eq!(field.compare(downloads.path(), &name), Err(format!("{name} differs at byte 700")));
+        fs::write(downloads.path().join(&name), &bytes[..600]).unwrap();
+        assert_eq!(
+            field.compare(downloads.path(), &name),
+            Err(format!("{name} has 600 bytes instead of 1000"))
+        );
+    }
+}

@@ -1,0 +1,192 @@
+//! `cargo xtask interop`: this project's command against other stacks, both ways, case by case.
+
+mod case;
+mod field;
+mod judge;
+mod process;
+mod program;
+mod report;
+mod run;
+mod watch;
+
+use std::fs;
+use std::path::Path;
+
+use case::Case;
+use field::Field;
+use judge::Outcome;
+use program::{OURS, PEERS, Program};
+use report::Column;
+
+/// What to run; all of it if nothing is said.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Arguments {
+    /// Only with this peer, a folder of peers/ (repeatable); `anabranch` is this project's own command
+    #[arg(long)]
+    peer: Vec<String>,
+    /// Only this case (repeatable)
+    #[arg(long)]
+    case: Vec<String>,
+    /// The role this project's command plays
+    #[arg(long, value_enum, default_value_t = Role::Both)]
+    role: Role,
+    /// Only the quick cases
+    #[arg(long)]
+    smoke: bool,
+    /// Between two peers instead, for a look at the runner itself
+    #[arg(long, value_names = ["CLIENT", "SERVER"], num_args = 2, conflicts_with_all = ["peer", "role"])]
+    between: Vec<String>,
+}
+
+/// What this project's command is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Role {
+    Server,
+    Client,
+    Both,
+}
+
+/// Runs what is asked for and prints the matrix; whether nothing failed. A whole run writes `docs/interop.md`.
+pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<bool, String> {
+    let cases = chosen(arguments)?;
+    let field = Field::new()?;
+    let mut columns = Vec::new();
+    let mut versions = Vec::new();
+    let mut programs: Vec<(String, Result<Program, String>)> = Vec::new();
+    for (client, server) in pairs(arguments) {
+        for name in [&client, &server] {
+            if !programs.iter().any(|(known, _)| known == name) {
+                let program = Program::ready(root, name);
+                let version = program.as_ref().ok().and_then(|program| program.version(root));
+                versions.extend(version.map(|version| (name.clone(), version)));
+                programs.push((name.clone(), program));
+            }
+        }
+        let find =
+            |name: &String| programs.iter().find(|(known, _)| known == name).map(|(_, program)| program);
+        let (Some(from), Some(to)) = (find(&client), find(&server)) else { continue };
+        let mut outcomes = Vec::new();
+        for case in &cases {
+            let outcome = match (from, to) {
+                (Ok(from), Ok(to)) => run::play(case, from, to, &field),
+                // Without its own command the project has nothing to show; without a peer it has less.
+                (Err(why), _) if client == OURS => Outcome::Failed(format!("{client}: {why}")),
+                (_, Err(why)) if server == OURS => Outcome::Failed(format!("{server}: {why}")),
+                (Err(why), _) => Outcome::Skipped(format!("{client}: {why}")),
+                (_, Err(why)) => Outcome::Skipped(format!("{server}: {why}")),
+            };
+            println!("{}", report::line(&client, &server, case, &outcome));
+            outcomes.push(outcome);
+        }
+        columns.push(Column { client, server, outcomes });
+    }
+    println!("\n{}", report::matrix(&cases, &columns));
+    if is_whole(arguments) {
+        let document = report::document(&cases, &columns, &versions);
+        let docs = root.join("docs");
+        fs::create_dir_all(&docs)
+            .and_then(|()| fs::write(docs.join("interop.md"), document))
+            .map_err(|error| format!("docs/interop.md: {error}"))?;
+    }
+    let failed =
+        |column: &Column| column.outcomes.iter().any(|outcome| matches!(outcome, Outcome::Failed(_)));
+    Ok(!columns.iter().any(failed))
+}
+
+fn is_whole(arguments: &Arguments) -> bool {
+    let nothing_left_out =
+        arguments.peer.is_empty() && arguments.case.is_empty() && arguments.between.is_empty();
+    nothing_left_out && arguments.role == Role::Both && !arguments.smoke
+}
+
+fn chosen(arguments: &Arguments) -> Result<Vec<Case>, String> {
+    let mut cases = case::all();
+    if let Some(unknown) = arguments.case.iter().find(|name| !cases.iter().any(|case| case.name == **name)) {
+        let names: Vec<_> = cases.iter().map(|case| case.name).collect();
+        return Err(format!("there is no case {unknown}; there are {}", names.join(", ")));
+    }
+    cases.retain(|case| arguments.case.is_empty() || arguments.case.iter().any(|name| name == case.name));
+    cases.retain(|case| case.smoke || !arguments.smoke);
+    Ok(cases)
+}
+
+/// Clients and servers by name, in the order of the columns.
+fn pairs(arguments: &Arguments) -> Vec<(String, String)> {
+    if let [client, server] = &arguments.between[..] {
+        return vec![(client.clone(), server.clone())];
+    }
+    let everybody: Vec<&str> = [OURS].iter().chain(PEERS).copied().collect();
+    let peers: Vec<&str> = if arguments.peer.is_empty() {
+        everybody
+    } else {
+        arguments.peer.iter().map(String::as_str).collect()
+    };
+    let mut pairs = Vec::new();
+    for peer in peers {
+        if peer == OURS || arguments.role != Role::Server {
+            pairs.push((OURS.to_owned(), peer.to_owned()));
+        }
+        if peer != OURS && arguments.role != Role::Client {
+            pairs.push((peer.to_owned(), OURS.to_owned()));
+        }
+    }
+    pairs
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    fn arguments(line: &str) -> Arguments {
+        Line::try_parse_from(format!("x {line}").split_whitespace()).unwrap().arguments
+    }
+
+    fn named(line: &str) -> Vec<String> {
+        pairs(&arguments(line)).into_iter().map(|(client, server)| format!("{client}>{server}")).collect()
+    }
+
+    #[test]
+    fn both_roles_of_all_peers_unless_said_otherwise() {
+        let all = [
+            "anabranch>anabranch",
+            "anabranch>quinn",
+            "quinn>anabranch",
+            "anabranch>quic-go",
+            "quic-go>anabranch",
+        ];
+        assert_eq!(named(""), all);
+        assert_eq!(named("--peer quinn --role server"), ["quinn>anabranch"]);
+        assert_eq!(
+            named("--peer quinn --peer anabranch --role client"),
+            ["anabranch>quinn", "anabranch>anabranch"]
+        );
+        assert_eq!(named("--between quinn quic-go"), ["quinn>quic-go"]);
+    }
+
+    #[test]
+    fn only_a_whole_run_is_written_down() {
+        assert!(is_whole(&arguments("")));
+        for part in ["--smoke", "--peer quinn", "--case retry", "--role client", "--between a b"] {
+            assert!(!is_whole(&arguments(part)), "{part}");
+        }
+    }
+
+    #[test]
+    fn cases_are_chosen_by_name() {
+        let names = |line| {
+            chosen(&arguments(line)).map(|cases| cases.iter().map(|case| case.name).collect::<Vec<_>>())
+        };
+        assert_eq!(names("--case retry --case ecn"), Ok(vec!["retry", "ecn"]));
+        assert!(names("--case unheard").unwrap_err().contains("handshake, transfer"));
+        let (all, smoke) = (names("").unwrap(), names("--smoke").unwrap());
+        assert!(smoke.len() < all.len() && smoke.contains(&"transfer") && !smoke.contains(&"blackhole"));
+    }
+}

@@ -1,0 +1,237 @@
+//! Child processes that never outlive the case they belong to.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// How long a server may take until it listens.
+const START: Duration = Duration::from_secs(10);
+/// How long a server may take to end once its stdin has.
+const END: Duration = Duration::from_secs(5);
+/// How often a child is asked whether it has ended.
+const TICK: Duration = Duration::from_millis(5);
+/// Exit status for a case that a program cannot do (the interop runner's contract).
+pub(super) const UNSUPPORTED: i32 = 127;
+
+/// The last line of a log that says anything.
+pub(super) fn last_line(log: &str) -> &str {
+    log.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("no message")
+}
+
+/// A child that is killed and reaped when it is dropped.
+struct Reaped(Child);
+
+impl Reaped {
+    /// Waits for the end, at most until `deadline`.
+    fn wait_until(&mut self, deadline: Instant) -> Option<ExitStatus> {
+        loop {
+            match self.0.try_wait() {
+                Ok(Some(status)) => return Some(status),
+                Ok(None) if Instant::now() < deadline => thread::sleep(TICK),
+                _ => return None,
+            }
+        }
+    }
+}
+
+impl Drop for Reaped {
+    fn drop(&mut self) {
+        // Errors mean that it has ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Why there is no server.
+#[derive(Debug)]
+pub(super) enum NoServer {
+    /// The program cannot do the case.
+    Unsupported(String),
+    /// It should have started.
+    Failed(String),
+}
+
+/// A running server.
+pub(super) struct Server {
+    child: Reaped,
+    stdin: Option<ChildStdin>,
+    lines: Receiver<String>,
+    log: Option<JoinHandle<String>>,
+    /// Where it listens.
+    pub(super) address: SocketAddr,
+}
+
+impl Server {
+    /// Starts `command` and waits for its `listening IP:PORT`.
+    pub(super) fn start(mut command: Command) -> Result<Self, NoServer> {
+        let failed = |what: String| NoServer::Failed(format!("server: {what}"));
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map(Reaped)
+            .map_err(|error| failed(error.to_string()))?;
+        let stdin = child.0.stdin.take();
+        let log = collect(child.0.stderr.take());
+        let lines = lines(child.0.stdout.take());
+        let deadline = Instant::now() + START;
+        let address = loop {
+            match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(line) => {
+                    if let Some(address) = line.strip_prefix("listening ").and_then(|text| text.parse().ok())
+                    {
+                        break address;
+                    }
+                }
+                Err(_) => {
+                    let status = child.wait_until(Instant::now() + Duration::from_secs(1));
+                    drop(child);
+                    let log = log.join().unwrap_or_default();
+                    let cause = last_line(&log).to_owned();
+                    return Err(match status.and_then(|status| status.code()) {
+                        Some(UNSUPPORTED) => NoServer::Unsupported(cause),
+                        _ => failed(format!("does not listen: {cause}")),
+                    });
+                }
+            }
+        };
+        Ok(Self { child, stdin, lines, log: Some(log), address })
+    }
+
+    /// Kills it, as a crash of its machine would.
+    pub(super) fn kill(self) {
+        drop(self);
+    }
+
+    /// Ends it by ending its stdin; the error says what it complained about.
+    pub(super) fn end(mut self) -> Result<(), String> {
+        drop(self.stdin.take());
+        let status = self.child.wait_until(Instant::now() + END);
+        // Reads what it still prints, so that it does not block.
+        while self.lines.try_recv().is_ok() {}
+        match status {
+            Some(status) if status.success() => Ok(()),
+            Some(status) => Err(format!("server ended with {status}: {}", self.complaint())),
+            None => Err("server did not end with its stdin".to_owned()),
+        }
+    }
+
+    fn complaint(mut self) -> String {
+        let log = self.log.take();
+        drop(self);
+        log.and_then(|log| log.join().ok()).map_or_else(String::new, |log| last_line(&log).to_owned())
+    }
+}
+
+/// How a client ended.
+#[derive(Debug)]
+pub(super) struct Ended {
+    /// Exit status; `None` after a signal or a time-out.
+    pub(super) code: Option<i32>,
+    /// Whether it had to be killed.
+    pub(super) timed_out: bool,
+    /// All of stdout.
+    pub(super) output: String,
+    /// All of stderr.
+    pub(super) log: String,
+    /// From start to end.
+    pub(super) elapsed: Duration,
+}
+
+/// A running client.
+pub(super) struct Client {
+    child: Reaped,
+    output: JoinHandle<String>,
+    log: JoinHandle<String>,
+    started: Instant,
+}
+
+impl Client {
+    pub(super) fn start(mut command: Command) -> Result<Self, String> {
+        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let mut child = child.map(Reaped).map_err(|error| format!("client: {error}"))?;
+        let (output, log) = (collect(child.0.stdout.take()), collect(child.0.stderr.take()));
+        Ok(Self { child, output, log, started: Instant::now() })
+    }
+
+    /// Waits for the end; kills it when it takes longer than `patience` from its start.
+    pub(super) fn end(mut self, patience: Duration) -> Ended {
+        let status = self.child.wait_until(self.started + patience);
+        let elapsed = self.started.elapsed();
+        drop(self.child);
+        Ended {
+            code: status.and_then(|status| status.code()),
+            timed_out: status.is_none(),
+            output: self.output.join().unwrap_or_default(),
+            log: self.log.join().unwrap_or_default(),
+            elapsed,
+        }
+    }
+}
+
+/// Everything a pipe yields until its end.
+fn collect(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<String> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut pipe) = pipe {
+            // A pipe that breaks has been read as far as possible.
+            let _ = pipe.read_to_end(&mut bytes);
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}
+
+/// The lines of a pipe, as they come.
+fn lines(pipe: Option<impl Read + Send + 'static>) -> Receiver<String> {
+    let (tell, told) = channel();
+    thread::spawn(move || {
+        let lines = pipe.into_iter().flat_map(|pipe| BufReader::new(pipe).lines());
+        for line in lines.map_while(Result::ok) {
+            // Nobody waits any longer, but the pipe has to be emptied.
+            let _ = tell.send(line);
+        }
+    });
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn a_server_lives_until_its_stdin_ends() {
+        let server = Server::start(shell("echo hello; echo listening 127.0.0.1:4433; cat; exit 0")).unwrap();
+        assert_eq!(server.address, "127.0.0.1:4433".parse().unwrap());
+        assert_eq!(server.end(), Ok(()));
+        let server = Server::start(shell("echo listening [::1]:1; cat; echo broken >&2; exit 3")).unwrap();
+        let complaint = server.end().unwrap_err();
+        assert!(complaint.contains("broken") && complaint.contains('3'), "{complaint}");
+    }
+
+    #[test]
+    fn a_server_that_cannot_start_says_why() {
+        let unsupported = Server::start(shell("echo no such feature >&2; exit 127"));
+        assert!(matches!(unsupported, Err(NoServer::Unsupported(why)) if why == "no such feature"));
+        let failed = Server::start(shell("echo port is busy >&2; exit 1"));
+        assert!(matches!(failed, Err(NoServer::Failed(why)) if why.contains("port is busy")));
+    }
+
+    #[test]
+    fn a_client_that_hangs_is_killed() {
+        let ended = Client::start(shell("echo '{}'; exec sleep 60")).unwrap().end(Duration::from_millis(200));
+        assert!(ended.timed_out && ended.code.is_none() && ended.elapsed < Duration::from_secs(30));
+        assert_eq!(ended.output, "{}\n");
+        let ended = Client::start(shell("echo no >&2; exit 7")).unwrap().end(Duration::from_secs(30));
+        assert_eq!((ended.code, ended.log.as_str()), (Some(7), "no\n"));
+    }
+}

@@ -1,0 +1,141 @@
+//! The matrix, for the terminal and for `docs/interop.md`.
+
+use std::fmt::Write as _;
+
+use super::case::Case;
+use super::judge::Outcome;
+
+/// A column: who talks to whom, and what came of each case.
+#[derive(Clone, Debug)]
+pub(super) struct Column {
+    pub(super) client: String,
+    pub(super) server: String,
+    /// Outcomes by case, in the order of the rows.
+    pub(super) outcomes: Vec<Outcome>,
+}
+
+impl Outcome {
+    fn mark(&self) -> &'static str {
+        match self {
+            Self::Pass(_) => "pass",
+            Self::Unsupported(_) => "unsupported",
+            Self::Skipped(_) => "skipped",
+            Self::Failed(_) => "FAIL",
+        }
+    }
+
+    fn note(&self) -> &str {
+        match self {
+            Self::Pass(note) | Self::Unsupported(note) | Self::Skipped(note) | Self::Failed(note) => note,
+        }
+    }
+}
+
+/// One line of progress.
+pub(super) fn line(client: &str, server: &str, case: &Case, outcome: &Outcome) -> String {
+    format!("{client} -> {server}  {}: {} ({})", case.name, outcome.mark(), outcome.note())
+}
+
+/// The matrix as a Markdown table, which is also readable as it is.
+pub(super) fn matrix(cases: &[Case], columns: &[Column]) -> String {
+    let mut rows = vec![Vec::new(); cases.len() + 1];
+    rows[0].push("case".to_owned());
+    for (row, case) in rows[1..].iter_mut().zip(cases) {
+        row.push(case.name.to_owned());
+    }
+    for column in columns {
+        rows[0].push(format!("{} → {}", column.client, column.server));
+        for (row, outcome) in rows[1..].iter_mut().zip(&column.outcomes) {
+            row.push(outcome.mark().to_owned());
+        }
+    }
+    let width = |index: usize| rows.iter().map(|row| row[index].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..=columns.len()).map(width).collect();
+    let mut text = String::new();
+    for (number, row) in rows.iter().enumerate() {
+        for (cell, width) in row.iter().zip(&widths) {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "| {cell:width$} ");
+        }
+        text.push_str("|\n");
+        if number == 0 {
+            widths.iter().for_each(|width| _ = write!(text, "|{}", "-".repeat(width + 2)));
+            text.push_str("|\n");
+        }
+    }
+    text
+}
+
+/// Every cell that is no pass, with its reason.
+fn holes(cases: &[Case], columns: &[Column]) -> String {
+    let mut text = String::new();
+    for column in columns {
+        for (case, outcome) in cases.iter().zip(&column.outcomes) {
+            if !matches!(outcome, Outcome::Pass(_)) {
+                let (mark, note) = (outcome.mark(), outcome.note());
+                let _ =
+                    writeln!(text, "- {} → {}, {}: {mark}: {note}", column.client, column.server, case.name);
+            }
+        }
+    }
+    if text.is_empty() { "None.\n".to_owned() } else { text }
+}
+
+/// The whole document; `versions` are the peers' names and versions.
+pub(super) fn document(cases: &[Case], columns: &[Column], versions: &[(String, String)]) -> String {
+    let peers: Vec<String> = versions.iter().map(|(name, version)| format!("{name} {version}")).collect();
+    let mut text = format!(
+        "# Interop\n\nWritten by `cargo xtask interop`; columns are client → server. Peers: {}.\n\n",
+        peers.join(", ")
+    );
+    text.push_str(&matrix(cases, columns));
+    text.push_str("\n## Holes\n\n");
+    text.push_str(&holes(cases, columns));
+    text.push_str("\n## Cases\n\n");
+    for case in cases {
+        let _ = writeln!(text, "- `{}`: {}", case.name, case.about);
+    }
+    text.push_str(HOW);
+    text
+}
+
+const HOW: &str = "
+## How a case is judged
+
+Files are compared byte for byte. Besides, the client must end with status 0 (127 means that it cannot do the case), the server
+must end cleanly when it is told to, and what makes the case must have happened. Where it can be seen without keys, a UDP relay
+between the two sees it: Retry and tokens, Version Negotiation, versions of Handshake packets, 0-RTT packets, bytes before an
+address is validated, addresses the server sends to. Loss, damage, delay, blackouts and changing addresses are the relay's too;
+they are the links of `anabranch-lab` in real time. What only an end can know is the client's report: resumption, acceptance of
+0-RTT, key updates, ECN validation, echoed datagrams.
+";
+
+#[cfg(test)]
+mod tests {
+    use super::super::case::all;
+    use super::*;
+
+    #[test]
+    fn a_matrix_has_a_row_for_each_case_and_a_reason_for_each_hole() {
+        let cases = &all()[..3];
+        let outcomes = vec![
+            Outcome::Pass("1.0 s".into()),
+            Outcome::Failed("client: no answer".into()),
+            Outcome::Unsupported("server: no such suite".into()),
+        ];
+        let column = Column { client: "anabranch".into(), server: "quinn".into(), outcomes };
+        let text = document(cases, &[column], &[("quinn".into(), "0.11.12".into())]);
+        for expected in [
+            "| case      | anabranch → quinn |\n|-----------|-------------------|\n",
+            "| handshake | pass              |\n",
+            "| transfer  | FAIL              |\n",
+            "| chacha20  | unsupported       |\n",
+            "- anabranch → quinn, transfer: FAIL: client: no answer\n",
+            "- anabranch → quinn, chacha20: unsupported: server: no such suite\n",
+            "Peers: quinn 0.11.12.",
+        ] {
+            assert!(text.contains(expected), "{expected}\n{text}");
+        }
+        assert!(!text.contains("1.0 s"));
+    }
+}

@@ -1,0 +1,199 @@
+//! Plays one case between two programs.
+
+use std::net::SocketAddr;
+use std::process::Command;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anabranch_lab::link::LinkSpec;
+use anabranch_lab::random::Seed;
+use anabranch_lab::relay::{Relay, Tap};
+
+use super::case::{Case, STATELESS_RESET, Work};
+use super::field::{Field, Identity};
+use super::judge::{Outcome, judge};
+use super::process::{Client, Ended, NoServer, Server, UNSUPPORTED, last_line};
+use super::program::Program;
+use super::watch::Watch;
+
+/// What is random in the links follows from this.
+const SEED: Seed = Seed(2);
+
+/// A case that cannot go on.
+enum Stop {
+    Unsupported(String),
+    Failed(String),
+}
+
+impl From<NoServer> for Stop {
+    fn from(none: NoServer) -> Self {
+        match none {
+            NoServer::Unsupported(why) => Self::Unsupported(format!("server: {why}")),
+            NoServer::Failed(why) => Self::Failed(why),
+        }
+    }
+}
+
+impl From<String> for Stop {
+    fn from(why: String) -> Self {
+        Self::Failed(why)
+    }
+}
+
+/// Plays `case` and judges it.
+pub(super) fn play(case: &Case, client: &Program, server: &Program, field: &Field) -> Outcome {
+    let played = if case.name == STATELESS_RESET {
+        play_stateless_reset(client, server, field)
+    } else {
+        play_plain(case, client, server, field)
+    };
+    match played {
+        Ok(outcome) => outcome,
+        Err(Stop::Unsupported(why)) => Outcome::Unsupported(why),
+        Err(Stop::Failed(why)) => Outcome::Failed(why),
+    }
+}
+
+fn play_plain(case: &Case, client: &Program, server: &Program, field: &Field) -> Result<Outcome, Stop> {
+    let identity = if case.long_chain { &field.long } else { &field.short };
+    let files = files(case, field)?;
+    let downloads = field.downloads()?;
+    let loopback: SocketAddr =
+        if case.ipv6 { ([0, 0, 0, 0, 0, 0, 0, 1], 0).into() } else { ([127, 0, 0, 1], 0).into() };
+    let serving = Server::start(server_command(server, loopback, identity, field, case.server))?;
+    let watch = Arc::new(Mutex::new(Watch::dropping(case.drop.clone())));
+    let relay =
+        case.link.as_ref().map(|link| relay(link, serving.address, Arc::clone(&watch))).transpose()?;
+    let address = relay.as_ref().map_or(serving.address, Relay::address);
+
+    let mut command = client_command(client, address, identity, case.client);
+    match &case.work {
+        Work::Files(_) => {
+            command.args(["--alpn", "hq-interop", "--out"]).arg(downloads.path());
+            command.args(files.iter().map(|name| format!("/{name}")));
+        }
+        Work::Datagrams(count) => _ = command.args(["--datagrams", &count.to_string()]),
+        Work::Handshakes(count, at_once) => {
+            command.args(["--handshakes", &count.to_string(), "--concurrency", &at_once.to_string()]);
+        }
+        Work::None => {}
+    }
+    let ended = Client::start(command)?.end(case.patience);
+    drop(relay);
+    let served = serving.end();
+    let seen = watch.lock().unwrap_or_else(PoisonError::into_inner).seen();
+    let outcome = judge(case, &ended, case.link.as_ref().map(|_| &seen));
+    if let Outcome::Pass(_) = outcome {
+        // A client that offers a version nobody speaks gets no files.
+        let fetched = case.name != "versionnegotiation";
+        for name in files.iter().filter(|_| fetched) {
+            field.compare(downloads.path(), name)?;
+        }
+        served?;
+    }
+    Ok(outcome)
+}
+
+/// The names of the files a case is about.
+fn files(case: &Case, field: &Field) -> Result<Vec<String>, String> {
+    let Work::Files(groups) = &case.work else { return Ok(Vec::new()) };
+    let each = groups.iter().flat_map(|(count, size)| (0..*count).map(|number| (*size, number)));
+    each.map(|(size, number)| field.file(size, number)).collect()
+}
+
+fn relay(link: &LinkSpec, server: SocketAddr, watch: Arc<Mutex<Watch>>) -> Result<Relay, String> {
+    let tap: Tap = Box::new(move |way, client, datagram| {
+        watch.lock().unwrap_or_else(PoisonError::into_inner).see(way, client, datagram, Instant::now())
+    });
+    Relay::tapped(SocketAddr::new(server.ip(), 0), server, link, SEED, tap)
+        .map_err(|error| format!("relay: {error}"))
+}
+
+fn server_command(
+    program: &Program,
+    listen: SocketAddr,
+    identity: &Identity,
+    field: &Field,
+    flags: &[&str],
+) -> Command {
+    let mut command = program.command("server");
+    command.arg("--listen").arg(listen.to_string());
+    command.arg("--cert").arg(&identity.chain).arg("--key").arg(&identity.key);
+    command.arg("--root").arg(field.www()).args(flags);
+    command
+}
+
+fn client_command(program: &Program, connect: SocketAddr, identity: &Identity, flags: &[&str]) -> Command {
+    let mut command = program.command("client");
+    command.arg("--connect").arg(connect.to_string()).arg("--ca").arg(&identity.ca);
+    command.args(["--name", "localhost"]).args(flags);
+    command
+}
+
+/// The idle timeout of both sides in the case of the stateless reset.
+const IDLE: Duration = Duration::from_secs(8);
+/// How long the connection lives before its server dies.
+const LIFE: Duration = Duration::from_secs(1);
+/// How soon a reset must end the connection: a client probes with growing intervals until the server answers.
+const RESET_WITHIN: Duration = Duration::from_secs(4);
+/// Keys that tokens come from.
+const KEYS: [&str; 2] = [
+    "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f",
+    "f0f1f2f3f4f5f6f7f8f9fafbfcfdfeffe0e1e2e3e4e5e6e7e8e9eaebecedeeef",
+];
+
+/// RFC 9000 §10.3: a reset with the right token ends a connection at once, one with a wrong token does not.
+fn play_stateless_reset(client: &Program, server: &Program, field: &Field) -> Result<Outcome, Stop> {
+    let (believed, after) = outlive_server(client, server, field, KEYS[0])?;
+    if after > RESET_WITHIN {
+        let message = last_line(&believed.log);
+        return Err(Stop::Failed(format!("ended {:.1} s after the restart: {message}", after.as_secs_f64())));
+    }
+    if !believed.log.to_lowercase().contains("reset") {
+        return Err(Stop::Failed(format!("client does not speak of a reset: {}", last_line(&believed.log))));
+    }
+    let (_, ignored) = outlive_server(client, server, field, KEYS[1])?;
+    if ignored < RESET_WITHIN {
+        return Err(Stop::Failed("a reset with another key's token ended the connection".to_owned()));
+    }
+    Ok(Outcome::Pass(format!(
+        "{:.1} s; {:.1} s with another key",
+        after.as_secs_f64(),
+        ignored.as_secs_f64()
+    )))
+}
+
+/// Kills the server of an upload and starts one with `key` in its place; how the client ended, and how long after that.
+fn outlive_server(
+    client: &Program,
+    server: &Program,
+    field: &Field,
+    key: &str,
+) -> Result<(Ended, Duration), Stop> {
+    let idle = IDLE.as_millis().to_string();
+    let start = |listen, key: &str| {
+        let flags = ["--reset-key", key, "--idle-ms", &idle];
+        Server::start(server_command(server, listen, &field.short, field, &flags))
+    };
+    let serving = start(([127, 0, 0, 1], 0).into(), KEYS[0])?;
+    let address = serving.address;
+    // Slow enough that the client still has something to send when the server dies.
+    let link = LinkSpec::new(10_000_000, Duration::from_millis(20));
+    let relay = relay(&link, address, Arc::default())?;
+    let flags = ["--case", "transfer", "--upload", "100000000", "--idle-ms", &idle];
+    let client = Client::start(client_command(client, relay.address(), &field.short, &flags))?;
+    thread::sleep(LIFE);
+    serving.kill();
+    let restarted = Instant::now();
+    let serving = start(address, key)?;
+    let ended = client.end(LIFE + IDLE * 3);
+    let after = restarted.elapsed();
+    serving.end()?;
+    match ended.code {
+        Some(UNSUPPORTED) => Err(Stop::Unsupported(format!("client: {}", last_line(&ended.log)))),
+        Some(0) => Err(Stop::Failed("the upload ended before the server".to_owned())),
+        _ if ended.timed_out => Err(Stop::Failed("client did not notice that its server is gone".to_owned())),
+        _ => Ok((ended, after)),
+    }
+}

@@ -1,0 +1,187 @@
+//! What can be seen on the wire by somebody without keys.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
+use std::time::{Duration, Instant};
+
+use anabranch_lab::relay::Way;
+use anabranch_wire::{PacketKind, Version, parse_packet};
+
+/// How many bytes a server may send for each byte of a client whose address is not validated (RFC 9000 §8.1).
+const AMPLIFICATION: u64 = 3;
+
+/// One client address as the server's side sees it.
+#[derive(Clone, Debug)]
+pub(super) struct Party {
+    address: SocketAddr,
+    /// Datagrams and bytes from the client that passed.
+    sent: [u64; 2],
+    /// Datagrams and bytes to the client.
+    received: [u64; 2],
+    /// Whether the client has shown, by a Handshake packet, that it receives what the server sends.
+    validated: bool,
+}
+
+/// Somebody who watches.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Watch {
+    /// Datagrams from the client, counted from 1, that are not let through.
+    drop: Option<RangeInclusive<u64>>,
+    from_clients: u64,
+    parties: Vec<Party>,
+    started: Option<Instant>,
+    seen: Seen,
+}
+
+/// What a case may depend on.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Seen {
+    /// When the last datagram to the client came, counted from the first one of all.
+    pub(super) last_to_client: Duration,
+    /// Retry packets.
+    pub(super) retries: u64,
+    /// Initial packets with a token.
+    pub(super) tokens: u64,
+    /// Version Negotiation packets.
+    pub(super) negotiations: u64,
+    /// 0-RTT packets.
+    pub(super) zero_rtt: u64,
+    /// Versions of the Handshake packets that the server sent.
+    pub(super) versions: BTreeSet<Version>,
+    /// The largest excess over the amplification limit, in bytes.
+    pub(super) excess: u64,
+    /// The most bytes sent to a client that was not validated.
+    pub(super) unvalidated: u64,
+    /// Client addresses that the server has sent something to.
+    pub(super) addresses_served: usize,
+}
+
+impl Watch {
+    /// A watch that drops some of the client's datagrams.
+    pub(super) fn dropping(drop: Option<RangeInclusive<u64>>) -> Self {
+        Self { drop, ..Self::default() }
+    }
+
+    /// A datagram at the server's side; whether it passes.
+    pub(super) fn see(&mut self, way: Way, client: SocketAddr, datagram: &[u8], now: Instant) -> bool {
+        let since = now.duration_since(*self.started.get_or_insert(now));
+        if way == Way::ToServer {
+            self.from_clients += 1;
+            if self.drop.as_ref().is_some_and(|drop| drop.contains(&self.from_clients)) {
+                return false;
+            }
+        } else {
+            self.seen.last_to_client = since;
+        }
+        let index = self.party(client);
+        let party = &mut self.parties[index];
+        let count = if way == Way::ToServer { &mut party.sent } else { &mut party.received };
+        *count = [count[0] + 1, count[1] + datagram.len() as u64];
+        if way == Way::ToClient && !party.validated {
+            self.seen.unvalidated = self.seen.unvalidated.max(party.received[1]);
+            self.seen.excess =
+                self.seen.excess.max(party.received[1].saturating_sub(AMPLIFICATION * party.sent[1]));
+        }
+        self.read(way, index, datagram);
+        true
+    }
+
+    /// All that was seen.
+    pub(super) fn seen(&self) -> Seen {
+        let served = self.parties.iter().filter(|party| party.received[0] > 0).count();
+        Seen { addresses_served: served, ..self.seen.clone() }
+    }
+
+    fn party(&mut self, address: SocketAddr) -> usize {
+        self.parties.iter().position(|party| party.address == address).unwrap_or_else(|| {
+            self.parties.push(Party { address, sent: [0; 2], received: [0; 2], validated: false });
+            self.parties.len() - 1
+        })
+    }
+
+    /// Reads the long headers of a datagram (RFC 9000 §12.2); a short one always ends it.
+    fn read(&mut self, way: Way, party: usize, mut datagram: &[u8]) {
+        while datagram.first().is_some_and(|first| first & 0x80 != 0) {
+            let Ok(packet) = parse_packet(datagram, 0) else { return };
+            match (packet.kind, way) {
+                (PacketKind::Retry, Way::ToClient) => self.seen.retries += 1,
+                (PacketKind::VersionNegotiation, Way::ToClient) => self.seen.negotiations += 1,
+                (PacketKind::Initial, Way::ToServer) => {
+                    self.seen.tokens += u64::from(!packet.token.is_empty())
+                }
+                (PacketKind::ZeroRtt, Way::ToServer) => self.seen.zero_rtt += 1,
+                (PacketKind::Handshake, Way::ToServer) => self.parties[party].validated = true,
+                (PacketKind::Handshake, Way::ToClient) => self.seen.versions.extend(packet.version),
+                _ => {}
+            }
+            datagram = datagram.get(packet.end.max(1)..).unwrap_or_default();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A long header of version 1 with empty connection IDs; `kind` is its type.
+    fn long(kind: u8, token: &[u8], body: usize) -> Vec<u8> {
+        let mut packet = vec![0xc0 | kind << 4, 0, 0, 0, 1, 0, 0];
+        if kind == 0 {
+            packet.push(token.len() as u8);
+            packet.extend_from_slice(token);
+        }
+        packet.extend_from_slice(&(0x4000 | body as u16).to_be_bytes());
+        packet.extend(vec![0; body]);
+        packet
+    }
+
+    fn client(port: u16) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], port))
+    }
+
+    fn saw(watch: &mut Watch, way: Way, datagram: &[u8]) -> bool {
+        watch.see(way, client(1), datagram, Instant::now())
+    }
+
+    #[test]
+    fn packets_are_counted_by_kind_also_inside_a_datagram() {
+        let mut watch = Watch::default();
+        saw(&mut watch, Way::ToServer, &[long(0, b"token", 100), long(1, b"", 50), vec![0x40; 30]].concat());
+        saw(&mut watch, Way::ToServer, &long(0, b"", 100));
+        saw(&mut watch, Way::ToClient, &[long(0, b"", 40), long(2, b"", 40)].concat());
+        assert_eq!((watch.seen.tokens, watch.seen.zero_rtt, watch.seen.retries), (1, 1, 0));
+        assert_eq!(watch.seen.versions, BTreeSet::from([Version::V1]));
+        saw(&mut watch, Way::ToClient, &[0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+        assert_eq!(watch.seen.negotiations, 1);
+        let retry = [&[0xf0, 0, 0, 0, 1, 0, 0][..], &[7; 40]].concat();
+        saw(&mut watch, Way::ToClient, &retry);
+        assert_eq!(watch.seen.retries, 1);
+    }
+
+    #[test]
+    fn the_amplification_limit_holds_until_a_handshake_packet() {
+        let mut watch = Watch::default();
+        saw(&mut watch, Way::ToServer, &long(0, b"", 991));
+        assert_eq!(watch.parties[0].sent, [1, 1001]);
+        let flight = long(0, b"", 991);
+        (0..3).for_each(|_| assert!(saw(&mut watch, Way::ToClient, &flight)));
+        assert_eq!((watch.seen.excess, watch.seen.unvalidated), (0, 3003));
+        saw(&mut watch, Way::ToClient, &flight[..20]);
+        assert_eq!(watch.seen.excess, 20);
+        saw(&mut watch, Way::ToServer, &long(2, b"", 50));
+        (0..9).for_each(|_| assert!(saw(&mut watch, Way::ToClient, &flight)));
+        assert_eq!((watch.seen.excess, watch.seen.unvalidated), (20, 3023));
+    }
+
+    #[test]
+    fn chosen_datagrams_of_the_client_do_not_pass_and_do_not_count() {
+        let mut watch = Watch::dropping(Some(2..=3));
+        let passed: Vec<bool> = (0..4).map(|_| saw(&mut watch, Way::ToServer, &[0x40; 10])).collect();
+        assert_eq!(passed, [true, false, false, true]);
+        assert_eq!(watch.parties[0].sent, [2, 20]);
+        assert!(saw(&mut watch, Way::ToClient, &[0x40; 10]));
+        watch.see(Way::ToServer, client(2), &[0x40; 10], Instant::now());
+        assert_eq!((watch.parties.len(), watch.seen().addresses_served), (2, 1));
+    }
+}

@@ -79,7 +79,10 @@ pub(crate) struct OneRtt {
     pub(crate) remote: DirectionKeys,
     next_local: PacketKey,
     next_remote: PacketKey,
-    previous_remote: Option<(PacketKey, Time)>,
+    /// Key of the previous phase. Kept until the peer has been seen in this one, which the loss of everything that tells
+    /// the peer of the update can delay, and for `retain_for` from then on (RFC 9001 §6.1, §6.5).
+    previous_remote: Option<(PacketKey, Option<Time>)>,
+    retain_for: Duration,
     /// Value of the key phase bit.
     pub(crate) phase: bool,
     /// Number of updates.
@@ -132,6 +135,7 @@ impl OneRtt {
             next_local,
             next_remote,
             previous_remote: None,
+            retain_for: Duration::ZERO,
             phase: false,
             generation: 0,
             sealed: 0,
@@ -175,14 +179,15 @@ impl OneRtt {
         wanted && self.acked && self.peer_followed && now >= self.not_before
     }
 
-    /// Begins a phase. `retain_for` is how long packets of the previous phase are still accepted (RFC 9001 §6.5: three
-    /// PTOs, the largest of all paths).
+    /// Begins a phase. `retain_for` is how long packets of the previous phase are still accepted once the peer is in this
+    /// one (RFC 9001 §6.5: three PTOs, the largest of all paths).
     pub(crate) fn update(&mut self, now: Time, format: &Format, by_peer: bool, retain_for: Duration) {
         let (next_local, next_remote) = self.secrets.update(format);
         self.local.packet = std::mem::replace(&mut self.next_local, next_local);
         let previous =
             std::mem::replace(&mut self.remote.packet, std::mem::replace(&mut self.next_remote, next_remote));
-        self.previous_remote = Some((previous, now + retain_for));
+        self.previous_remote = Some((previous, by_peer.then(|| now + retain_for)));
+        self.retain_for = retain_for;
         self.phase = !self.phase;
         self.generation += 1;
         self.sealed = 0;
@@ -200,10 +205,14 @@ impl OneRtt {
         let Sealed { path, number, key_phase, header_len, first_of_phase } = sealed;
         if key_phase == self.phase {
             let len = self.remote.packet.open(path, number, header_len, packet)?;
-            self.peer_followed = true;
+            if !std::mem::replace(&mut self.peer_followed, true)
+                && let Some((_, until)) = &mut self.previous_remote
+            {
+                *until = Some(now + self.retain_for);
+            }
             return Ok(Opened { len, updated: false });
         }
-        if self.previous_remote.as_ref().is_some_and(|(_, until)| now >= *until) {
+        if self.previous_remote.as_ref().is_some_and(|(_, until)| until.is_some_and(|until| now >= until)) {
             self.previous_remote = None;
         }
         let older = first_of_phase.is_none_or(|first| number < first);

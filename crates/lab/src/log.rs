@@ -2,7 +2,7 @@
 
 use anabranch_transport::Handle;
 use anabranch_transport::trace::{Observer, PacketTrace, TraceEvent};
-use anabranch_wire::{Frames, Time};
+use anabranch_wire::{Frame, Frames, Stream, Time};
 
 use crate::network::HostId;
 
@@ -20,20 +20,18 @@ impl Log {
 
     fn packet(packet: &PacketTrace<'_>) -> String {
         let frames: Vec<String> = Frames::new(packet.payload, packet.direction)
-            .map(|frame| {
-                let mut text = format!("{frame:?}");
-                text.truncate(text.char_indices().nth(120).map_or(text.len(), |(at, _)| at));
-                text
+            .map(|frame| match frame {
+                Ok(Frame::Stream(Stream { id, offset, fin, data })) => {
+                    format!("Stream {id} {offset}+{}{}", data.len(), if fin { " fin" } else { "" })
+                }
+                Ok(Frame::Crypto { offset, data }) => format!("Crypto {offset}+{}", data.len()),
+                Ok(Frame::Ack(ack)) => format!("Ack {:?}", ack.ranges().collect::<Vec<_>>()),
+                Ok(frame) => format!("{frame:?}"),
+                Err(error) => format!("{error:?}"),
             })
             .collect();
-        format!(
-            "{:?} {} path {} {} B {}",
-            packet.kind,
-            packet.number,
-            packet.path,
-            packet.size,
-            frames.join(" | ")
-        )
+        let PacketTrace { kind, number, path, size, .. } = packet;
+        format!("{kind:?} {number} path {path} {size} B: {}", frames.join(", "))
     }
 }
 

@@ -126,11 +126,12 @@ impl ExchangeClient {
         match &self.current {
             None => format!("{} connections not begun", self.plans.len()),
             Some(running) => format!(
-                "{} connections not begun, {} streams unopened, {:?} open, {} pushes to come, closing: {}",
+                "{} connections not begun, {} streams unopened, {:?} open, {} pushes to come, {} datagrams, closing: {}",
                 self.plans.len(),
                 running.unopened.len(),
                 running.streams.keys(),
-                running.expected_pushes.len(),
+                running.expected_pushes.len() + running.pushes.len(),
+                running.datagrams.len(),
                 running.closing
             ),
         }
@@ -161,6 +162,7 @@ impl ExchangeClient {
             if !early {
                 running.send_datagrams(connection)?;
             }
+            running.settle();
             running.close_if_done(now, connection)
         });
         self.note(result);
@@ -196,8 +198,9 @@ impl ExchangeClient {
     fn on_closed(&mut self, now: Time, endpoint: &mut Endpoint, reason: &str) {
         let Some(running) = self.current.take() else { return };
         if !running.closing {
-            let open: Vec<_> = running.streams.keys().collect();
-            self.faults.push(format!("connection ended early with {open:?} open: {reason}"));
+            self.current = Some(running);
+            self.faults.push(format!("connection ended early: {reason}; {}", self.missing()));
+            self.current = None;
         }
         self.next_connection(now, endpoint);
     }

@@ -1,0 +1,140 @@
+//! Other programs, run one at a time or as a pair, and what they cost.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::Error;
+
+/// A program that takes longer than this hangs.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// Time between two looks whether a program has ended.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// What a program cost from its start to its end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cost {
+    /// User and system time, in seconds.
+    pub(crate) cpu: f64,
+    /// Largest resident set, in bytes.
+    pub(crate) rss: f64,
+}
+
+/// A running program; killed if it is dropped before it has ended.
+pub(crate) struct Program {
+    child: Child,
+    output: BufReader<ChildStdout>,
+    ended: bool,
+}
+
+impl Program {
+    /// Starts `command` with its input and output connected to this process.
+    pub(crate) fn start(command: &mut Command) -> Result<Self, Error> {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let output = child.stdout.take().ok_or("a program without output")?;
+        Ok(Self { child, output: BufReader::new(output), ended: false })
+    }
+
+    /// The next line of the program's output.
+    pub(crate) fn line(&mut self) -> Result<String, Error> {
+        let mut line = String::new();
+        self.output.read_line(&mut line)?;
+        Ok(line.trim_end().to_owned())
+    }
+
+    /// Closes the program's input, which ends a server, and waits for its end; the rest of its output and its cost.
+    pub(crate) fn end(mut self) -> Result<(String, Cost), Error> {
+        drop(self.child.stdin.take());
+        let cost = self.wait()?;
+        let mut rest = String::new();
+        self.output.read_to_string(&mut rest)?;
+        Ok((rest, cost))
+    }
+
+    fn wait(&mut self) -> Result<Cost, Error> {
+        let begin = Instant::now();
+        loop {
+            if let Some((status, cost)) = reap(self.child.id())? {
+                self.ended = true;
+                return if status == 0 {
+                    Ok(cost)
+                } else {
+                    Err(format!("a program failed: {}", ending(status)).into())
+                };
+            }
+            if begin.elapsed() > PATIENCE {
+                return Err(format!("a program did not end within {PATIENCE:?}").into());
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        if !self.ended {
+            // It may have ended by itself meanwhile.
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+fn ending(status: i32) -> String {
+    use std::os::unix::process::ExitStatusExt;
+    std::process::ExitStatus::from_raw(status).to_string()
+}
+
+/// The wait status and the cost of the child `pid` if it has ended.
+fn reap(pid: u32) -> Result<Option<(i32, Cost)>, Error> {
+    let mut status = 0;
+    // SAFETY: a `rusage` of zeroes is valid, since it holds only numbers.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: both pointers lead to values that live until the call returns.
+    let reaped = unsafe { libc::wait4(pid.cast_signed(), &raw mut status, libc::WNOHANG, &raw mut usage) };
+    match reaped {
+        0 => Ok(None),
+        -1 => Err(std::io::Error::last_os_error().into()),
+        _ => {
+            let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 * 1e-6;
+            // Linux counts `ru_maxrss` in KiB.
+            let cost = Cost {
+                cpu: seconds(usage.ru_utime) + seconds(usage.ru_stime),
+                rss: usage.ru_maxrss as f64 * 1024.0,
+            };
+            Ok(Some((status, cost)))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Program {
+        Program::start(Command::new("sh").args(["-c", script])).unwrap()
+    }
+
+    #[test]
+    fn a_program_ends_when_its_input_does() {
+        let mut program = shell("echo ready; cat; echo over");
+        assert_eq!(program.line().unwrap(), "ready");
+        let (rest, cost) = program.end().unwrap();
+        assert_eq!(rest, "over\n");
+        assert!(cost.rss > 0.0);
+    }
+
+    #[test]
+    fn a_program_that_fails_is_an_error() {
+        let error = shell("exit 3").end().unwrap_err();
+        assert!(error.to_string().contains("exit status: 3"), "{error}");
+    }
+
+    #[test]
+    fn work_costs_time() {
+        let (_, busy) = shell("i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done").end().unwrap();
+        let (_, idle) = shell("true").end().unwrap();
+        assert!(busy.cpu > idle.cpu, "{busy:?} {idle:?}");
+    }
+}

@@ -1,0 +1,110 @@
+//! Full TLS 1.3 handshakes over loopback: how many a second of server CPU makes.
+
+use clap::Args;
+use serde_json::{Map, Value, json};
+
+use crate::Error;
+use crate::report::{Report, median, rounded};
+use crate::stacks::{Choice, Identity, Stack, rotate};
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Rounds; every stack has its turn in each, in rotated order
+    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// Handshakes in a round
+    #[arg(long, default_value_t = 4_000, value_parser = clap::value_parser!(u64).range(1..))]
+    handshakes: u64,
+    /// Handshakes at once
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..))]
+    concurrency: u64,
+    /// Use this stack's client for every server [default: each stack's own]
+    #[arg(long, value_name = "STACK")]
+    client: Option<String>,
+    #[command(flatten)]
+    choice: Choice,
+}
+
+/// Medians of one stack.
+struct Row {
+    name: &'static str,
+    /// Handshakes per CPU second of the end.
+    server: f64,
+    client: f64,
+    /// Handshakes per second of wall time.
+    wall: f64,
+}
+
+pub(crate) fn run(options: &Options) -> Result<Report, Error> {
+    let stacks = options.choice.built()?;
+    let client = match &options.client {
+        Some(name) => {
+            Some(stacks.iter().find(|stack| stack.name == name).ok_or("that client's stack is not built")?)
+        }
+        None => None,
+    };
+    let identity = Identity::new()?;
+    let count = options.handshakes;
+    let work = [
+        "--handshakes".to_owned(),
+        count.to_string(),
+        "--concurrency".to_owned(),
+        options.concurrency.to_string(),
+    ];
+    let runs = rotate(options.rounds, &stacks, |stack| {
+        let run = stack.run(client.unwrap_or(stack), &identity, &work)?;
+        match run.result["handshakes"].as_u64() {
+            Some(made) if made == count => Ok(run),
+            other => Err(format!("{}: {other:?} handshakes were made", stack.name).into()),
+        }
+    })?;
+    let row = |(stack, runs): (&Stack, &Vec<crate::stacks::Run>)| {
+        let middle =
+            |value: &dyn Fn(&crate::stacks::Run) -> f64| median(&runs.iter().map(value).collect::<Vec<_>>());
+        Row {
+            name: stack.name,
+            server: middle(&|run| count as f64 / run.server.cpu),
+            client: middle(&|run| count as f64 / run.client.cpu),
+            wall: middle(&|run| count as f64 / run.result["seconds"].as_f64().unwrap_or(f64::NAN)),
+        }
+    };
+    let rows: Vec<Row> = stacks.iter().zip(&runs).map(row).collect();
+    Ok(report(options, &rows))
+}
+
+fn report(options: &Options, rows: &[Row]) -> Report {
+    let ours = rows.iter().find(|row| row.name == "anabranch").map(|row| row.server);
+    let against = |row: &Row| ours.map(|ours| ours / row.server);
+    let ratio: Map<String, Value> = rows
+        .iter()
+        .filter(|row| row.name != "anabranch")
+        .filter_map(|row| Some((row.name.to_owned(), json!(rounded(against(row)?)))))
+        .collect();
+    let cells = |row: &Row| {
+        vec![
+            row.name.to_owned(),
+            format!("{:.0}", row.server),
+            format!("{:.0}", row.client),
+            format!("{:.0}", row.wall),
+            against(row).map_or(String::from("–"), |ratio| format!("{ratio:.2}")),
+        ]
+    };
+    let json = |row: &Row| {
+        json!({
+            "name": row.name, "server_per_s_core": rounded(row.server),
+            "client_per_s_core": rounded(row.client), "per_s": rounded(row.wall),
+        })
+    };
+    Report {
+        title: format!(
+            "Full handshakes over loopback, P-256 certificate, X25519; {} at once, medians of {} rounds of {}; client: {}",
+            options.concurrency,
+            options.rounds,
+            options.handshakes,
+            options.client.as_deref().unwrap_or("each stack's own"),
+        ),
+        columns: vec!["stack", "per server CPU s", "per client CPU s", "per s", "ours / theirs"],
+        rows: rows.iter().map(cells).collect(),
+        json: json!({ "rows": rows.iter().map(json).collect::<Vec<_>>(), "ratio": ratio }),
+    }
+}

@@ -1,0 +1,92 @@
+//! Heap per idle server connection, and how much of it is TLS's.
+
+use anabranch_tls::Session;
+use anabranch_transport::TransportConfig;
+use clap::Args;
+use serde_json::json;
+
+use crate::Error;
+use crate::counting::Account;
+use crate::memory::{Memory, MemoryTls};
+use crate::report::Report;
+
+/// What an idle connection may hold beyond its TLS session, in bytes.
+const TARGET: f64 = 12.0 * 1024.0;
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Connections that are open at the same time
+    #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..))]
+    connections: u32,
+}
+
+pub(crate) fn run(options: &Options) -> Result<Report, Error> {
+    let connections = options.connections;
+    let total = connection_heap(connections)?;
+    let tls = session_heap(connections)?;
+    let beyond = total - tls;
+    let row = |name: &str, bytes: f64| vec![name.to_owned(), format!("{bytes:.0}")];
+    Ok(Report {
+        title: format!(
+            "Heap per idle server connection, {connections} open; target {TARGET:.0} bytes beyond TLS"
+        ),
+        columns: vec!["what", "bytes"],
+        rows: vec![row("anabranch", total), row("its TLS session alone", tls), row("beyond TLS", beyond)],
+        json: json!({
+            "connections": connections,
+            "rows": [{ "name": "anabranch", "heap_bytes": total, "tls_bytes": tls, "beyond_tls_bytes": beyond }],
+            "target_beyond_tls_bytes": TARGET,
+        }),
+    })
+}
+
+/// Server heap per connection after the handshake and all that follows it, with the endpoint's tables.
+fn connection_heap(connections: u32) -> Result<f64, Error> {
+    let mut memory = Memory::new(TransportConfig::default())?;
+    // The first connection pays for what all share.
+    memory.connect()?;
+    let before = memory.server_heap.bytes();
+    for _ in 0..connections {
+        memory.connect()?;
+    }
+    Ok((memory.server_heap.bytes() - before) as f64 / f64::from(connections))
+}
+
+/// The same for the TLS sessions alone, as they are when the handshake is complete.
+fn session_heap(connections: u32) -> Result<f64, Error> {
+    let tls = MemoryTls::new()?;
+    let mut kept = Vec::with_capacity(connections as usize);
+    let mut heap = Account::default();
+    for _ in 0..connections {
+        let mut client = Session::client(&tls.client, "localhost", Vec::new())?;
+        let mut server = heap.charge(|| Session::server(&tls.server, Vec::new()))?;
+        while client.is_handshaking() || server.is_handshaking() {
+            for flight in flights(&mut client) {
+                heap.charge(|| server.read(&flight))?;
+            }
+            // Output buffers are not part of a session, so they are made and dropped on the same account.
+            let answers = heap.charge(|| flights(&mut server));
+            for flight in &answers {
+                client.read(flight)?;
+            }
+            heap.charge(|| drop(answers));
+        }
+        kept.push(server);
+    }
+    Ok(heap.bytes() as f64 / f64::from(connections) + size_of::<Session>() as f64)
+}
+
+/// What a session has to say, one piece per encryption level.
+fn flights(session: &mut Session) -> Vec<Vec<u8>> {
+    let mut flights = Vec::new();
+    loop {
+        let mut bytes = Vec::new();
+        let more = session.write(&mut bytes).is_some();
+        if !bytes.is_empty() {
+            flights.push(bytes);
+        }
+        if !more {
+            return flights;
+        }
+    }
+}

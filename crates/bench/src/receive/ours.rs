@@ -1,0 +1,144 @@
+//! Our own receive path.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use anabranch_transport::stream::WriteError;
+use anabranch_transport::{Datagram, Handle, TransmitBuf, TransportConfig};
+use anabranch_wire::{Dir, StreamId};
+use bytes::Bytes;
+
+use super::{PACKET_LEN, PACKETS, Sample};
+use crate::Error;
+use crate::memory::{Memory, Wire};
+
+/// A sender that nothing holds back, and packets of one size.
+fn transport() -> TransportConfig {
+    let mut transport = TransportConfig::default();
+    transport.recovery.pacing = false;
+    transport.recovery.mtu.initial = PACKET_LEN;
+    transport.recovery.mtu.maximum = PACKET_LEN;
+    transport.recovery.mtu.discovery = false;
+    transport.recovery.initial_window_packets = 4_000;
+    transport.ack.frequency = false;
+    transport
+}
+
+/// What one batch cost.
+#[derive(Default)]
+struct Spent {
+    receiving: Duration,
+    acknowledging: Duration,
+    packets: usize,
+}
+
+/// Measures batches of `batch` datagrams.
+pub(super) fn measure(batch: usize) -> Result<Sample, Error> {
+    let mut flow = Flow::new()?;
+    let mut spent = Spent::default();
+    for _ in 0..PACKETS / 10 / batch {
+        flow.receive(batch, &mut spent)?;
+    }
+    spent = Spent::default();
+    for _ in 0..PACKETS / batch {
+        flow.receive(batch, &mut spent)?;
+    }
+    let per_packet = |time: Duration| time.as_nanos() as f64 / spent.packets as f64;
+    Ok(Sample {
+        ns_per_packet: per_packet(spent.receiving),
+        ack_ns_per_packet: Some(per_packet(spent.acknowledging)),
+    })
+}
+
+/// One stream from the server to the client.
+struct Flow {
+    memory: Memory,
+    client: Handle,
+    server: Handle,
+    stream: StreamId,
+    block: Bytes,
+    /// Sent and not yet received.
+    backlog: VecDeque<Wire>,
+    /// Where batches are received, one packet after another.
+    buffer: Vec<u8>,
+    acks: TransmitBuf,
+}
+
+impl Flow {
+    fn new() -> Result<Self, Error> {
+        let mut memory = Memory::new(transport())?;
+        let (client, server) = memory.connect()?;
+        let stream = memory.server(server)?.streams().open(Dir::Uni).ok_or("no stream may be opened")?;
+        Ok(Self {
+            memory,
+            client,
+            server,
+            stream,
+            block: Bytes::from(vec![0x5a; 1 << 20]),
+            backlog: VecDeque::new(),
+            buffer: Vec::new(),
+            acks: TransmitBuf::new(1),
+        })
+    }
+
+    /// The next batch goes from the wire to the application.
+    fn receive(&mut self, batch: usize, spent: &mut Spent) -> Result<(), Error> {
+        while self.backlog.len() < batch {
+            self.send()?;
+        }
+        let wires: Vec<Wire> = self.backlog.drain(..batch).collect();
+        self.buffer.clear();
+        wires.iter().for_each(|wire| self.buffer.extend_from_slice(&wire.bytes));
+        let mut rest = self.buffer.as_mut_slice();
+        let mut datagrams = Vec::with_capacity(batch);
+        for wire in &wires {
+            let (payload, next) = rest.split_at_mut(wire.bytes.len());
+            datagrams.push(Datagram { tuple: wire.tuple, ecn: None, payload });
+            rest = next;
+        }
+        let now = self.memory.now;
+        let client = self.memory.client(self.client)?;
+        let begin = Instant::now();
+        client.handle_batch(now, &mut datagrams);
+        while client.poll_event().is_some() {}
+        while let Ok(bytes) = client.streams().peek(self.stream) {
+            let len = std::hint::black_box(bytes).len();
+            client.streams().consume(self.stream, len)?;
+        }
+        spent.receiving += begin.elapsed();
+        spent.packets += batch;
+        self.acknowledge(spent)
+    }
+
+    /// The ACKs that the batch led to go to the server.
+    fn acknowledge(&mut self, spent: &mut Spent) -> Result<(), Error> {
+        let now = self.memory.now;
+        let mut sent = Vec::new();
+        loop {
+            let client = self.memory.client(self.client)?;
+            let begin = Instant::now();
+            let transmit = client.poll_transmit(now, &mut self.acks);
+            spent.acknowledging += begin.elapsed();
+            let Some(transmit) = transmit else { break };
+            let tuple =
+                anabranch_transport::FourTuple { local: transmit.tuple.remote, remote: transmit.tuple.local };
+            sent.push(Wire { tuple, bytes: self.acks.filled(&transmit).to_vec() });
+        }
+        self.memory.deliver_to_server(sent);
+        Ok(())
+    }
+
+    /// The server fills its window.
+    fn send(&mut self) -> Result<(), Error> {
+        let streams = self.memory.server(self.server)?.streams();
+        while !matches!(streams.write_bytes(self.stream, &mut self.block.clone()), Err(WriteError::Blocked)) {
+        }
+        let sent = self.memory.drain_server();
+        if sent.is_empty() {
+            // An ACK is delayed, or credit.
+            self.memory.exchange();
+        }
+        self.backlog.extend(sent);
+        Ok(())
+    }
+}

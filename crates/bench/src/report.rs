@@ -1,0 +1,102 @@
+//! Results: as a table for people, as one JSON object for scripts.
+
+use serde_json::Value;
+
+use crate::Error;
+
+/// A benchmark's result in both forms.
+pub(crate) struct Report {
+    pub(crate) title: String,
+    pub(crate) columns: Vec<&'static str>,
+    pub(crate) rows: Vec<Vec<String>>,
+    pub(crate) json: Value,
+}
+
+/// Writes the JSON to `target` (`-`: standard output), or the table to standard output if there is none.
+pub(crate) fn publish(report: &Report, target: Option<&str>) -> Result<(), Error> {
+    match target {
+        Some("-") => println!("{}", report.json),
+        Some(path) => {
+            std::fs::write(path, format!("{}\n", report.json))?;
+            print!("{}", table(report));
+        }
+        None => print!("{}", table(report)),
+    }
+    Ok(())
+}
+
+/// A Markdown table with aligned columns, as docs/performance.md shows it.
+fn table(report: &Report) -> String {
+    let header: Vec<String> = report.columns.iter().map(|&column| column.to_owned()).collect();
+    let width = |index: usize| {
+        let cells = report.rows.iter().map(|row| &row[index]).chain([&header[index]]);
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..header.len()).map(width).collect();
+    let line = |cells: &[String]| {
+        let padded = cells.iter().zip(&widths).map(|(cell, &width)| format!(" {cell:width$} |"));
+        format!("|{}\n", padded.collect::<String>())
+    };
+    let rule: Vec<String> = widths.iter().map(|&width| "-".repeat(width)).collect();
+    let body: String = report.rows.iter().map(|row| line(row)).collect();
+    format!("{}\n\n{}{}{}", report.title, line(&header), line(&rule), body)
+}
+
+/// The middle value; for an even count the mean of the two in the middle; NaN without values.
+pub(crate) fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let half = sorted.len() / 2;
+    match sorted.len() {
+        0 => f64::NAN,
+        len if len % 2 == 1 => sorted[half],
+        _ => (sorted[half - 1] + sorted[half]) / 2.0,
+    }
+}
+
+/// The smallest value; NaN without values.
+pub(crate) fn minimum(values: &[f64]) -> f64 {
+    values.iter().copied().fold(f64::NAN, f64::min)
+}
+
+/// `value` with three significant digits or so, for JSON that people read too.
+pub(crate) fn rounded(value: f64) -> f64 {
+    let scale = 10_f64.powi(3 - value.abs().max(1e-9).log10().ceil() as i32);
+    (value * scale).round() / scale
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_ignores_the_order_and_one_outlier() {
+        assert_eq!(median(&[3.0, 1000.0, 1.0]), 3.0);
+        assert_eq!(median(&[4.0, 1.0, 3.0, 2.0]), 2.5);
+        assert!(median(&[]).is_nan());
+    }
+
+    #[test]
+    fn the_minimum_is_one_of_the_values() {
+        assert_eq!(minimum(&[3.0, 1.0, 2.0]), 1.0);
+        assert!(minimum(&[]).is_nan());
+    }
+
+    #[test]
+    fn rounding_keeps_what_matters() {
+        assert_eq!(rounded(1234.56), 1235.0);
+        assert_eq!(rounded(0.123_456), 0.123);
+        assert_eq!(rounded(12.3456), 12.3);
+    }
+
+    #[test]
+    fn a_table_lines_up() {
+        let report = Report {
+            title: "T".into(),
+            columns: vec!["a", "long"],
+            rows: vec![vec!["wide cell".into(), "1".into()]],
+            json: Value::Null,
+        };
+        assert_eq!(table(&report), "T\n\n| a         | long |\n| --------- | ---- |\n| wide cell | 1    |\n");
+    }
+}

@@ -1,0 +1,156 @@
+//! The programs that are compared: ours, and the peers' as far as they are built.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use clap::Args;
+use rcgen::{CertificateParams, KeyPair, PKCS_ECDSA_P256_SHA256};
+use serde_json::Value;
+
+use crate::Error;
+use crate::child::{Cost, Program};
+
+/// CPU of every server.
+const SERVER_CORE: &str = "0";
+
+/// CPU of every client.
+const CLIENT_CORE: &str = "1";
+
+/// Peers in the order of the tables.
+const PEERS: &[&str] = &["quinn", "s2n-quic", "msquic", "quiche", "quic-go"];
+
+#[derive(Args)]
+pub(crate) struct Choice {
+    /// Measure only these stacks (anabranch, quinn, s2n-quic, msquic, quiche, quic-go)
+    #[arg(long, value_delimiter = ',')]
+    stacks: Vec<String>,
+    /// Our command [default: `anabranch` beside this program]
+    #[arg(long, value_name = "PROGRAM")]
+    anabranch: Option<PathBuf>,
+}
+
+/// One stack's program; all take the same flags (see peers/README.md).
+#[derive(Clone)]
+pub(crate) struct Stack {
+    pub(crate) name: &'static str,
+    program: PathBuf,
+    /// Words before `server` or `client`.
+    prefix: &'static [&'static str],
+}
+
+/// Where the program of the peer `name` is after `peers/build.sh`.
+pub(crate) fn peer(name: &str) -> PathBuf {
+    let peers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../peers").join(name);
+    if name == "quic-go" {
+        peers.join("peer-quic-go")
+    } else {
+        peers.join(format!("target/release/peer-{name}"))
+    }
+}
+
+impl Choice {
+    /// The chosen stacks that are built; the others are named on standard error.
+    pub(crate) fn built(&self) -> Result<Vec<Stack>, Error> {
+        let beside = std::env::current_exe()?.with_file_name("anabranch");
+        let ours = self.anabranch.clone().unwrap_or(beside);
+        let mut all = vec![Stack { name: "anabranch", program: ours, prefix: &["perf"] }];
+        all.extend(PEERS.iter().map(|&name| Stack { name, program: peer(name), prefix: &[] }));
+        if let Some(unknown) = self.stacks.iter().find(|name| !all.iter().any(|stack| stack.name == **name)) {
+            return Err(format!("unknown stack {unknown}").into());
+        }
+        all.retain(|stack| self.stacks.is_empty() || self.stacks.iter().any(|name| name == stack.name));
+        let (built, missing): (Vec<_>, Vec<_>) = all.into_iter().partition(|stack| stack.program.is_file());
+        for stack in missing {
+            eprintln!("skipped: {} ({} is not built)", stack.name, stack.program.display());
+        }
+        if built.is_empty() { Err("no stack is built".into()) } else { Ok(built) }
+    }
+}
+
+/// What a server and a client cost, and what the client says.
+pub(crate) struct Run {
+    pub(crate) server: Cost,
+    pub(crate) client: Cost,
+    pub(crate) result: Value,
+}
+
+impl Stack {
+    fn command(&self, role: &str) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(self.prefix).arg(role);
+        command
+    }
+
+    /// Runs this stack's server and `client`'s client against each other, each on a core of its own.
+    pub(crate) fn run(&self, client: &Self, identity: &Identity, work: &[String]) -> Result<Run, Error> {
+        let named = |error: Error| -> Error { format!("{}: {error}", self.name).into() };
+        self.run_pair(client, identity, work).map_err(named)
+    }
+
+    fn run_pair(&self, client: &Self, identity: &Identity, work: &[String]) -> Result<Run, Error> {
+        let mut command = self.command("server");
+        command.args(["--listen", "127.0.0.1:0", "--one-core", SERVER_CORE]);
+        command.arg("--cert").arg(identity.certificate()).arg("--key").arg(identity.key());
+        let mut server = Program::start(&mut command)?;
+        let line = server.line()?;
+        let address = line.strip_prefix("listening ").ok_or_else(|| format!("the server said {line:?}"))?;
+        let mut command = client.command("client");
+        command
+            .args(["--connect", address, "--one-core", CLIENT_CORE])
+            .arg("--ca")
+            .arg(identity.certificate());
+        let (output, client) = Program::start(command.args(work))?.end()?;
+        let (_, server) = server.end()?;
+        let result = output.lines().last().ok_or("the client said nothing")?;
+        Ok(Run { server, client, result: serde_json::from_str(result)? })
+    }
+}
+
+/// A self-signed P-256 certificate in a folder of its own, which goes away with this value.
+pub(crate) struct Identity(PathBuf);
+
+impl Identity {
+    pub(crate) fn new() -> Result<Self, Error> {
+        let folder = std::env::temp_dir().join(format!("anabranch-bench-{}", std::process::id()));
+        std::fs::create_dir_all(&folder)?;
+        let identity = Self(folder);
+        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
+        let names = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
+        let certificate = CertificateParams::new(names)?.self_signed(&key)?;
+        std::fs::write(identity.certificate(), certificate.pem())?;
+        std::fs::write(identity.key(), key.serialize_pem())?;
+        Ok(identity)
+    }
+
+    fn certificate(&self) -> PathBuf {
+        self.0.join("cert.pem")
+    }
+
+    fn key(&self) -> PathBuf {
+        self.0.join("key.pem")
+    }
+}
+
+impl Drop for Identity {
+    fn drop(&mut self) {
+        // A leftover in the folder for temporary files does no harm.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Runs `measure` for every stack in every round, the order rotated by one from round to round; per stack, its results.
+pub(crate) fn rotate<T>(
+    rounds: u32,
+    stacks: &[Stack],
+    mut measure: impl FnMut(&Stack) -> Result<T, Error>,
+) -> Result<Vec<Vec<T>>, Error> {
+    let mut results: Vec<Vec<T>> = stacks.iter().map(|_| Vec::new()).collect();
+    for round in 0..rounds as usize {
+        for turn in 0..stacks.len() {
+            let index = (turn + round) % stacks.len();
+            eprintln!("round {} of {rounds}: {}", round + 1, stacks[index].name);
+            results[index].push(measure(&stacks[index])?);
+        }
+    }
+    Ok(results)
+}

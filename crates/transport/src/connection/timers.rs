@@ -94,15 +94,6 @@ impl Connection {
             self.idle.deadline(self.paths.max_pto()),
             self.handshake.early_until,
         ];
-        if std::env::var_os("DBG").is_some() {
-            eprintln!(
-                "timers {:?} rec {:?} ack {:?} val {:?}",
-                timers,
-                self.paths.main().recovery.poll_timeout(),
-                self.paths.main().received.ack_deadline(),
-                self.paths.main().validation_timeout()
-            );
-        }
         timers.into_iter().flatten().min()
     }
 

@@ -26,7 +26,7 @@ pub use ecn::EcnState;
 pub use outcome::{AckError, AckInfo, Expired, Outcome, Permit, Progress, Stats};
 pub use recovery::Recovery;
 pub use rtt::Rtt;
-pub use sent::Sent;
+pub use sent::{MAX_QUIET_TRACKED, Sent};
 
 #[cfg(test)]
 mod tests;

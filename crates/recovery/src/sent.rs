@@ -17,6 +17,13 @@ pub(crate) const MAX_HOLES: usize = 32;
 /// far beyond what any congestion window reaches.
 pub(crate) const MAX_TRACKED: usize = 1 << 18;
 
+/// Slots one space may hold beyond what bytes in flight account for: acknowledgments alone, sent to a peer that never
+/// acknowledges them. Forgotten, they only make later ACK frames repeat more ranges.
+pub const MAX_QUIET_TRACKED: usize = 1 << 12;
+
+/// Fewest bytes that a packet in flight has: header, connection ID of 0 bytes, a frame, the tag.
+pub(crate) const MIN_PACKET_SIZE: u64 = 19;
+
 /// A packet as its sender remembers it.
 #[derive(Clone, Debug)]
 pub struct Sent<T> {
@@ -82,8 +89,10 @@ impl<T> SentList<T> {
         self.base + self.slots.len() as u64
     }
 
-    pub(crate) fn is_full(&self) -> bool {
-        self.slots.len() >= MAX_TRACKED
+    /// Whether a packet has to be forgotten before another is added, with so many bytes in flight.
+    pub(crate) fn is_full(&self, bytes_in_flight: u64) -> bool {
+        let in_flight = usize::try_from(bytes_in_flight / MIN_PACKET_SIZE).unwrap_or(usize::MAX);
+        self.slots.len() >= in_flight.saturating_add(MAX_QUIET_TRACKED).min(MAX_TRACKED)
     }
 
     /// Appends a packet whose order is at least [`Self::next`].

@@ -270,7 +270,7 @@ impl<T: Clone> Recovery<T> {
     /// Keeps the list of sent packets within its bound: the oldest packet makes room.
     fn make_room(&mut self, space: SpaceId) {
         let space = &mut self.spaces[space as usize];
-        if space.sent.is_full()
+        if space.sent.is_full(self.bytes_in_flight)
             && let Some((order, packet)) = space.sent.pop()
         {
             space.sent.settle(|_| ());

@@ -131,6 +131,8 @@ impl Connection {
             }
             Frame::PathChallenge(data) => {
                 if let Some(path) = self.paths.get_mut(context.path) {
+                    // RFC 9000 §9.3.3: more than a probe brings the peer back if somebody forged a move.
+                    path.ping |= path.tuple == context.tuple;
                     path.responses.push(Response {
                         tuple: context.tuple,
                         data,

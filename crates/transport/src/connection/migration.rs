@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use anabranch_wire::{PathId, Time};
+use anabranch_wire::{PacketKind, PathId, Time};
 
 use super::connection::Connection;
 use super::receive::Context;
@@ -93,14 +93,19 @@ impl Connection {
         })
     }
 
-    /// Learns which local address a path uses: at first, or after the driver changed its socket.
-    pub(super) fn settle_local_address(&mut self, tuple: &FourTuple) {
-        let client = self.side.is_client();
-        let probed = |path: &crate::path::Path| path.validations.iter().any(|v| v.tuple == *tuple);
+    /// Learns which local address a path uses: at first, or after the driver changed its socket. Only from authentic
+    /// packets, because anybody may send datagrams to other addresses of this host.
+    pub(super) fn settle_local_address(&mut self, context: &Context) {
+        let (tuple, client) = (&context.tuple, self.side.is_client());
         for path in self.paths.iter_mut().filter(|path| path.tuple.remote == tuple.remote) {
-            let vague =
-                path.tuple.local.ip().is_unspecified() && path.tuple.local.port() == tuple.local.port();
-            if path.tuple.local != tuple.local && (vague || client && !probed(path)) {
+            let vague = path.tuple.local.ip().is_unspecified() && path.tuple.local.port() == tuple.local.port();
+            // What still comes to the address that the path has left, or may go to, says nothing about the one it uses.
+            let other = path.previous.is_some_and(|previous| previous.tuple == *tuple)
+                || path.validations.iter().any(|validation| validation.tuple == *tuple);
+            let newest = path.id == context.path
+                && context.kind == PacketKind::OneRtt
+                && path.largest_number.is_none_or(|largest| context.number > largest);
+            if path.tuple.local != tuple.local && (vague || client && newest && !other) {
                 path.tuple.local = tuple.local;
             }
         }
@@ -183,8 +188,11 @@ impl Connection {
                 path.validations.retain(|other| other.purpose != Purpose::Previous);
             }
             Purpose::Move { sequence } => {
-                path.tuple = validation.tuple;
                 let old = path.remote_cids.active_seq();
+                path.previous = Some(Previous { tuple: path.tuple, dcid_sequence: old });
+                path.tuple = validation.tuple;
+                // The server follows the first packet that does more than probe (RFC 9000 §9.3).
+                path.ping = true;
                 if path.remote_cids.activate(sequence) && sequence != old {
                     path.remote_cids.retire(old);
                 }

@@ -63,6 +63,11 @@ impl Undecrypted {
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.packets.len()
+    }
 }
 
 /// Why a packet goes no further.
@@ -96,7 +101,6 @@ impl Connection {
             // RFC 9000 §9: a client takes packets only from addresses of the server that it knows.
             return self.drop_packet(now, None, envelope.len, DropReason::Unexpected);
         }
-        self.settle_local_address(&envelope.tuple);
         if let Some(path) = self.paths.by_tuple(&envelope.tuple).and_then(|id| self.paths.get_mut(id)) {
             path.on_datagram_received(envelope.len);
         }
@@ -291,7 +295,7 @@ impl Connection {
                     }
                     PacketKind::Initial => self.keys.initial.as_ref().map(|keys| &keys.remote),
                     PacketKind::Handshake => self.keys.handshake.as_ref().map(|keys| &keys.remote),
-                    _ => self.keys.early.as_ref(),
+                    _ => self.keys.early.as_deref(),
                 };
                 let key = keys.ok_or(Stop::Drop(DropReason::KeyUnavailable))?;
                 key.packet.open(nonce_path, number, header_len, packet).map(|len| (len, false))
@@ -348,6 +352,7 @@ impl Connection {
         header: &Protected,
     ) -> Result<(), TransportError> {
         self.idle.on_received(now);
+        self.settle_local_address(context);
         if self.side.is_client() && header.version.is_some() && !self.handshake.heard {
             self.handshake.heard = true;
             // RFC 9000 §7.2: the server's connection ID replaces the one that the client made up.

@@ -267,7 +267,12 @@ impl Connection {
                 self.fill_control(now, id, writer, tokens);
             }
             self.streams.write_control(writer, tokens);
-            self.datagrams.write(writer, tokens);
+            if self.datagrams.has_pending() {
+                // The MTU may have fallen since they were queued: those that never fit again must not block the others.
+                let room = self.one_rtt_room(self.paths.main());
+                self.datagrams.set_packet_room(room);
+                self.datagrams.write(writer, tokens);
+            }
             self.streams.write_data(writer, tokens);
         }
         let Some(path) = self.paths.get_mut(id) else { return };

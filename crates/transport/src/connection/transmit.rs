@@ -289,7 +289,9 @@ impl Connection {
         }
         let response = path.responses.first()?;
         if response.tuple == path.tuple {
-            return (budget >= MIN_VALIDATION_ROOM).then(|| (path.tuple, path.remote_cids.active(), budget));
+            // RFC 9000 §8.2.2: congestion control may delay a response, and so it bounds what a flood makes us send.
+            let open = budget >= MIN_VALIDATION_ROOM && path.recovery.permit(now) != Permit::Window;
+            return open.then(|| (path.tuple, path.remote_cids.active(), budget));
         }
         let budget = response.received as u64 * crate::path::AMPLIFICATION_FACTOR;
         let tuple = response.tuple;

@@ -77,3 +77,48 @@ impl Connection {
         self.keys.one_rtt.as_mut().unwrap().lower_limits(confidentiality, integrity, margin);
     }
 }
+
+/// What a peer can make grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub(crate) path_responses: usize,
+    pub(crate) validations: usize,
+    pub(crate) undecrypted: usize,
+    pub(crate) events: usize,
+    pub(crate) endpoint_events: usize,
+    pub(crate) local_cids: usize,
+    /// Packets that recovery remembers.
+    pub(crate) sent_packets: usize,
+    /// Number of the next 1-RTT packet.
+    pub(crate) next_number: u64,
+}
+
+impl Connection {
+    pub(crate) fn held(&self) -> Held {
+        let path = self.paths.main();
+        Held {
+            path_responses: path.responses.len(),
+            validations: path.validations.len(),
+            undecrypted: self.undecrypted.len(),
+            events: self.events.len(),
+            endpoint_events: self.endpoint_events.len(),
+            local_cids: path.local_cids.iter().count(),
+            sent_packets: path.recovery.unacked(SpaceId::Data).count(),
+            next_number: path.recovery.next_order(SpaceId::Data),
+        }
+    }
+
+    /// Asks the peer to move on to new connection IDs.
+    pub(crate) fn rotate_cids(&mut self) {
+        self.paths.main_mut().local_cids.rotate();
+        self.issue_cids();
+    }
+
+    pub(crate) fn remote_cid(&self) -> anabranch_wire::ConnectionId {
+        self.paths.main().remote_cids.active()
+    }
+
+    pub(crate) fn ecn_state(&self) -> anabranch_recovery::EcnState {
+        self.paths.main().recovery.ecn_state()
+    }
+}

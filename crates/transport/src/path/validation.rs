@@ -118,6 +118,11 @@ impl Responses {
         self.0.push_back(response);
     }
 
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// The oldest one.
     pub(crate) fn first(&self) -> Option<&Response> {
         self.0.front()

@@ -1,9 +1,13 @@
 //! Tests of whole connections, two ends in one process. Networks with loss and reordering are the lab's business.
 
+mod attacks;
 mod basics;
+mod ending;
+mod exchange;
 mod handshake;
 mod injector;
 mod keys;
+mod migration;
 mod pair;
 mod resumption;
 mod wrong_handshake;

@@ -1,6 +1,6 @@
 //! A client and a server joined by a wire of constant delay.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use anabranch_tls::deterministic::{Identity, deterministic_provider, seed_thread
 use anabranch_wire::{Dir, Ecn, Side, StreamId, Time};
 use bytes::Bytes;
 
-use crate::stream::{ReadError, StreamEvent, WriteError};
+use crate::stream::{ReadError, WriteError};
 use crate::{
     ClientConfig, Connection, ConnectionError, Datagram, Endpoint, EndpointConfig, Event, FourTuple, Handle,
     ServerConfig, TransmitBuf, TransportConfig,
@@ -59,6 +59,8 @@ pub(super) struct Pair {
     pub(super) network: Option<Network>,
     pub(super) bytes_to_client: u64,
     pub(super) bytes_to_server: u64,
+    /// Bytes by destination, whether anything is there or not.
+    pub(super) sent_to: BTreeMap<SocketAddr, u64>,
     buf: TransmitBuf,
 }
 
@@ -123,6 +125,7 @@ impl Pair {
             network: None,
             bytes_to_client: 0,
             bytes_to_server: 0,
+            sent_to: BTreeMap::new(),
             buf: TransmitBuf::new(16),
         }
     }
@@ -179,6 +182,7 @@ impl Pair {
             let tuple = FourTuple { local: transmit.tuple.remote, remote };
             for bytes in self.buf.filled(&transmit).chunks(transmit.segment_size) {
                 self.bytes_to_server += bytes.len() as u64;
+                *self.sent_to.entry(transmit.tuple.remote).or_default() += bytes.len() as u64;
                 let flying = Flying { at, tuple, ecn: transmit.ecn, bytes: bytes.to_vec() };
                 carry(&mut self.network, &mut self.to_server, Side::Client, flying);
             }
@@ -194,6 +198,7 @@ impl Pair {
             let tuple = FourTuple { local: reached, remote: transmit.tuple.local };
             for bytes in self.buf.filled(&transmit).chunks(transmit.segment_size) {
                 self.bytes_to_client += bytes.len() as u64;
+                *self.sent_to.entry(remote).or_default() += bytes.len() as u64;
                 let flying = Flying { at, tuple, ecn: transmit.ecn, bytes: bytes.to_vec() };
                 if !nowhere {
                     carry(&mut self.network, &mut self.to_client, Side::Server, flying);
@@ -310,11 +315,6 @@ impl Pair {
                 Err(error) => panic!("{error}"),
             }
         }
-    }
-
-    pub(super) fn opened(&self, side: Side, dir: Dir) -> bool {
-        let events = if side.is_client() { &self.client_events } else { &self.server_events };
-        events.contains(&Event::Stream(StreamEvent::Opened(dir)))
     }
 }
 

@@ -1,0 +1,252 @@
+//! Peers that mean harm: floods, withheld and invented acknowledgments (rows of the attack table by number).
+
+use std::time::Duration;
+
+use anabranch_wire::{
+    ConnectionId, Direction, Frame, NewConnectionId, PacketKind, ResetToken, Side, TransportErrorCode as Code, Writer,
+    write_ack,
+};
+use anabranch_recovery::MAX_QUIET_TRACKED;
+
+use super::injector::encode;
+use super::pair::{Pair, pattern};
+use crate::ConnectionError;
+use crate::connection::Forged;
+
+/// Fits a packet on any path.
+const ROOM: usize = 1_100;
+
+/// A server whose client withholds all acknowledgments from now on.
+fn withholding() -> Pair {
+    let mut pair = Pair::new();
+    pair.connect();
+    pair.settle();
+    pair.network = Some(Box::new(|_, _| Vec::new()));
+    pair
+}
+
+/// The peer of `victim` sends `packets` packets with what `payload` gives, 32 at a time.
+fn flood(pair: &mut Pair, victim: Side, packets: usize, mut payload: impl FnMut(usize) -> Vec<u8>) {
+    pair.delay = Duration::from_micros(10);
+    for packet in 0..packets {
+        let bytes = payload(packet);
+        pair.inject(victim.peer(), &Forged::new(PacketKind::OneRtt, &bytes));
+        if packet % 32 == 31 {
+            pair.run_for(Duration::from_micros(20));
+        }
+    }
+    pair.run_for(Duration::from_micros(20));
+}
+
+/// As many copies of a frame as fit a packet.
+fn many(frame: &Frame<'_>) -> (usize, Vec<u8>) {
+    let count = ROOM / frame.size();
+    (count, encode(&vec![*frame; count]))
+}
+
+#[test]
+fn row_1_a_flood_of_path_challenges_is_answered_with_the_newest_four() {
+    for victim in [Side::Client, Side::Server] {
+        let mut pair = withholding();
+        let (count, payload) = many(&Frame::PathChallenge([5; 8]));
+        let packets = 1_000_000 / count;
+        let (mut left, before) = (packets, pair.bytes_to_client + pair.bytes_to_server);
+        while left > 0 {
+            let some = left.min(64);
+            flood(&mut pair, victim, some, |_| payload.clone());
+            left -= some;
+            let held = pair.end(victim).held();
+            assert!(held.path_responses <= 4 && held.sent_packets <= MAX_QUIET_TRACKED + 100, "{held:?}");
+        }
+        // Congestion control bounds what is sent to somebody who acknowledges nothing (RFC 9000 §8.2.2).
+        let sent = pair.bytes_to_client + pair.bytes_to_server - before;
+        assert!(sent < 1_000_000, "{sent} bytes for {packets} packets");
+        assert_eq!(pair.closed(victim), None);
+    }
+}
+
+#[test]
+fn row_2_connection_ids_that_must_be_retired_at_once() {
+    for victim in [Side::Client, Side::Server] {
+        let mut pair = withholding();
+        let mut sent = 0;
+        while pair.closed(victim).is_none() {
+            sent += 1;
+            assert!(sent < 100, "cut off early");
+            let sequence = 100 + sent as u64;
+            let cid = ConnectionId::new(&sequence.to_be_bytes()).unwrap();
+            let token = ResetToken([sent as u8; 16]);
+            let issued = NewConnectionId { path: None, sequence, retire_prior_to: sequence, cid, token };
+            flood(&mut pair, victim, 1, |_| encode(&[Frame::NewConnectionId(issued)]));
+        }
+        let Some(ConnectionError::Transport(error)) = pair.closed(victim) else { panic!("an error") };
+        assert_eq!(error.code, Code::CONNECTION_ID_LIMIT_ERROR);
+    }
+}
+
+#[test]
+fn row_3_churn_of_small_frames_leaves_nothing_behind() {
+    let frames = [
+        Frame::Ping,
+        Frame::MaxData(1 << 30),
+        Frame::DataBlocked(1 << 30),
+        Frame::MaxStreams { dir: anabranch_wire::Dir::Bi, maximum: 1 << 20 },
+        Frame::StreamsBlocked { dir: anabranch_wire::Dir::Uni, maximum: 128 },
+        Frame::ImmediateAck,
+    ];
+    for victim in [Side::Client, Side::Server] {
+        for frame in &frames {
+            let mut pair = withholding();
+            let (count, payload) = many(frame);
+            flood(&mut pair, victim, (1_000_000 / count).clamp(500, 10_000), |_| payload.clone());
+            let held = pair.end(victim).held();
+            assert!(held.events <= 4 && held.endpoint_events == 0, "{frame:?} {held:?}");
+            assert!(held.sent_packets <= MAX_QUIET_TRACKED + 100, "{frame:?} {held:?}");
+            assert_eq!(pair.closed(victim), None, "{frame:?}");
+        }
+    }
+}
+
+#[test]
+fn row_4_odd_packet_numbers_only() {
+    let mut pair = Pair::new();
+    pair.connect();
+    pair.settle();
+    pair.network = Some(Box::new(|_, _| Vec::new()));
+    let now = pair.now;
+    let mut longest = 0;
+    for _ in 0..20_000 {
+        // Every other packet is lost on its way.
+        pair.client().forge(now, &Forged::new(PacketKind::OneRtt, &[1, 0, 0, 0]));
+        pair.inject(Side::Client, &Forged::new(PacketKind::OneRtt, &[1, 0, 0, 0]));
+        pair.delay = Duration::from_micros(10);
+        let before = pair.bytes_to_client;
+        pair.run_for(Duration::from_micros(20));
+        longest = longest.max(pair.bytes_to_client - before);
+    }
+    // 64 ranges of two bytes each, a header, a tag.
+    assert!((100..300).contains(&longest), "an acknowledgment of {longest} bytes");
+    assert_eq!(pair.closed(Side::Server), None);
+}
+
+/// An ACK frame for all packets up to `largest`.
+fn ack_all(largest: u64) -> Vec<u8> {
+    let mut bytes = [0; 64];
+    let mut writer = Writer::new(&mut bytes, Direction::Forward);
+    write_ack(&mut writer, None, [0..=largest].into_iter(), 0, None).unwrap();
+    writer.written().to_vec()
+}
+
+#[test]
+fn row_5_optimistic_acknowledgments_are_found_out_within_a_window() {
+    for victim in [Side::Client, Side::Server] {
+        let mut pair = withholding();
+        let id = pair.end(victim).streams().open(anabranch_wire::Dir::Uni).unwrap();
+        let data = pattern(900_000);
+        let _ = pair.end(victim).streams().write(id, &data);
+        let mut largest = 0;
+        while pair.closed(victim).is_none() {
+            // Exactly what must have been sent by now, although nothing arrived.
+            largest = pair.end(victim).held().next_number - 1;
+            assert!(largest < 400, "not found out by packet {largest}");
+            pair.inject(victim.peer(), &Forged::new(PacketKind::OneRtt, &ack_all(largest)));
+            pair.run_for(Duration::from_millis(20));
+        }
+        let Some(ConnectionError::Transport(error)) = pair.closed(victim) else { panic!("an error") };
+        assert_eq!(error.code, Code::PROTOCOL_VIOLATION, "after packet {largest}");
+    }
+}
+
+#[test]
+fn row_8_a_client_hello_without_end() {
+    let mut pair = Pair::new();
+    pair.drain();
+    pair.to_server.clear();
+    let mut offset = 0u64;
+    while pair.server_handle.is_none() || pair.closed(Side::Server).is_none() {
+        let mut data = vec![0; 1_000];
+        if offset == 0 {
+            data[..4].copy_from_slice(&[1, 0xff, 0xff, 0xff]);
+        }
+        let frames = encode(&[Frame::Crypto { offset, data: &data }]);
+        pair.inject(Side::Client, &Forged::new(PacketKind::Initial, &frames));
+        pair.run_for(Duration::from_millis(15));
+        offset += 1_000;
+        assert!(offset < 80_000, "no end in sight");
+    }
+    let Some(ConnectionError::Transport(error)) = pair.closed(Side::Server) else { panic!("an error") };
+    // decode_error, as soon as the length is known.
+    assert_eq!((error.code, offset), (Code(0x132), 1_000));
+}
+
+#[test]
+fn row_8_crypto_gaps_within_the_window_cost_no_more_than_the_window() {
+    for kind in [PacketKind::Initial, PacketKind::Handshake, PacketKind::OneRtt] {
+        for from in [Side::Client, Side::Server] {
+            let mut pair = Pair::new();
+            pair.advance_to(kind, from);
+            pair.network = Some(Box::new(|_, _| Vec::new()));
+            // Single bytes, every other one missing: never more than 64 KiB ahead.
+            for packet in 0..80u64 {
+                let frames: Vec<Frame<'_>> = (0..100)
+                    .map(|index| Frame::Crypto { offset: 20_000 + (packet * 100 + index) * 2, data: b"x" })
+                    .collect();
+                pair.inject(from, &Forged::new(kind, &encode(&frames)));
+                pair.run_for(Duration::from_millis(1));
+            }
+            match pair.closed(from.peer()) {
+                None => {}
+                Some(ConnectionError::Transport(error)) => assert_eq!(error.code, Code::CRYPTO_BUFFER_EXCEEDED),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn packets_that_wait_for_keys_are_few() {
+    let mut pair = Pair::new();
+    pair.run_until(Duration::from_secs(1), |pair| pair.server_handle.is_some());
+    // The server has no Handshake packet yet, and its client is not validated.
+    let (dcid, now) = (pair.client().remote_cid(), pair.now);
+    assert!(!dcid.is_empty() && now > anabranch_wire::Time::ZERO);
+    pair.network = Some(Box::new(|_, _| Vec::new()));
+    let server_cid = {
+        let header = anabranch_wire::parse_packet(&pair.to_client[0].bytes, 8).unwrap();
+        header.scid
+    };
+    pair.to_client.clear();
+    for byte in 0..200u8 {
+        let mut bytes = vec![byte; 1_200];
+        bytes[0] = 0x40;
+        bytes[1..9].copy_from_slice(&server_cid);
+        pair.send_raw(Side::Client, bytes);
+    }
+    pair.run_for(Duration::from_millis(20));
+    assert_eq!(pair.server().held().undecrypted, 2);
+    assert_eq!(pair.closed(Side::Server), None);
+}
+
+#[test]
+fn replays_change_nothing() {
+    let mut pair = Pair::new();
+    let copies = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+    let into = std::rc::Rc::clone(&copies);
+    pair.network = Some(Box::new(move |from, flying| {
+        into.borrow_mut().push((from, flying.bytes.clone()));
+        vec![flying]
+    }));
+    pair.connect();
+    let data = pattern(200_000);
+    assert!(pair.transfer(Side::Client, &data) == data);
+    pair.settle();
+    pair.network = None;
+    let before = (pair.client().held(), pair.server().held(), pair.server_events.len());
+    let sent = (pair.bytes_to_client, pair.bytes_to_server);
+    for (from, bytes) in copies.borrow_mut().drain(..) {
+        pair.send_raw(from, bytes);
+    }
+    pair.settle();
+    assert_eq!((pair.client().held(), pair.server().held(), pair.server_events.len()), before);
+    assert_eq!((pair.bytes_to_client, pair.bytes_to_server), sent, "no replay is answered");
+}

@@ -1,0 +1,225 @@
+//! How connections end: closing, draining, stateless reset, timeouts (RFC 9000 §10).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch_wire::{PacketKind, Side, TransportErrorCode as Code};
+use bytes::Bytes;
+
+use super::pair::{Pair, pattern};
+use crate::connection::Forged;
+use crate::{ConnectionError, Event};
+
+fn connected() -> Pair {
+    let mut pair = Pair::new();
+    pair.connect();
+    pair.settle();
+    pair
+}
+
+/// Sends a PING of `from`, and says how many datagrams its peer sends at once.
+fn answers(pair: &mut Pair, from: Side) -> usize {
+    let now = pair.now;
+    let bytes = pair.end(from).forge(now, &Forged::new(PacketKind::OneRtt, &[1, 0, 0, 0]));
+    pair.send_raw(from, bytes);
+    let delay = std::mem::take(&mut pair.delay);
+    let queue = if from.is_client() { &mut pair.to_server } else { &mut pair.to_client };
+    queue.back_mut().unwrap().at = now;
+    pair.step();
+    pair.delay = delay;
+    let back = if from.is_client() { &mut pair.to_client } else { &mut pair.to_server };
+    let count = back.len();
+    back.clear();
+    count
+}
+
+#[test]
+fn a_closing_end_repeats_itself_ever_more_rarely() {
+    for closer in [Side::Client, Side::Server] {
+        let mut pair = connected();
+        let now = pair.now;
+        pair.end(closer).close(now, 7, Bytes::new());
+        pair.drain();
+        // The peer does not get it and goes on talking.
+        pair.to_client.clear();
+        pair.to_server.clear();
+        let answered: Vec<usize> = (1..=40).filter(|_| answers(&mut pair, closer.peer()) == 1).collect();
+        assert_eq!(answered, [1, 3, 7, 15, 31]);
+    }
+}
+
+#[test]
+fn a_draining_end_is_silent() {
+    for closer in [Side::Client, Side::Server] {
+        let mut pair = connected();
+        let now = pair.now;
+        pair.end(closer).close(now, 7, Bytes::from_static(b"bye"));
+        pair.run_for(Duration::from_millis(12));
+        assert!(matches!(pair.closed(closer.peer()), Some(ConnectionError::PeerApplication { code: 7, .. })));
+        for _ in 0..20 {
+            assert_eq!(answers(&mut pair, closer), 0);
+        }
+        // Three PTOs later both are gone.
+        pair.run_for(Duration::from_secs(2));
+        assert!(pair.client.is_empty() && pair.server.is_empty());
+    }
+}
+
+#[test]
+fn both_ends_close_at_once() {
+    let mut pair = connected();
+    let now = pair.now;
+    pair.client().close(now, 1, Bytes::new());
+    pair.server().close(now, 2, Bytes::new());
+    pair.run_for(Duration::from_secs(2));
+    assert_eq!(pair.closed(Side::Client), Some(&ConnectionError::LocallyClosed));
+    assert_eq!(pair.closed(Side::Server), Some(&ConnectionError::LocallyClosed));
+    assert!(pair.client.is_empty() && pair.server.is_empty());
+}
+
+#[test]
+fn during_the_handshake_an_application_close_keeps_its_words_private() {
+    // RFC 9000 §10.2.3
+    let hidden = Some(Code::APPLICATION_ERROR);
+    let mut pair = Pair::new();
+    pair.run_until(Duration::from_secs(1), |pair| pair.server_handle.is_some());
+    let now = pair.now;
+    pair.client().close(now, 99, Bytes::from_static(b"secret"));
+    pair.settle();
+    assert_eq!(pair.code_seen_by(Side::Server), hidden);
+    let mut pair = Pair::new();
+    pair.run_until(Duration::from_secs(1), |pair| pair.server_handle.is_some());
+    let now = pair.now;
+    pair.to_client.clear();
+    pair.server().close(now, 99, Bytes::from_static(b"secret"));
+    pair.settle();
+    assert_eq!(pair.code_seen_by(Side::Client), hidden);
+}
+
+#[test]
+fn a_close_is_understood_whatever_got_lost_before() {
+    // Closed by the client right after its handshake is complete, while the server may know nothing of it yet.
+    for lost in [false, true] {
+        let mut pair = Pair::new();
+        pair.run_until(Duration::from_secs(1), |pair| {
+            pair.client_events.iter().any(|event| matches!(event, Event::Connected { .. }))
+        });
+        if lost {
+            pair.to_server.clear();
+        }
+        let now = pair.now;
+        pair.client().close(now, 5, Bytes::new());
+        pair.settle();
+        assert!(
+            matches!(
+                pair.closed(Side::Server),
+                Some(ConnectionError::PeerApplication { code: 5, .. } | ConnectionError::PeerTransport(_))
+            ),
+            "{:?}",
+            pair.closed(Side::Server)
+        );
+    }
+}
+
+#[test]
+fn a_restarted_server_resets_its_old_connections() {
+    let mut pair = connected();
+    pair.restart_server(|_| {});
+    pair.client().ping(anabranch_wire::PathId::ZERO);
+    pair.run_for(Duration::from_millis(30));
+    assert_eq!(pair.closed(Side::Client), Some(&ConnectionError::Reset));
+    let sent = pair.bytes_to_server;
+    pair.run_for(Duration::from_secs(5));
+    assert_eq!(pair.bytes_to_server, sent, "a reset end is silent");
+    assert!(pair.client.is_empty());
+}
+
+#[test]
+fn a_restarted_server_resets_in_the_middle_of_an_upload() {
+    let mut pair = connected();
+    let id = pair.client().streams().open(anabranch_wire::Dir::Uni).unwrap();
+    pair.client().streams().write(id, &pattern(800_000)).unwrap();
+    pair.run_for(Duration::from_millis(45));
+    pair.restart_server(|_| {});
+    pair.run_for(Duration::from_secs(2));
+    assert_eq!(pair.closed(Side::Client), Some(&ConnectionError::Reset));
+}
+
+#[test]
+fn a_guessed_reset_is_nothing() {
+    let mut pair = connected();
+    for guess in 0..100u8 {
+        let mut bytes = vec![guess; 60];
+        bytes[0] = 0x40 | guess & 0x3f;
+        pair.send_raw(Side::Server, bytes);
+    }
+    // Neither is a known token with a bit flipped, if it is only the tail of a long enough datagram.
+    pair.settle();
+    assert_eq!(pair.closed(Side::Client), None);
+    let data = pattern(10_000);
+    assert!(pair.transfer(Side::Client, &data) == data);
+}
+
+#[test]
+fn the_smaller_idle_timeout_holds() {
+    for (client, server) in [(3, 10), (10, 3)] {
+        let mut pair = Pair::with(|client_config, server_config| {
+            Arc::make_mut(&mut client_config.transport).max_idle_timeout = Some(Duration::from_secs(client));
+            Arc::make_mut(&mut server_config.transport).max_idle_timeout = Some(Duration::from_secs(server));
+        });
+        pair.connect();
+        pair.settle();
+        pair.run_for(Duration::from_millis(2_400));
+        assert_eq!((pair.closed(Side::Client), pair.closed(Side::Server)), (None, None));
+        pair.run_for(Duration::from_millis(700));
+        assert_eq!(pair.closed(Side::Client), Some(&ConnectionError::TimedOut));
+        assert_eq!(pair.closed(Side::Server), Some(&ConnectionError::TimedOut));
+    }
+}
+
+#[test]
+fn traffic_keeps_an_idle_timeout_away() {
+    let mut pair = Pair::with_transport(|config| config.max_idle_timeout = Some(Duration::from_secs(2)));
+    pair.connect();
+    for _ in 0..10 {
+        pair.run_for(Duration::from_millis(1_500));
+        pair.client().ping(anabranch_wire::PathId::ZERO);
+    }
+    assert_eq!((pair.closed(Side::Client), pair.closed(Side::Server)), (None, None));
+}
+
+#[test]
+fn a_server_that_is_not_there() {
+    let mut pair = Pair::new();
+    pair.network = Some(Box::new(|_, _| Vec::new()));
+    pair.run_for(Duration::from_secs(31));
+    assert_eq!(pair.closed(Side::Client), Some(&ConnectionError::TimedOut));
+    assert!(pair.client.is_empty());
+    assert!(pair.bytes_to_server < 40_000, "{} bytes", pair.bytes_to_server);
+}
+
+#[test]
+fn a_client_that_goes_away_in_the_handshake() {
+    let mut pair = Pair::new();
+    pair.run_until(Duration::from_secs(1), |pair| pair.server_handle.is_some());
+    pair.network = Some(Box::new(|_, _| Vec::new()));
+    pair.to_client.clear();
+    pair.run_for(Duration::from_secs(40));
+    assert_eq!(pair.closed(Side::Server), Some(&ConnectionError::TimedOut));
+    assert!(pair.server.is_empty());
+}
+
+#[test]
+fn a_network_that_dies_under_load() {
+    let mut pair = connected();
+    let id = pair.server().streams().open(anabranch_wire::Dir::Uni).unwrap();
+    pair.server().streams().write(id, &pattern(800_000)).unwrap();
+    pair.run_for(Duration::from_millis(45));
+    pair.network = Some(Box::new(|_, _| Vec::new()));
+    let before = pair.bytes_to_client;
+    pair.run_for(Duration::from_secs(40));
+    assert_eq!(pair.closed(Side::Client), Some(&ConnectionError::TimedOut));
+    assert_eq!(pair.closed(Side::Server), Some(&ConnectionError::TimedOut));
+    assert!(pair.bytes_to_client - before < 600_000, "backs off");
+    assert!(pair.client.is_empty() && pair.server.is_empty());
+}

@@ -1,0 +1,267 @@
+//! What two ends exchange besides plain streams: datagrams, resets, priorities, acknowledgment wishes, greased bits, MTU
+//! probes.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch_recovery::EcnState;
+use anabranch_wire::{Dir, Ecn, Side};
+use bytes::Bytes;
+
+use super::pair::{Pair, pattern};
+use crate::datagram::SendDatagramError;
+use crate::stream::{Priority, ReadError, StreamEvent, WriteError};
+use crate::{ConnectionError, Event};
+
+fn connected(pair: Pair) -> Pair {
+    let mut pair = pair;
+    pair.connect();
+    pair.settle();
+    pair
+}
+
+#[test]
+fn datagrams_go_both_ways() {
+    let mut pair = connected(Pair::new());
+    for from in [Side::Client, Side::Server] {
+        let max = pair.end(from).datagrams().max_len().unwrap();
+        assert!((1_380..1_452).contains(&max), "{max}");
+        for len in [0, 1, max] {
+            pair.end(from).datagrams().send(Bytes::from(pattern(len))).unwrap();
+        }
+        assert_eq!(
+            pair.end(from).datagrams().send(Bytes::from(pattern(max + 1))),
+            Err(SendDatagramError::TooLarge)
+        );
+        pair.settle();
+        let events = if from.is_client() { &pair.server_events } else { &pair.client_events };
+        assert!(events.contains(&Event::DatagramReceived));
+        for len in [0, 1, max] {
+            assert_eq!(pair.end(from.peer()).datagrams().recv(), Some(Bytes::from(pattern(len))));
+        }
+        assert_eq!(pair.end(from.peer()).datagrams().recv(), None);
+    }
+}
+
+#[test]
+fn datagrams_are_only_sent_to_a_peer_that_takes_them() {
+    let mut pair = Pair::with(|_, server| Arc::make_mut(&mut server.transport).datagram_receive_buffer = 0);
+    pair.connect();
+    assert_eq!(
+        pair.client().datagrams().send(Bytes::from_static(b"hello")),
+        Err(SendDatagramError::UnsupportedByPeer)
+    );
+    pair.server().datagrams().send(Bytes::from_static(b"hello")).unwrap();
+    pair.settle();
+    assert_eq!(pair.client().datagrams().recv(), Some(Bytes::from_static(b"hello")));
+}
+
+#[test]
+fn lost_datagrams_are_not_repeated() {
+    let mut pair = connected(Pair::new());
+    pair.network = Some(Box::new(|from, flying| if from.is_client() { Vec::new() } else { vec![flying] }));
+    pair.client().datagrams().send(Bytes::from_static(b"lost")).unwrap();
+    pair.run_for(Duration::from_millis(1));
+    pair.network = None;
+    pair.client().datagrams().send(Bytes::from_static(b"found")).unwrap();
+    pair.run_for(Duration::from_secs(3));
+    assert_eq!(pair.server().datagrams().recv(), Some(Bytes::from_static(b"found")));
+    assert_eq!(pair.server().datagrams().recv(), None);
+}
+
+#[test]
+fn a_reader_stops_a_stream_and_its_writer_learns_why() {
+    let mut pair = connected(Pair::new());
+    let id = pair.client().streams().open(Dir::Bi).unwrap();
+    pair.client().streams().write(id, &pattern(100_000)).unwrap();
+    pair.run_for(Duration::from_millis(15));
+    assert_eq!(pair.server().streams().accept(Dir::Bi), Some(id));
+    pair.server().streams().stop(id, 77).unwrap();
+    pair.settle();
+    assert!(pair.client_events.contains(&Event::Stream(StreamEvent::Stopped(id, 77))));
+    assert_eq!(pair.client().streams().write(id, b"more"), Err(WriteError::Stopped(77)));
+    // The other direction goes on.
+    pair.server().streams().write(id, b"answer").unwrap();
+    pair.server().streams().finish(id).unwrap();
+    let mut answer = Vec::new();
+    pair.run_until(Duration::from_secs(1), |pair| pair.read(Side::Client, id, &mut answer));
+    assert_eq!(answer, b"answer");
+}
+
+#[test]
+fn a_writer_resets_a_stream_and_its_reader_learns_why() {
+    let mut pair = connected(Pair::new());
+    let id = pair.server().streams().open(Dir::Uni).unwrap();
+    pair.server().streams().write(id, &pattern(100_000)).unwrap();
+    pair.run_for(Duration::from_millis(15));
+    pair.server().streams().reset(id, 55).unwrap();
+    pair.settle();
+    assert_eq!(pair.client().streams().accept(Dir::Uni), Some(id));
+    assert_eq!(pair.client().streams().peek(id).unwrap_err(), ReadError::Reset(55));
+}
+
+#[test]
+fn a_stream_of_higher_priority_overtakes() {
+    let mut pair = connected(Pair::new());
+    let [low, high] = [0, 7].map(|level| {
+        let id = pair.server().streams().open(Dir::Uni).unwrap();
+        pair.server().streams().set_priority(id, Priority { level, incremental: true });
+        pair.server().streams().write(id, &pattern(500_000)).unwrap();
+        pair.server().streams().finish(id).unwrap();
+        id
+    });
+    let (mut from_low, mut from_high) = (Vec::new(), Vec::new());
+    pair.run_until(Duration::from_secs(10), |pair| {
+        pair.read(Side::Client, low, &mut from_low);
+        pair.read(Side::Client, high, &mut from_high)
+    });
+    assert!(from_high == pattern(500_000));
+    assert!(from_low.len() < 10_000, "{} bytes came before", from_low.len());
+    pair.run_until(Duration::from_secs(10), |pair| pair.read(Side::Client, low, &mut from_low));
+    assert!(from_low == pattern(500_000));
+}
+
+/// Datagrams that the client sends while it downloads two megabytes.
+fn datagrams_of_a_download(frequency: bool) -> u64 {
+    let mut pair = connected(Pair::with_transport(|config| config.ack.frequency = frequency));
+    // One after the other, not in batches.
+    let mut last = pair.now;
+    pair.network = Some(Box::new(move |from, mut flying| {
+        if from.is_server() {
+            last = flying.at.max(last + Duration::from_micros(10));
+            flying.at = last;
+        }
+        vec![flying]
+    }));
+    let data = pattern(2_000_000);
+    let before = pair.client().stats().paths[0].datagrams_sent;
+    assert!(pair.transfer(Side::Server, &data) == data);
+    pair.client().stats().paths[0].datagrams_sent - before
+}
+
+#[test]
+fn ack_frequency_spares_acknowledgments() {
+    let (often, rarely) = (datagrams_of_a_download(false), datagrams_of_a_download(true));
+    assert!(often > 600, "every second packet is acknowledged: {often}");
+    assert!(rarely * 3 < often, "{rarely} of {often}");
+}
+
+/// Short headers without the fixed bit that each side sends.
+fn greased(client: bool, server: bool) -> (usize, usize) {
+    let mut pair = Pair::with(|client_config, server_config| {
+        Arc::make_mut(&mut client_config.transport).grease = client;
+        Arc::make_mut(&mut server_config.transport).grease = server;
+    });
+    let counts = Rc::new(RefCell::new((0, 0)));
+    let into = Rc::clone(&counts);
+    pair.network = Some(Box::new(move |from, flying| {
+        if flying.bytes[0] & 0xc0 == 0 {
+            let counts = &mut *into.borrow_mut();
+            *(if from.is_client() { &mut counts.0 } else { &mut counts.1 }) += 1;
+        }
+        vec![flying]
+    }));
+    pair.connect();
+    let data = pattern(300_000);
+    assert!(pair.transfer(Side::Client, &data) == data);
+    assert!(pair.transfer(Side::Server, &data) == data);
+    let counts = *counts.borrow();
+    counts
+}
+
+#[test]
+fn the_fixed_bit_is_greased_if_both_ends_like() {
+    let (client, server) = greased(true, true);
+    assert!(client > 20 && server > 20, "{client} {server}");
+    assert_eq!(greased(false, true), (0, 0));
+    assert_eq!(greased(true, false), (0, 0));
+}
+
+/// A network that loses datagrams longer than `limit`.
+fn narrow(pair: &mut Pair, limit: usize) {
+    pair.network = Some(Box::new(move |_, flying| if flying.bytes.len() > limit { Vec::new() } else { vec![flying] }));
+}
+
+#[test]
+fn the_mtu_is_found() {
+    for (limit, at_least, at_most) in [(1_200, 1_200, 1_200), (1_300, 1_280, 1_300), (1_452, 1_452, 1_452), (9_000, 1_452, 1_452)] {
+        let mut pair = Pair::new();
+        narrow(&mut pair, limit);
+        pair.connect();
+        let data = pattern(500_000);
+        assert!(pair.transfer(Side::Server, &data) == data);
+        pair.run_for(Duration::from_secs(10));
+        assert!(pair.transfer(Side::Server, &data) == data);
+        let mtu = pair.server().stats().paths[0].mtu;
+        assert!((at_least..=at_most).contains(&mtu), "{mtu} for {limit}");
+        assert_eq!(pair.server().stats().paths[0].recovery.lost_packets, 0, "probes are not losses");
+    }
+}
+
+#[test]
+fn row_23_a_black_hole_makes_the_mtu_fall_to_the_floor_and_no_further() {
+    let mut pair = connected(Pair::new());
+    let data = pattern(500_000);
+    assert!(pair.transfer(Side::Server, &data) == data);
+    assert_eq!(pair.server().stats().paths[0].mtu, 1_452);
+    narrow(&mut pair, 1_250);
+    // What was queued for large packets is dropped, not stuck.
+    let max = pair.server().datagrams().max_len().unwrap();
+    pair.server().datagrams().send(Bytes::from(pattern(max))).unwrap();
+    assert!(pair.transfer(Side::Server, &data) == data);
+    assert_eq!(pair.server().stats().paths[0].mtu, 1_200);
+    pair.server().datagrams().send(Bytes::from_static(b"small")).unwrap();
+    pair.run_for(Duration::from_secs(2));
+    assert_eq!(pair.client().datagrams().recv(), Some(Bytes::from_static(b"small")));
+    assert!(pair.transfer(Side::Client, &data) == data);
+}
+
+/// Runs a transfer over a network that treats marks so; whether the server marks its last packets, its view, its losses.
+fn with_marks(treat: fn(Ecn) -> Option<Ecn>) -> (bool, EcnState, Pair) {
+    let mut pair = Pair::new();
+    let marked = Rc::new(Cell::new(false));
+    let last = Rc::clone(&marked);
+    pair.network = Some(Box::new(move |from, mut flying| {
+        if from.is_server() && flying.bytes.len() > 1_000 {
+            last.set(flying.ecn.is_some());
+        }
+        flying.ecn = flying.ecn.and_then(treat);
+        vec![flying]
+    }));
+    pair.connect();
+    let data = pattern(600_000);
+    assert!(pair.transfer(Side::Server, &data) == data);
+    let state = pair.server().ecn_state();
+    (marked.get(), state, pair)
+}
+
+#[test]
+fn row_26_ecn_is_used_where_it_works_and_only_there() {
+    let (marked, state, mut pair) = with_marks(Some);
+    assert_eq!((marked, state), (true, EcnState::Capable));
+    assert_eq!(pair.server().stats().paths[0].recovery.congestion_events, 0);
+    // Bleached, and remarked to what was never sent.
+    for treat in [|_| None, |_| Some(Ecn::Ect1)] as [fn(Ecn) -> Option<Ecn>; 2] {
+        let (marked, state, mut pair) = with_marks(treat);
+        assert_eq!((marked, state), (false, EcnState::Failed));
+        assert_eq!(pair.server().stats().paths[0].recovery.congestion_events, 0);
+    }
+    // Congestion on every packet is congestion.
+    let (_, state, mut pair) = with_marks(|_| Some(Ecn::Ce));
+    assert_eq!(state, EcnState::Capable);
+    let stats = pair.server().stats().paths[0].recovery.clone();
+    assert!(stats.ecn_ce > 100 && stats.congestion_events > 3 && stats.lost_packets == 0);
+}
+
+#[test]
+fn row_26_a_network_that_drops_marked_packets_is_survived() {
+    let mut pair = Pair::new();
+    pair.network = Some(Box::new(|_, flying| if flying.ecn.is_some() { Vec::new() } else { vec![flying] }));
+    pair.connect();
+    let data = pattern(200_000);
+    assert!(pair.transfer(Side::Server, &data) == data);
+    assert!(pair.transfer(Side::Client, &data) == data);
+    assert_eq!(pair.closed(Side::Client), None::<&ConnectionError>);
+}

@@ -1,0 +1,290 @@
+//! Connections that move: migration, NAT rebinding, preferred addresses, and what attackers make of it (RFC 9000 §9).
+
+use std::cell::RefCell;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch_wire::{ConnectionId, Dir, Side};
+use bytes::Bytes;
+
+use super::pair::{Flying, Pair, client_addr, pattern, server_addr};
+use crate::{Event, MigrateError, PreferredAddresses};
+
+fn elsewhere() -> SocketAddr {
+    (Ipv4Addr::new(127, 0, 0, 3), 50_001).into()
+}
+
+fn connected() -> Pair {
+    let mut pair = Pair::new();
+    pair.connect();
+    pair.settle();
+    pair
+}
+
+fn server_remote(pair: &mut Pair) -> SocketAddr {
+    pair.server().paths().next().unwrap().tuple.remote
+}
+
+/// Begins a long transfer from `from` and lets it run for a while.
+fn begin_transfer(pair: &mut Pair, from: Side, data: &[u8]) -> anabranch_wire::StreamId {
+    let id = pair.end(from).streams().open(Dir::Uni).unwrap();
+    let mut rest = Bytes::copy_from_slice(data);
+    assert_eq!(pair.end(from).streams().write_bytes(id, &mut rest), Ok(data.len()));
+    pair.end(from).streams().finish(id).unwrap();
+    id
+}
+
+fn finish_transfer(pair: &mut Pair, to: Side, id: anabranch_wire::StreamId) -> Vec<u8> {
+    let mut received = Vec::new();
+    pair.run_until(Duration::from_secs(60), |pair| pair.read(to, id, &mut received));
+    received
+}
+
+/// Which connection IDs datagrams with short headers bear, by the client's address and direction.
+type Seen = Rc<RefCell<Vec<(Side, SocketAddr, ConnectionId)>>>;
+
+fn watch(pair: &mut Pair) -> Seen {
+    let seen = Seen::default();
+    let into = Rc::clone(&seen);
+    pair.network = Some(Box::new(move |from, flying| {
+        if flying.bytes[0] & 0x80 == 0 {
+            let cid = ConnectionId::new(&flying.bytes[1..9]).unwrap();
+            let client = if from.is_client() { flying.tuple.remote } else { flying.tuple.local };
+            into.borrow_mut().push((from, client, cid));
+        }
+        vec![flying]
+    }));
+    seen
+}
+
+#[test]
+fn a_client_migrates_in_the_middle_of_a_transfer() {
+    for from in [Side::Client, Side::Server] {
+        let mut pair = connected();
+        let seen = watch(&mut pair);
+        let data = pattern(900_000);
+        let id = begin_transfer(&mut pair, from, &data);
+        pair.run_for(Duration::from_millis(35));
+        let now = pair.now;
+        pair.client().migrate(now, elsewhere()).unwrap();
+        assert!(finish_transfer(&mut pair, from.peer(), id) == data);
+        assert_eq!(server_remote(&mut pair), elsewhere());
+        assert_eq!(pair.client().paths().next().unwrap().tuple.local, elsewhere());
+        assert!(pair.server().paths().next().unwrap().validated);
+        for events in [&pair.client_events, &pair.server_events] {
+            assert!(events.iter().any(|event| matches!(event, Event::PathChanged { .. })));
+        }
+        // RFC 9000 §9.5: nobody who sees both networks can tell by the connection IDs.
+        let seen = seen.borrow();
+        for side in [Side::Client, Side::Server] {
+            let cids = |addr| seen.iter().filter(move |s| s.0 == side && s.1 == addr).map(|s| s.2);
+            assert!(cids(elsewhere()).count() > 3);
+            assert!(cids(elsewhere()).all(|cid| cids(client_addr()).all(|other| other != cid)), "{side:?}");
+        }
+    }
+}
+
+#[test]
+fn a_client_migrates_again_and_again() {
+    let mut pair = connected();
+    let data = pattern(20_000);
+    for round in 0..20u16 {
+        let now = pair.now;
+        let local = SocketAddr::from((Ipv4Addr::new(127, 0, 1, 1), 40_000 + round));
+        pair.client().migrate(now, local).unwrap();
+        assert!(pair.transfer(Side::Client, &data) == data);
+        pair.settle();
+        assert_eq!(server_remote(&mut pair), local);
+    }
+}
+
+#[test]
+fn migration_to_nowhere_leaves_everything_as_it_was() {
+    let mut pair = connected();
+    pair.network = Some(Box::new(|_, flying| {
+        let lost = flying.tuple.remote == elsewhere() || flying.tuple.local == elsewhere();
+        if lost { Vec::new() } else { vec![flying] }
+    }));
+    let now = pair.now;
+    pair.client().migrate(now, elsewhere()).unwrap();
+    let data = pattern(500_000);
+    assert!(pair.transfer(Side::Server, &data) == data);
+    pair.run_for(Duration::from_secs(5));
+    assert_eq!(pair.client().paths().next().unwrap().tuple.local, client_addr());
+    assert!(!pair.client_events.iter().any(|event| matches!(event, Event::PathChanged { .. })));
+}
+
+#[test]
+fn migration_is_for_clients_that_may() {
+    let mut pair = Pair::with(|_, server| Arc::make_mut(&mut server.transport).migration = false);
+    let now = pair.now;
+    assert_eq!(pair.client().migrate(now, elsewhere()), Err(MigrateError::NotConfirmed));
+    pair.connect();
+    assert_eq!(pair.client().migrate(now, elsewhere()), Err(MigrateError::Forbidden));
+    assert_eq!(pair.server().migrate(now, elsewhere()), Err(MigrateError::Server));
+}
+
+#[test]
+fn a_nat_gives_the_client_another_port_or_address() {
+    let rebound = [(client_addr().ip(), 61_000).into(), elsewhere()];
+    for (seen_as, from) in rebound.into_iter().flat_map(|addr| [(addr, Side::Client), (addr, Side::Server)]) {
+        let mut pair = connected();
+        let data = pattern(900_000);
+        let id = begin_transfer(&mut pair, from, &data);
+        pair.run_for(Duration::from_millis(35));
+        pair.client_seen_as = seen_as;
+        assert!(finish_transfer(&mut pair, from.peer(), id) == data);
+        assert_eq!(server_remote(&mut pair), seen_as);
+        assert!(pair.server().paths().next().unwrap().validated);
+    }
+}
+
+#[test]
+fn a_nat_rebinds_while_nobody_speaks() {
+    let mut pair = connected();
+    for port in 61_000..61_010 {
+        pair.client_seen_as.set_port(port);
+        pair.run_for(Duration::from_secs(2));
+        let data = pattern(30_000);
+        assert!(pair.transfer(Side::Client, &data) == data);
+        assert!(pair.transfer(Side::Server, &data) == data);
+        assert_eq!(server_remote(&mut pair).port(), port);
+    }
+}
+
+/// An attacker who sees the client's datagrams sends copies of them from a victim's address, faster than the original.
+#[test]
+fn row_10_a_forged_move_sends_the_victim_three_times_what_it_seemed_to_send() {
+    let victim: SocketAddr = (Ipv4Addr::new(127, 0, 0, 66), 53).into();
+    for copies in [1, 10, 30] {
+        let mut pair = connected();
+        let sent = Rc::new(RefCell::new(0u64));
+        let (count, mut left) = (Rc::clone(&sent), copies);
+        pair.network = Some(Box::new(move |from, flying| {
+            if from.is_server() || left == 0 {
+                return vec![flying];
+            }
+            left -= 1;
+            let mut forged: Flying = flying.clone();
+            forged.at = flying.at - Duration::from_millis(5);
+            forged.tuple.remote = victim;
+            *count.borrow_mut() += forged.bytes.len() as u64;
+            vec![forged, flying]
+        }));
+        let data = pattern(900_000);
+        let id = begin_transfer(&mut pair, Side::Server, &data);
+        let mut received = Vec::new();
+        let deadline = pair.now + Duration::from_secs(200);
+        while !pair.read(Side::Client, id, &mut received) {
+            assert!(pair.now < deadline && pair.step());
+            let to_victim = pair.sent_to.get(&victim).copied().unwrap_or(0);
+            assert!(to_victim <= 3 * *sent.borrow(), "{to_victim} bytes for {}", sent.borrow());
+        }
+        assert!(received == data);
+        assert!(pair.sent_to.contains_key(&victim), "the attack took place");
+        pair.network = None;
+        let data = pattern(10_000);
+        assert!(pair.transfer(Side::Client, &data) == data);
+        assert_eq!(server_remote(&mut pair), client_addr());
+    }
+}
+
+#[test]
+fn a_move_to_an_address_that_does_not_answer_is_taken_back() {
+    let victim: SocketAddr = (Ipv4Addr::new(127, 0, 0, 66), 53).into();
+    let mut pair = connected();
+    let now = pair.now;
+    let ping = [1, 0, 0, 0];
+    let bytes = pair.client().forge(now, &crate::connection::Forged::new(anabranch_wire::PacketKind::OneRtt, &ping));
+    pair.client_seen_as = victim;
+    pair.send_raw(Side::Client, bytes);
+    pair.client_seen_as = client_addr();
+    pair.run_for(Duration::from_secs(5));
+    assert_eq!(server_remote(&mut pair), client_addr());
+    let data = pattern(100_000);
+    assert!(pair.transfer(Side::Server, &data) == data);
+}
+
+fn preferring(address: SocketAddr) -> Pair {
+    let SocketAddr::V4(v4) = address else { panic!("IPv4") };
+    Pair::with(|_, server| server.preferred_address = Some(PreferredAddresses { v4: Some(v4), v6: None }))
+}
+
+#[test]
+fn a_client_moves_to_the_servers_preferred_address() {
+    let preferred: SocketAddr = (Ipv4Addr::new(127, 0, 0, 9), 4434).into();
+    let mut pair = preferring(preferred);
+    pair.connect();
+    let data = pattern(300_000);
+    assert!(pair.transfer(Side::Client, &data) == data);
+    pair.settle();
+    assert_eq!(pair.client().paths().next().unwrap().tuple.remote, preferred);
+    assert!(pair.transfer(Side::Server, &data) == data);
+    let before = pair.sent_to[&server_addr()];
+    assert!(pair.transfer(Side::Client, &data) == data);
+    assert_eq!(pair.sent_to[&server_addr()], before, "nothing goes to the old address any longer");
+}
+
+#[test]
+fn a_preferred_address_that_does_not_answer_is_left_alone() {
+    let preferred: SocketAddr = (Ipv4Addr::new(127, 0, 0, 9), 4434).into();
+    let mut pair = preferring(preferred);
+    pair.network = Some(Box::new(move |_, flying| {
+        let lost = flying.tuple.remote == preferred || flying.tuple.local == preferred;
+        if lost { Vec::new() } else { vec![flying] }
+    }));
+    pair.connect();
+    pair.run_for(Duration::from_secs(10));
+    let data = pattern(100_000);
+    assert!(pair.transfer(Side::Client, &data) == data);
+    assert_eq!(pair.client().paths().next().unwrap().tuple.remote, server_addr());
+}
+
+#[test]
+fn row_25_a_server_cannot_make_its_clients_send_where_it_likes() {
+    let canaries = [
+        SocketAddr::from((Ipv4Addr::new(127, 0, 0, 9), 53)),
+        SocketAddr::from((Ipv4Addr::new(224, 0, 0, 1), 4433)),
+        SocketAddr::from((Ipv4Addr::BROADCAST, 4433)),
+        SocketAddr::from((Ipv4Addr::UNSPECIFIED, 4433)),
+    ];
+    for canary in canaries {
+        let mut pair = preferring(canary);
+        pair.connect();
+        let data = pattern(50_000);
+        assert!(pair.transfer(Side::Client, &data) == data);
+        pair.run_for(Duration::from_secs(3));
+        assert_eq!(pair.sent_to.get(&canary), None, "{canary}");
+    }
+}
+
+#[test]
+fn row_25_datagrams_from_unknown_addresses_do_not_move_a_client() {
+    let mut pair = connected();
+    let now = pair.now;
+    let ping = [1, 0, 0, 0];
+    let bytes = pair.server().forge(now, &crate::connection::Forged::new(anabranch_wire::PacketKind::OneRtt, &ping));
+    pair.send_raw(Side::Server, bytes);
+    pair.to_client.back_mut().unwrap().tuple.remote = elsewhere();
+    pair.settle();
+    assert_eq!(pair.sent_to.get(&elsewhere()), None);
+    assert_eq!(pair.client().paths().next().unwrap().tuple.remote, server_addr());
+}
+
+#[test]
+fn connection_ids_rotate_and_are_retired() {
+    let mut pair = connected();
+    let data = pattern(50_000);
+    for round in 0..30 {
+        let side = if round % 2 == 0 { Side::Server } else { Side::Client };
+        let before = pair.end(side.peer()).remote_cid();
+        pair.end(side).rotate_cids();
+        assert!(pair.transfer(Side::Client, &data) == data);
+        assert!(pair.transfer(Side::Server, &data) == data);
+        pair.settle();
+        assert_ne!(pair.end(side.peer()).remote_cid(), before);
+        assert!(pair.end(side).held().local_cids <= 8);
+    }
+}

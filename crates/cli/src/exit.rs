@@ -1,0 +1,174 @@
+//! How commands end: one line on standard error, and a status that scripts can tell apart.
+
+use std::fmt;
+use std::io;
+use std::process::ExitCode;
+
+use anabranch::{
+    ConnectError, ConnectionError, ReadError, ReadExactError, TransportErrorCode, WriteError, config,
+};
+
+/// Exit statuses. 0 is success; 2 is what the argument parser uses by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Exit {
+    /// The command line or a file named there cannot be used.
+    Usage = 2,
+    /// A host name could not be resolved.
+    Resolution = 3,
+    /// The handshake failed for another reason than the certificate.
+    Handshake = 4,
+    /// A certificate is not trusted.
+    Certificate = 5,
+    /// The peer did not do what the protocol, or the request, asked for.
+    Protocol = 6,
+    /// The peer did not answer in time.
+    Timeout = 7,
+    /// Reading or writing a file or a socket failed.
+    Io = 8,
+    /// The address to listen on is in use.
+    BusyPort = 9,
+    /// This build cannot do what was asked for, as interop runners want it.
+    Unsupported = 127,
+}
+
+/// Why a command failed: `what` is wrong, and what to do about it.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    exit: Exit,
+    what: String,
+    remedy: Option<String>,
+}
+
+pub(crate) type Result<T = ()> = std::result::Result<T, Failure>;
+
+impl Failure {
+    pub(crate) fn new(exit: Exit, what: impl fmt::Display) -> Self {
+        Self { exit, what: what.to_string(), remedy: None }
+    }
+
+    pub(crate) fn or(mut self, remedy: impl fmt::Display) -> Self {
+        self.remedy = Some(remedy.to_string());
+        self
+    }
+
+    pub(crate) fn io(what: impl fmt::Display, error: &io::Error) -> Self {
+        Self::new(Exit::Io, format!("{what}: {error}"))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn exit(&self) -> Exit {
+        self.exit
+    }
+
+    /// Says it on standard error, on one line.
+    pub(crate) fn report(&self) -> ExitCode {
+        let line = self.to_string().replace(['\n', '\r'], " ");
+        eprintln!("anabranch: {line}");
+        ExitCode::from(self.exit as u8)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)?;
+        self.remedy.iter().try_for_each(|remedy| write!(f, "; {remedy}"))
+    }
+}
+
+impl From<config::ConfigError> for Failure {
+    fn from(error: config::ConfigError) -> Self {
+        Self::new(Exit::Usage, error)
+    }
+}
+
+impl From<ConnectError> for Failure {
+    fn from(error: ConnectError) -> Self {
+        Self::new(Exit::Usage, error)
+    }
+}
+
+impl From<ConnectionError> for Failure {
+    /// `Handshake` is up to those who know that it was not over yet.
+    fn from(error: ConnectionError) -> Self {
+        if error.is_certificate() {
+            let remedy = "trust it with --ca FILE, or use --insecure if it does not matter who answers";
+            return Self::new(Exit::Certificate, error).or(remedy);
+        }
+        match error {
+            ConnectionError::TimedOut => Self::new(Exit::Timeout, "the peer did not answer")
+                .or("check address, port and firewalls for UDP"),
+            _ => Self::new(Exit::Protocol, error),
+        }
+    }
+}
+
+/// A failure before the handshake was over.
+pub(crate) fn handshake(error: ConnectionError) -> Failure {
+    let no_protocol = match &error {
+        ConnectionError::PeerTransport(error) | ConnectionError::Transport(error) => {
+            error.code == TransportErrorCode::crypto(NO_APPLICATION_PROTOCOL)
+        }
+        _ => false,
+    };
+    let failure = match Failure::from(error) {
+        Failure { exit: Exit::Protocol, what, remedy } => Failure { exit: Exit::Handshake, what, remedy },
+        failure => failure,
+    };
+    if no_protocol { failure.or("the peer does not speak this application protocol") } else { failure }
+}
+
+/// TLS alert `no_application_protocol` (RFC 7301 §3.2).
+const NO_APPLICATION_PROTOCOL: u8 = 120;
+
+impl From<ReadError> for Failure {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::ConnectionLost(error) => error.into(),
+            error => Self::new(Exit::Protocol, error),
+        }
+    }
+}
+
+impl From<ReadExactError> for Failure {
+    fn from(error: ReadExactError) -> Self {
+        match error {
+            ReadExactError::Read(error) => error.into(),
+            error @ ReadExactError::FinishedEarly(_) => Self::new(Exit::Protocol, error),
+        }
+    }
+}
+
+impl From<WriteError> for Failure {
+    fn from(error: WriteError) -> Self {
+        match error {
+            WriteError::ConnectionLost(error) => error.into(),
+            error => Self::new(Exit::Protocol, error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anabranch::transport::TransportError;
+
+    #[test]
+    fn blame_decides_the_status() {
+        let tls =
+            |alert| ConnectionError::Transport(TransportError::new(TransportErrorCode::crypto(alert), "no"));
+        assert_eq!(Failure::from(tls(48)).exit(), Exit::Certificate);
+        assert_eq!(handshake(tls(48)).exit(), Exit::Certificate);
+        assert_eq!(handshake(tls(NO_APPLICATION_PROTOCOL)).exit(), Exit::Handshake);
+        assert_eq!(handshake(ConnectionError::TimedOut).exit(), Exit::Timeout);
+        assert_eq!(Failure::from(ConnectionError::Reset).exit(), Exit::Protocol);
+        assert_eq!(Failure::from(ReadError::ConnectionLost(ConnectionError::TimedOut)).exit(), Exit::Timeout);
+        assert_eq!(Failure::from(ReadError::Reset(1)).exit(), Exit::Protocol);
+    }
+
+    #[test]
+    fn a_failure_says_what_is_wrong_and_what_to_do() {
+        let failure = Failure::new(Exit::Usage, "no such file").or("name one");
+        assert_eq!(failure.to_string(), "no such file; name one");
+    }
+}

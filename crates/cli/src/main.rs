@@ -1,0 +1,73 @@
+//! The `anabranch` command.
+#![forbid(unsafe_code)]
+
+mod demo;
+mod exit;
+mod get;
+mod hq;
+mod insecure;
+mod options;
+mod perf;
+mod serve;
+mod server;
+mod signal;
+mod target;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::exit::{Failure, Result};
+
+/// QUIC from the command line
+#[derive(Parser, Debug)]
+#[command(name = "anabranch", version, after_help = AFTER_HELP)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const AFTER_HELP: &str = "\
+Exit status: 0 success, 2 usage, 3 name resolution, 4 handshake, 5 certificate, 6 protocol, 7 timeout,
+8 files and sockets, 9 port in use, 127 not possible with this build.
+
+Environment: SSLKEYLOGFILE names a file for TLS secrets, QLOGDIR a directory for traces of connections.";
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    Get(get::Get),
+    Serve(serve::Serve),
+    #[command(subcommand)]
+    Perf(perf::Perf),
+    Demo(demo::Demo),
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+fn run(command: Command) -> Result {
+    match command {
+        Command::Get(options) => runtime(1)?.block_on(get::run(options)),
+        Command::Serve(options) => runtime(0)?.block_on(serve::run(options)),
+        Command::Demo(options) => runtime(0)?.block_on(demo::run(options)),
+        Command::Perf(options) => {
+            options.place().settle()?;
+            let threads = usize::from(options.place().one_core.is_some());
+            match options {
+                perf::Perf::Server(options) => runtime(threads)?.block_on(perf::server::run(options)),
+                perf::Perf::Client(options) => runtime(1)?.block_on(perf::client::run(options)),
+            }
+        }
+    }
+}
+
+/// One thread, or, for 0, as many as there are CPUs.
+fn runtime(threads: usize) -> Result<Runtime> {
+    let mut builder = if threads == 1 { Builder::new_current_thread() } else { Builder::new_multi_thread() };
+    builder.enable_all().build().map_err(|error| Failure::io("cannot start the runtime", &error))
+}

@@ -1,0 +1,152 @@
+//! Options that several commands have, and the configurations that follow from them.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch::tls::rustls::{self, crypto::CryptoProvider};
+use anabranch::transport::recovery::Algorithm;
+use anabranch::transport::stream::StreamsConfig;
+use anabranch::{ClientConfig, Endpoint, SelfSigned, ServerConfig, TransportConfig, Version, config, tls};
+use clap::Args;
+
+use crate::exit::{Exit, Failure, Result};
+use crate::insecure::AcceptAnyCertificate;
+
+/// Settings of the transport.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Tuning {
+    /// Give up a silent connection after this many milliseconds
+    #[arg(long, value_name = "N", default_value_t = 30_000)]
+    pub(crate) idle_ms: u64,
+    /// Bytes that a peer may send on a stream ahead of its reader; a connection gets twice as many
+    #[arg(long, value_name = "BYTES", default_value_t = 16 << 20)]
+    pub(crate) window: u64,
+    /// Congestion controller
+    #[arg(long, value_name = "NAME", value_parser = congestion, default_value = "cubic")]
+    pub(crate) congestion: Algorithm,
+    /// Speak QUIC version 2 (RFC 9369) too
+    #[arg(long)]
+    pub(crate) v2: bool,
+}
+
+fn congestion(name: &str) -> std::result::Result<Algorithm, String> {
+    name.parse().map_err(|_| format!("there are {}", Algorithm::NAMES.join(", ")))
+}
+
+impl Tuning {
+    pub(crate) fn transport(&self) -> TransportConfig {
+        let streams = StreamsConfig {
+            stream_window: self.window,
+            stream_window_max: self.window,
+            connection_window: self.window * 2,
+            connection_window_max: self.window * 2,
+            ..StreamsConfig::default()
+        };
+        let mut transport = TransportConfig {
+            streams,
+            max_idle_timeout: (self.idle_ms > 0).then(|| Duration::from_millis(self.idle_ms)),
+            versions: if self.v2 { vec![Version::V1, Version::V2] } else { vec![Version::V1] },
+            ..TransportConfig::default()
+        };
+        transport.recovery.congestion = self.congestion;
+        transport
+    }
+}
+
+/// Whom a client trusts.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Trust {
+    /// Trust the certificates in this PEM file instead of the system's
+    #[arg(long, value_name = "PEM", conflicts_with = "insecure")]
+    pub(crate) ca: Option<PathBuf>,
+    /// Trust whoever answers
+    #[arg(long)]
+    pub(crate) insecure: bool,
+}
+
+/// What a client's configuration is made of.
+pub(crate) struct ClientPlan<'a> {
+    pub(crate) trust: &'a Trust,
+    pub(crate) alpn: &'a str,
+    pub(crate) transport: TransportConfig,
+    /// Offer only TLS_CHACHA20_POLY1305_SHA256.
+    pub(crate) chacha20: bool,
+    /// Remember sessions, to resume them.
+    pub(crate) resume: bool,
+}
+
+impl ClientPlan<'_> {
+    pub(crate) fn config(self) -> Result<ClientConfig> {
+        let mut builder = tls::ClientConfig::builder().alpn([self.alpn]).key_log_from_environment();
+        builder = match (&self.trust.ca, self.trust.insecure) {
+            (_, true) => builder.verifier(Arc::new(AcceptAnyCertificate::new())),
+            (Some(file), false) => builder.roots(config::roots(file)?),
+            (None, false) => builder.roots(config::system_roots()?),
+        };
+        if self.chacha20 {
+            builder = builder.provider(Arc::new(only_chacha20()));
+        }
+        builder = if self.resume { builder.early_data(true) } else { builder.remembered_servers(0) };
+        let tls = builder.build().map_err(|error| Failure::new(Exit::Usage, error))?;
+        let mut config = ClientConfig::new(tls);
+        config.transport = Arc::new(self.transport);
+        Ok(config)
+    }
+}
+
+fn only_chacha20() -> CryptoProvider {
+    let mut provider = rustls::crypto::aws_lc_rs::default_provider();
+    let wanted = rustls::CipherSuite::TLS13_CHACHA20_POLY1305_SHA256;
+    provider.cipher_suites.retain(|suite| suite.suite() == wanted);
+    provider
+}
+
+/// Who a server is.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Identity {
+    /// Certificate chain; without one the server makes a certificate for localhost that nobody trusts by itself
+    #[arg(long, value_name = "PEM", requires = "key")]
+    pub(crate) cert: Option<PathBuf>,
+    /// Private key of the certificate
+    #[arg(long, value_name = "PEM", requires = "cert")]
+    pub(crate) key: Option<PathBuf>,
+}
+
+impl Identity {
+    /// Accepts early data, too: everything that is served here may be asked for twice.
+    pub(crate) fn config(&self, alpn: &[&str], transport: TransportConfig) -> Result<ServerConfig> {
+        let (chain, key) = match (&self.cert, &self.key) {
+            (Some(cert), Some(key)) => (config::certificates(cert)?, config::private_key(key)?),
+            _ => {
+                let made = SelfSigned::new(["localhost", "127.0.0.1", "::1"])?;
+                (vec![made.certificate().clone()], made.key())
+            }
+        };
+        let builder = tls::ServerConfig::builder().certificate(chain, key).alpn(alpn).early_data(true);
+        let tls =
+            builder.key_log_from_environment().build().map_err(|error| Failure::new(Exit::Usage, error))?;
+        let mut config = ServerConfig::new(tls);
+        config.transport = Arc::new(transport);
+        Ok(config)
+    }
+}
+
+/// Binds a server's endpoint; says so if the port is taken.
+pub(crate) fn listen(config: ServerConfig, address: SocketAddr) -> Result<Endpoint> {
+    Endpoint::server(config, address).map_err(|error| match error.kind() {
+        std::io::ErrorKind::AddrInUse => Failure::new(Exit::BusyPort, format!("{address} is in use"))
+            .or("choose another --listen address, or port 0"),
+        _ => Failure::io(format_args!("cannot listen on {address}"), &error),
+    })
+}
+
+/// A directory that is there, as an absolute path without links.
+pub(crate) fn directory(path: &Path) -> Result<PathBuf> {
+    match path.canonicalize() {
+        Ok(path) if path.is_dir() => Ok(path),
+        Ok(_) => Err(Failure::new(Exit::Usage, format!("{} is not a directory", path.display()))),
+        Err(error) => Err(Failure::new(Exit::Usage, format!("{}: {error}", path.display()))),
+    }
+}

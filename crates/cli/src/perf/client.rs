@@ -1,0 +1,338 @@
+//! `anabranch perf client`: the interoperability cases.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anabranch::{ClientConfig, Connection, Endpoint, TransportConfig, Version, unspecified_for};
+use bytes::Bytes;
+use clap::{Args, ValueEnum};
+use tokio::task::JoinSet;
+
+use super::work::Work;
+use super::{Place, Report};
+use crate::exit::{self, Exit, Failure, Result};
+use crate::hq;
+use crate::options::{ClientPlan, Trust, Tuning};
+use crate::target::client_endpoint;
+
+/// How long `--case datagram` waits for the last echo.
+const ECHO_WAIT: Duration = Duration::from_secs(2);
+/// How soon a client that was rebound says something, so that the server notices.
+const KEEP_ALIVE: Duration = Duration::from_millis(500);
+/// How long the server gets to learn that the client is done.
+const FAREWELL: Duration = Duration::from_millis(200);
+
+/// Measure a server, or show what it can do
+#[derive(Args, Debug)]
+pub(crate) struct Client {
+    /// The server
+    #[arg(long, value_name = "IP:PORT")]
+    connect: SocketAddr,
+    /// Its name in the certificate
+    #[arg(long, value_name = "NAME", default_value = "localhost")]
+    name: String,
+    #[command(flatten)]
+    trust: Trust,
+    /// What to show
+    #[arg(long, value_enum, default_value_t = Case::Transfer)]
+    case: Case,
+    /// Application protocol; follows from the work unless said
+    #[arg(long, value_parser = [super::ALPN, hq::ALPN])]
+    alpn: Option<String>,
+    /// Bytes to receive, split over the streams
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    download: u64,
+    /// Bytes to send, split over the streams
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    upload: u64,
+    /// Number of streams
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    streams: u64,
+    /// Directory for the files of hq-interop; dropped without it
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Paths to fetch over hq-interop, each on a stream of its own
+    #[arg(value_name = "PATH")]
+    paths: Vec<String>,
+    /// Make this many full handshakes and nothing else
+    #[arg(long, value_name = "N")]
+    handshakes: Option<u64>,
+    /// How many of them at once
+    #[arg(long, value_name = "C", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    concurrency: u64,
+    /// Datagrams of --case datagram
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    datagrams: u64,
+    #[command(flatten)]
+    pub(super) place: Place,
+    #[command(flatten)]
+    tuning: Tuning,
+}
+
+/// What a client is to show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "lower")]
+enum Case {
+    /// Connect and do the work, if any
+    Handshake,
+    /// Do the work
+    Transfer,
+    /// Do it on many streams
+    Multiplexing,
+    /// Do the rest of it on a resumed connection
+    Resumption,
+    /// The same, beginning with early data
+    ZeroRtt,
+    /// Update keys in the middle
+    KeyUpdate,
+    /// Offer only ChaCha20-Poly1305
+    ChaCha20,
+    /// Begin with QUIC version 2
+    V2,
+    /// Change the port in the middle, as a NAT does
+    Rebind,
+    /// Move to another socket in the middle
+    Migration,
+    /// Send datagrams and count their echoes
+    Datagram,
+    /// Begin with version 2 at a server that does not have it
+    VersionNegotiation,
+    /// Watch ECN marks (not possible with this client)
+    Ecn,
+}
+
+impl Client {
+    fn work(&self) -> Result<Work> {
+        let files = !self.paths.is_empty() || self.alpn.as_deref() == Some(hq::ALPN);
+        let work = match files {
+            true => Work::Files { out: self.out.clone(), paths: self.paths.clone() },
+            false => Work::Bulk { download: self.download, upload: self.upload, streams: self.streams },
+        };
+        match &self.alpn {
+            Some(alpn) if alpn != work.alpn() => {
+                Err(Failure::new(Exit::Usage, format!("this work needs --alpn {}", work.alpn())))
+            }
+            _ => Ok(work),
+        }
+    }
+
+    fn config(&self, alpn: &str) -> Result<ClientConfig> {
+        let mut transport: TransportConfig = self.tuning.transport();
+        let begins_with_v2 = matches!(self.case, Case::V2 | Case::VersionNegotiation);
+        if begins_with_v2 {
+            transport.versions = vec![Version::V2, Version::V1];
+        }
+        if self.case == Case::Rebind {
+            transport.keep_alive = Some(KEEP_ALIVE);
+        }
+        let resume = matches!(self.case, Case::Resumption | Case::ZeroRtt);
+        let chacha20 = self.case == Case::ChaCha20;
+        let mut config = ClientPlan { trust: &self.trust, alpn, transport, chacha20, resume }.config()?;
+        if begins_with_v2 {
+            config.initial_version = Version::V2;
+        }
+        Ok(config)
+    }
+}
+
+/// An endpoint that knows where to connect.
+struct Caller {
+    endpoint: Endpoint,
+    config: ClientConfig,
+    server: SocketAddr,
+    name: String,
+}
+
+impl Caller {
+    fn new(options: &Client, alpn: &str) -> Result<Self> {
+        let (endpoint, config) = (client_endpoint(options.connect)?, options.config(alpn)?);
+        Ok(Self { endpoint, config, server: options.connect, name: options.name.clone() })
+    }
+
+    async fn connect(&self) -> Result<Connection> {
+        let connecting = self.endpoint.connect_with(&self.config, self.server, &self.name)?;
+        connecting.await.map_err(exit::handshake)
+    }
+
+    async fn close(&self, connection: Connection) {
+        connection.close(0, b"");
+        // A server that misses it finds out by its idle timeout.
+        let _ = tokio::time::timeout(FAREWELL, self.endpoint.wait_idle()).await;
+    }
+}
+
+pub(crate) async fn run(options: Client) -> Result {
+    let work = options.work()?;
+    let caller = Caller::new(&options, work.alpn())?;
+    if let Some(count) = options.handshakes {
+        return handshakes(caller, count, options.concurrency).await;
+    }
+    match options.case {
+        Case::Ecn => Err(Failure::new(Exit::Unsupported, "ECN validation cannot be observed here")),
+        Case::Resumption | Case::ZeroRtt => again(&caller, options.case, &work).await,
+        Case::Datagram => datagrams(&caller, options.datagrams).await,
+        _ => once(&caller, options.case, &work).await,
+    }
+}
+
+fn report(case: Case, connection: &Connection) -> Report {
+    let name = case.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+    let version = format!("{:#010x}", connection.handshake_data().version.0);
+    Report::default().with("case", name).with("version", version)
+}
+
+/// One connection, with something in the middle of the work for some cases.
+async fn once(caller: &Caller, case: Case, work: &Work) -> Result {
+    let connection = caller.connect().await?;
+    if matches!(case, Case::KeyUpdate | Case::Migration | Case::Rebind) {
+        connection.confirmed().await?;
+    }
+    let acted = Arc::new(AtomicU64::new(0));
+    let act = in_the_middle(caller, case, &connection, Arc::clone(&acted));
+    let start = Instant::now();
+    let bytes = work.run(&connection, act).await?;
+    let seconds = start.elapsed().as_secs_f64();
+    let (stats, moves) = (connection.stats(), acted.load(Ordering::Relaxed));
+    let lost: u64 = stats.paths.iter().map(|path| path.recovery.lost_packets).sum();
+    let mtu = stats.paths.first().map_or(0, |path| path.mtu);
+    let version = connection.handshake_data().version;
+    let moved_to = connection.local_address();
+    report(case, &connection)
+        .goodput(bytes, seconds)
+        .with("key_updates", stats.key_updates)
+        .with("migrations", if case == Case::KeyUpdate { 0 } else { moves })
+        .with("version_negotiation", case == Case::VersionNegotiation && version == Version::V1)
+        .with("lost_packets", lost)
+        .with("mtu", mtu)
+        .print();
+    caller.close(connection).await;
+    let failed = |what: &str| Err(Failure::new(Exit::Protocol, what));
+    match case {
+        Case::KeyUpdate | Case::Migration | Case::Rebind if moves == 0 => {
+            failed("the work ended before its middle")
+        }
+        Case::KeyUpdate if stats.key_updates == 0 => failed("the keys were not updated"),
+        Case::Migration if moved_to.map(|address| address.port()) == own_port(caller) => {
+            failed("the server did not validate the new path")
+        }
+        Case::V2 if version != Version::V2 => failed("the server does not speak version 2"),
+        Case::VersionNegotiation if version != Version::V1 => failed("the server speaks version 2"),
+        _ => Ok(()),
+    }
+}
+
+fn own_port(caller: &Caller) -> Option<u16> {
+    caller.endpoint.local_addr().ok().map(|address| address.port())
+}
+
+/// What happens in the middle of a case's work; `acted` counts what could be begun.
+fn in_the_middle(
+    caller: &Caller,
+    case: Case,
+    connection: &Connection,
+    acted: Arc<AtomicU64>,
+) -> impl Fn() + Send + Sync + 'static {
+    let (endpoint, connection, server) = (caller.endpoint.clone(), connection.clone(), caller.server);
+    move || {
+        let began = match case {
+            Case::KeyUpdate => {
+                connection.update_keys();
+                true
+            }
+            Case::Rebind => {
+                UdpSocket::bind(unspecified_for(server)).and_then(|socket| endpoint.rebind(socket)).is_ok()
+            }
+            Case::Migration => {
+                let added = endpoint.add_socket(unspecified_for(server));
+                added.is_ok_and(|address| connection.migrate(address).is_ok())
+            }
+            _ => false,
+        };
+        acted.fetch_add(u64::from(began), Ordering::Relaxed);
+    }
+}
+
+/// Two connections; the second uses what the first one was given.
+async fn again(caller: &Caller, case: Case, work: &Work) -> Result {
+    let (first, second) = work.halves();
+    let connection = caller.connect().await?;
+    first.run(&connection, || {}).await?;
+    // The ticket comes with or after the server's first data.
+    connection.confirmed().await?;
+    caller.close(connection).await;
+
+    let connecting = caller.endpoint.connect_with(&caller.config, caller.server, &caller.name)?;
+    let start = Instant::now();
+    let (connection, accepted) = if case == Case::ZeroRtt {
+        let early = connecting.into_0rtt();
+        let early =
+            early.map_err(|_| Failure::new(Exit::Protocol, "the server gave no ticket that allows 0-RTT"))?;
+        (early.0, Some(early.1))
+    } else {
+        (connecting.await.map_err(exit::handshake)?, None)
+    };
+    let bytes = second.run(&connection, || {}).await?;
+    let seconds = start.elapsed().as_secs_f64();
+    let zero_rtt = match accepted {
+        Some(accepted) => accepted.await,
+        None => false,
+    };
+    let resumed = connection.handshake_data().resumed;
+    report(case, &connection)
+        .with("resumed", resumed)
+        .with("zero_rtt_accepted", zero_rtt)
+        .goodput(bytes, seconds)
+        .print();
+    caller.close(connection).await;
+    match case {
+        Case::ZeroRtt if !zero_rtt => Err(Failure::new(Exit::Protocol, "0-RTT was not accepted")),
+        _ if !resumed => Err(Failure::new(Exit::Protocol, "the second handshake was a full one")),
+        _ => Ok(()),
+    }
+}
+
+async fn datagrams(caller: &Caller, count: u64) -> Result {
+    let connection = caller.connect().await?;
+    let failed = |error: anabranch::SendDatagramError| Failure::new(Exit::Protocol, error);
+    for number in 0..count {
+        let message = Bytes::copy_from_slice(&number.to_be_bytes());
+        connection.send_datagram_wait(message).await.map_err(failed)?;
+    }
+    let mut echoed = 0_u64;
+    while echoed < count {
+        match tokio::time::timeout(ECHO_WAIT, connection.read_datagram()).await {
+            Ok(message) => echoed += u64::from(message?.len() == 8),
+            Err(_) => break,
+        }
+    }
+    report(Case::Datagram, &connection).with("sent", count).with("echoed", echoed).print();
+    caller.close(connection).await;
+    if echoed == 0 && count > 0 { Err(Failure::new(Exit::Protocol, "no datagram came back")) } else { Ok(()) }
+}
+
+/// Full handshakes: the configuration of these cases remembers no sessions.
+async fn handshakes(caller: Caller, count: u64, concurrency: u64) -> Result {
+    let caller = Arc::new(caller);
+    let left = Arc::new(AtomicU64::new(count));
+    let mut lanes = JoinSet::new();
+    let start = Instant::now();
+    for _ in 0..concurrency {
+        let (caller, left) = (Arc::clone(&caller), Arc::clone(&left));
+        lanes.spawn(async move {
+            let next = || left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+            while next().is_ok() {
+                caller.connect().await?.close(0, b"");
+            }
+            Ok::<_, Failure>(())
+        });
+    }
+    while let Some(lane) = lanes.join_next().await {
+        lane.map_err(|error| Failure::new(Exit::Protocol, error))??;
+    }
+    let seconds = start.elapsed().as_secs_f64();
+    Report::default().with("handshakes", count).with("seconds", seconds).print();
+    Ok(())
+}

@@ -1,0 +1,122 @@
+//! `anabranch perf server`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch::transport::PreferredAddresses;
+use anabranch::{Connection, RecvStream, RetryPolicy, SendStream};
+use bytes::Bytes;
+use clap::Args;
+
+use super::{ALPN, Place, Report};
+use crate::exit::{Failure, Result};
+use crate::hq;
+use crate::options::{Identity, Tuning, directory, listen};
+use crate::server::{self, Services};
+use crate::signal;
+
+/// Bytes that are written at a time.
+const PIECE: usize = 64 * 1024;
+/// What they are.
+static PATTERN: [u8; PIECE] = [0x5a; PIECE];
+/// How long clients get to learn that the server stops.
+const FAREWELL: Duration = Duration::from_millis(200);
+
+/// Answer perf and hq-interop clients until standard input ends or SIGTERM arrives
+#[derive(Args, Debug)]
+pub(crate) struct Server {
+    /// Address and port to listen on; port 0 lets the system choose
+    #[arg(long, value_name = "IP:PORT")]
+    listen: SocketAddr,
+    #[command(flatten)]
+    identity: Identity,
+    /// Directory of files for hq-interop
+    #[arg(long, value_name = "DIR")]
+    root: Option<PathBuf>,
+    /// Have every client prove its address first
+    #[arg(long)]
+    retry: bool,
+    /// Tell clients not to migrate
+    #[arg(long)]
+    no_migration: bool,
+    /// Ask clients to move to this address
+    #[arg(long, value_name = "IP:PORT")]
+    preferred: Option<SocketAddr>,
+    #[command(flatten)]
+    pub(super) place: Place,
+    #[command(flatten)]
+    tuning: Tuning,
+}
+
+pub(crate) async fn run(options: Server) -> Result {
+    let root = options.root.as_deref().map(directory).transpose()?;
+    let mut transport = options.tuning.transport();
+    transport.migration = !options.no_migration;
+    let mut config = options.identity.config(&[ALPN, hq::ALPN], transport)?;
+    if options.retry {
+        config.retry = RetryPolicy::Always;
+    }
+    config.preferred_address = options.preferred.map(|address| match address {
+        SocketAddr::V4(v4) => PreferredAddresses { v4: Some(v4), v6: None },
+        SocketAddr::V6(v6) => PreferredAddresses { v4: None, v6: Some(v6) },
+    });
+    let endpoint = listen(config, options.listen)?;
+    if let Some(address) = options.preferred {
+        let failed = |error| Failure::io(format_args!("cannot listen on {address}"), &error);
+        endpoint.add_socket(address).map_err(failed)?;
+    }
+    let address = endpoint.local_addr().map_err(|error| Failure::io("no local address", &error))?;
+    println!("listening {address}");
+    let services = Arc::new(Services { root, log: false });
+    tokio::select! {
+        () = server::accept(endpoint.clone(), services) => {}
+        result = signal::stop() => result?,
+        () = signal::end_of_input() => {}
+    }
+    endpoint.close(0, b"");
+    let _ = tokio::time::timeout(FAREWELL, endpoint.wait_idle()).await;
+    Report::default().print();
+    Ok(())
+}
+
+/// Serves one connection until it ends.
+pub(crate) async fn serve(connection: Connection) {
+    let echoing = async {
+        while let Ok(message) = connection.read_datagram().await {
+            // A client that takes no datagrams back has none echoed.
+            let _ = connection.send_datagram_wait(message).await;
+        }
+    };
+    let answering = async {
+        while let Ok((send, receive)) = connection.accept_bi().await {
+            tokio::spawn(answer(send, receive));
+        }
+    };
+    tokio::join!(echoing, answering);
+}
+
+/// One stream; ends silently when the client has lost interest.
+async fn answer(mut send: SendStream, mut receive: RecvStream) -> Option<()> {
+    let mut count = [0; 8];
+    receive.read_exact(&mut count).await.ok()?;
+    while receive.read_with(<[u8]>::len).await.ok()?.is_some() {}
+    write_pattern(&mut send, u64::from_be_bytes(count), |_| {}).await.ok()?;
+    send.finish().ok()
+}
+
+/// Writes `count` bytes without copying them.
+pub(super) async fn write_pattern(
+    send: &mut SendStream,
+    mut count: u64,
+    mut wrote: impl FnMut(u64),
+) -> std::result::Result<(), anabranch::WriteError> {
+    while count > 0 {
+        let len = count.min(PIECE as u64);
+        send.write_chunk(Bytes::from_static(&PATTERN[..len as usize])).await?;
+        wrote(len);
+        count -= len;
+    }
+    Ok(())
+}

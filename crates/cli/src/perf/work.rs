@@ -1,0 +1,176 @@
+//! What a client does on a connection.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anabranch::Connection;
+use tokio::task::JoinSet;
+
+use super::server::write_pattern;
+use crate::exit::{Exit, Failure, Result};
+use crate::hq;
+
+/// Something to do, on either protocol.
+#[derive(Clone, Debug)]
+pub(super) enum Work {
+    /// Bytes in all, in each direction, split over streams.
+    Bulk { download: u64, upload: u64, streams: u64 },
+    /// One stream for each path; answers go to files in a directory, or are dropped.
+    Files { out: Option<PathBuf>, paths: Vec<String> },
+}
+
+impl Work {
+    pub(super) fn alpn(&self) -> &'static str {
+        match self {
+            Self::Bulk { .. } => super::ALPN,
+            Self::Files { .. } => hq::ALPN,
+        }
+    }
+
+    /// For two connections: the first path on one and the others on the next; other work on both.
+    pub(super) fn halves(&self) -> (Self, Self) {
+        match self {
+            Self::Files { out, paths } if paths.len() > 1 => {
+                let of = |paths: &[String]| Self::Files { out: out.clone(), paths: paths.to_vec() };
+                (of(&paths[..1]), of(&paths[1..]))
+            }
+            work => (work.clone(), work.clone()),
+        }
+    }
+
+    /// Bytes after which the middle is reached. How long a file is nobody knows: its middle is its first byte.
+    fn middle(&self) -> u64 {
+        match self {
+            Self::Bulk { download, upload, .. } => ((download + upload) / 2).max(1),
+            Self::Files { .. } => 1,
+        }
+    }
+
+    /// Does it. `in_the_middle` is called once, when half of it is done. Says how many bytes were moved.
+    pub(super) async fn run(
+        &self,
+        connection: &Connection,
+        in_the_middle: impl Fn() + Send + Sync + 'static,
+    ) -> Result<u64> {
+        let progress =
+            Progress { moved: AtomicU64::new(0), middle: self.middle(), act: Box::new(in_the_middle) };
+        let progress = Arc::new(progress);
+        let mut tasks = JoinSet::new();
+        match self {
+            Self::Bulk { download, upload, streams } => {
+                for i in 0..*streams {
+                    let (connection, progress) = (connection.clone(), Arc::clone(&progress));
+                    let (download, upload) = (share(*download, i, *streams), share(*upload, i, *streams));
+                    tasks.spawn(async move { bulk(&connection, download, upload, &progress).await });
+                }
+            }
+            Self::Files { out, paths } => {
+                for path in paths {
+                    let (connection, progress) = (connection.clone(), Arc::clone(&progress));
+                    let (out, path) = (out.clone(), path.clone());
+                    tasks.spawn(async move { file(&connection, out.as_deref(), &path, &progress).await });
+                }
+            }
+        }
+        while let Some(done) = tasks.join_next().await {
+            done.map_err(|error| Failure::new(Exit::Protocol, error))??;
+        }
+        Ok(progress.moved.load(Ordering::Relaxed))
+    }
+}
+
+/// The part of `total` that stream `i` of `streams` carries.
+fn share(total: u64, i: u64, streams: u64) -> u64 {
+    total / streams + u64::from(i < total % streams)
+}
+
+/// Counts bytes and notices the middle.
+struct Progress {
+    moved: AtomicU64,
+    middle: u64,
+    act: Box<dyn Fn() + Send + Sync>,
+}
+
+impl Progress {
+    fn add(&self, bytes: u64) {
+        let before = self.moved.fetch_add(bytes, Ordering::Relaxed);
+        if before < self.middle && before + bytes >= self.middle {
+            (self.act)();
+        }
+    }
+}
+
+async fn bulk(connection: &Connection, download: u64, upload: u64, progress: &Progress) -> Result {
+    let (mut send, mut receive) = connection.open_bi().await?;
+    send.write_all(&download.to_be_bytes()).await?;
+    write_pattern(&mut send, upload, |bytes| progress.add(bytes)).await?;
+    send.finish().map_err(|error| Failure::new(Exit::Protocol, error))?;
+    let mut left = download;
+    let mut too_much = false;
+    let mut read = |bytes: &[u8]| {
+        let len = bytes.len() as u64;
+        too_much |= len > left;
+        left = left.saturating_sub(len);
+        progress.add(len);
+        bytes.len()
+    };
+    while receive.read_with(&mut read).await?.is_some() {}
+    if left > 0 || too_much {
+        return Err(Failure::new(Exit::Protocol, format!("the server did not send {download} bytes")));
+    }
+    Ok(())
+}
+
+async fn file(connection: &Connection, out: Option<&Path>, path: &str, progress: &Progress) -> Result {
+    let mut sink: Box<dyn Write + Send> = match out {
+        None => Box::new(io::sink()),
+        Some(dir) => {
+            let name = Path::new(path).file_name();
+            let name = name.ok_or_else(|| Failure::new(Exit::Usage, format!("{path} names no file")))?;
+            let file = dir.join(name);
+            let failed = |error| Failure::io(format_args!("cannot create {}", file.display()), &error);
+            Box::new(io::BufWriter::new(File::create(&file).map_err(failed)?))
+        }
+    };
+    hq::fetch(connection, path, &mut sink, |bytes| progress.add(bytes)).await?;
+    sink.flush().map_err(|error| Failure::io("cannot write", &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_add_up() {
+        for (total, streams) in [(0, 1), (10, 3), (7, 7), (5, 9)] {
+            assert_eq!((0..streams).map(|i| share(total, i, streams)).sum::<u64>(), total);
+        }
+    }
+
+    #[test]
+    fn the_middle_comes_once() {
+        let times = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&times);
+        let act = Box::new(move || _ = count.fetch_add(1, Ordering::Relaxed));
+        let progress = Progress { moved: AtomicU64::new(0), middle: 5, act };
+        let seen: Vec<_> = [4, 1, 3, 2]
+            .map(|bytes| {
+                progress.add(bytes);
+                times.load(Ordering::Relaxed)
+            })
+            .into();
+        assert_eq!(seen, [0, 1, 1, 1]);
+    }
+
+    #[test]
+    fn the_first_path_makes_the_first_half() {
+        let work = Work::Files { out: None, paths: ["a", "b", "c"].map(String::from).into() };
+        let (Work::Files { paths: first, .. }, Work::Files { paths: second, .. }) = work.halves() else {
+            panic!("not files");
+        };
+        assert_eq!((first.len(), second), (1, vec!["b".to_owned(), "c".to_owned()]));
+    }
+}

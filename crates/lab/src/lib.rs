@@ -11,6 +11,7 @@ mod log;
 pub mod network;
 pub mod node;
 pub mod packet;
+pub mod pair;
 pub mod random;
 pub mod relay;
 pub mod scenario;

@@ -6,7 +6,7 @@ use anabranch_wire::{Ecn, Time};
 use slab::Slab;
 
 use crate::events::Events;
-use crate::link::{Chain, Counters, LinkSpec, Nat, NatSide, Rebinding};
+use crate::link::{Chain, Counters, LinkSpec, Nat, Rebinding};
 use crate::packet::{Buffers, Packet};
 use crate::random::Seed;
 use crate::trace::{Kind, Trace};
@@ -53,7 +53,6 @@ struct Link {
     ends: [End; 2],
     /// From the first end to the second, and back.
     chains: [Chain; 2],
-    rebindings: Vec<Rebinding>,
 }
 
 #[derive(Debug)]
@@ -95,7 +94,7 @@ impl Network {
         let chains = spec.build(Some(first.1), self.seed, &format!("link/{}", self.links.len()));
         let ips = std::iter::once(first.1).chain(spec.rebindings().iter().filter_map(|nat| nat.ip)).collect();
         let ends = [End { host: first.0, ips }, End { host: second.0, ips: vec![second.1] }];
-        self.links.push(Link { ends, chains, rebindings: spec.rebindings().to_vec() });
+        self.links.push(Link { ends, chains });
         LinkId(self.links.len() - 1)
     }
 
@@ -188,15 +187,18 @@ impl Network {
         }
     }
 
-    /// Has the NAT in front of the first host of `link` use another mapping from `rebinding.from` on, which must not lie
-    /// before that of an earlier one.
+    /// Has the NAT in front of the first host of `link` use another mapping from `rebinding.from` on. What was sent before
+    /// it first changed is not known to it.
     pub fn rebind(&mut self, link: LinkId, rebinding: Rebinding) {
-        let link = &mut self.links[link.0];
-        link.rebindings.push(rebinding);
-        let inside = link.ends[0].ips[0];
-        link.ends[0].ips.extend(rebinding.ip);
-        link.chains[0].set(Nat::new(NatSide::Outbound, inside, link.rebindings.clone()));
-        link.chains[1].set(Nat::new(NatSide::Inbound, inside, link.rebindings.clone()));
+        let Link { ends, chains } = &mut self.links[link.0];
+        ends[0].ips.extend(rebinding.ip);
+        if let Some(nat) = chains[0].nat() {
+            nat.rebind(rebinding);
+            return;
+        }
+        let [outbound, inbound] = Nat::pair(ends[0].ips[0], &[rebinding]);
+        chains[0].set(outbound);
+        chains[1].set(inbound);
     }
 
     /// Takes back the buffer of a packet that has been dealt with.

@@ -28,7 +28,7 @@ pub use delay::Delay;
 pub use duplicate::Duplicate;
 pub use loss::Loss;
 pub use mtu::Mtu;
-pub use nat::{Nat, NatSide, Rebinding};
+pub use nat::{Nat, Rebinding};
 pub use queue::{Limit, Queue};
 pub use rate::Rate;
 pub use reorder::Reorder;
@@ -151,6 +151,14 @@ impl Chain {
             Ok(index) => self.stages[index] = stage,
             Err(index) => self.stages.insert(index, stage),
         }
+    }
+
+    /// The NAT in the chain.
+    pub(crate) fn nat(&self) -> Option<&Nat> {
+        self.stages.iter().find_map(|stage| match stage {
+            Stage::Nat(nat) => Some(nat),
+            _ => None,
+        })
     }
 
     /// Gives every element random numbers that follow from `seed` and `label`.

@@ -1,6 +1,8 @@
 //! Network address translation whose mapping changes: what a server sees as the client's address moves under it.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anabranch_wire::Time;
 
@@ -18,54 +20,87 @@ pub struct Rebinding {
     pub port_shift: u16,
 }
 
-/// Which way packets go through this half of a NAT.
+/// Which way packets go through a half of a NAT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NatSide {
+enum Side {
     /// From inside to outside: the source is translated.
     Outbound,
-    /// From outside to inside: the destination is translated back. Packets to an earlier mapping are lost.
+    /// From outside to inside: the destination is translated back.
     Inbound,
 }
 
-/// A NAT in front of one host. Before the first rebinding it translates nothing.
+/// Half of a NAT in front of one host; both halves share the mappings. Before the first rebinding it translates nothing.
 #[derive(Clone, Debug)]
 pub struct Nat {
-    side: NatSide,
+    side: Side,
+    mappings: Arc<Mutex<Mappings>>,
+}
+
+#[derive(Debug)]
+struct Mappings {
     inside: IpAddr,
-    rebindings: Vec<Rebinding>,
+    /// Still to come, the next one last.
+    coming: Vec<Rebinding>,
+    current: Option<Rebinding>,
+    /// Outside addresses that the host has sent from under the current rebinding, and the ports behind them.
+    active: BTreeMap<SocketAddr, u16>,
 }
 
 impl Nat {
-    /// The `side` half of a NAT in front of `inside`; `rebindings` ascend in time.
-    pub fn new(side: NatSide, inside: IpAddr, rebindings: Vec<Rebinding>) -> Self {
-        Self { side, inside, rebindings }
+    /// The outbound and the inbound half of a NAT in front of `inside`, which changes at `rebindings`.
+    pub fn pair(inside: IpAddr, rebindings: &[Rebinding]) -> [Self; 2] {
+        let active = BTreeMap::new();
+        let mut mappings = Mappings { inside, coming: rebindings.to_vec(), current: None, active };
+        mappings.sort();
+        let mappings = Arc::new(Mutex::new(mappings));
+        [Side::Outbound, Side::Inbound].map(|side| Self { side, mappings: Arc::clone(&mappings) })
     }
 
-    /// The outside address of `inside`'s `port` at `at`.
-    fn outside(&self, at: Time, port: u16) -> SocketAddr {
-        match self.rebindings.iter().rev().find(|rebinding| rebinding.from <= at) {
-            Some(now) => SocketAddr::new(now.ip.unwrap_or(self.inside), port.wrapping_add(now.port_shift)),
-            None => SocketAddr::new(self.inside, port),
+    /// Has both halves change at one more rebinding.
+    pub fn rebind(&self, rebinding: Rebinding) {
+        let mut mappings = self.mappings.lock().unwrap_or_else(PoisonError::into_inner);
+        mappings.coming.push(rebinding);
+        mappings.sort();
+    }
+}
+
+impl Mappings {
+    fn sort(&mut self) {
+        self.coming.sort_by_key(|rebinding| core::cmp::Reverse(rebinding.from));
+    }
+
+    fn advance(&mut self, now: Time) {
+        while let Some(next) = self.coming.pop_if(|next| next.from <= now) {
+            self.current = Some(next);
+            self.active.clear();
         }
     }
 
-    /// The port of `inside` that has the outside address `outside` at `at`.
-    fn inside_port(&self, at: Time, outside: SocketAddr) -> Option<u16> {
-        let shift = self.outside(at, 0).port();
-        let port = outside.port().wrapping_sub(shift);
-        (self.outside(at, port) == outside).then_some(port)
+    fn outside(&mut self, port: u16) -> SocketAddr {
+        let outside = match self.current {
+            Some(now) => SocketAddr::new(now.ip.unwrap_or(self.inside), port.wrapping_add(now.port_shift)),
+            None => SocketAddr::new(self.inside, port),
+        };
+        self.active.insert(outside, port);
+        outside
     }
 }
 
 impl Element for Nat {
     fn push(&mut self, at: Time, mut packet: Packet, next: &mut Next<'_>) {
+        let mut mappings = self.mappings.lock().unwrap_or_else(PoisonError::into_inner);
+        mappings.advance(at);
         match self.side {
-            NatSide::Outbound => packet.source = self.outside(at, packet.source.port()),
-            NatSide::Inbound => match self.inside_port(at, packet.destination) {
-                Some(port) => packet.destination = SocketAddr::new(self.inside, port),
-                None => return next.lose(packet, Lost::Unmapped),
+            Side::Outbound => packet.source = mappings.outside(packet.source.port()),
+            Side::Inbound => match mappings.active.get(&packet.destination) {
+                Some(&port) => packet.destination = SocketAddr::new(mappings.inside, port),
+                None => {
+                    drop(mappings);
+                    return next.lose(packet, Lost::Unmapped);
+                }
             },
         }
+        drop(mappings);
         next.push(at, packet);
     }
 }

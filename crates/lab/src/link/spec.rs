@@ -8,9 +8,7 @@ use std::net::IpAddr;
 
 use anabranch_wire::Time;
 
-use super::{
-    Blackout, Chain, Corrupt, Delay, Duplicate, Limit, Loss, Mtu, Nat, NatSide, Queue, Rate, Rebinding,
-};
+use super::{Blackout, Chain, Corrupt, Delay, Duplicate, Limit, Loss, Mtu, Nat, Queue, Rate, Rebinding};
 use super::{Reorder, Stage};
 use crate::random::Seed;
 
@@ -111,8 +109,9 @@ impl LinkSpec {
     pub fn build(&self, behind_nat: Option<IpAddr>, seed: Seed, label: &str) -> [Chain; 2] {
         let (mut there, mut back) = (self.there.clone(), self.back.clone());
         if let Some(first) = behind_nat.filter(|_| !self.rebindings.is_empty()) {
-            there.set(Nat::new(NatSide::Outbound, first, self.rebindings.clone()));
-            back.set(Nat::new(NatSide::Inbound, first, self.rebindings.clone()));
+            let [outbound, inbound] = Nat::pair(first, &self.rebindings);
+            there.set(outbound);
+            back.set(inbound);
         }
         there.seed(seed, &format!("{label}/there"));
         back.seed(seed, &format!("{label}/back"));

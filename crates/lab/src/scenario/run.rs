@@ -1,19 +1,19 @@
 //! Running a scenario to its end and judging it.
 
 use core::time::Duration;
-use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 
-use anabranch_transport::{ClientConfig, Endpoint, EndpointConfig, FourTuple, Handle, ServerConfig};
+use anabranch_tls::ConfigError;
+use anabranch_transport::Handle;
 use anabranch_wire::Time;
 
 use super::{Disturbance, Scenario};
 use crate::app::exchange::{ExchangeClient, ExchangeServer};
 use crate::link::{Counters, Rebinding};
 use crate::network::{HostId, LinkId};
+use crate::pair::{Pair, PairConfig, client_ip, outside_ip};
 use crate::random::Seed;
 use crate::sim::{Outcome, Simulation};
-use crate::tls::{SERVER_NAME, pair};
+use crate::tls::SERVER_NAME;
 
 /// Simulated time within which everything must have ended.
 const DEADLINE: Duration = Duration::from_secs(4 * 3600);
@@ -65,7 +65,7 @@ impl Scenario {
     pub fn run_watched(&self, watch: bool) -> Report {
         let mut stage = match Stage::new(self) {
             Ok(stage) => stage,
-            Err(error) => return Report { faults: vec![error], ..Report::empty(self.seed) },
+            Err(error) => return Report { faults: vec![error.to_string()], ..Report::empty(self.seed) },
         };
         if watch {
             stage.sim.watch(stage.client);
@@ -99,42 +99,27 @@ impl Report {
     }
 }
 
-fn ip(net: u8, host: u8) -> IpAddr {
-    IpAddr::from([10, 0, net, host])
-}
-
 impl Stage {
-    fn new(scenario: &Scenario) -> Result<Self, String> {
-        let mut sim = Simulation::new(Seed(scenario.seed));
-        let (client_tls, server_tls) = pair(&sim.clock()).map_err(|error| error.to_string())?;
-        let mut client_config = ClientConfig::new(client_tls);
-        client_config.transport = Arc::new(scenario.client.clone());
-        client_config.initial_version = scenario.initial_version;
-        let mut server_config = ServerConfig::new(server_tls);
-        server_config.transport = Arc::new(scenario.server.clone());
-        server_config.retry = scenario.retry;
-
-        let endpoint = |label: &str, cid_len, server| {
-            let config = EndpointConfig { cid_len, ..EndpointConfig::new(sim.rng(label).bytes()) };
-            Endpoint::new(&config, server)
+    fn new(scenario: &Scenario) -> Result<Self, ConfigError> {
+        let config = PairConfig {
+            seed: Seed(scenario.seed),
+            links: scenario.links.to_vec(),
+            client: scenario.client.clone(),
+            server: scenario.server.clone(),
+            cid_len: scenario.cid_len,
+            initial_version: scenario.initial_version,
         };
-        let client = endpoint("client", scenario.cid_len[0], None);
-        let mut server = endpoint("server", scenario.cid_len[1], Some(Arc::new(server_config)));
-        server.set_auto_accept(true);
-
-        let remote = SocketAddr::new(ip(0, 1), 443);
-        let tuple = FourTuple { local: SocketAddr::new(ip(1, 2), 40_000), remote };
-        let plans = scenario.plans.iter().cloned();
-        let client_app =
-            ExchangeClient::new(client_config, tuple, SERVER_NAME, plans, sim.rng("client reads"));
-        let server_app = ExchangeServer::new(sim.rng("server reads"));
-        let client = sim.add_node(client, client_app);
-        let server = sim.add_node(server, server_app);
-        let links = [0, 1].map(|index| {
-            let net = index + 1;
-            sim.add_link((client, ip(net, 2)), (server, remote.ip()), &scenario.links[usize::from(index)])
-        });
-        Ok(Self { sim, client, server, links, rebound: 0 })
+        let client = |sim: &Simulation, config, tuple| {
+            let plans = scenario.plans.iter().cloned();
+            ExchangeClient::new(config, tuple, SERVER_NAME, plans, sim.rng("client reads"))
+        };
+        let server = ExchangeServer::new(config.seed.rng("server reads"));
+        let pair = Pair::new(&config, client, server, |server| {
+            server.retry = scenario.retry;
+            server.retry_token_lifetime = DEADLINE;
+        })?;
+        let Pair { sim, client, server, links } = pair;
+        Ok(Self { sim, client, server, links: [links[0], links[1]], rebound: 0 })
     }
 
     /// Runs until the client is done with all connections, disturbing them as planned, and then until all is quiet.
@@ -166,7 +151,7 @@ impl Stage {
         match disturbance {
             Disturbance::RebindPort | Disturbance::RebindAddress => {
                 self.rebound += 1;
-                let ip = (disturbance == Disturbance::RebindAddress).then(|| ip(100, self.rebound as u8));
+                let ip = (disturbance == Disturbance::RebindAddress).then(|| outside_ip(self.rebound as u8));
                 let rebinding = Rebinding { from: now, ip, port_shift: 100 * self.rebound };
                 self.sim.network().rebind(self.links[0], rebinding);
             }
@@ -175,7 +160,7 @@ impl Stage {
                     let Some(mut there) = connection.paths().next().map(|path| path.tuple.local) else {
                         return;
                     };
-                    there.set_ip(if there.ip() == ip(1, 2) { ip(2, 2) } else { ip(1, 2) });
+                    there.set_ip(client_ip(if there.ip() == client_ip(0) { 1 } else { 0 }));
                     // Refused if the server has given no connection ID to spare, which is no fault.
                     let _ = connection.migrate(now, there);
                 }

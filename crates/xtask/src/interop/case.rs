@@ -180,11 +180,11 @@ pub(super) const STATELESS_RESET: &str = "statelessreset";
 
 /// All cases, in the order of the matrix.
 pub(super) fn all() -> Vec<Case> {
-    [on_a_clean_link(), on_a_changing_link(), on_a_bad_link()].concat()
+    [basic(), of_the_handshake(), on_a_changing_link(), on_a_bad_link()].concat()
 }
 
-fn on_a_clean_link() -> Vec<Case> {
-    use Expected::{AtLeast, True};
+fn basic() -> Vec<Case> {
+    use Expected::AtLeast;
     let three_files = &[(1, 2 * MB), (1, 3 * MB), (1, 5 * MB)];
     vec![
         Case::new("handshake", "1 KB over one connection, no Retry")
@@ -203,6 +203,27 @@ fn on_a_clean_link() -> Vec<Case> {
             .client(&["--case", "multiplexing"])
             .files(&[(1999, 32)])
             .smoke(),
+        Case::new("keyupdate", "the client updates keys in the middle")
+            .client(&["--case", "keyupdate"])
+            .files(&[(1, 3 * MB)])
+            .check(Check::Reported("key_updates", AtLeast(1.0)))
+            .smoke(),
+        Case::new("ecn", "marks are validated at both ends")
+            .client(&["--case", "ecn"])
+            .files(&[(1, 3 * MB)])
+            .smoke(),
+        Case::new("datagrams", "100 DATAGRAM frames and their echoes")
+            .client(&["--case", "datagram"])
+            .work(Work::Datagrams(100))
+            .check(Check::Reported("echoed", AtLeast(90.0)))
+            .smoke(),
+        Case { ipv6: true, ..Case::new("ipv6", "2 + 3 + 5 MB over IPv6").files(three_files).smoke() },
+    ]
+}
+
+fn of_the_handshake() -> Vec<Case> {
+    use Expected::True;
+    vec![
         Case::new("retry", "every client has to prove its address")
             .server(&["--retry"])
             .files(&[(1, KB)])
@@ -221,15 +242,6 @@ fn on_a_clean_link() -> Vec<Case> {
             .check(Check::ZeroRtt)
             .check(Check::Reported("zero_rtt_accepted", True))
             .smoke(),
-        Case::new("keyupdate", "the client updates keys in the middle")
-            .client(&["--case", "keyupdate"])
-            .files(&[(1, 3 * MB)])
-            .check(Check::Reported("key_updates", AtLeast(1.0)))
-            .smoke(),
-        Case::new("ecn", "marks are validated at both ends")
-            .client(&["--case", "ecn"])
-            .files(&[(1, 3 * MB)])
-            .smoke(),
         Case::new("v2", "QUIC version 2")
             .server(&["--v2"])
             .client(&["--case", "v2", "--v2"])
@@ -243,12 +255,6 @@ fn on_a_clean_link() -> Vec<Case> {
             .watched()
             .check(Check::VersionNegotiation)
             .smoke(),
-        Case::new("datagrams", "100 DATAGRAM frames and their echoes")
-            .client(&["--case", "datagram"])
-            .work(Work::Datagrams(100))
-            .check(Check::Reported("echoed", AtLeast(90.0)))
-            .smoke(),
-        Case { ipv6: true, ..Case::new("ipv6", "2 + 3 + 5 MB over IPv6").files(three_files).smoke() },
         Case {
             long_chain: true,
             drop: Some(2..=7),

@@ -15,6 +15,8 @@ pub(super) enum Outcome {
     Unsupported(String),
     /// It was not tried; why.
     Skipped(String),
+    /// It did not work, through a fault of the other stack; which.
+    Foreign(String),
     /// It did not work; why.
     Failed(String),
 }

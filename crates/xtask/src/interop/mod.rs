@@ -3,6 +3,7 @@
 mod case;
 mod field;
 mod judge;
+mod known;
 mod process;
 mod program;
 mod report;
@@ -184,7 +185,7 @@ mod tests {
         let names = |line| {
             chosen(&arguments(line)).map(|cases| cases.iter().map(|case| case.name).collect::<Vec<_>>())
         };
-        assert_eq!(names("--case retry --case ecn"), Ok(vec!["retry", "ecn"]));
+        assert_eq!(names("--case retry --case ecn"), Ok(vec!["ecn", "retry"]));
         assert!(names("--case unheard").unwrap_err().contains("handshake, transfer"));
         let (all, smoke) = (names("").unwrap(), names("--smoke").unwrap());
         assert!(smoke.len() < all.len() && smoke.contains(&"transfer") && !smoke.contains(&"blackhole"));

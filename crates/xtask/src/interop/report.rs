@@ -20,13 +20,15 @@ impl Outcome {
             Self::Pass(_) => "pass",
             Self::Unsupported(_) => "unsupported",
             Self::Skipped(_) => "skipped",
+            Self::Foreign(_) => "peer's fault",
             Self::Failed(_) => "FAIL",
         }
     }
 
     fn note(&self) -> &str {
         match self {
-            Self::Pass(note) | Self::Unsupported(note) | Self::Skipped(note) | Self::Failed(note) => note,
+            Self::Pass(note) | Self::Unsupported(note) | Self::Skipped(note) => note,
+            Self::Foreign(note) | Self::Failed(note) => note,
         }
     }
 }

@@ -13,6 +13,7 @@ use anabranch_lab::relay::{Relay, Tap};
 use super::case::{Case, STATELESS_RESET, Work};
 use super::field::{Field, Identity};
 use super::judge::{Outcome, judge};
+use super::known::explain;
 use super::process::{Client, Ended, NoServer, Server, UNSUPPORTED, last_line};
 use super::program::Program;
 use super::watch::Watch;
@@ -91,6 +92,9 @@ fn play_plain(case: &Case, client: &Program, server: &Program, field: &Field) ->
             field.compare(downloads.path(), name)?;
         }
         served?;
+    }
+    if let (Outcome::Failed(what), Some(why)) = (&outcome, explain(&server.name, case.name, &seen)) {
+        return Ok(Outcome::Foreign(format!("{what}: {why}")));
     }
     Ok(outcome)
 }

@@ -250,3 +250,33 @@ fn replays_change_nothing() {
     assert_eq!((pair.client().held(), pair.server().held(), pair.server_events.len()), before);
     assert_eq!((pair.bytes_to_client, pair.bytes_to_server), sent, "no replay is answered");
 }
+
+/// Codes that a connection may close with over what its peer sent.
+fn is_transport_code(code: Code) -> bool {
+    code.name().is_some() || (0x100..0x200).contains(&code.0)
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::test_runner::Config { cases: 200, ..Default::default() })]
+
+    #[test]
+    fn any_payload_is_taken_or_refused(
+        payload in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..200),
+        kind in proptest::sample::select(vec![PacketKind::Initial, PacketKind::Handshake, PacketKind::OneRtt]),
+        from_client in proptest::prelude::any::<bool>(),
+        // Small frame types in front, or hardly anything is a frame.
+        first in 0..0x32u8,
+    ) {
+        let from = if from_client { Side::Client } else { Side::Server };
+        let mut pair = Pair::new();
+        pair.advance_to(kind, from);
+        let payload = [&[first][..], &payload].concat();
+        pair.inject(from, &Forged::new(kind, &payload));
+        pair.run_for(Duration::from_secs(3));
+        match pair.closed(from.peer()) {
+            Some(ConnectionError::Transport(error)) => assert!(is_transport_code(error.code), "{error}"),
+            Some(ConnectionError::LocallyClosed | ConnectionError::TimedOut) => panic!("for no reason"),
+            _ => {}
+        }
+    }
+}

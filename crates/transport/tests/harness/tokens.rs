@@ -1,0 +1,105 @@
+//! What must hold for the token of any Initial: a router survives it, and only what it sealed itself validates an address.
+//!
+//! The first byte says where the token comes from: 0 as it is, 1 laid over a genuine NEW_TOKEN token, 2 over a genuine
+//! Retry token.
+
+use std::cell::RefCell;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use anabranch_transport::tls::deterministic::{Identity, VirtualClock, deterministic_provider, seed_thread};
+use anabranch_transport::tls::{self, initial_keys};
+use anabranch_transport::wire::{ConnectionId, PacketKind, PathId, Side, Time, Version, parse_packet};
+use anabranch_transport::{Datagram, EndpointConfig, FourTuple, RetryPolicy, Route, Router, ServerConfig};
+
+/// Longest token that fits an Initial of 1200 bytes with its headers.
+const MAX_TOKEN: usize = 1_000;
+
+const NOW: Time = Time::from_millis(1_000_000);
+
+thread_local! {
+    static SERVER: RefCell<Option<Arc<ServerConfig>>> = const { RefCell::new(None) };
+}
+
+fn server() -> Arc<ServerConfig> {
+    let make = || {
+        seed_thread(1);
+        let identity = Identity::new(1, &["localhost"]).unwrap();
+        let tls = tls::ServerConfig::builder()
+            .provider(deterministic_provider())
+            .time(VirtualClock::new())
+            .certificate(vec![identity.certificate], identity.key)
+            .alpn(["fuzz"])
+            .build();
+        let mut config = ServerConfig::new(tls.unwrap());
+        config.retry = RetryPolicy::Always;
+        Arc::new(config)
+    };
+    SERVER.with_borrow_mut(|server| Arc::clone(server.get_or_insert_with(make)))
+}
+
+fn client() -> SocketAddr {
+    (Ipv4Addr::new(10, 0, 0, 1), 50_000).into()
+}
+
+fn tuple() -> FourTuple {
+    FourTuple { local: (Ipv4Addr::new(10, 0, 0, 2), 443).into(), remote: client() }
+}
+
+/// A client's first Initial with this token, and a PING in it.
+fn initial(dcid: &ConnectionId, token: &[u8]) -> Vec<u8> {
+    let format = Version::V1.format().unwrap();
+    let keys = initial_keys(format, dcid, Side::Client).local;
+    let mut packet = vec![0; 1_200];
+    let scid = ConnectionId::new(&[7; 8]).unwrap();
+    let outgoing = format.write_long(&mut packet, PacketKind::Initial, dcid, &scid, token, 0, None, true).unwrap();
+    packet[outgoing.header_len] = 1;
+    format.set_length(&mut packet, &outgoing);
+    keys.packet.seal(PathId::ZERO, 0, outgoing.header_len, &mut packet);
+    let sample = format.sample(&packet, PacketKind::Initial, outgoing.pn_offset).unwrap();
+    format.mask(&mut packet, &outgoing, &keys.header.mask(&sample));
+    packet
+}
+
+fn route(router: &mut Router, dcid: &ConnectionId, token: &[u8]) -> Route {
+    let mut packet = initial(dcid, token);
+    router.route(NOW, &Datagram { tuple: tuple(), ecn: None, payload: &mut packet })
+}
+
+/// The destination and token that a client uses after this router's Retry.
+fn retried(router: &mut Router) -> (ConnectionId, Vec<u8>) {
+    let Route::Respond(response) = route(router, &ConnectionId::new(&[9; 8]).unwrap(), &[]) else {
+        panic!("a Retry");
+    };
+    let header = parse_packet(&response.bytes, 8).unwrap();
+    (header.scid, response.bytes[header.token.clone()].to_vec())
+}
+
+pub(crate) fn run(data: &[u8]) {
+    let Some((&origin, data)) = data.split_first() else { return };
+    let mut router = Router::new(&EndpointConfig::new([3; 32]), Some(server()));
+    let (dcid, genuine) = match origin % 3 {
+        0 => (ConnectionId::new(&[9; 8]).unwrap(), Vec::new()),
+        1 => {
+            let token = router.shared().new_token(NOW, client(), [5; 16]);
+            (ConnectionId::new(&[9; 8]).unwrap(), token)
+        }
+        _ => retried(&mut router),
+    };
+    // Laid over: the genuine bytes, changed by and prolonged with those of the input.
+    let mut token = genuine.clone();
+    token.resize(genuine.len().max(data.len()).min(MAX_TOKEN), 0);
+    token.iter_mut().zip(data).for_each(|(byte, change)| *byte ^= change);
+    match route(&mut router, &dcid, &token) {
+        Route::Incoming(incoming) => {
+            assert!(incoming.address_validated(), "under this policy nobody else comes in");
+            assert!(!genuine.is_empty() && token == genuine, "only what was sealed here validates an address");
+        }
+        Route::Respond(response) => {
+            assert!(token != genuine || genuine.is_empty(), "a genuine token is good");
+            assert!(response.bytes.len() <= 3 * 1_200);
+        }
+        Route::Drop(_) => assert!(token != genuine),
+        other => panic!("{other:?}"),
+    }
+}

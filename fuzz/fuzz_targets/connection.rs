@@ -1,0 +1,7 @@
+//! Two ends whose datagrams a script loses, repeats, reorders and changes.
+#![no_main]
+
+#[path = "../../crates/transport/tests/harness/connection.rs"]
+mod harness;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| harness::run(data));

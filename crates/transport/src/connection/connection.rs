@@ -87,6 +87,10 @@ pub(super) struct Pending {
     pub(super) handshake_done: bool,
     /// NEW_TOKEN frames that the client should get.
     pub(super) new_tokens: u64,
+    /// NEW_TOKEN frames that the server has sent.
+    pub(super) new_tokens_received: u64,
+    /// The peer gave up connection IDs: it may need new ones.
+    pub(super) issue_cids: bool,
     /// The ACK_FREQUENCY request that the peer should know.
     pub(super) ack_frequency: Option<AckRequest>,
     pub(super) ack_frequency_sequence: u64,

@@ -12,6 +12,10 @@ use crate::space::AckPolicy;
 /// Longest acknowledgment delay that may be asked for (RFC 9000 §18.2).
 const MAX_ACK_DELAY_LIMIT: Duration = Duration::from_millis(1 << 14);
 
+/// Tokens of one server that its client passes on to the application; each is good for one connection to come, and more
+/// are ignored (RFC 9000 §8.1.3 leaves a client free to).
+pub(super) const MAX_NEW_TOKENS: u64 = 16;
+
 impl Connection {
     /// Processes a packet's frames, then owes its acknowledgment.
     pub(super) fn on_payload(
@@ -42,6 +46,9 @@ impl Connection {
         self.owe_ack(now, context, ecn, eliciting);
         if context.kind == PacketKind::OneRtt {
             self.after_data_packet(now, context, probing);
+        }
+        if std::mem::take(&mut self.pending.issue_cids) {
+            self.issue_cids();
         }
         Ok(())
     }
@@ -90,7 +97,12 @@ impl Connection {
             Frame::StreamsBlocked { dir, .. } => self.streams.on_streams_blocked(dir),
             Frame::StreamDataBlocked { id, .. } => self.streams.on_stream_data_blocked(id)?,
             Frame::ConnectionClose(ref close) => self.on_peer_close(now, close),
-            Frame::NewToken { token } => self.on_new_token(token)?,
+            Frame::NewToken { token } => {
+                self.pending.new_tokens_received += 1;
+                if self.side.is_server() || self.pending.new_tokens_received <= MAX_NEW_TOKENS {
+                    self.on_new_token(token)?;
+                }
+            }
             Frame::HandshakeDone => self.on_handshake_done(now)?,
             Frame::AckFrequency { sequence, threshold, max_ack_delay_us, reordering_threshold } => {
                 self.on_ack_frequency(sequence, threshold, max_ack_delay_us, reordering_threshold)?;
@@ -127,7 +139,8 @@ impl Connection {
                     self.endpoint_events.push_back(crate::event::EndpointEvent::CidRetired(cid));
                     self.after_local_retire(cid);
                 }
-                self.issue_cids();
+                // After the packet, or a packet full of retirements would have hundreds of IDs made.
+                self.pending.issue_cids = true;
             }
             Frame::PathChallenge(data) => {
                 if let Some(path) = self.paths.get_mut(context.path) {

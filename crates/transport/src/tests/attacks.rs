@@ -10,8 +10,8 @@ use anabranch_recovery::MAX_QUIET_TRACKED;
 
 use super::injector::encode;
 use super::pair::{Pair, pattern};
-use crate::ConnectionError;
 use crate::connection::Forged;
+use crate::{ConnectionError, Event};
 
 /// Fits a packet on any path.
 const ROOM: usize = 1_100;
@@ -82,6 +82,33 @@ fn row_2_connection_ids_that_must_be_retired_at_once() {
         let Some(ConnectionError::Transport(error)) = pair.closed(victim) else { panic!("an error") };
         assert_eq!(error.code, Code::CONNECTION_ID_LIMIT_ERROR);
     }
+}
+
+#[test]
+fn row_2_a_packet_full_of_retirements_makes_no_more_ids_than_there_were() {
+    for victim in [Side::Client, Side::Server] {
+        let mut pair = withholding();
+        let retire = |sequence| Frame::RetireConnectionId { path: None, sequence };
+        let issued = pair.end(victim).held().local_cids as u64;
+        let all: Vec<Frame<'_>> = (1..issued).map(retire).collect();
+        flood(&mut pair, victim, 1, |_| encode(&all));
+        assert_eq!(pair.closed(victim), None);
+        assert_eq!(pair.end(victim).held().local_cids as u64, issued, "replaced");
+        // Those that were made in exchange cannot be given up by the packet that had them made.
+        let all: Vec<Frame<'_>> = (issued..500).map(retire).collect();
+        flood(&mut pair, victim, 1, |_| encode(&all));
+        let Some(ConnectionError::Transport(error)) = pair.closed(victim) else { panic!("an error") };
+        assert_eq!(error.code, Code::PROTOCOL_VIOLATION);
+    }
+}
+
+#[test]
+fn row_3_tokens_are_passed_on_up_to_a_bound() {
+    let mut pair = withholding();
+    flood(&mut pair, Side::Client, 1_000, |_| encode(&vec![Frame::NewToken { token: b"another token" }; 50]));
+    let tokens = pair.client_events.iter().filter(|event| matches!(event, Event::NewToken(_))).count();
+    assert_eq!(tokens, 16);
+    assert_eq!(pair.closed(Side::Client), None);
 }
 
 #[test]

@@ -116,7 +116,7 @@ impl Connection {
         self.handshake.read_level = Some(SpaceId::Initial);
         self.handshake.write_level = Some(SpaceId::Initial);
         let dcid = self.paths.main().remote_cids.active();
-        self.keys.initial = Some(initial_keys(self.format, &dcid, self.side));
+        self.keys.initial = Some(Box::new(initial_keys(self.format, &dcid, self.side)));
         let early = session.early_secret();
         let remembered =
             session.peer_parameters().and_then(|p| TransportParameters::decode(Side::Server, p).ok());
@@ -126,7 +126,7 @@ impl Connection {
             // RFC 9000 §7.4.1: remembered limits hold until the server sends new ones.
             if self.streams.set_peer_parameters(&parameters).is_ok() {
                 self.datagrams.set_peer_maximum(parameters.max_datagram_frame_size);
-                self.keys.early = Some(secret.keys(self.format));
+                self.keys.early = Some(Box::new(secret.keys(self.format)));
                 self.trace(now, &TraceEvent::KeysInstalled { space: SpaceId::Data, early: true });
             }
         }
@@ -135,7 +135,7 @@ impl Connection {
 
     /// What a server knows before the first datagram is processed.
     pub(super) fn start_server(&mut self, start: &ServerStart) {
-        self.keys.initial = Some(initial_keys(self.format, &start.initial_dcid, self.side));
+        self.keys.initial = Some(Box::new(initial_keys(self.format, &start.initial_dcid, self.side)));
         self.handshake.original_dcid = start.original_dcid;
         self.handshake.retry_scid = start.retry_scid;
         self.handshake.peer_scid = Some(start.peer_cid);
@@ -296,7 +296,7 @@ impl Connection {
         }
         session.read(&hello).map_err(|error| tls_error(&error))?;
         if let Some(secret) = session.early_secret() {
-            self.keys.early = Some(secret.keys(self.format));
+            self.keys.early = Some(Box::new(secret.keys(self.format)));
             self.trace(now, &TraceEvent::KeysInstalled { space: SpaceId::Data, early: true });
         }
         self.handshake.session = Some(session);
@@ -323,7 +323,7 @@ impl Connection {
             match change {
                 None => return,
                 Some(KeyChange::Handshake(secrets)) => {
-                    self.keys.handshake = Some(secrets.keys(self.format));
+                    self.keys.handshake = Some(Box::new(secrets.keys(self.format)));
                     self.handshake.write_level = Some(SpaceId::Handshake);
                     self.handshake.read_level = Some(SpaceId::Handshake);
                     self.trace(now, &TraceEvent::KeysInstalled { space: SpaceId::Handshake, early: false });

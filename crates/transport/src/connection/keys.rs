@@ -10,15 +10,15 @@ use crate::error::TransportError;
 /// Packets that may still be sealed when an update is begun, so that the limit is never reached while it is under way.
 const CONFIDENTIALITY_MARGIN: u64 = 1 << 16;
 
-/// All keys that are in use.
+/// All keys that are in use. Those of the handshake are boxed, since they go and the connection stays.
 #[derive(Default)]
 pub(crate) struct KeyRing {
-    pub(crate) initial: Option<Keys>,
+    pub(crate) initial: Option<Box<Keys>>,
     /// A server's keys for Initial packets of the version that the client began with, when it chose another one
     /// (RFC 9369 §4.1).
-    pub(crate) original_initial: Option<Keys>,
-    pub(crate) early: Option<DirectionKeys>,
-    pub(crate) handshake: Option<Keys>,
+    pub(crate) original_initial: Option<Box<Keys>>,
+    pub(crate) early: Option<Box<DirectionKeys>>,
+    pub(crate) handshake: Option<Box<Keys>>,
     pub(crate) one_rtt: Option<OneRtt>,
     /// Packets that failed to open, over all keys and paths (RFC 9001 §6.6).
     pub(crate) failed_opens: u64,
@@ -29,7 +29,7 @@ impl KeyRing {
     pub(crate) fn seal(&self, kind: PacketKind) -> Option<&DirectionKeys> {
         match kind {
             PacketKind::Initial => self.initial.as_ref().map(|keys| &keys.local),
-            PacketKind::ZeroRtt => self.early.as_ref(),
+            PacketKind::ZeroRtt => self.early.as_deref(),
             PacketKind::Handshake => self.handshake.as_ref().map(|keys| &keys.local),
             PacketKind::OneRtt => self.one_rtt.as_ref().map(|keys| &keys.local),
             PacketKind::Retry | PacketKind::VersionNegotiation => None,

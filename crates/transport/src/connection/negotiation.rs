@@ -41,7 +41,7 @@ impl Connection {
             chosen.filter(|version| *version != self.format.version).and_then(Version::format)
         {
             let dcid = self.initial_dcid_for_server;
-            let keys = initial_keys(format, &dcid, self.side);
+            let keys = Box::new(initial_keys(format, &dcid, self.side));
             self.keys.original_initial = self.keys.initial.replace(keys);
             self.format = format;
         }
@@ -57,7 +57,7 @@ impl Connection {
             && compatible(self.format.version, version);
         let Some(format) = version.format().filter(|_| allowed) else { return false };
         let dcid = self.handshake.retry_scid.unwrap_or(self.handshake.original_dcid);
-        self.keys.initial = Some(initial_keys(format, &dcid, self.side));
+        self.keys.initial = Some(Box::new(initial_keys(format, &dcid, self.side)));
         self.format = format;
         // RFC 9369 §4.1: early data belongs to the version that it was sent in.
         self.keys.early = None;
@@ -147,7 +147,7 @@ impl Connection {
         self.handshake.token = Bytes::copy_from_slice(token);
         self.handshake.retry_scid = Some(header.scid);
         self.paths.main_mut().remote_cids.set_first(header.scid);
-        self.keys.initial = Some(initial_keys(self.format, &header.scid, self.side));
+        self.keys.initial = Some(Box::new(initial_keys(self.format, &header.scid, self.side)));
         // Lost are the Initial and 0-RTT packets so far; packet numbers go on (RFC 9000 §17.2.5.3).
         for space in [SpaceId::Initial, SpaceId::Data] {
             let mut outcome = std::mem::take(&mut self.outcome);

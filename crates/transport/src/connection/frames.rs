@@ -87,7 +87,7 @@ impl Connection {
             Frame::Crypto { offset, data } => self.on_crypto(now, context.space, offset, data)?,
             Frame::Datagram { data } => self.datagrams.on_frame(data)?,
             Frame::ResetStream { id, code, final_size } => {
-                self.streams.on_reset_stream(id, code, final_size)?
+                self.streams.on_reset_stream(id, code, final_size)?;
             }
             Frame::StopSending { id, code } => self.streams.on_stop_sending(id, code)?,
             Frame::MaxData(maximum) => self.streams.on_max_data(maximum),

@@ -98,7 +98,8 @@ impl Connection {
     pub(super) fn settle_local_address(&mut self, context: &Context) {
         let (tuple, client) = (&context.tuple, self.side.is_client());
         for path in self.paths.iter_mut().filter(|path| path.tuple.remote == tuple.remote) {
-            let vague = path.tuple.local.ip().is_unspecified() && path.tuple.local.port() == tuple.local.port();
+            let vague =
+                path.tuple.local.ip().is_unspecified() && path.tuple.local.port() == tuple.local.port();
             // What still comes to the address that the path has left, or may go to, says nothing about the one it uses.
             let other = path.previous.is_some_and(|previous| previous.tuple == *tuple)
                 || path.validations.iter().any(|validation| validation.tuple == *tuple);

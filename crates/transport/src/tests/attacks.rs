@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use anabranch_wire::{
-    ConnectionId, Direction, Frame, NewConnectionId, PacketKind, ResetToken, Side, TransportErrorCode as Code, Writer,
-    write_ack,
-};
 use anabranch_recovery::MAX_QUIET_TRACKED;
+use anabranch_wire::{
+    ConnectionId, Direction, Frame, NewConnectionId, PacketKind, ResetToken, Side,
+    TransportErrorCode as Code, Writer, write_ack,
+};
 
 use super::injector::encode;
 use super::pair::{Pair, pattern};
@@ -223,7 +223,9 @@ fn row_8_crypto_gaps_within_the_window_cost_no_more_than_the_window() {
             }
             match pair.closed(from.peer()) {
                 None => {}
-                Some(ConnectionError::Transport(error)) => assert_eq!(error.code, Code::CRYPTO_BUFFER_EXCEEDED),
+                Some(ConnectionError::Transport(error)) => {
+                    assert_eq!(error.code, Code::CRYPTO_BUFFER_EXCEEDED);
+                }
                 other => panic!("{other:?}"),
             }
         }

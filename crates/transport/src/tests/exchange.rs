@@ -167,8 +167,7 @@ fn greased(client: bool, server: bool) -> (usize, usize) {
     let data = pattern(300_000);
     assert!(pair.transfer(Side::Client, &data) == data);
     assert!(pair.transfer(Side::Server, &data) == data);
-    let counts = *counts.borrow();
-    counts
+    *counts.borrow()
 }
 
 #[test]
@@ -181,12 +180,15 @@ fn the_fixed_bit_is_greased_if_both_ends_like() {
 
 /// A network that loses datagrams longer than `limit`.
 fn narrow(pair: &mut Pair, limit: usize) {
-    pair.network = Some(Box::new(move |_, flying| if flying.bytes.len() > limit { Vec::new() } else { vec![flying] }));
+    pair.network =
+        Some(Box::new(move |_, flying| if flying.bytes.len() > limit { Vec::new() } else { vec![flying] }));
 }
 
 #[test]
 fn the_mtu_is_found() {
-    for (limit, at_least, at_most) in [(1_200, 1_200, 1_200), (1_300, 1_280, 1_300), (1_452, 1_452, 1_452), (9_000, 1_452, 1_452)] {
+    for (limit, at_least, at_most) in
+        [(1_200, 1_200, 1_200), (1_300, 1_280, 1_300), (1_452, 1_452, 1_452), (9_000, 1_452, 1_452)]
+    {
         let mut pair = Pair::new();
         narrow(&mut pair, limit);
         pair.connect();

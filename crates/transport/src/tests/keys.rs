@@ -6,8 +6,8 @@ use anabranch_wire::{Dir, Frame, PacketKind, Side, TransportErrorCode as Code};
 use bytes::Bytes;
 
 use super::pair::{Pair, pattern};
-use crate::connection::Forged;
 use crate::ConnectionError;
+use crate::connection::Forged;
 
 fn generations(pair: &mut Pair) -> (u64, u64) {
     (pair.client().stats().key_updates, pair.server().stats().key_updates)
@@ -83,7 +83,7 @@ fn updates_under_load_with_reordering_and_loss() {
         count += 1;
         match count % 50 {
             7 => return Vec::new(),
-            13 | 31 => flying.at = flying.at + Duration::from_millis(4),
+            13 | 31 => flying.at += Duration::from_millis(4),
             _ => {}
         }
         vec![flying]

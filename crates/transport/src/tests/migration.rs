@@ -197,7 +197,8 @@ fn a_move_to_an_address_that_does_not_answer_is_taken_back() {
     let mut pair = connected();
     let now = pair.now;
     let ping = [1, 0, 0, 0];
-    let bytes = pair.client().forge(now, &crate::connection::Forged::new(anabranch_wire::PacketKind::OneRtt, &ping));
+    let bytes =
+        pair.client().forge(now, &crate::connection::Forged::new(anabranch_wire::PacketKind::OneRtt, &ping));
     pair.client_seen_as = victim;
     pair.send_raw(Side::Client, bytes);
     pair.client_seen_as = client_addr();
@@ -265,7 +266,8 @@ fn row_25_datagrams_from_unknown_addresses_do_not_move_a_client() {
     let mut pair = connected();
     let now = pair.now;
     let ping = [1, 0, 0, 0];
-    let bytes = pair.server().forge(now, &crate::connection::Forged::new(anabranch_wire::PacketKind::OneRtt, &ping));
+    let bytes =
+        pair.server().forge(now, &crate::connection::Forged::new(anabranch_wire::PacketKind::OneRtt, &ping));
     pair.send_raw(Side::Server, bytes);
     pair.to_client.back_mut().unwrap().tuple.remote = elsewhere();
     pair.settle();

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_wire::{
-    Direction, Dir, Frame, PacketKind, Side, StreamId, TransportErrorCode as Code, Version, Writer, write_ack,
+    Dir, Direction, Frame, PacketKind, Side, StreamId, TransportErrorCode as Code, Version, Writer, write_ack,
 };
 use bytes::Bytes;
 
 use super::injector::encode;
-use super::pair::{Flying, Pair, pattern, configs};
+use super::pair::{Flying, Pair, configs, pattern};
 use crate::connection::Forged;
 use crate::stream::ReadError;
 use crate::{Event, RetryPolicy, ServerConfig};
@@ -84,7 +84,7 @@ fn early_data_survives_loss_and_reordering() {
             seen += usize::from(sender.is_client());
             if sender.is_client() && seen == lost + 1 {
                 // The first of them come late: early data before the ClientHello.
-                flying.at = flying.at + Duration::from_millis(3);
+                flying.at += Duration::from_millis(3);
                 return if lost % 2 == 0 { Vec::new() } else { vec![flying] };
             }
             vec![flying]
@@ -112,7 +112,9 @@ fn a_server_that_forgot_refuses_early_data_and_gets_it_again() {
 fn a_change_of_version_refuses_early_data() {
     // RFC 9369 §4.1
     let mut pair = resuming(|_| {});
-    pair.restart_server(|server| Arc::make_mut(&mut server.transport).versions = vec![Version::V2, Version::V1]);
+    pair.restart_server(|server| {
+        Arc::make_mut(&mut server.transport).versions = vec![Version::V2, Version::V1];
+    });
     let data = pattern(5_000);
     let id = send(&mut pair, &data);
     assert!(receive(&mut pair, id) == data);
@@ -169,7 +171,10 @@ fn row_18_replayed_first_flights_get_no_early_data() {
     // those are not authenticated until the handshake fails, so the flight is the original one at a restarted router.
     let config = pair.server_config().clone();
     for port in 1..100u16 {
-        let mut server = crate::Endpoint::new(&crate::EndpointConfig::new([port as u8; 32]), Some(Arc::new(config.clone())));
+        let mut server = crate::Endpoint::new(
+            &crate::EndpointConfig::new([port as u8; 32]),
+            Some(Arc::new(config.clone())),
+        );
         server.set_auto_accept(true);
         for mut flying in flight.clone() {
             flying.tuple.remote.set_port(port);

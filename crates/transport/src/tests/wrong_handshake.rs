@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use anabranch_wire::{
-    ConnectionId, PreferredAddress, ResetToken, Side, SpaceId, TransportErrorCode as Code, TransportParameters,
-    Version, VersionInformation,
+    ConnectionId, PreferredAddress, ResetToken, Side, SpaceId, TransportErrorCode as Code,
+    TransportParameters, Version, VersionInformation,
 };
 
 use super::pair::Pair;
@@ -25,7 +25,11 @@ fn code(from: Side, misbehave: impl FnOnce(&mut TransportConfig)) -> Option<Code
 }
 
 fn check(from: Side, name: &str, edit: Edit, expected: Code) {
-    assert_eq!(code(from, |config| config.hooks.parameters = Some(edit)), Some(expected), "{name} from the {from:?}");
+    assert_eq!(
+        code(from, |config| config.hooks.parameters = Some(edit)),
+        Some(expected),
+        "{name} from the {from:?}"
+    );
 }
 
 const PARAMETER: Code = Code::TRANSPORT_PARAMETER_ERROR;
@@ -74,7 +78,9 @@ fn parameters_that_a_client_may_not_send() {
 fn parameters_that_do_not_fit_a_servers_packets() {
     let rows: &[(&str, Edit)] = &[
         ("original_destination_connection_id missing", |p| p.original_destination_connection_id = None),
-        ("original_destination_connection_id changed", |p| p.original_destination_connection_id = other_cid()),
+        ("original_destination_connection_id changed", |p| {
+            p.original_destination_connection_id = other_cid();
+        }),
         ("retry_source_connection_id without a Retry", |p| p.retry_source_connection_id = other_cid()),
     ];
     for (name, edit) in rows {
@@ -84,7 +90,8 @@ fn parameters_that_do_not_fit_a_servers_packets() {
 
 #[test]
 fn a_retry_that_the_server_does_not_confirm() {
-    let rows: &[Edit] = &[|p| p.retry_source_connection_id = None, |p| p.retry_source_connection_id = other_cid()];
+    let rows: &[Edit] =
+        &[|p| p.retry_source_connection_id = None, |p| p.retry_source_connection_id = other_cid()];
     for edit in rows {
         let mut pair = Pair::with(|_, server| {
             server.retry = crate::RetryPolicy::Always;
@@ -98,13 +105,20 @@ fn a_retry_that_the_server_does_not_confirm() {
 #[test]
 fn version_information_that_does_not_fit() {
     let chosen_is_another: Edit = |p| {
-        p.version_information = Some(VersionInformation { chosen: Version::V2, available: vec![Version::V2] });
+        p.version_information =
+            Some(VersionInformation { chosen: Version::V2, available: vec![Version::V2] });
     };
     check(Side::Client, "chosen version is another", chosen_is_another, NEGOTIATION);
     check(Side::Server, "chosen version is another", chosen_is_another, NEGOTIATION);
-    check(Side::Client, "chosen version is not available", |p| {
-        p.version_information = Some(VersionInformation { chosen: Version::V1, available: vec![Version::V2] });
-    }, PARAMETER);
+    check(
+        Side::Client,
+        "chosen version is not available",
+        |p| {
+            p.version_information =
+                Some(VersionInformation { chosen: Version::V1, available: vec![Version::V2] });
+        },
+        PARAMETER,
+    );
 }
 
 /// Gives the extension with a client's transport parameters another type.
@@ -130,11 +144,19 @@ fn drop_parameters(flight: &mut Vec<u8>) {
 fn transport_parameters_missing() {
     let missing = Some(Code(0x16d));
     let client = code(Side::Client, |config| {
-        config.hooks.crypto = Some(|level, bytes| if level == SpaceId::Initial { hide_parameters(bytes) });
+        config.hooks.crypto = Some(|level, bytes| {
+            if level == SpaceId::Initial {
+                hide_parameters(bytes);
+            }
+        });
     });
     assert_eq!(client, missing);
     let server = code(Side::Server, |config| {
-        config.hooks.crypto = Some(|level, bytes| if level == SpaceId::Handshake { drop_parameters(bytes) });
+        config.hooks.crypto = Some(|level, bytes| {
+            if level == SpaceId::Handshake {
+                drop_parameters(bytes);
+            }
+        });
     });
     assert_eq!(server, missing);
 }
@@ -172,8 +194,5 @@ fn handshake_bytes_left_over_at_the_end_of_their_level() {
             }
         });
     });
-    assert!(
-        left_over == Some(Code::PROTOCOL_VIOLATION) || left_over == Some(Code(0x10a)),
-        "{left_over:?}"
-    );
+    assert!(left_over == Some(Code::PROTOCOL_VIOLATION) || left_over == Some(Code(0x10a)), "{left_over:?}");
 }

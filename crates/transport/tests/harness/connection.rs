@@ -120,7 +120,12 @@ impl World {
         while let Some(transmit) = self.server.poll_transmit(self.now, &mut self.buf) {
             for bytes in self.buf.filled(&transmit).chunks(transmit.segment_size) {
                 let tuple = FourTuple { local: client_addr(50_000), remote: transmit.tuple.local };
-                self.flying.push(Flying { to_server: false, tuple, ecn: transmit.ecn, bytes: bytes.to_vec() });
+                self.flying.push(Flying {
+                    to_server: false,
+                    tuple,
+                    ecn: transmit.ecn,
+                    bytes: bytes.to_vec(),
+                });
             }
         }
         self.flying.truncate(MAX_FLYING);
@@ -203,12 +208,18 @@ impl World {
                 let until = (from + fresh.len()).min(flying.bytes.len());
                 flying.bytes.splice(from..until, fresh);
             }
-            (8, Some(flying)) => flying.ecn = [None, Some(Ecn::Ect0), Some(Ecn::Ect1), Some(Ecn::Ce)][usize::from(low % 4)],
+            (8, Some(flying)) => {
+                flying.ecn = [None, Some(Ecn::Ect0), Some(Ecn::Ect1), Some(Ecn::Ce)][usize::from(low % 4)];
+            }
             (9, _) => self.write(offset),
-            (10, _) => self.now = self.now + Duration::from_micros(offset as u64 * 10),
+            (10, _) => self.now += Duration::from_micros(offset as u64 * 10),
             (11, _) => {
                 let to_server = at % 2 == 0;
-                let (local, remote) = if to_server { (server_addr(), client_addr(50_000)) } else { (client_addr(50_000), server_addr()) };
+                let (local, remote) = if to_server {
+                    (server_addr(), client_addr(50_000))
+                } else {
+                    (client_addr(50_000), server_addr())
+                };
                 let bytes = (0..low).map(|_| byte()).collect();
                 self.deliver(Flying { to_server, tuple: FourTuple { local, remote }, ecn: None, bytes });
             }
@@ -221,7 +232,8 @@ impl World {
     fn finish(&mut self) {
         let deadline = self.now + PATIENCE;
         for _ in 0..MAX_STEPS {
-            let closed = self.client.connection(self.connection).is_none_or(|connection| connection.is_closed());
+            let closed =
+                self.client.connection(self.connection).is_none_or(|connection| connection.is_closed());
             if closed || self.received.len() == self.written && self.finished || self.now > deadline {
                 return;
             }
@@ -246,5 +258,8 @@ pub(crate) fn run(script: &[u8]) {
     }
     world.finish();
     assert!(world.received.len() <= world.written);
-    assert!(world.received.iter().enumerate().all(|(at, byte)| *byte == pattern(at)), "bytes as they were written");
+    assert!(
+        world.received.iter().enumerate().all(|(at, byte)| *byte == pattern(at)),
+        "bytes as they were written"
+    );
 }

@@ -52,7 +52,8 @@ fn initial(dcid: &ConnectionId, token: &[u8]) -> Vec<u8> {
     let keys = initial_keys(format, dcid, Side::Client).local;
     let mut packet = vec![0; 1_200];
     let scid = ConnectionId::new(&[7; 8]).unwrap();
-    let outgoing = format.write_long(&mut packet, PacketKind::Initial, dcid, &scid, token, 0, None, true).unwrap();
+    let outgoing =
+        format.write_long(&mut packet, PacketKind::Initial, dcid, &scid, token, 0, None, true).unwrap();
     packet[outgoing.header_len] = 1;
     format.set_length(&mut packet, &outgoing);
     keys.packet.seal(PathId::ZERO, 0, outgoing.header_len, &mut packet);
@@ -93,7 +94,10 @@ pub(crate) fn run(data: &[u8]) {
     match route(&mut router, &dcid, &token) {
         Route::Incoming(incoming) => {
             assert!(incoming.address_validated(), "under this policy nobody else comes in");
-            assert!(!genuine.is_empty() && token == genuine, "only what was sealed here validates an address");
+            assert!(
+                !genuine.is_empty() && token == genuine,
+                "only what was sealed here validates an address"
+            );
         }
         Route::Respond(response) => {
             assert!(token != genuine || genuine.is_empty(), "a genuine token is good");

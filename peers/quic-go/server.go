@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/quic-go/quic-go"
+	"golang.org/x/sync/errgroup"
 )
 
 // maxRequest is the largest request line a server reads, in bytes.
@@ -101,8 +102,14 @@ func answerPerf(stream *quic.Stream) {
 		stream.CancelWrite(1)
 		return
 	}
-	go func() { _, _ = drain(stream, nil) }()
-	if err := sendBytes(stream, binary.BigEndian.Uint64(count[:]), nil); err == nil {
+	var group errgroup.Group
+	group.Go(func() error {
+		_, err := drain(stream, nil)
+		return err
+	})
+	group.Go(func() error { return sendBytes(stream, binary.BigEndian.Uint64(count[:]), nil) })
+	// The answer's end tells the client that all it sent has arrived.
+	if group.Wait() == nil {
 		_ = stream.Close()
 	}
 }

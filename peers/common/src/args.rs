@@ -141,6 +141,17 @@ impl Work {
             _ => "perf",
         }
     }
+
+    /// For two connections: the first path on one and the others on the next; other work, or a single path, on both.
+    pub fn halves(&self) -> (Self, Self) {
+        match self {
+            Self::Hq { out, paths } if paths.len() > 1 => {
+                let of = |paths: &[String]| Self::Hq { out: out.clone(), paths: paths.to_vec() };
+                (of(&paths[..1]), of(&paths[1..]))
+            }
+            work => (work.clone(), work.clone()),
+        }
+    }
 }
 
 macro_rules! cases {

@@ -35,6 +35,12 @@ pub fn loopback_like(peer: SocketAddr) -> SocketAddr {
     }
 }
 
+/// The loopback address for a peer on it, else the unspecified address; any port. For stacks that want to know their
+/// local address.
+pub fn loopback_or_any(peer: SocketAddr) -> SocketAddr {
+    if peer.ip().is_loopback() { loopback_like(peer) } else { any_like(peer) }
+}
+
 /// Pins the calling thread, and the threads it will start, to one CPU.
 pub fn pin(cpu: usize) -> io::Result<()> {
     let mut set = CpuSet::new();

@@ -151,7 +151,7 @@ async fn datagrams(caller: &Caller, connection: Connection, count: u64) -> Resul
 
 /// Two connections; the second uses what the first one was given.
 async fn again(caller: &Caller, options: &Client) -> Result<(), Failure> {
-    let (first, second) = halves(&options.work);
+    let (first, second) = options.work.halves();
     let connection = caller.connect().await?;
     let progress = Progress::new(&first, || {});
     work::run(&connection, &first, &progress).await?;
@@ -185,17 +185,6 @@ async fn again(caller: &Caller, options: &Client) -> Result<(), Failure> {
         Case::ZeroRtt if !zero_rtt => failed("0-RTT was not accepted"),
         _ if !resumed => failed("the second handshake was a full one"),
         _ => Ok(()),
-    }
-}
-
-/// The first path on one connection and the others on the next; other work, or a single path, on both.
-fn halves(work: &Work) -> (Work, Work) {
-    match work {
-        Work::Hq { out, paths } if paths.len() > 1 => {
-            let of = |paths: &[String]| Work::Hq { out: out.clone(), paths: paths.to_vec() };
-            (of(&paths[..1]), of(&paths[1..]))
-        }
-        work => (work.clone(), work.clone()),
     }
 }
 

@@ -11,7 +11,8 @@ use peer_common::report::Report;
 use peer_common::{Failure, files, life, socket};
 use quinn::crypto::rustls::HandshakeData;
 use quinn::{
-    Connection, Endpoint, Incoming, RecvStream, SendStream, ServerConfig, TokioRuntime, ValidationTokenConfig,
+    Connection, ConnectionId, ConnectionIdGenerator, Endpoint, Incoming, RecvStream, SendStream,
+    ServerConfig, TokioRuntime, ValidationTokenConfig,
 };
 
 use crate::{endpoint_config, tls, transport, work};
@@ -35,6 +36,8 @@ pub async fn run(options: Server, ending: mpsc::Receiver<()>) -> Result<(), Fail
     let mut shared = endpoint_config(&[]);
     if let Some(ResetKey(key)) = &options.reset_key {
         shared.reset_key(Arc::new(hmac::Key::new(hmac::HMAC_SHA256, key)));
+        // quinn answers only connection IDs that it can have issued; its usual ones bear a mark of the process.
+        shared.cid_generator(|| Box::new(UnmarkedIds));
     }
     let endpoint = Endpoint::new(shared, Some(config), socket, Arc::new(TokioRuntime))?;
     life::ready(endpoint.local_addr()?);
@@ -59,6 +62,26 @@ pub async fn run(options: Server, ending: mpsc::Receiver<()>) -> Result<(), Fail
     endpoint.close(0u32.into(), b"");
     Report::new().cpu().print();
     Ok(())
+}
+
+/// Connection IDs of which any process could be the issuer.
+struct UnmarkedIds;
+
+impl ConnectionIdGenerator for UnmarkedIds {
+    fn generate_cid(&mut self) -> ConnectionId {
+        let mut id = [0; 8];
+        // If the system has no randomness, the next ID is the same and the connection fails.
+        let _ = aws_lc_rs::rand::fill(&mut id);
+        ConnectionId::new(&id)
+    }
+
+    fn cid_len(&self) -> usize {
+        8
+    }
+
+    fn cid_lifetime(&self) -> Option<std::time::Duration> {
+        None
+    }
 }
 
 /// One connection, from its first packet: a server can answer 0-RTT requests before the handshake is complete.
@@ -92,16 +115,19 @@ async fn echo_datagrams(connection: Connection) {
 }
 
 /// `perf`: the first eight bytes say how many to send back; whatever else the client sends is dropped.
+/// The answer's end tells the client that all it sent has arrived.
 async fn answer_perf(mut send: SendStream, mut recv: RecvStream) {
     let mut count = [0; 8];
     if recv.read_exact(&mut count).await.is_err() {
         return;
     }
-    let (_, _) = tokio::join!(
+    let (drained, sent) = tokio::join!(
         work::drain(&mut recv, &|_| {}),
         work::send_bytes(&mut send, u64::from_be_bytes(count), &|_| {})
     );
-    let _ = send.finish();
+    if drained.is_ok() && sent.is_ok() {
+        let _ = send.finish();
+    }
 }
 
 async fn answer_file(mut send: SendStream, mut recv: RecvStream, root: Option<PathBuf>) {

@@ -80,12 +80,13 @@ async fn answer(mut connection: Connection, root: Option<PathBuf>) {
 }
 
 /// `perf`: the first eight bytes say how many to send back; whatever else the client sends is dropped.
+/// The answer's end tells the client that all it sent has arrived.
 async fn answer_perf(stream: BidirectionalStream) {
     let (mut recv, mut send) = stream.split();
     let Some(count) = requested_count(&mut recv).await else { return };
-    let (_, sent) =
+    let (drained, sent) =
         tokio::join!(work::drain(&mut recv, &|_| {}), work::send_bytes(&mut send, count, &|_| {}));
-    if sent.is_ok() {
+    if drained.is_ok() && sent.is_ok() {
         let _ = send.finish();
     }
 }

@@ -1,0 +1,313 @@
+//! The client's cases.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use peer_common::args::{Case, Client, Work};
+use peer_common::progress::{Progress, share};
+use peer_common::relay::Relay;
+use peer_common::report::Report;
+use peer_common::{Failure, failed, files, socket};
+
+use crate::config;
+use crate::endpoint::{Endpoint, Link};
+use crate::outgoing::Outgoing;
+use crate::udp::Udp;
+
+/// How long a silent client sleeps; in `rebind` also how soon it sends something on a silent connection, for a client
+/// that only receives, and has acknowledged everything, would never show its new address.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// How long a client waits for a session ticket, or for the echo of its datagrams.
+const LAST_WAIT: Duration = Duration::from_secs(2);
+
+/// Where received data goes.
+const SINK: usize = 64 * 1024;
+
+/// BoringSSL's word for accepted early data (`ssl_early_data_accepted`).
+const EARLY_DATA_ACCEPTED: u32 = 2;
+
+/// The work on one connection.
+#[derive(Default)]
+struct Job {
+    waiting: Vec<Stream>,
+    open: HashMap<u64, Stream>,
+    next: u64,
+    progress: Option<Arc<Progress>>,
+    sink: Vec<u8>,
+}
+
+/// One stream of it.
+struct Stream {
+    outgoing: Outgoing,
+    expected: Option<u64>,
+    received: u64,
+    file: Option<(PathBuf, Vec<u8>)>,
+}
+
+impl Job {
+    fn new(work: &Work, progress: Arc<Progress>) -> Result<Self, Failure> {
+        let mut waiting = Vec::new();
+        let plain = |outgoing| Stream { outgoing, expected: None, received: 0, file: None };
+        match work {
+            Work::Perf { download, upload, streams } => {
+                for index in 0..*streams {
+                    let (down, up) = (share(*download, index, *streams), share(*upload, index, *streams));
+                    let head = Bytes::copy_from_slice(&down.to_be_bytes());
+                    waiting.push(Stream { expected: Some(down), ..plain(Outgoing::new(head, up, true)) });
+                }
+            }
+            Work::Hq { out, paths } => {
+                for path in paths {
+                    let target = out.as_ref().map(|out| files::destination(out, path));
+                    if target == Some(None) {
+                        return failed(format!("no file name in {path}"));
+                    }
+                    let file = target.flatten().map(|target| (target, Vec::new()));
+                    let head = Bytes::from(files::request(path));
+                    waiting.push(Stream { file, ..plain(Outgoing::new(head, 0, true)) });
+                }
+            }
+            Work::Handshakes { .. } | Work::Datagrams { .. } => {}
+        }
+        waiting.reverse();
+        Ok(Self { waiting, progress: Some(progress), ..Self::default() })
+    }
+
+    fn done(&self) -> bool {
+        self.waiting.is_empty() && self.open.is_empty()
+    }
+}
+
+/// Opens, sends and receives as far as the connection allows.
+fn advance(link: &mut Link<Job>) -> Result<(), Failure> {
+    let Link { connection, state: job, .. } = link;
+    if !(connection.is_established() || connection.is_in_early_data()) {
+        return Ok(());
+    }
+    let Some(progress) = job.progress.clone() else { return Ok(()) };
+    while connection.peer_streams_left_bidi() > 0
+        && let Some(stream) = job.waiting.pop()
+    {
+        // Client-initiated bidirectional streams (RFC 9000 §2.1).
+        let id = job.next * 4;
+        job.next += 1;
+        let stream = job.open.entry(id).or_insert(stream);
+        progress.add(stream.outgoing.push(connection, id)?);
+    }
+    for (&id, stream) in job.open.iter_mut().filter(|(_, stream)| !stream.outgoing.done()) {
+        progress.add(stream.outgoing.push(connection, id)?);
+    }
+    job.sink.resize(SINK, 0);
+    let readable: Vec<u64> = connection.readable().collect();
+    for id in readable {
+        loop {
+            let (n, end) = match connection.stream_recv(id, &mut job.sink) {
+                Ok(received) => received,
+                Err(quiche::Error::Done) => break,
+                Err(error) => return Err(error.into()),
+            };
+            let Some(stream) = job.open.get_mut(&id) else { break };
+            stream.received += n as u64;
+            progress.add(n as u64);
+            if let Some((_, body)) = &mut stream.file {
+                body.extend_from_slice(&job.sink[..n]);
+            }
+            if end {
+                finish(job.open.remove(&id))?;
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn finish(stream: Option<Stream>) -> Result<(), Failure> {
+    let Some(stream) = stream else { return Ok(()) };
+    if let Some((target, body)) = stream.file {
+        std::fs::write(target, body)?;
+    }
+    match stream.expected {
+        Some(expected) if expected != stream.received => {
+            failed(format!("asked for {expected} bytes, got {}", stream.received))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Does what the options ask for and prints what was observed.
+pub fn run(options: &Client) -> Result<(), Failure> {
+    let relay =
+        if options.case == Case::Rebind { Some(Arc::new(Relay::start(options.connect)?)) } else { None };
+    let server = relay.as_ref().map_or(options.connect, |relay| relay.address);
+    let udp = Udp::bind(socket::loopback_or_any(server), !options.common.no_gso)?;
+    let mut caller =
+        Caller { endpoint: Endpoint::new(udp, config::client(options)?, None)?, options, server };
+    match (&options.work, options.case) {
+        (Work::Handshakes { count, concurrency }, _) => caller.handshakes(*count, *concurrency),
+        (Work::Datagrams { count }, _) => caller.datagrams(*count),
+        (_, Case::Handshake | Case::Transfer | Case::Multiplexing | Case::Rebind) => {
+            caller.once(relay.as_ref())
+        }
+        (_, Case::Resumption | Case::ZeroRtt) => caller.twice(),
+        (_, case) => Err(Failure::Unsupported(format!("quiche's interface has nothing for {}", case.name()))),
+    }
+}
+
+/// An endpoint that knows where to connect.
+struct Caller<'a> {
+    endpoint: Endpoint<Job>,
+    options: &'a Client,
+    server: std::net::SocketAddr,
+}
+
+impl Caller<'_> {
+    fn connect(&mut self, session: Option<&[u8]>, job: Job) -> Result<u64, Failure> {
+        let key = self.endpoint.connect(self.server, &self.options.name, session)?;
+        if let Some(link) = self.endpoint.link(key) {
+            link.state = job;
+        }
+        Ok(key)
+    }
+
+    fn report(&self) -> Report {
+        Report::new().text("case", self.options.case.name()).text("version", "0x00000001")
+    }
+
+    /// Turns until `ready` says so of the connection.
+    fn until(&mut self, key: u64, ready: impl Fn(&Link<Job>) -> bool) -> Result<(), Failure> {
+        loop {
+            let touched = self.endpoint.turn(PATIENCE, advance)?;
+            let Some(link) = self.endpoint.link(key) else { return failed("the connection timed out") };
+            if ready(link) {
+                return Ok(());
+            }
+            if let Some(error) = link.connection.peer_error().or(link.connection.local_error()) {
+                let reason = String::from_utf8_lossy(&error.reason);
+                return failed(format!("closed with error {:#x} {reason}", error.error_code));
+            }
+            if touched.is_empty() && self.options.case == Case::Rebind {
+                link.connection.send_ack_eliciting()?;
+                self.endpoint.touch(key);
+            }
+        }
+    }
+
+    /// Does the work on one connection.
+    fn once(&mut self, relay: Option<&Arc<Relay>>) -> Result<(), Failure> {
+        let key = self.connect(None, Job::default())?;
+        self.until(key, |link| link.connection.is_established())?;
+        let nat = relay.cloned();
+        let progress = Progress::new(&self.options.work, move || {
+            if let Some(nat) = &nat {
+                nat.rebind();
+            }
+        });
+        let start = Instant::now();
+        if let Some(link) = self.endpoint.link(key) {
+            link.state = Job::new(&self.options.work, Arc::clone(&progress))?;
+        }
+        self.endpoint.touch(key);
+        self.until(key, |link| link.state.done())?;
+        let mut report = self.report().goodput(progress.moved(), start.elapsed());
+        if let Some(relay) = relay {
+            report = report.raw("rebindings", relay.rebound());
+        }
+        if let Some(link) = self.endpoint.link(key) {
+            report = report.raw("lost_packets", link.connection.stats().lost);
+        }
+        report.cpu().print();
+        self.endpoint.close(key)?;
+        if relay.is_some_and(|relay| relay.rebound() == 0) { failed("the work ended early") } else { Ok(()) }
+    }
+
+    /// Two connections; the second uses what the first one was given.
+    fn twice(&mut self) -> Result<(), Failure> {
+        let (first, second) = self.options.work.halves();
+        let key = self.connect(None, Job::new(&first, Progress::new(&first, || {}))?)?;
+        self.until(key, |link| link.state.done())?;
+        let deadline = Instant::now() + LAST_WAIT;
+        self.until(key, |link| link.connection.session().is_some() || Instant::now() > deadline)?;
+        let session = self.endpoint.link(key).and_then(|link| link.connection.session().map(<[u8]>::to_vec));
+        self.endpoint.close(key)?;
+        let Some(session) = session else { return failed("no session ticket arrived") };
+
+        let progress = Progress::new(&second, || {});
+        let job = Job::new(&second, Arc::clone(&progress))?;
+        let start = Instant::now();
+        let key = if self.options.case == Case::ZeroRtt {
+            self.connect(Some(&session), job)?
+        } else {
+            let key = self.connect(Some(&session), Job::default())?;
+            self.until(key, |link| link.connection.is_established())?;
+            if let Some(link) = self.endpoint.link(key) {
+                link.state = job;
+            }
+            self.endpoint.touch(key);
+            key
+        };
+        self.until(key, |link| link.state.done() && link.connection.is_established())?;
+        let Some(link) = self.endpoint.link(key) else { return failed("the connection is gone") };
+        let resumed = link.connection.is_resumed();
+        let accepted = link.connection.early_data_reason() == EARLY_DATA_ACCEPTED;
+        let zero_rtt = accepted && self.options.case == Case::ZeroRtt;
+        self.report()
+            .raw("resumed", resumed)
+            .raw("zero_rtt_accepted", zero_rtt)
+            .goodput(progress.moved(), start.elapsed())
+            .print();
+        self.endpoint.close(key)?;
+        match self.options.case {
+            Case::ZeroRtt if !zero_rtt => failed("0-RTT was not accepted"),
+            _ if !resumed => failed("the second handshake was a full one"),
+            _ => Ok(()),
+        }
+    }
+
+    fn datagrams(&mut self, count: u64) -> Result<(), Failure> {
+        let key = self.connect(None, Job::default())?;
+        self.until(key, |link| link.connection.is_established())?;
+        let (mut echoed, deadline) = (0, Instant::now() + LAST_WAIT);
+        if let Some(link) = self.endpoint.link(key) {
+            for number in 0..count {
+                link.connection.dgram_send(&number.to_be_bytes())?;
+            }
+        }
+        self.endpoint.touch(key);
+        while echoed < count && Instant::now() < deadline {
+            self.endpoint.turn(PATIENCE, advance)?;
+            let Some(link) = self.endpoint.link(key) else { return failed("the connection is gone") };
+            let mut echo = [0; 64];
+            while let Ok(n) = link.connection.dgram_recv(&mut echo) {
+                echoed += u64::from(n == 8);
+            }
+        }
+        self.report().raw("sent", count).raw("echoed", echoed).print();
+        self.endpoint.close(key)?;
+        if echoed == 0 && count > 0 { failed("no datagram came back") } else { Ok(()) }
+    }
+
+    fn handshakes(&mut self, count: u64, concurrency: u64) -> Result<(), Failure> {
+        let start = Instant::now();
+        let (mut started, mut done) = (0, 0);
+        while done < count {
+            while started < count && started - done < concurrency {
+                self.connect(None, Job::default())?;
+                started += 1;
+            }
+            for key in self.endpoint.turn(PATIENCE, advance)? {
+                let Some(link) = self.endpoint.link(key) else { return failed("a handshake failed") };
+                if link.connection.is_established() {
+                    self.endpoint.close(key)?;
+                    done += 1;
+                }
+            }
+        }
+        let seconds = start.elapsed().as_secs_f64();
+        Report::new().raw("handshakes", count).raw("seconds", format!("{seconds:.6}")).cpu().print();
+        Ok(())
+    }
+}

@@ -1,0 +1,345 @@
+//! One socket, many connections: routing, timers, and packets in and out.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fs::File;
+use std::io::Read;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use peer_common::Failure;
+use quiche::{Config, ConnectionId, Header, RecvInfo, RetryConnectionIds, Type};
+
+use crate::config::{Connection, PACKET, Shared};
+use crate::udp::{MAX_RUN, Udp};
+
+/// Length of every connection ID this program chooses.
+const CID: usize = 16;
+
+/// A connection with what the application keeps about it.
+pub struct Link<S> {
+    pub connection: Connection,
+    pub state: S,
+    timer: Option<Instant>,
+    cids: Vec<Vec<u8>>,
+}
+
+/// How a server takes connections.
+pub struct Door {
+    pub retry: bool,
+    /// Retry tokens that are out: the address and the original destination connection ID they stand for.
+    pub tokens: HashMap<Vec<u8>, (SocketAddr, Vec<u8>)>,
+}
+
+/// A socket with its connections.
+pub struct Endpoint<S> {
+    udp: Udp,
+    config: Config,
+    door: Option<Door>,
+    random: File,
+    links: HashMap<u64, Link<S>>,
+    routes: HashMap<Vec<u8>, u64>,
+    timers: BTreeSet<(Instant, u64)>,
+    touched: Vec<u64>,
+    next: u64,
+    packets: Vec<u8>,
+}
+
+impl<S: Default> Endpoint<S> {
+    /// An endpoint without connections; with a door it is a server.
+    pub fn new(udp: Udp, config: Config, door: Option<Door>) -> Result<Self, Failure> {
+        let random = File::open("/dev/urandom")?;
+        let (links, routes, timers) = (HashMap::new(), HashMap::new(), BTreeSet::new());
+        let packets = vec![0; MAX_RUN];
+        Ok(Self { udp, config, door, random, links, routes, timers, touched: Vec::new(), next: 0, packets })
+    }
+
+    /// Where the socket is bound.
+    pub fn local(&self) -> SocketAddr {
+        self.udp.local()
+    }
+
+    fn fresh_cid(&mut self) -> Result<[u8; CID], Failure> {
+        let mut cid = [0; CID];
+        self.random.read_exact(&mut cid)?;
+        Ok(cid)
+    }
+
+    /// Starts a connection and sends its first packets; a session allows resumption.
+    pub fn connect(
+        &mut self,
+        server: SocketAddr,
+        name: &str,
+        session: Option<&[u8]>,
+    ) -> Result<u64, Failure> {
+        let cid = self.fresh_cid()?;
+        let scid = ConnectionId::from_ref(&cid);
+        let local = self.udp.local();
+        let mut connection: Connection =
+            quiche::connect_with_buffer_factory(Some(name), &scid, local, server, &mut self.config)?;
+        if let Some(session) = session {
+            connection.set_session(session)?;
+        }
+        let key = self.insert(connection, vec![cid.to_vec()]);
+        self.flush(key)?;
+        self.touched.push(key);
+        Ok(key)
+    }
+
+    /// A connection by its key.
+    pub fn link(&mut self, key: u64) -> Option<&mut Link<S>> {
+        self.links.get_mut(&key)
+    }
+
+    /// Makes the next turn look at a connection, though nothing happened to it.
+    pub fn touch(&mut self, key: u64) {
+        self.touched.push(key);
+    }
+
+    /// Closes a connection, sends the close and forgets it.
+    pub fn close(&mut self, key: u64) -> Result<(), Failure> {
+        if let Some(link) = self.links.get_mut(&key) {
+            let _ = link.connection.close(true, 0, b"");
+            self.flush(key)?;
+        }
+        self.forget(key);
+        Ok(())
+    }
+
+    /// One round: waits for datagrams or a timer, at most `patience`; then `progress` for every connection that
+    /// something happened to, and its packets. Returns their keys.
+    pub fn turn(
+        &mut self,
+        patience: Duration,
+        mut progress: impl FnMut(&mut Link<S>) -> Result<(), Failure>,
+    ) -> Result<Vec<u64>, Failure> {
+        let now = Instant::now();
+        let due = self.timers.first().map(|(at, _)| at.saturating_duration_since(now));
+        if self.touched.is_empty() {
+            self.udp.wait(due.unwrap_or(patience).min(patience))?;
+        }
+        self.receive()?;
+        let now = Instant::now();
+        while let Some(&(at, key)) = self.timers.first().filter(|(at, _)| *at <= now) {
+            self.timers.remove(&(at, key));
+            if let Some(link) = self.links.get_mut(&key) {
+                link.timer = None;
+                link.connection.on_timeout();
+                self.touched.push(key);
+            }
+        }
+        let mut touched = std::mem::take(&mut self.touched);
+        touched.sort_unstable();
+        touched.dedup();
+        for &key in &touched {
+            if let Some(link) = self.links.get_mut(&key) {
+                progress(link)?;
+                self.offer_cids(key)?;
+                self.flush(key)?;
+            }
+        }
+        for &key in &touched {
+            if self.links.get(&key).is_some_and(|link| link.connection.is_closed()) {
+                self.forget(key);
+            }
+        }
+        Ok(touched)
+    }
+
+    fn insert(&mut self, connection: Connection, cids: Vec<Vec<u8>>) -> u64 {
+        let key = self.next;
+        self.next += 1;
+        for cid in &cids {
+            self.routes.insert(cid.clone(), key);
+        }
+        self.links.insert(key, Link { connection, state: S::default(), timer: None, cids });
+        key
+    }
+
+    fn forget(&mut self, key: u64) {
+        let Some(link) = self.links.remove(&key) else { return };
+        for cid in &link.cids {
+            self.routes.remove(cid);
+        }
+        if let Some(at) = link.timer {
+            self.timers.remove(&(at, key));
+        }
+    }
+
+    /// Takes what one system call gives and hands each datagram to its connection.
+    fn receive(&mut self) -> Result<(), Failure> {
+        let local = self.udp.local();
+        let (routes, links, touched) = (&self.routes, &mut self.links, &mut self.touched);
+        let mut strangers = Vec::new();
+        self.udp.receive(|from, datagram| {
+            let Ok(header) = Header::from_slice(datagram, CID) else { return };
+            match routes.get(&header.dcid[..]).and_then(|key| Some((*key, links.get_mut(key)?))) {
+                Some((key, link)) => {
+                    // A packet that is not ours to read is dropped; a protocol error shows in the connection.
+                    let _ = link.connection.recv(datagram, RecvInfo { from, to: local });
+                    if touched.last() != Some(&key) {
+                        touched.push(key);
+                    }
+                }
+                None => strangers.push((from, header, datagram.to_vec())),
+            }
+        })?;
+        for (from, header, mut datagram) in strangers {
+            self.stranger(from, &header, &mut datagram)?;
+        }
+        Ok(())
+    }
+
+    /// A datagram of no known connection: Version Negotiation, Retry, or a new connection.
+    fn stranger(
+        &mut self,
+        from: SocketAddr,
+        header: &Header<'_>,
+        datagram: &mut [u8],
+    ) -> Result<(), Failure> {
+        // A client's second Initial packet may have arrived in the same batch as its first.
+        if let Some(&key) = self.routes.get(&header.dcid[..]) {
+            return self.deliver(key, from, datagram);
+        }
+        let Some(mut door) = self.door.take() else { return Ok(()) };
+        let outcome = self.admit(&mut door, from, header, datagram);
+        self.door = Some(door);
+        outcome
+    }
+
+    fn admit(
+        &mut self,
+        door: &mut Door,
+        from: SocketAddr,
+        header: &Header<'_>,
+        datagram: &mut [u8],
+    ) -> Result<(), Failure> {
+        if header.ty != Type::Initial || datagram.len() < 1200 {
+            return Ok(());
+        }
+        if !quiche::version_is_supported(header.version) {
+            let n = quiche::negotiate_version(&header.scid, &header.dcid, &mut self.packets)?;
+            return Ok(self.udp.send(from, &self.packets[..n], n)?);
+        }
+        let cid = self.fresh_cid()?;
+        let scid = ConnectionId::from_ref(&cid);
+        let local = self.udp.local();
+        let connection: Connection = if door.retry {
+            let token = header.token.clone().unwrap_or_default();
+            let Some((address, original)) = door.tokens.remove(&token) else {
+                let token = self.fresh_cid()?.to_vec();
+                let n = quiche::retry(
+                    &header.scid,
+                    &header.dcid,
+                    &scid,
+                    &token,
+                    header.version,
+                    &mut self.packets,
+                )?;
+                door.tokens.insert(token, (from, header.dcid.to_vec()));
+                return Ok(self.udp.send(from, &self.packets[..n], n)?);
+            };
+            if address != from {
+                return Ok(());
+            }
+            let original = ConnectionId::from_ref(&original);
+            let cids =
+                RetryConnectionIds { original_destination_cid: &original, retry_source_cid: &header.dcid };
+            quiche::accept_with_retry::<Shared>(&scid, cids, local, from, &mut self.config)?
+        } else {
+            quiche::accept_with_buf_factory(&scid, None, local, from, &mut self.config)?
+        };
+        // The client's first flight goes on to the connection ID it chose itself.
+        let key = self.insert(connection, vec![cid.to_vec(), header.dcid.to_vec()]);
+        self.deliver(key, from, datagram)
+    }
+
+    fn deliver(&mut self, key: u64, from: SocketAddr, datagram: &mut [u8]) -> Result<(), Failure> {
+        let to = self.udp.local();
+        if let Some(link) = self.links.get_mut(&key) {
+            let _ = link.connection.recv(datagram, RecvInfo { from, to });
+            self.touched.push(key);
+        }
+        Ok(())
+    }
+
+    /// Gives the peer connection IDs, which it needs to validate or to move to another path.
+    fn offer_cids(&mut self, key: u64) -> Result<(), Failure> {
+        while self
+            .links
+            .get(&key)
+            .is_some_and(|l| l.connection.is_established() && l.connection.scids_left() > 0)
+        {
+            let (cid, token) = (self.fresh_cid()?, u128::from_be_bytes(self.fresh_cid()?));
+            let Some(link) = self.links.get_mut(&key) else { break };
+            if link.connection.new_scid(&ConnectionId::from_ref(&cid), token, false).is_err() {
+                break;
+            }
+            link.cids.push(cid.to_vec());
+            self.routes.insert(cid.to_vec(), key);
+        }
+        Ok(())
+    }
+
+    /// Sends all that the connection has to send, in runs of equal packets, and sets its timer.
+    fn flush(&mut self, key: u64) -> Result<(), Failure> {
+        let Some(link) = self.links.get_mut(&key) else { return Ok(()) };
+        let limit = self.udp.max_segments();
+        let mut run = Run::default();
+        while let Ok((n, info)) = link.connection.send(&mut self.packets[run.filled..]) {
+            if !run.takes(n, info.to) {
+                run.send(&self.udp, &self.packets)?;
+                self.packets.copy_within(run.filled..run.filled + n, 0);
+                run = Run::default();
+            }
+            run.add(n, info.to);
+            if run.last < run.segment || run.packets == limit || run.filled + PACKET > self.packets.len() {
+                run.send(&self.udp, &self.packets)?;
+                run = Run::default();
+            }
+        }
+        run.send(&self.udp, &self.packets)?;
+        let timer = link.connection.timeout_instant();
+        if timer != link.timer {
+            if let Some(at) = link.timer {
+                self.timers.remove(&(at, key));
+            }
+            if let Some(at) = timer {
+                self.timers.insert((at, key));
+            }
+            link.timer = timer;
+        }
+        Ok(())
+    }
+}
+
+/// Packets for one address that one system call can send: all of one size, but the last may be shorter.
+#[derive(Default)]
+struct Run {
+    filled: usize,
+    packets: usize,
+    segment: usize,
+    last: usize,
+    to: Option<SocketAddr>,
+}
+
+impl Run {
+    fn takes(&self, n: usize, to: SocketAddr) -> bool {
+        self.packets == 0 || (n <= self.segment && self.to == Some(to))
+    }
+
+    fn add(&mut self, n: usize, to: SocketAddr) {
+        if self.packets == 0 {
+            (self.segment, self.to) = (n, Some(to));
+        }
+        self.filled += n;
+        self.packets += 1;
+        self.last = n;
+    }
+
+    fn send(&self, udp: &Udp, packets: &[u8]) -> Result<(), Failure> {
+        match self.to {
+            Some(to) => Ok(udp.send(to, &packets[..self.filled], self.segment)?),
+            None => Ok(()),
+        }
+    }
+}

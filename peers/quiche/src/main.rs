@@ -1,0 +1,35 @@
+//! quiche as a peer: see `peers/README.md` for the contract.
+//!
+//! quiche brings no sockets and no event loop; this program's use one thread, segmentation offload in both directions
+//! and many datagrams per system call.
+#![forbid(unsafe_code)]
+
+mod client;
+mod config;
+mod endpoint;
+mod outgoing;
+mod receive;
+mod server;
+mod udp;
+
+use std::process::ExitCode;
+
+use peer_common::args::{self, Command};
+use peer_common::{exit_code, failed, life, socket};
+
+fn main() -> ExitCode {
+    exit_code(args::parse().and_then(|command| match command {
+        Command::Server(options) => {
+            // Before any thread starts, as `ending` requires.
+            let ending = life::ending();
+            options.common.one_core.map_or(Ok(()), socket::pin)?;
+            server::run(&options, &ending)
+        }
+        Command::Client(options) => {
+            options.common.one_core.map_or(Ok(()), socket::pin)?;
+            client::run(&options)
+        }
+        Command::Other(word, flags) if word == "receive" => receive::run(flags),
+        Command::Other(word, _) => failed(format!("unknown command {word}")),
+    }))
+}

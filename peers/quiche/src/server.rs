@@ -1,0 +1,121 @@
+//! The server: `perf` and `hq-interop` on one endpoint.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use peer_common::args::Server;
+use peer_common::report::Report;
+use peer_common::{Failure, files, life};
+use quiche::Shutdown;
+
+use crate::config::{self, Connection};
+use crate::endpoint::{Door, Endpoint, Link};
+use crate::outgoing::Outgoing;
+use crate::udp::Udp;
+
+/// How long a silent server sleeps before it looks whether it should end.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// Where received data goes, to be dropped.
+const SINK: usize = 64 * 1024;
+
+/// The streams of one connection.
+#[derive(Default)]
+struct Streams {
+    open: HashMap<u64, Stream>,
+    sink: Vec<u8>,
+}
+
+/// A stream: what has come of its request, and its answer once that is known.
+#[derive(Default)]
+struct Stream {
+    request: Vec<u8>,
+    answer: Option<Outgoing>,
+}
+
+/// Serves until `ending` yields.
+pub fn run(options: &Server, ending: &mpsc::Receiver<()>) -> Result<(), Failure> {
+    if options.common.v2 || options.preferred.is_some() {
+        return Err(Failure::Unsupported("quiche has neither QUIC version 2 nor preferred_address".into()));
+    }
+    let udp = Udp::bind(options.listen, !options.common.no_gso)?;
+    let door = Door { retry: options.retry, tokens: HashMap::new() };
+    let mut endpoint: Endpoint<Streams> = Endpoint::new(udp, config::server(options)?, Some(door))?;
+    life::ready(endpoint.local());
+    while matches!(ending.try_recv(), Err(mpsc::TryRecvError::Empty)) {
+        endpoint.turn(PATIENCE, |link| {
+            serve(link, options.root.as_ref());
+            Ok(())
+        })?;
+    }
+    Report::new().cpu().print();
+    Ok(())
+}
+
+/// Everything a connection asks for now. A client that goes away is its own test's business.
+fn serve(link: &mut Link<Streams>, root: Option<&PathBuf>) {
+    let Link { connection, state, .. } = link;
+    state.sink.resize(SINK, 0);
+    while let Ok(n) = connection.dgram_recv(&mut state.sink) {
+        let _ = connection.dgram_send(&state.sink[..n]);
+    }
+    let hq = connection.application_proto() == b"hq-interop";
+    let readable: Vec<u64> = connection.readable().collect();
+    for id in readable {
+        let stream = state.open.entry(id).or_default();
+        if !hear(connection, id, stream, &mut state.sink, root.map(PathBuf::as_path).filter(|_| hq), hq) {
+            let _ = connection.stream_shutdown(id, Shutdown::Write, 1);
+            state.open.remove(&id);
+        }
+    }
+    state.open.retain(|&id, stream| match &mut stream.answer {
+        Some(answer) => {
+            answer.push(connection, id).is_ok() && !(answer.done() && connection.stream_finished(id))
+        }
+        None => true,
+    });
+}
+
+/// Reads what has come on a stream; false if it cannot be answered.
+fn hear(
+    connection: &mut Connection,
+    id: u64,
+    stream: &mut Stream,
+    sink: &mut [u8],
+    root: Option<&Path>,
+    hq: bool,
+) -> bool {
+    while let Ok((n, end)) = connection.stream_recv(id, sink) {
+        if stream.answer.is_none() {
+            stream.request.extend_from_slice(&sink[..n]);
+        }
+        if hq && stream.request.len() > files::MAX_REQUEST {
+            return false;
+        }
+        if hq && end {
+            let path = root.and_then(|root| files::requested(root, &stream.request));
+            let Some(body) = path.and_then(|path| std::fs::read(path).ok()) else { return false };
+            stream.answer = Some(Outgoing::new(Bytes::from(body), 0, true));
+        } else if !hq && stream.answer.is_none() {
+            // `perf`: the first eight bytes say how many to send back; whatever else comes is dropped.
+            match stream.request.first_chunk() {
+                Some(count) => {
+                    stream.answer = Some(Outgoing::new(Bytes::new(), u64::from_be_bytes(*count), false));
+                }
+                None if end => return false,
+                None => {}
+            }
+        }
+        if let Some(answer) = stream.answer.as_mut().filter(|_| end) {
+            // The answer's end tells the client that all it sent has arrived.
+            answer.end();
+        }
+        if end {
+            break;
+        }
+    }
+    true
+}

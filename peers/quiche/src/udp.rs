@@ -1,0 +1,96 @@
+//! A UDP socket with many datagrams per system call, in both directions.
+
+use std::io::{self, IoSliceMut};
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use peer_common::socket;
+use quinn_udp::{BATCH_SIZE, RecvMeta, Transmit, UdpSocketState};
+
+/// Largest UDP payload, and so the largest run of coalesced datagrams, in bytes.
+pub const MAX_RUN: usize = 65_507;
+
+/// How long to wait for room in a full socket before giving a run of packets up as lost.
+const SEND_WAIT: Duration = Duration::from_millis(100);
+
+/// A socket, and where received datagrams go.
+pub struct Udp {
+    socket: UdpSocket,
+    state: UdpSocketState,
+    local: SocketAddr,
+    max_segments: usize,
+    received: Vec<u8>,
+    about: [RecvMeta; BATCH_SIZE],
+}
+
+impl Udp {
+    /// Binds; without `gso` every packet is a system call of its own.
+    pub fn bind(address: SocketAddr, gso: bool) -> io::Result<Self> {
+        let socket = socket::bind(address)?;
+        let state = UdpSocketState::new((&socket).into())?;
+        let max_segments = if gso { state.max_gso_segments() } else { 1 };
+        let received = vec![0; BATCH_SIZE * (MAX_RUN + 1)];
+        let (local, about) = (socket.local_addr()?, [RecvMeta::default(); BATCH_SIZE]);
+        Ok(Self { socket, state, local, max_segments, received, about })
+    }
+
+    /// The local address.
+    pub fn local(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// How many equal packets one call can send.
+    pub fn max_segments(&self) -> usize {
+        self.max_segments
+    }
+
+    /// Waits until something can be received or `timeout` is over.
+    pub fn wait(&self, timeout: Duration) -> io::Result<()> {
+        self.poll(PollFlags::POLLIN, timeout)
+    }
+
+    fn poll(&self, what: PollFlags, timeout: Duration) -> io::Result<()> {
+        let mut fds = [PollFd::new(self.socket.as_fd(), what)];
+        // Rounded up: a timer that is due in a fraction of a millisecond must not make the loop spin.
+        let millis = u16::try_from(timeout.as_micros().div_ceil(1000)).unwrap_or(u16::MAX);
+        poll(&mut fds, PollTimeout::from(millis))?;
+        Ok(())
+    }
+
+    /// Hands the datagrams of one system call to `each`, with their source. False if there were none.
+    pub fn receive(&mut self, mut each: impl FnMut(SocketAddr, &mut [u8])) -> io::Result<bool> {
+        let mut buffers = self.received.chunks_mut(MAX_RUN + 1).map(IoSliceMut::new);
+        let mut slices: [IoSliceMut<'_>; BATCH_SIZE] =
+            std::array::from_fn(|_| buffers.next().unwrap_or(IoSliceMut::new(&mut [])));
+        let count = match self.state.recv((&self.socket).into(), &mut slices, &mut self.about) {
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        for (about, run) in self.about.iter().zip(&mut slices).take(count) {
+            for datagram in run[..about.len].chunks_mut(about.stride.max(1)) {
+                each(about.addr, datagram);
+            }
+        }
+        Ok(count > 0)
+    }
+
+    /// Sends `contents`, packets of `segment` bytes each but for the last.
+    pub fn send(&self, destination: SocketAddr, contents: &[u8], segment: usize) -> io::Result<()> {
+        let segment_size = (segment < contents.len()).then_some(segment);
+        let transmit = Transmit { destination, ecn: None, contents, segment_size, src_ip: None };
+        match self.state.try_send((&self.socket).into(), &transmit) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.poll(PollFlags::POLLOUT, SEND_WAIT)?;
+                match self.state.try_send((&self.socket).into(), &transmit) {
+                    // Lost, as on a network.
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+                    other => other,
+                }
+            }
+            other => other,
+        }
+    }
+}

@@ -54,6 +54,9 @@ impl RecvStream {
     /// Lends what has arrived, a piece that is not empty, to `read`, which says how much of it has been read, and passes
     /// that on. Waits for a piece; `None` at the end. The bytes are not copied.
     ///
+    /// The connection stands still while `read` runs: it should not take long, and must not use the connection or its
+    /// streams, which would wait for each other forever.
+    ///
     /// ```no_run
     /// # async fn count(mut stream: anabranch::RecvStream) -> Result<u64, anabranch::ReadError> {
     /// let mut newlines = 0;

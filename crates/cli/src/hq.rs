@@ -76,21 +76,19 @@ pub(crate) async fn fetch(
         let mut written: io::Result<()> = Ok(());
         let read = |bytes: &[u8]| {
             written = out.write_all(bytes);
-            len += bytes.len() as u64;
-            moved(bytes.len() as u64);
             bytes.len()
         };
-        let more = receive.read_with(read).await.map_err(|error| match error {
-            anabranch::ReadError::Reset(code) => Failure::new(
-                Exit::Protocol,
-                format!("the server does not have {path} (it reset the stream: {code})"),
-            ),
+        let read = receive.read_with(read).await.map_err(|error| match error {
+            anabranch::ReadError::Reset(code) => {
+                let what = format!("the server does not have {path} (it reset the stream: {code})");
+                Failure::new(Exit::Protocol, what)
+            }
             error => error.into(),
         })?;
         written.map_err(|error| Failure::io("cannot write", &error))?;
-        if more.is_none() {
-            return Ok(len);
-        }
+        let Some(n) = read else { return Ok(len) };
+        len += n as u64;
+        moved(n as u64);
     }
 }
 

@@ -26,7 +26,7 @@ pub(crate) struct Tuning {
     /// Congestion controller
     #[arg(long, value_name = "NAME", value_parser = congestion, default_value = "cubic")]
     pub(crate) congestion: Algorithm,
-    /// Speak QUIC version 2 (RFC 9369) too
+    /// Speak QUIC version 2 (RFC 9369) too, and rather
     #[arg(long)]
     pub(crate) v2: bool,
 }
@@ -47,7 +47,7 @@ impl Tuning {
         let mut transport = TransportConfig {
             streams,
             max_idle_timeout: (self.idle_ms > 0).then(|| Duration::from_millis(self.idle_ms)),
-            versions: if self.v2 { vec![Version::V1, Version::V2] } else { vec![Version::V1] },
+            versions: if self.v2 { vec![Version::V2, Version::V1] } else { vec![Version::V1] },
             ..TransportConfig::default()
         };
         transport.recovery.congestion = self.congestion;

@@ -33,10 +33,14 @@ impl Target {
             return Err(bad("not an https URL"));
         }
         let host = uri.host().filter(|host| !host.is_empty()).ok_or_else(|| bad("no host"))?;
+        let port = uri.port_u16();
+        if port.is_none() && uri.authority().is_some_and(|authority| authority.as_str() != host) {
+            return Err(bad("neither a host nor a host and a port"));
+        }
         // An IPv6 address stands in brackets in a URL, and nowhere else.
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         let path = uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
-        Ok(Self { host, port: uri.port_u16().unwrap_or(HTTPS_PORT), path })
+        Ok(Self { host, port: port.unwrap_or(HTTPS_PORT), path })
     }
 
     /// The last part of the path, as the name of a file.

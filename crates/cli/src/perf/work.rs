@@ -108,18 +108,14 @@ async fn bulk(connection: &Connection, download: u64, upload: u64, progress: &Pr
     send.write_all(&download.to_be_bytes()).await?;
     write_pattern(&mut send, upload, |bytes| progress.add(bytes)).await?;
     send.finish().map_err(|error| Failure::new(Exit::Protocol, error))?;
-    let mut left = download;
-    let mut too_much = false;
-    let mut read = |bytes: &[u8]| {
-        let len = bytes.len() as u64;
-        too_much |= len > left;
-        left = left.saturating_sub(len);
-        progress.add(len);
-        bytes.len()
-    };
-    while receive.read_with(&mut read).await?.is_some() {}
-    if left > 0 || too_much {
-        return Err(Failure::new(Exit::Protocol, format!("the server did not send {download} bytes")));
+    let mut received = 0;
+    while let Some(n) = receive.read_with(<[u8]>::len).await? {
+        received += n as u64;
+        progress.add(n as u64);
+    }
+    if received != download {
+        let what = format!("the server sent {received} bytes instead of {download}");
+        return Err(Failure::new(Exit::Protocol, what));
     }
     Ok(())
 }

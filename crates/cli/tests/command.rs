@@ -1,0 +1,303 @@
+//! The command as scripts see it: its exit statuses, its files, what it prints.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
+
+use std::io::{BufRead, BufReader};
+use std::net::{SocketAddr, UdpSocket};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+/// The command, started in `dir`.
+fn anabranch(dir: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_anabranch")).args(args).current_dir(dir).output().unwrap()
+}
+
+fn status(output: &Output) -> i32 {
+    output.status.code().expect("ended by a signal")
+}
+
+fn json(output: &Output) -> Vec<serde_json::Value> {
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// A server in a process of its own, with a directory of files and a certificate.
+struct Server {
+    child: Child,
+    /// Kept open: a server that cannot print ends.
+    _stdout: BufReader<ChildStdout>,
+    address: SocketAddr,
+    dir: TempDir,
+}
+
+impl Server {
+    fn start(command: &[&str], more: &[&str]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("root");
+        std::fs::create_dir_all(root.join("sub")).unwrap();
+        std::fs::write(root.join("small"), "small file").unwrap();
+        std::fs::write(root.join("sub/empty"), "").unwrap();
+        std::fs::write(root.join("large"), pattern(3_000_000)).unwrap();
+        std::fs::write(dir.path().join("secret"), "not served").unwrap();
+        let identity = anabranch_identity(dir.path());
+        let mut child = Command::new(env!("CARGO_BIN_EXE_anabranch"))
+            .args(command)
+            .args(["--listen", "127.0.0.1:0", "--root", root.to_str().unwrap()])
+            .args(["--cert", &identity.0, "--key", &identity.1])
+            .args(more)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        stdout.read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("listening ").expect("not listening").parse().unwrap();
+        Self { child, _stdout: stdout, address, dir }
+    }
+
+    fn serve() -> Self {
+        Self::start(&["serve"], &[])
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("https://localhost:{}{path}", self.address.port())
+    }
+
+    fn ca(&self) -> String {
+        self.dir.path().join("cert.pem").to_str().unwrap().to_owned()
+    }
+
+    /// A client of `perf` with this server's address and certificate.
+    fn perf_client(&self, args: &[&str]) -> Output {
+        let (address, ca) = (self.address.to_string(), self.ca());
+        let mut all = vec!["perf", "client", "--connect", &address, "--ca", &ca];
+        all.extend(args);
+        anabranch(self.dir.path(), &all)
+    }
+
+    /// Sends the server SIGTERM and waits for its end.
+    fn terminate(mut self) -> i32 {
+        let kill = Command::new("kill").arg(self.child.id().to_string()).status().unwrap();
+        assert!(kill.success());
+        self.child.wait().unwrap().code().expect("ended by a signal")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Writes a certificate and its key; says where.
+fn anabranch_identity(dir: &Path) -> (String, String) {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
+    let (cert, key) = (dir.join("cert.pem"), dir.join("key.pem"));
+    std::fs::write(&cert, made.cert.pem()).unwrap();
+    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    (cert.to_str().unwrap().to_owned(), key.to_str().unwrap().to_owned())
+}
+
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len as u64).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
+}
+
+/// Names of everything in a directory.
+fn names(dir: &Path) -> Vec<String> {
+    let mut names: Vec<_> = std::fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn get_fetches_files() {
+    let server = Server::serve();
+    let here = tempfile::tempdir().unwrap();
+    let (small, large, ca) = (server.url("/small"), server.url("/large"), server.ca());
+    let output = anabranch(here.path(), &["get", &small, &large, "--ca", &ca, "--json", "-"]);
+    assert_eq!(status(&output), 0, "{}", stderr(&output));
+    assert_eq!(std::fs::read(here.path().join("small")).unwrap(), b"small file");
+    assert!(std::fs::read(here.path().join("large")).unwrap() == pattern(3_000_000));
+    assert_eq!(names(here.path()), ["large", "small"], "nothing else is left");
+    let lines = json(&output);
+    assert_eq!((&lines[0]["bytes"], &lines[1]["bytes"]), (&10.into(), &3_000_000.into()));
+
+    let output = anabranch(here.path(), &["get", &server.url("/sub/empty"), "--ca", &ca, "-o", "renamed"]);
+    assert_eq!(status(&output), 0, "{}", stderr(&output));
+    assert_eq!(std::fs::read(here.path().join("renamed")).unwrap(), b"");
+    let output = anabranch(here.path(), &["get", &small, "--insecure", "-o", "-"]);
+    assert_eq!(output.stdout, b"small file");
+    assert_eq!(server.terminate(), 0);
+}
+
+#[test]
+fn get_again_resumes_with_early_data() {
+    let server = Server::serve();
+    let here = tempfile::tempdir().unwrap();
+    let output = anabranch(
+        here.path(),
+        &["get", &server.url("/large"), "--ca", &server.ca(), "--repeat", "3", "--json", "-"],
+    );
+    assert_eq!(status(&output), 0, "{}", stderr(&output));
+    let early: Vec<_> = json(&output).iter().map(|line| line["zero_rtt_accepted"] == true).collect();
+    assert_eq!(early, [false, true, true]);
+    assert!(std::fs::read(here.path().join("large")).unwrap() == pattern(3_000_000));
+}
+
+#[test]
+fn failures_leave_nothing_and_have_their_status() {
+    let server = Server::serve();
+    let here = tempfile::tempdir().unwrap();
+    let (small, missing, ca) = (server.url("/small"), server.url("/missing"), server.ca());
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let nobody = format!("https://127.0.0.1:{}/x", silent.local_addr().unwrap().port());
+    let other_name = format!("https://127.0.0.2:{}/small", server.address.port());
+    let escape = server.url("/../secret");
+    let cases: [(&[&str], i32); 10] = [
+        (&["get", &missing, "--ca", &ca], 6),
+        (&["get", &escape, "--ca", &ca], 6),
+        (&["get", &small], 5),
+        (&["get", &nobody, "--insecure", "--timeout", "0.5"], 7),
+        (&["get", &nobody, "--insecure", "--idle-ms", "300"], 7),
+        (&["get", "https://no-such-host.invalid/x", "--insecure"], 3),
+        (&["get", "http://localhost/x"], 2),
+        (&["get", &small, "--ca", "missing.pem"], 2),
+        (&["get", &small, "--ca", &ca, "-o", "no/such/directory"], 8),
+        (&["get", &other_name, "--ca", &ca, "--timeout", "1"], 7),
+    ];
+    for (args, expected) in cases {
+        let output = anabranch(here.path(), args);
+        let line = stderr(&output);
+        assert_eq!(status(&output), expected, "{args:?}: {line}");
+        assert!(line.starts_with("anabranch: ") && line.trim_end().lines().count() == 1, "{args:?}: {line}");
+        assert_eq!(names(here.path()), [""; 0], "{args:?}");
+    }
+}
+
+#[test]
+fn usage_and_help() {
+    let here = tempfile::tempdir().unwrap();
+    for args in
+        [&["nonsense"][..], &["get"], &["serve"], &["get", "https://localhost/x", "--congestion", "vegas"]]
+    {
+        assert_eq!(status(&anabranch(here.path(), args)), 2, "{args:?}");
+    }
+    let help = anabranch(here.path(), &["--help"]);
+    assert_eq!(status(&help), 0);
+    assert!(String::from_utf8(help.stdout).unwrap().contains("Exit status"));
+}
+
+#[test]
+fn a_busy_port_has_its_status() {
+    let server = Server::serve();
+    let args = ["serve", "--listen", &server.address.to_string(), "--root", "."];
+    let output = anabranch(server.dir.path(), &args);
+    assert_eq!(status(&output), 9, "{}", stderr(&output));
+}
+
+#[test]
+fn a_server_without_the_protocol_is_a_failed_handshake() {
+    let server = Server::serve();
+    let output = server.perf_client(&["--download", "1"]);
+    assert_eq!(status(&output), 4, "{}", stderr(&output));
+}
+
+#[test]
+fn perf_moves_bytes_both_ways() {
+    let server = Server::start(&["perf", "server"], &[]);
+    let output = server.perf_client(&["--download", "3000001", "--upload", "2000000", "--streams", "7"]);
+    assert_eq!(status(&output), 0, "{}", stderr(&output));
+    let report = &json(&output)[0];
+    assert_eq!(report["bytes"], 5_000_001);
+    assert!(report["goodput_mbps"].as_f64().unwrap() > 0.0 && report["cpu_seconds"].as_f64().unwrap() > 0.0);
+    for congestion in ["newreno", "cubic", "bbr"] {
+        let output = server.perf_client(&["--upload", "2000000", "--congestion", congestion]);
+        assert_eq!(status(&output), 0, "{congestion}: {}", stderr(&output));
+    }
+    let output = server.perf_client(&["--handshakes", "20", "--concurrency", "4"]);
+    assert_eq!(json(&output)[0]["handshakes"], 20);
+}
+
+/// Runs a case and returns what was observed.
+fn case(server: &Server, args: &[&str]) -> serde_json::Value {
+    let output = server.perf_client(args);
+    assert_eq!(status(&output), 0, "{args:?}: {}", stderr(&output));
+    json(&output).remove(0)
+}
+
+#[test]
+fn cases_over_perf() {
+    let server = Server::start(&["perf", "server"], &["--v2"]);
+    assert_eq!(case(&server, &["--case", "handshake"])["bytes"], 0);
+    let work = ["--download", "4000000", "--upload", "1000000"];
+    let with = |name: &str| case(&server, &[&["--case", name], &work[..]].concat());
+    assert!(with("keyupdate")["key_updates"].as_u64().unwrap() >= 1);
+    assert_eq!(with("chacha20")["bytes"], 5_000_000);
+    assert_eq!(with("v2")["version"], "0x6b3343cf");
+    assert_eq!(with("rebind")["migrations"], 1);
+    assert_eq!(with("migration")["migrations"], 1);
+    assert_eq!(with("resumption")["resumed"], true);
+    assert_eq!(with("zerortt")["zero_rtt_accepted"], true);
+    let echoed = case(&server, &["--case", "datagram", "--datagrams", "20"]);
+    assert_eq!(echoed["sent"], 20);
+    assert!(echoed["echoed"].as_u64().unwrap() > 0);
+    assert_eq!(status(&server.perf_client(&["--case", "ecn"])), 127);
+    // This server has version 2, so that nothing is to be negotiated.
+    assert_eq!(status(&server.perf_client(&["--case", "versionnegotiation"])), 6);
+}
+
+#[test]
+fn versions_are_negotiated() {
+    let server = Server::start(&["perf", "server"], &[]);
+    assert_eq!(case(&server, &["--case", "versionnegotiation"])["version_negotiation"], true);
+    assert_eq!(status(&server.perf_client(&["--case", "v2"])), 6);
+}
+
+#[test]
+fn cases_over_hq() {
+    let server = Server::start(&["perf", "server"], &["--retry"]);
+    let out = server.dir.path().join("out");
+    std::fs::create_dir(&out).unwrap();
+    let out_arg = out.to_str().unwrap().to_owned();
+    case(&server, &["--alpn", "hq-interop", "--out", &out_arg, "/small", "/large"]);
+    assert_eq!(names(&out), ["large", "small"]);
+    assert!(std::fs::read(out.join("large")).unwrap() == pattern(3_000_000));
+    std::fs::remove_file(out.join("small")).unwrap();
+    let report = case(&server, &["--case", "zerortt", "--out", &out_arg, "/large", "/small"]);
+    assert_eq!(report["zero_rtt_accepted"], true);
+    assert_eq!(std::fs::read(out.join("small")).unwrap(), b"small file");
+    assert_eq!(status(&server.perf_client(&["--alpn", "hq-interop", "/missing"])), 6);
+    assert_eq!(status(&server.perf_client(&["--alpn", "perf", "/small"])), 2);
+}
+
+/// An orphan never remains: the end of standard input ends a perf server, and so does SIGTERM.
+#[test]
+fn perf_servers_end_with_their_runner() {
+    let mut server = Server::start(&["perf", "server"], &[]);
+    drop(server.child.stdin.take());
+    assert_eq!(server.child.wait().unwrap().code(), Some(0));
+    assert_eq!(Server::start(&["perf", "server"], &["--one-core", "0"]).terminate(), 0);
+}
+
+#[test]
+fn demo_shows_a_transfer() {
+    let here = tempfile::tempdir().unwrap();
+    let output = anabranch(here.path(), &["demo", "--size", "5"]);
+    assert_eq!(status(&output), 0, "{}", stderr(&output));
+    let table = String::from_utf8(output.stdout).unwrap();
+    for row in ["5 MB", "handshake", "goodput", "lost packets", "matches"] {
+        assert!(table.contains(row), "{row} is missing in\n{table}");
+    }
+    assert_eq!(names(here.path()), [""; 0]);
+}

@@ -19,7 +19,7 @@ pub(crate) const MAX_TRACKED: usize = 1 << 18;
 
 /// Slots one space may hold beyond what bytes in flight account for: acknowledgments alone, sent to a peer that never
 /// acknowledges them. Forgotten, they only make later ACK frames repeat more ranges.
-pub const MAX_QUIET_TRACKED: usize = 1 << 12;
+pub const MAX_QUIET_TRACKED: usize = 1 << 14;
 
 /// Fewest bytes that a packet in flight has: header, connection ID of 0 bytes, a frame, the tag.
 pub(crate) const MIN_PACKET_SIZE: u64 = 19;

@@ -178,7 +178,6 @@ impl<T: Clone> Recovery<T> {
         let mtu = u64::from(self.mtu.current());
         let room = self.congestion.window().saturating_sub(self.bytes_in_flight);
         if room < mtu {
-            self.app_limited = false;
             return Permit::Window;
         }
         if let Some(budget) = self.pacer.at_hand(now, mtu) {
@@ -187,11 +186,18 @@ impl<T: Clone> Recovery<T> {
         let rate = self.pacing_rate();
         match self.pacer.budget(now, rate, mtu) {
             Ok(budget) => Permit::Bytes(room.min(budget)),
-            Err(until) => {
-                self.app_limited = false;
-                Permit::Wait(until)
-            }
+            Err(until) => Permit::Wait(until),
         }
+    }
+
+    /// Whether the congestion window has room for a packet; the pacer is not asked.
+    pub fn has_room(&self) -> bool {
+        self.congestion.window() >= self.bytes_in_flight + u64::from(self.mtu.current())
+    }
+
+    /// The pacer or the window holds back what the sender has, so that it makes full use of the path (RFC 9002 §7.8).
+    pub fn network_limited(&mut self) {
+        self.app_limited = false;
     }
 
     /// PTO probes owed in `space`: packets that may leave regardless of the window. Sending an ack-eliciting packet

@@ -9,7 +9,7 @@ use super::connection::{AckRequest, Connection};
 use super::receive::Context;
 use crate::error::TransportError;
 use crate::token::{Token, Tokens};
-use crate::trace::{TimerKind, TraceEvent};
+use crate::trace::TraceEvent;
 
 /// Oldest packets whose contents a probe repeats.
 const PROBED_PACKETS: usize = 2;
@@ -208,15 +208,24 @@ impl Connection {
     }
 
     /// A PTO ran out: probes carry again what has waited longest (RFC 9002 §6.2.4), without calling it lost.
-    pub(super) fn on_pto(&mut self, now: Time, id: PathId, space: SpaceId) {
-        self.trace(now, &TraceEvent::TimerExpired { path: id, kind: TimerKind::Pto, space });
+    /// All spaces that owe a probe do so, since they share the datagram.
+    pub(super) fn probe_all_spaces(&mut self, id: PathId) {
+        for space in SpaceId::ALL {
+            if self.paths.get(id).is_some_and(|path| path.recovery.probes(space) > 0) {
+                self.repeat_oldest(id, space);
+            }
+        }
+    }
+
+    fn repeat_oldest(&mut self, id: PathId, space: SpaceId) {
         let Some(path) = self.paths.get(id) else { return };
         let mut tokens = Tokens::new();
         let oldest = path.recovery.unacked(space).filter(|sent| sent.ack_eliciting && !sent.mtu_probe);
         for sent in oldest.take(PROBED_PACKETS) {
             tokens.extend(sent.owed.iter().copied());
         }
-        for token in &tokens {
+        // A second token would be another one.
+        for token in tokens.iter().filter(|token| **token != Token::NewToken) {
             self.on_token_lost(token);
         }
     }

@@ -278,6 +278,9 @@ impl Connection {
 
     /// What the endpoint's router has to know.
     pub fn poll_endpoint_event(&mut self) -> Option<EndpointEvent> {
+        if self.endpoint_events.is_empty() {
+            self.collect_reset_tokens();
+        }
         self.endpoint_events.pop_front()
     }
 

@@ -97,7 +97,11 @@ impl CryptoStream {
     }
 
     pub(crate) fn on_acked(&mut self, offset: u64, len: u32) {
-        let range = offset..offset + u64::from(len);
+        // Late acknowledgments may speak of bytes that are to be sent anew, after a Retry.
+        let range = offset..(offset + u64::from(len)).min(self.next);
+        if range.is_empty() {
+            return;
+        }
         self.lost.remove(range.clone());
         self.acked.insert(range);
         let prefix = self.acked.first();

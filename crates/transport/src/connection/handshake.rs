@@ -14,6 +14,7 @@ use bytes::Bytes;
 use super::connection::{ConnectError, Connection};
 use super::crypto_stream::CryptoStream;
 use super::keys::OneRtt;
+use super::negotiation::MAX_TOKEN;
 use crate::config::ClientConfig;
 use crate::endpoint::ServerStart;
 use crate::error::TransportError;
@@ -98,7 +99,9 @@ impl Connection {
         original_dcid: ConnectionId,
     ) -> Result<(), ConnectError> {
         self.handshake.original_dcid = original_dcid;
-        self.handshake.token = config.token.clone();
+        if config.token.len() <= MAX_TOKEN {
+            self.handshake.token = config.token.clone();
+        }
         self.handshake.client =
             Some(ClientStart { tls: config.tls.clone(), server_name: server_name.to_owned() });
         self.make_client_session(now)
@@ -297,6 +300,7 @@ impl Connection {
         session.read(&hello).map_err(|error| tls_error(&error))?;
         if let Some(secret) = session.early_secret() {
             self.keys.early = Some(Box::new(secret.keys(self.format)));
+            self.undecrypted.retry = true;
             self.trace(now, &TraceEvent::KeysInstalled { space: SpaceId::Data, early: true });
         }
         self.handshake.session = Some(session);
@@ -326,12 +330,14 @@ impl Connection {
                     self.keys.handshake = Some(Box::new(secrets.keys(self.format)));
                     self.handshake.write_level = Some(SpaceId::Handshake);
                     self.handshake.read_level = Some(SpaceId::Handshake);
+                    self.undecrypted.retry = true;
                     self.trace(now, &TraceEvent::KeysInstalled { space: SpaceId::Handshake, early: false });
                     self.set_progress();
                 }
                 Some(KeyChange::OneRtt(secrets)) => {
                     let update_after = self.config.key_update_after;
                     self.keys.one_rtt = Some(OneRtt::new(secrets, self.format, update_after));
+                    self.begin_phase();
                     self.handshake.write_level = Some(SpaceId::Data);
                     if self.side.is_client() {
                         self.handshake.read_level = Some(SpaceId::Data);
@@ -436,7 +442,7 @@ impl Connection {
         let Some(index) = Self::level_index(space) else { return };
         let had = match space {
             SpaceId::Initial => {
-                self.keys.original_initial = None;
+                self.keys.other_initial = None;
                 self.keys.initial.take().is_some()
             }
             _ => self.keys.handshake.take().is_some(),

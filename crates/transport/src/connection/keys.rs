@@ -14,9 +14,9 @@ const CONFIDENTIALITY_MARGIN: u64 = 1 << 16;
 #[derive(Default)]
 pub(crate) struct KeyRing {
     pub(crate) initial: Option<Box<Keys>>,
-    /// A server's keys for Initial packets of the version that the client began with, when it chose another one
-    /// (RFC 9369 §4.1).
-    pub(crate) original_initial: Option<Box<Keys>>,
+    /// Keys for Initial packets of another version than the one in use (RFC 9369 §4.1): at a server that changed it, the
+    /// one that the client began with; at a client, one that the server may have chosen.
+    pub(crate) other_initial: Option<Box<Keys>>,
     pub(crate) early: Option<Box<DirectionKeys>>,
     pub(crate) handshake: Option<Box<Keys>>,
     pub(crate) one_rtt: Option<OneRtt>,
@@ -148,13 +148,16 @@ impl OneRtt {
         }
     }
 
-    /// Counts a sealed packet; an error once the confidentiality limit is reached.
-    pub(crate) fn on_sealed(&mut self) -> Result<(), TransportError> {
-        self.sealed += 1;
-        if self.sealed <= self.limits.confidentiality {
-            return Ok(());
+    /// Counts a packet that is about to be sealed; an error if the confidentiality limit forbids it.
+    pub(crate) fn on_sealing(&mut self) -> Result<(), TransportError> {
+        if self.sealed >= self.limits.confidentiality {
+            return Err(TransportError::new(
+                TransportErrorCode::AEAD_LIMIT_REACHED,
+                "keys protect too many packets",
+            ));
         }
-        Err(TransportError::new(TransportErrorCode::AEAD_LIMIT_REACHED, "keys protect too many packets"))
+        self.sealed += 1;
+        Ok(())
     }
 
     #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use anabranch_wire::{PacketKind, PathId, Time};
+use anabranch_wire::{ConnectionId, PacketKind, PathId, SpaceId, Time};
 
 use super::connection::Connection;
 use super::receive::Context;
@@ -10,6 +10,10 @@ use crate::datagram_io::FourTuple;
 use crate::event::Event;
 use crate::path::{Previous, Purpose, Validation};
 use crate::trace::TraceEvent;
+
+/// PTO of a network path nothing is known of, in initial RTTs: the RTT and four times its variation, half of it
+/// (RFC 9002 §6.2.2).
+const UNKNOWN_PTO_RTTS: u32 = 3;
 
 /// Why this end cannot move to another address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -58,11 +62,19 @@ impl Connection {
         Ok(())
     }
 
-    fn probe(&mut self, now: Time, tuple: FourTuple, sequence: u64, dcid: anabranch_wire::ConnectionId) {
-        let initial_rtt = self.config.recovery.initial_rtt;
-        let path = self.paths.main_mut();
-        let pto = path.recovery.pto(anabranch_wire::SpaceId::Data).max(initial_rtt * 2);
-        path.begin_validation(Validation::new(now, tuple, dcid, Purpose::Move { sequence }, pto));
+    fn probe(&mut self, now: Time, tuple: FourTuple, sequence: u64, dcid: ConnectionId) {
+        self.validate(now, PathId::ZERO, tuple, dcid, Purpose::Move { sequence });
+    }
+
+    /// Begins a validation of `tuple` on a path.
+    fn validate(&mut self, now: Time, id: PathId, tuple: FourTuple, dcid: ConnectionId, purpose: Purpose) {
+        let unknown = self.config.recovery.initial_rtt * UNKNOWN_PTO_RTTS;
+        let Some(path) = self.paths.get_mut(id) else { return };
+        let pto = path.recovery.pto(SpaceId::Data);
+        let displaced = path.begin_validation(Validation::new(now, tuple, dcid, purpose, pto, unknown));
+        if let Some(Purpose::Move { sequence }) = displaced.map(|validation| validation.purpose) {
+            path.remote_cids.retire(sequence);
+        }
     }
 
     /// A client goes to the server's preferred address (RFC 9000 §9.6.2), if that is a sane thing to do (§21.5).
@@ -79,8 +91,7 @@ impl Connection {
             SocketAddr::V6(_) => preferred.v6.map(SocketAddr::V6),
         };
         let Some(remote) = remote.filter(|remote| may_follow(&current.remote, remote)) else { return };
-        let unused = self.paths.main_mut().remote_cids.take_unused();
-        let Some((_, dcid)) = unused.filter(|(sequence, _)| *sequence == PREFERRED_SEQUENCE) else { return };
+        let Some(dcid) = self.paths.main_mut().remote_cids.take(PREFERRED_SEQUENCE) else { return };
         self.probe(now, FourTuple { local: current.local, remote }, PREFERRED_SEQUENCE, dcid);
     }
 
@@ -125,7 +136,7 @@ impl Connection {
             path.used_local_cid = context.dcid;
         }
         let elsewhere = path.tuple != context.tuple;
-        if server && elsewhere && newest && !probing && self.config.migration {
+        if server && elsewhere && newest && !probing {
             self.follow_peer(now, context, changed_cid);
         }
     }
@@ -153,18 +164,19 @@ impl Connection {
             path.recovery.migrate(now);
         }
         path.recovery.amplification_blocked(path.is_amplification_blocked());
-        let pto = path.recovery.pto(anabranch_wire::SpaceId::Data);
         let dcid = path.remote_cids.active();
         path.validations.retain(|validation| validation.purpose != Purpose::Confirm);
+        let (validated, previous) = (path.validated, path.previous);
+        let previous =
+            previous.map(|previous| (previous.tuple, path.remote_cids.get(previous.dcid_sequence)));
         if returning.is_none() {
-            path.begin_validation(Validation::new(now, context.tuple, dcid, Purpose::Confirm, pto));
+            self.validate(now, context.path, context.tuple, dcid, Purpose::Confirm);
+            if let Some((tuple, previous_dcid)) = previous {
+                // RFC 9000 §9.3.3: find out whether somebody copied packets to make it look like a move. Only an address
+                // that was validated is asked, or the question itself would be an attack.
+                self.validate(now, context.path, tuple, previous_dcid.unwrap_or(dcid), Purpose::Previous);
+            }
         }
-        if let Some(previous) = path.previous.filter(|_| returning.is_none()) {
-            // RFC 9000 §9.3.3: find out whether somebody copied packets to make it look like a move.
-            let dcid = path.remote_cids.get(previous.dcid_sequence).unwrap_or(dcid);
-            path.begin_validation(Validation::new(now, old, dcid, Purpose::Previous, pto));
-        }
-        let validated = path.validated;
         let assigned = TraceEvent::PathAssigned { path: context.path, tuple: context.tuple, validated };
         self.trace(now, &assigned);
         if validated {
@@ -185,11 +197,18 @@ impl Connection {
         match validation.purpose {
             Purpose::Confirm if validation.tuple == path.tuple => {
                 path.set_validated();
-                path.previous = None;
+                path.forget_previous();
                 path.validations.retain(|other| other.purpose != Purpose::Previous);
+                if !validation.padded {
+                    // RFC 9000 §8.2.1: whether full datagrams get through is still to be shown.
+                    self.validate(now, id, validation.tuple, validation.dcid, Purpose::Size);
+                }
             }
             Purpose::Move { sequence } => {
                 let old = path.remote_cids.active_seq();
+                if path.remote_cids.get(sequence).is_none() {
+                    return; // The server retired the connection ID meanwhile: as if it had not answered.
+                }
                 path.previous = Some(Previous { tuple: path.tuple, dcid_sequence: old });
                 path.tuple = validation.tuple;
                 // The server follows the first packet that does more than probe (RFC 9000 §9.3).
@@ -200,9 +219,9 @@ impl Connection {
                 path.recovery.migrate(now);
                 path.set_validated();
             }
-            Purpose::Confirm | Purpose::Previous => return,
+            Purpose::Confirm | Purpose::Previous | Purpose::Size => return,
         }
-        let tuple = path.tuple;
+        let Some(tuple) = self.paths.get(id).map(|path| path.tuple) else { return };
         self.collect_reset_tokens();
         self.trace(now, &TraceEvent::PathAssigned { path: id, tuple, validated: true });
         self.events.push_back(Event::PathChanged { path: id, tuple });
@@ -217,7 +236,7 @@ impl Connection {
         let failed = path.validations.remove(at);
         match failed.purpose {
             Purpose::Move { sequence } => path.remote_cids.retire(sequence),
-            Purpose::Previous => {}
+            Purpose::Previous | Purpose::Size => {}
             Purpose::Confirm => self.return_or_retry(now, id),
         }
         self.expire_validations(now, id);
@@ -227,13 +246,14 @@ impl Connection {
     fn return_or_retry(&mut self, now: Time, id: PathId) {
         let Some(path) = self.paths.get_mut(id) else { return };
         let Some(previous) = path.previous.take() else {
-            let pto = path.recovery.pto(anabranch_wire::SpaceId::Data);
-            let dcid = path.remote_cids.active();
-            path.begin_validation(Validation::new(now, path.tuple, dcid, Purpose::Confirm, pto));
-            return;
+            let (tuple, dcid) = (path.tuple, path.remote_cids.active());
+            return self.validate(now, id, tuple, dcid, Purpose::Confirm);
         };
         path.tuple = previous.tuple;
-        path.remote_cids.activate(previous.dcid_sequence);
+        let abandoned = path.remote_cids.active_seq();
+        if path.remote_cids.activate(previous.dcid_sequence) && abandoned != previous.dcid_sequence {
+            path.remote_cids.retire(abandoned);
+        }
         path.recovery.migrate(now);
         path.set_validated();
         let tuple = path.tuple;

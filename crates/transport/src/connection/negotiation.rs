@@ -10,8 +10,8 @@ use super::connection::Connection;
 use crate::error::{ConnectionError, TransportError};
 use crate::trace::{DropReason, TraceEvent};
 
-/// Longest token that a client accepts in a Retry: an Initial must have room for it and a ClientHello.
-const MAX_RETRY_TOKEN: usize = 512;
+/// Longest token that a client uses: an Initial must have room for it and a ClientHello.
+pub(super) const MAX_TOKEN: usize = 512;
 
 fn negotiation_error(reason: &'static str) -> TransportError {
     TransportError::new(TransportErrorCode::VERSION_NEGOTIATION_ERROR, reason)
@@ -42,30 +42,38 @@ impl Connection {
         {
             let dcid = self.initial_dcid_for_server;
             let keys = Box::new(initial_keys(format, &dcid, self.side));
-            self.keys.original_initial = self.keys.initial.replace(keys);
+            self.keys.other_initial = self.keys.initial.replace(keys);
             self.format = format;
         }
         self.trace(now, &TraceEvent::VersionChosen { version: self.format.version });
         Ok(())
     }
 
-    /// A client got an Initial of another version than its own: the server's choice, if it was offered.
-    pub(super) fn follow_version(&mut self, now: Time, version: Version) -> bool {
+    /// A client got an Initial of another version than its own. If the server may have chosen that one, the keys to find
+    /// out are put aside; nothing changes before the packet proves to be authentic ([`Self::follow_version`]).
+    pub(super) fn may_follow_version(&mut self, version: Version) -> bool {
         let allowed = self.side.is_client()
-            && !self.handshake.heard
+            && self.format.version == self.original_version
+            && self.keys.handshake.is_none()
             && self.config.versions.contains(&version)
             && compatible(self.format.version, version);
         let Some(format) = version.format().filter(|_| allowed) else { return false };
         let dcid = self.handshake.retry_scid.unwrap_or(self.handshake.original_dcid);
-        self.keys.initial = Some(Box::new(initial_keys(format, &dcid, self.side)));
+        self.keys.other_initial = Some(Box::new(initial_keys(format, &dcid, self.side)));
+        true
+    }
+
+    /// A client opened an Initial of the version that the server chose (RFC 9369 §4.1).
+    pub(super) fn follow_version(&mut self, now: Time, version: Version) {
+        let Some(format) = version.format() else { return };
+        self.keys.initial = self.keys.other_initial.take();
         self.format = format;
-        // RFC 9369 §4.1: early data belongs to the version that it was sent in.
+        // Early data belongs to the version that it was sent in.
         self.keys.early = None;
         if let Some(session) = &mut self.handshake.session {
             session.set_version(version);
         }
         self.trace(now, &TraceEvent::VersionChosen { version });
-        true
     }
 
     /// A client checks that nobody tampered with the choice of version (RFC 9368 §4).
@@ -139,7 +147,7 @@ impl Connection {
             || self.handshake.heard
             || self.handshake.retry_scid.is_some()
             || token.is_empty()
-            || token.len() > MAX_RETRY_TOKEN
+            || token.len() > MAX_TOKEN
             || !genuine
         {
             return self.drop_packet(now, Some(PacketKind::Retry), packet.len(), DropReason::Unexpected);
@@ -169,12 +177,9 @@ impl Connection {
 
     /// Before a second first flight: nothing of the first one is in flight or queued any longer.
     fn forget_first_flight(&mut self) {
+        // TLS begins anew and early data is dropped with its keys: late acknowledgments mean nothing any more.
         for space in [SpaceId::Initial, SpaceId::Data] {
-            let mut outcome = std::mem::take(&mut self.outcome);
-            self.paths.main_mut().recovery.lose_all(space, &mut outcome);
-            // Nothing in it is to be repeated: TLS begins anew and early data is dropped with its keys.
-            outcome.clear();
-            self.outcome = outcome;
+            self.paths.main_mut().recovery.discard_space(space);
         }
         if self.keys.early.take().is_some() {
             self.streams.reject_zero_rtt();

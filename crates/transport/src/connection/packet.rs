@@ -148,6 +148,9 @@ impl Connection {
         end: usize,
         ect: bool,
     ) -> Result<(), TransportError> {
+        if let (PacketKind::OneRtt, Some(keys)) = (draft.kind, &mut self.keys.one_rtt) {
+            keys.on_sealing()?;
+        }
         let padded = end > draft.end;
         datagram[draft.end - TAG_LEN..end - TAG_LEN].fill(0);
         draft.end = end;
@@ -166,9 +169,6 @@ impl Connection {
             self.format.mask(packet, &draft.outgoing, &keys.header.mask(&sample));
         }
         let size = u16::try_from(packet.len()).unwrap_or(u16::MAX);
-        if let (PacketKind::OneRtt, Some(keys)) = (draft.kind, &mut self.keys.one_rtt) {
-            keys.on_sealed()?;
-        }
         self.account(now, path, draft, size, padded, ect);
         Ok(())
     }

@@ -147,7 +147,7 @@ impl Connection {
                 return Err(Stop::Drop(DropReason::Unexpected));
             }
         }
-        let path = self.check_addressee(now, header)?;
+        let path = self.check_addressee(header)?;
         if !self.has_open_key(header.kind) {
             let early = !self.handshake.complete || header.kind == PacketKind::OneRtt;
             let wanted = early && header.kind != PacketKind::Initial && !self.is_key_gone(header.kind);
@@ -185,12 +185,12 @@ impl Connection {
     }
 
     /// Checks the version and the connection IDs of a packet, and finds its path.
-    fn check_addressee(&mut self, now: Time, header: &Protected) -> Result<PathId, Stop> {
+    fn check_addressee(&mut self, header: &Protected) -> Result<PathId, Stop> {
         if let Some(version) = header.version {
             let original = version == self.original_version && self.side.is_server();
             let known = version == self.format.version
                 || original && matches!(header.kind, PacketKind::Initial | PacketKind::ZeroRtt);
-            let followed = !known && header.kind == PacketKind::Initial && self.follow_version(now, version);
+            let followed = !known && header.kind == PacketKind::Initial && self.may_follow_version(version);
             if !(known || followed) {
                 return Err(Stop::Drop(DropReason::UnexpectedVersion));
             }
@@ -231,8 +231,8 @@ impl Connection {
         }
     }
 
-    /// The format and header key differ only for Initials of a server that changed the version.
-    fn initial_of_original_version(&self, header: &Protected) -> Option<&'static Format> {
+    /// The format and keys differ only for Initials around a change of the version.
+    fn initial_of_other_version(&self, header: &Protected) -> Option<&'static Format> {
         let version = header.version.filter(|version| *version != self.format.version)?;
         version.format().filter(|_| header.kind == PacketKind::Initial)
     }
@@ -244,10 +244,10 @@ impl Connection {
         packet: &mut [u8],
         header: &Protected,
     ) -> Result<(Unmasked, u64), Stop> {
-        let original = self.initial_of_original_version(header);
+        let original = self.initial_of_other_version(header);
         let format = original.unwrap_or(self.format);
         let key = match original {
-            Some(_) => self.keys.original_initial.as_ref().map(|keys| &keys.remote.header),
+            Some(_) => self.keys.other_initial.as_ref().map(|keys| &keys.remote.header),
             None => self.keys.header(header.kind),
         };
         let key = key.ok_or(Stop::Drop(DropReason::KeyUnavailable))?;
@@ -279,7 +279,7 @@ impl Connection {
             PacketKind::OneRtt => self.numbering.nonce_path(path),
             _ => PathId::ZERO,
         };
-        let original = self.initial_of_original_version(header).is_some();
+        let original = self.initial_of_other_version(header).is_some();
         let header_len = unmasked.header_len;
         let opened = match (header.kind, &mut self.keys.one_rtt) {
             (PacketKind::OneRtt, Some(keys)) => {
@@ -291,7 +291,7 @@ impl Connection {
             (kind, _) => {
                 let keys = match kind {
                     PacketKind::Initial if original => {
-                        self.keys.original_initial.as_ref().map(|keys| &keys.remote)
+                        self.keys.other_initial.as_ref().map(|keys| &keys.remote)
                     }
                     PacketKind::Initial => self.keys.initial.as_ref().map(|keys| &keys.remote),
                     PacketKind::Handshake => self.keys.handshake.as_ref().map(|keys| &keys.remote),
@@ -353,6 +353,11 @@ impl Connection {
     ) -> Result<(), TransportError> {
         self.idle.on_received(now);
         self.settle_local_address(context);
+        if let Some(version) = header.version.filter(|version| *version != self.format.version)
+            && self.side.is_client()
+        {
+            self.follow_version(now, version);
+        }
         if self.side.is_client() && header.version.is_some() && !self.handshake.heard {
             self.handshake.heard = true;
             // RFC 9000 §7.2: the server's connection ID replaces the one that the client made up.
@@ -369,19 +374,18 @@ impl Connection {
             }
         }
         if self.side.is_server() && header.version == Some(self.format.version) {
-            self.keys.original_initial = None; // The client follows the change of version.
+            self.keys.other_initial = None; // The client follows the change of version.
         }
         Ok(())
     }
 
     /// Packets whose keys were missing, once more.
     fn retry_undecrypted(&mut self, now: Time) {
-        if !self.undecrypted.retry {
-            return;
-        }
-        self.undecrypted.retry = false;
-        for (envelope, mut packet) in std::mem::take(&mut self.undecrypted.packets) {
-            self.handle_packets(now, envelope, &mut packet);
+        // Each round needs new keys, of which a connection gets few.
+        while std::mem::take(&mut self.undecrypted.retry) {
+            for (envelope, mut packet) in std::mem::take(&mut self.undecrypted.packets) {
+                self.handle_packets(now, envelope, &mut packet);
+            }
         }
     }
 
@@ -406,7 +410,7 @@ impl Connection {
 
     fn look_for_close(&mut self, now: Time, packet: &mut [u8], header: &Protected) {
         let Some(space) = header.kind.space() else { return };
-        let Ok(path) = self.check_addressee(now, header) else { return };
+        let Ok(path) = self.check_addressee(header) else { return };
         if !self.has_open_key(header.kind) {
             return;
         }
@@ -439,7 +443,7 @@ impl Connection {
         number: u64,
         payload: &[u8],
     ) {
-        let format = self.initial_of_original_version(header).unwrap_or(self.format);
+        let format = self.initial_of_other_version(header).unwrap_or(self.format);
         let packet = PacketTrace {
             kind: header.kind,
             version: format.version,

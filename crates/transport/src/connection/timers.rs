@@ -146,7 +146,11 @@ impl Connection {
                 // Tokens say themselves which space they belong to.
                 self.settle(now, SpaceId::Data, id, &mut outcome);
             }
-            Some(Expired::Pto { space }) => self.on_pto(now, id, space),
+            Some(Expired::Pto { space }) => {
+                self.trace(now, &TraceEvent::TimerExpired { path: id, kind: TimerKind::Pto, space });
+                self.settle(now, space, id, &mut outcome);
+                self.probe_all_spaces(id);
+            }
             None => {}
         }
         outcome.clear();

@@ -119,7 +119,9 @@ impl Connection {
             sent_handshake |= kind == PacketKind::Handshake;
             if let Some(previous) = held.replace(draft) {
                 let end = previous.end;
-                self.seal_or_fail(now, id, datagram, previous, end, ect);
+                if !self.seal_or_fail(now, id, datagram, previous, end, ect) {
+                    return 0;
+                }
             }
         }
         if let Permit::Wait(until) = permit {
@@ -130,7 +132,9 @@ impl Connection {
             return 0;
         };
         let len = if pad { at.max(MIN_INITIAL_SIZE.min(datagram.len())) } else { at };
-        self.seal_or_fail(now, id, datagram, last, len, ect);
+        if !self.seal_or_fail(now, id, datagram, last, len, ect) {
+            return 0;
+        }
         if let Some(path) = self.paths.get_mut(id) {
             path.on_datagram_sent(len);
         }
@@ -145,21 +149,33 @@ impl Connection {
 
     /// The pacer holds back: wake up when it does no longer, if there is something to send.
     fn note_paced(&mut self, id: PathId, until: Time) {
-        let waiting = self.levels.iter().any(|level| level.crypto.has_pending())
-            || self
-                .data_kind()
-                .is_some_and(|kind| self.paths.get(id).is_some_and(|path| self.has_data(path, kind)));
-        if let Some(path) = self.paths.get_mut(id).filter(|_| waiting) {
+        let waiting = self.is_waiting(id);
+        let Some(path) = self.paths.get_mut(id) else { return };
+        if waiting {
             path.paced_until = Some(until);
+            path.recovery.network_limited();
         }
     }
 
+    /// Nothing is left to send although it could be (RFC 9002 §7.8).
     fn note_app_limited(&mut self, now: Time, id: PathId, window_open: bool) {
-        if let (true, Some(path)) = (window_open, self.paths.get_mut(id)) {
+        if window_open
+            && !self.is_waiting(id)
+            && let Some(path) = self.paths.get_mut(id)
+        {
             path.recovery.app_limited(now);
         }
     }
 
+    /// Whether there is anything that waits for permission to be sent.
+    fn is_waiting(&self, id: PathId) -> bool {
+        self.levels.iter().any(|level| level.crypto.has_pending())
+            || self
+                .data_kind()
+                .is_some_and(|kind| self.paths.get(id).is_some_and(|path| self.has_data(path, kind)))
+    }
+
+    /// Seals a packet; false if that failed, which ends the connection and leaves nothing to send.
     fn seal_or_fail(
         &mut self,
         now: Time,
@@ -168,9 +184,13 @@ impl Connection {
         draft: Draft,
         end: usize,
         ect: bool,
-    ) {
-        if let Err(error) = self.seal(now, id, datagram, draft, end, ect) {
-            self.fail(now, error);
+    ) -> bool {
+        match self.seal(now, id, datagram, draft, end, ect) {
+            Ok(()) => true,
+            Err(error) => {
+                self.fail(now, error);
+                false
+            }
         }
     }
 
@@ -246,7 +266,9 @@ impl Connection {
             }
         })?;
         draft.mtu_probe = true;
-        self.seal_or_fail(now, id, datagram, draft, size, false);
+        if !self.seal_or_fail(now, id, datagram, draft, size, false) {
+            return None;
+        }
         self.paths.get_mut(id)?.on_datagram_sent(size);
         Some(Transmit { tuple, ecn: None, len: size, segment_size: size })
     }
@@ -268,7 +290,9 @@ impl Connection {
         })?;
         // Packets to other addresses say nothing about the path's congestion.
         draft.tracked = on_path;
-        self.seal_or_fail(now, id, datagram, draft, len, false);
+        if !self.seal_or_fail(now, id, datagram, draft, len, false) {
+            return None;
+        }
         let path = self.paths.get_mut(id)?;
         if on_path {
             path.on_datagram_sent(len);
@@ -284,14 +308,16 @@ impl Connection {
         let due = path.validations.iter().find(|validation| {
             validation.challenge_due(now) && budget_for(&validation.tuple) >= MIN_VALIDATION_ROOM
         });
-        if let Some(validation) = due {
-            return Some((validation.tuple, validation.dcid, budget_for(&validation.tuple)));
+        if let Some(tuple) = due.map(|validation| validation.tuple) {
+            let budget = budget_for(&tuple);
+            let dcid = if tuple == path.tuple { path.remote_cids.active() } else { path.cid_for(&tuple) };
+            return Some((tuple, dcid, budget));
         }
-        let response = path.responses.first()?;
+        // RFC 9000 §8.2.2: congestion control may delay a response, and so it bounds what a flood makes us send.
+        let open = budget >= MIN_VALIDATION_ROOM && path.recovery.has_room();
+        let response = path.responses.iter().find(|response| response.tuple != path.tuple || open)?;
         if response.tuple == path.tuple {
-            // RFC 9000 §8.2.2: congestion control may delay a response, and so it bounds what a flood makes us send.
-            let open = budget >= MIN_VALIDATION_ROOM && path.recovery.permit(now) != Permit::Window;
-            return open.then(|| (path.tuple, path.remote_cids.active(), budget));
+            return Some((path.tuple, path.remote_cids.active(), budget));
         }
         let budget = response.received as u64 * crate::path::AMPLIFICATION_FACTOR;
         let tuple = response.tuple;
@@ -349,12 +375,12 @@ impl Connection {
             pad |= kind == PacketKind::Initial && self.side.is_client();
             if let Some(previous) = held.replace(draft) {
                 let end = previous.end;
-                let _ = self.seal(now, id, datagram, previous, end, false);
+                self.seal(now, id, datagram, previous, end, false).ok()?;
             }
         }
         let last = held?;
         let len = if pad { at.max(datagram.len()) } else { at };
-        let _ = self.seal(now, id, datagram, last, len, false);
+        self.seal(now, id, datagram, last, len, false).ok()?;
         self.paths.main_mut().on_datagram_sent(len);
         Some(Transmit { tuple, ecn: None, len, segment_size: len })
     }

@@ -13,7 +13,7 @@ use crate::datagram_io::{Datagram, FourTuple};
 /// Bytes of a client's first datagram that are kept; coalesced packets beyond are dropped.
 pub const MAX_FIRST_DATAGRAM: usize = 4_096;
 /// Bytes of further datagrams, and of what it takes to keep them, for a client whose address is not validated.
-pub const MAX_BUFFERED_UNVALIDATED: usize = 1_024;
+pub const MAX_BUFFERED_UNVALIDATED: usize = 4_608;
 /// The same for one whose address is validated.
 pub const MAX_BUFFERED_VALIDATED: usize = 16_384;
 

@@ -36,7 +36,8 @@ pub const MAX_RESPONSES: usize = 1_024;
 
 /// One connection and what the endpoint knows about it.
 struct Slot {
-    connection: Connection,
+    /// Boxed, so that a table that grows moves and leaves empty no more than a few words per connection.
+    connection: Box<Connection>,
     /// Its entry among the timers.
     timer: Option<Time>,
     /// Whether it is in `Endpoint::to_transmit` and `Endpoint::to_ask`.
@@ -190,7 +191,7 @@ impl Endpoint {
     /// A connection, to write, read, close and so on. What that makes it send is found by the next drain.
     pub fn connection(&mut self, handle: Handle) -> Option<&mut Connection> {
         self.touch(handle);
-        self.slot(handle).map(|slot| &mut slot.connection)
+        self.slot(handle).map(|slot| &mut *slot.connection)
     }
 
     /// Datagrams arrived. Those of one connection that follow each other are passed on together.
@@ -328,6 +329,7 @@ impl Endpoint {
     }
 
     fn insert(&mut self, handle: Handle, connection: Connection) {
+        let connection = Box::new(connection);
         let slot = Slot { connection, timer: None, in_transmit: false, in_ask: false, drained: false };
         if self.slots.len() <= handle.0 {
             self.slots.resize_with(handle.0 + 1, || None);

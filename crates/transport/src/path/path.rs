@@ -160,18 +160,30 @@ impl Path {
         self.recovery.amplification_blocked(false);
     }
 
-    /// Adds a validation, replacing one of the same tuple; the oldest gives way when there are too many.
-    pub(crate) fn begin_validation(&mut self, validation: Validation) {
-        self.validations.retain(|other| other.tuple != validation.tuple);
-        if self.validations.len() == MAX_VALIDATIONS {
-            self.validations.remove(0);
-        }
+    /// Adds a validation. One of the same tuple, or else the oldest when there are too many, gives way and is returned.
+    pub(crate) fn begin_validation(&mut self, validation: Validation) -> Option<Validation> {
+        let same = self.validations.iter().position(|other| other.tuple == validation.tuple);
+        let at = same.or((self.validations.len() == MAX_VALIDATIONS).then_some(0));
+        let displaced = at.map(|at| self.validations.remove(at));
         self.validations.push(validation);
+        displaced
+    }
+
+    /// There is no way back: the connection ID of the addresses before goes.
+    pub(crate) fn forget_previous(&mut self) {
+        if let Some(previous) = self.previous.take() {
+            self.remote_cids.retire(previous.dcid_sequence);
+        }
     }
 
     /// The peer's connection ID for packets to `tuple`: not the one in use, as far as there are others.
     pub(crate) fn cid_for(&mut self, tuple: &FourTuple) -> ConnectionId {
-        if let Some(side) = self.side.filter(|side| side.tuple == *tuple) {
+        let tested = self.validations.iter().find(|validation| validation.tuple == *tuple);
+        if let Some(validation) = tested.filter(|validation| self.remote_cids.holds(&validation.dcid)) {
+            return validation.dcid;
+        }
+        if let Some(side) = self.side.filter(|side| side.tuple == *tuple && self.remote_cids.holds(&side.cid))
+        {
             return side.cid;
         }
         if let Some(side) = self.side.take() {

@@ -11,8 +11,8 @@ use crate::datagram_io::FourTuple;
 /// the newest answered.
 pub(crate) const MAX_PATH_RESPONSES: usize = 4;
 
-/// Challenges sent for one validation, one per PTO, before its deadline ends it.
-const MAX_CHALLENGES: usize = 4;
+/// Challenges sent for one validation before its deadline ends it.
+const MAX_CHALLENGES: usize = 8;
 
 /// What happens when a validation succeeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +26,8 @@ pub(crate) enum Purpose {
     },
     /// The tuple that the path has just left: if it answers, an attacker may have forged the move (RFC 9000 §9.3.3).
     Previous,
+    /// The validated tuple once more, now with full datagrams, which the amplification limit had forbidden.
+    Size,
 }
 
 /// A validation under way.
@@ -42,20 +44,22 @@ pub(crate) struct Validation {
     next: Time,
     /// When the validation fails.
     pub(crate) deadline: Time,
-    /// Time between challenges.
+    /// Time until the next challenge, doubled by each.
     interval: Duration,
     /// Whether a datagram of full size could carry the challenge; if not, another validation has to show the MTU.
     pub(crate) padded: bool,
 }
 
 impl Validation {
-    /// Begins now; `pto` of the path, at least the initial one for unknown paths (RFC 9000 §8.2.4: three times it).
+    /// Begins now with challenges every `pto` of the path, ever more rarely, for three times that or, if it is longer,
+    /// `unknown_pto`, the PTO of paths that nothing is known of (RFC 9000 §8.2.4).
     pub(crate) fn new(
         now: Time,
         tuple: FourTuple,
         dcid: ConnectionId,
         purpose: Purpose,
         pto: Duration,
+        unknown_pto: Duration,
     ) -> Self {
         Self {
             tuple,
@@ -63,7 +67,7 @@ impl Validation {
             purpose,
             challenges: Vec::new(),
             next: now,
-            deadline: now + pto * 3,
+            deadline: now + pto.max(unknown_pto) * 3,
             interval: pto,
             padded: false,
         }
@@ -79,6 +83,7 @@ impl Validation {
         self.challenges.push(data);
         self.padded = padded;
         self.next = now + self.interval;
+        self.interval *= 2;
     }
 
     /// Whether `data` answers one of the challenges.
@@ -123,9 +128,9 @@ impl Responses {
         self.0.len()
     }
 
-    /// The oldest one.
-    pub(crate) fn first(&self) -> Option<&Response> {
-        self.0.front()
+    /// Oldest first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Response> {
+        self.0.iter()
     }
 
     /// The oldest response for `tuple`, taken out.

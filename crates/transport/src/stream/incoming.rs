@@ -135,6 +135,7 @@ impl Streams {
         for id in std::mem::take(&mut self.parked) {
             if let Some(key) = self.table.find(id, self.now) {
                 self.requeue(key);
+                self.queue_control(key);
             }
         }
     }

@@ -100,7 +100,9 @@ impl Streams {
                 let frame = Frame::ResetStream { id, code: send.reset_code, final_size: send.final_size() };
                 control.reset = put(w, tokens, &frame, Token::ResetStream(id)).is_none();
             }
-            if let Some(maximum) = send.credit.report().filter(|_| control.blocked) {
+            if control.blocked
+                && let Some(maximum) = send.credit.report()
+            {
                 let frame = Frame::StreamDataBlocked { id, maximum };
                 control.blocked = put(w, tokens, &frame, Token::StreamDataBlocked(id)).is_none();
             }

@@ -111,6 +111,7 @@ fn row_3_tokens_are_passed_on_up_to_a_bound() {
     assert_eq!(pair.closed(Side::Client), None);
 }
 
+/// A tenth of the table's ten million frames, and fewer still of the shortest: each packet costs the same.
 #[test]
 fn row_3_churn_of_small_frames_leaves_nothing_behind() {
     let frames = [
@@ -134,6 +135,7 @@ fn row_3_churn_of_small_frames_leaves_nothing_behind() {
     }
 }
 
+/// A fiftieth of the table's million packets: the bound is reached after 128.
 #[test]
 fn row_4_odd_packet_numbers_only() {
     let mut pair = Pair::new();

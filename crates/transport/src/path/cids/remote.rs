@@ -102,6 +102,11 @@ impl RemoteCids {
         self.cids.iter().find(|remote| remote.sequence == sequence).map(|remote| remote.cid)
     }
 
+    /// Whether `cid` may be used, that is, is not retired.
+    pub(crate) fn holds(&self, cid: &ConnectionId) -> bool {
+        self.cids.iter().any(|remote| remote.cid == *cid)
+    }
+
     /// The sequence number that the peer's next ID will have if it leaves none out, for PATH_CIDS_BLOCKED.
     #[cfg_attr(not(test), expect(dead_code, reason = "for PATH_CIDS_BLOCKED"))]
     pub(crate) fn next_sequence(&self) -> u64 {
@@ -170,7 +175,7 @@ impl RemoteCids {
         self.retire_prior_to = sequence;
         self.seen.remove(0..sequence);
         let must_move = self.is_open() && self.active < sequence;
-        if must_move && !self.activate_unused(sequence) {
+        if must_move && !self.activate_unused(sequence) && !self.activate_any(sequence) {
             return violation("Retire Prior To leaves no connection ID");
         }
         while let Some(&oldest) = self.cids.first().filter(|oldest| oldest.sequence < sequence) {
@@ -188,6 +193,12 @@ impl RemoteCids {
         self.use_cid(sequence);
         self.active = sequence;
         true
+    }
+
+    /// Makes the oldest ID from `at_least` on the active one, even if another address was probed with it.
+    fn activate_any(&mut self, at_least: u64) -> bool {
+        let any = self.cids.iter().find(|remote| remote.sequence >= at_least).map(|remote| remote.sequence);
+        any.is_some_and(|sequence| self.activate(sequence))
     }
 
     fn use_cid(&mut self, sequence: u64) {
@@ -238,6 +249,13 @@ impl RemoteCids {
         let taken = (unused.sequence, unused.cid);
         self.use_cid(taken.0);
         Some(taken)
+    }
+
+    /// Like [`Self::take_unused`], but only the ID with this sequence number.
+    pub(crate) fn take(&mut self, sequence: u64) -> Option<ConnectionId> {
+        let unused = self.cids.iter().find(|remote| remote.sequence == sequence && !remote.used)?.cid;
+        self.use_cid(sequence);
+        Some(unused)
     }
 
     /// Moves to an ID that [`Self::take_unused`] gave. The one that was active stays until it is retired. `false` if the

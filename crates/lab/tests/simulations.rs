@@ -1,5 +1,6 @@
 //! Real endpoints over bad networks, in virtual time. A failing scenario prints its seed;
 //! `ANABRANCH_SEED=… cargo test -p anabranch-lab` repeats it, and `ANABRANCH_SEEDS=…` runs more of them.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails where it fails")]
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};

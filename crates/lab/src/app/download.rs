@@ -176,10 +176,10 @@ impl Application for DownloadServer {
                     self.serve(endpoint, handle, id);
                 }
             }
-            Event::Stream(StreamEvent::Readable(id) | StreamEvent::Writable(id)) => {
-                if self.requests.contains_key(&(handle, id)) {
-                    self.serve(endpoint, handle, id);
-                }
+            Event::Stream(StreamEvent::Readable(id) | StreamEvent::Writable(id))
+                if self.requests.contains_key(&(handle, id)) =>
+            {
+                self.serve(endpoint, handle, id);
             }
             Event::Closed(_) => self.requests.retain(|(of, _), _| *of != handle),
             _ => {}

@@ -34,6 +34,9 @@ pub(crate) struct Arguments {
     /// Only the quick cases
     #[arg(long)]
     smoke: bool,
+    /// Take this project's command as it has been built
+    #[arg(long)]
+    no_build: bool,
     /// Between two peers instead, for a look at the runner itself
     #[arg(long, value_names = ["CLIENT", "SERVER"], num_args = 2, conflicts_with_all = ["peer", "role"])]
     between: Vec<String>,
@@ -57,7 +60,7 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<bool, String> {
     for (client, server) in pairs(arguments) {
         for name in [&client, &server] {
             if !programs.iter().any(|(known, _)| known == name) {
-                let program = Program::ready(root, name);
+                let program = Program::ready(root, name, !arguments.no_build);
                 let version = program.as_ref().ok().and_then(|program| program.version(root));
                 versions.extend(version.map(|version| (name.clone(), version)));
                 programs.push((name.clone(), program));

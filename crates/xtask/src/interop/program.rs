@@ -22,15 +22,16 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// Finds the program, building it if need be; the error says why it cannot take part.
-    pub(super) fn ready(root: &Path, name: &str) -> Result<Self, String> {
+    /// Finds the program; builds a peer that is missing and, if `fresh`, this project's own. The error says why it cannot
+    /// take part.
+    pub(super) fn ready(root: &Path, name: &str, fresh: bool) -> Result<Self, String> {
         if name == OURS {
             let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-            build(
-                Command::new(cargo)
-                    .args(["build", "--release", "--package", "anabranch-cli"])
-                    .current_dir(root),
-            )?;
+            let mut command = Command::new(cargo);
+            command.args(["build", "--release", "--package", "anabranch-cli"]).current_dir(root);
+            if fresh {
+                build(&mut command)?;
+            }
             return Ok(Self::at(name, target(root).join("release").join(OURS), &["perf"]));
         }
         let folder = root.join("peers").join(name);

@@ -283,7 +283,7 @@ fn replays_change_nothing() {
 }
 
 /// Codes that a connection may close with over what its peer sent.
-fn is_transport_code(code: Code) -> bool {
+pub(super) fn is_transport_code(code: Code) -> bool {
     code.name().is_some() || (0x100..0x200).contains(&code.0)
 }
 

@@ -59,11 +59,12 @@ fn summarize(reports: &[Report]) {
     let failed = reports.iter().filter(|report| !report.faults.is_empty()).count();
     let total = |value: fn(&Report) -> u64| reports.iter().map(value).sum::<u64>();
     println!(
-        "{} scenarios, {failed} failed; {} handshakes ({} with early data), {} bytes, {} echoed messages, {} moves, {} \
+        "{} scenarios, {failed} failed; {} handshakes (early data: {} accepted, {} refused), {} bytes, {} echoed messages, {} moves, {} \
          events",
         reports.len(),
         total(|report| report.connected.into()),
         total(|report| report.early.into()),
+        total(|report| report.refused.into()),
         total(|report| report.received),
         total(|report| report.echoed),
         total(|report| report.moves.into()),

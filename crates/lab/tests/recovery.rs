@@ -3,14 +3,15 @@
 
 use core::time::Duration;
 
+use anabranch_lab::app::exchange::{ConnectionPlan, ExchangeClient, ExchangeServer, Request, StreamPlan};
 use anabranch_lab::app::{DownloadClient, DownloadServer};
 use anabranch_lab::link::{Blackout, Limit, LinkSpec, Loss, Lost, Queue, Rate, Reorder};
 use anabranch_lab::pair::{CLIENT_PORT, Pair, PairConfig, client_ip, outside_ip};
 use anabranch_lab::sim::{Outcome, Simulation};
 use anabranch_lab::tls::SERVER_NAME;
 use anabranch_transport::recovery::Algorithm;
-use anabranch_transport::{Connection, Handle, RetryPolicy, ServerConfig};
-use anabranch_wire::{Time, Version};
+use anabranch_transport::{Connection, Endpoint, EndpointConfig, Handle, RetryPolicy, ServerConfig};
+use anabranch_wire::{Dir, Time, Version};
 
 const HOUR: Time = Time::from_millis(3_600_000);
 
@@ -72,6 +73,68 @@ fn both_versions_carry_a_download_and_servers_upgrade() {
             "{initial:?} to {preferred:?}"
         );
     }
+}
+
+#[test]
+fn a_version_negotiation_takes_one_round_trip() {
+    let mut config = PairConfig::new(1, [LinkSpec::unlimited(ms(100))]);
+    config.initial_version = Version::V2;
+    config.server.versions = vec![Version::V1];
+    let mut pair = download(&config, &[1000], |_| ());
+    finish(&mut pair);
+    assert_eq!(pair.sim.application::<DownloadClient>(pair.client).connected, Some(at(200)));
+    assert_eq!(with_server(&mut pair, |server| server.version()), Version::V1);
+
+    config.client.versions = vec![Version::V2];
+    let mut pair = download(&config, &[1000], |_| ());
+    assert_eq!(pair.sim.run(HOUR, |_| false), Outcome::Quiet);
+    let failure = pair.sim.application::<DownloadClient>(pair.client).failure.clone();
+    assert_eq!(failure.as_deref(), Some("the peer speaks none of our QUIC versions"));
+}
+
+#[test]
+fn a_server_that_lost_its_state_resets_the_connection() {
+    let config = PairConfig::new(1, [LinkSpec::new(10_000_000, ms(30))]);
+    let mut pair = download(&config, &[5_000_000], |_| ());
+    assert_eq!(pair.sim.run(at(500), |_| false), Outcome::Deadline);
+    // The same keys as before, as after a restart.
+    let restarted = EndpointConfig { cid_len: 8, ..EndpointConfig::new(config.seed.rng("server").bytes()) };
+    pair.sim.with_endpoint(pair.server, |_, endpoint| *endpoint = Endpoint::new(&restarted, None));
+    assert_eq!(pair.sim.run(HOUR, |_| false), Outcome::Quiet);
+    assert!(pair.sim.now() < at(5_000), "{:?}", pair.sim.now());
+    let failure = pair.sim.application::<DownloadClient>(pair.client).failure.clone();
+    assert_eq!(failure.as_deref(), Some("reset by the peer, which no longer knows the connection"));
+}
+
+#[test]
+fn early_data_saves_a_round_trip() {
+    let request = Request { key: 1, download: 100, ..Request::default() };
+    let plan = ConnectionPlan {
+        streams: vec![StreamPlan { dir: Dir::Bi, request, reset: None, stop: None }],
+        ..ConnectionPlan::default()
+    };
+    let config = PairConfig::new(1, [LinkSpec::unlimited(ms(100))]);
+    let client = |sim: &Simulation, client, tuple| {
+        ExchangeClient::new(client, tuple, SERVER_NAME, [plan.clone(), plan], sim.rng("client"))
+    };
+    let server = ExchangeServer::new(config.seed.rng("server"));
+    let mut pair = Pair::new(&config, client, server, |_| ()).unwrap();
+    let client = pair.client;
+    let mut ends = Vec::new();
+    for connections in [1, 2] {
+        let outcome = pair.sim.run(HOUR, |sim| {
+            let client = sim.application::<ExchangeClient>(client);
+            client.connected == connections
+                && (client.is_done() || client.received == 100 && connections == 1)
+        });
+        assert_eq!(outcome, Outcome::Done);
+        ends.push(pair.sim.now());
+    }
+    let exchange = pair.sim.application::<ExchangeClient>(client);
+    assert_eq!((exchange.early, &exchange.faults), (1, &Vec::new()));
+    // Handshake and answer; then the answer together with the handshake's end.
+    assert_eq!(ends[0], at(200));
+    assert!(ends[1] - ends[0] < ms(200), "{ends:?}");
 }
 
 #[test]

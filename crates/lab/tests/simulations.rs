@@ -56,6 +56,7 @@ fn random_scenarios_deliver_every_byte_and_come_to_an_end() {
         let total = |value: fn(&Report) -> u64| reports.iter().map(value).sum::<u64>();
         assert!(total(|report| report.received) > 100_000 * reports.len() as u64);
         assert!(total(|report| report.early.into()) > reports.len() as u64 / 5, "early data");
+        assert!(total(|report| report.refused.into()) > reports.len() as u64 / 50, "refused early data");
         assert!(total(|report| report.moves.into()) > reports.len() as u64 / 5, "migrations and rebindings");
         assert!(total(|report| report.echoed) > reports.len() as u64, "datagrams");
     }

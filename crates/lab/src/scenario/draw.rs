@@ -178,6 +178,7 @@ fn disturbances(rng: &mut Rng) -> Vec<(Duration, Disturbance)> {
         Disturbance::Migrate,
         Disturbance::UpdateClientKeys,
         Disturbance::UpdateServerKeys,
+        Disturbance::ForgetSessions,
     ];
     let count = rng.pick(&[0, 0, 1, 2, 5]);
     let mut drawn: Vec<_> =

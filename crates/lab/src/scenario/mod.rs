@@ -53,6 +53,9 @@ pub enum Disturbance {
     UpdateClientKeys,
     /// The server updates its keys.
     UpdateServerKeys,
+    /// The server forgets all TLS sessions and gives later connections smaller limits, so that early data of a client that
+    /// remembers is refused.
+    ForgetSessions,
 }
 
 impl Disturbance {

@@ -2,8 +2,10 @@
 
 use core::time::Duration;
 
+use std::sync::Arc;
+
 use anabranch_tls::ConfigError;
-use anabranch_transport::Handle;
+use anabranch_transport::{Handle, ServerConfig, TransportConfig};
 use anabranch_wire::Time;
 
 use super::{Disturbance, Scenario};
@@ -13,7 +15,7 @@ use crate::network::{HostId, LinkId};
 use crate::pair::{Pair, PairConfig, client_ip, outside_ip};
 use crate::random::Seed;
 use crate::sim::{Outcome, Simulation};
-use crate::tls::SERVER_NAME;
+use crate::tls::{SERVER_NAME, pair};
 
 /// Simulated time within which everything must have ended.
 const DEADLINE: Duration = Duration::from_secs(4 * 3600);
@@ -39,6 +41,8 @@ pub struct Report {
     pub connected: u32,
     /// Connections with accepted early data.
     pub early: u32,
+    /// Connections with refused early data.
+    pub refused: u32,
     /// Path changes that the server reported.
     pub moves: u32,
     /// Numbers of both links: from the client, and to it.
@@ -93,6 +97,7 @@ impl Report {
             echoed: 0,
             connected: 0,
             early: 0,
+            refused: 0,
             moves: 0,
             links: Default::default(),
         }
@@ -114,11 +119,11 @@ impl Stage {
             ExchangeClient::new(config, tuple, SERVER_NAME, plans, sim.rng("client reads"))
         };
         let server = ExchangeServer::new(config.seed.rng("server reads"));
-        let pair = Pair::new(&config, client, server, |server| {
+        let built = Pair::new(&config, client, server, |server| {
             server.retry = scenario.retry;
             server.retry_token_lifetime = DEADLINE;
         })?;
-        let Pair { sim, client, server, links } = pair;
+        let Pair { sim, client, server, links } = built;
         Ok(Self { sim, client, server, links: [links[0], links[1]], rebound: 0 })
     }
 
@@ -177,7 +182,28 @@ impl Stage {
                     }
                 }
             }),
+            Disturbance::ForgetSessions => self.forget_sessions(),
         }
+    }
+
+    fn forget_sessions(&mut self) {
+        let clock = self.sim.clock();
+        self.sim.with_endpoint(self.server, |_, endpoint| {
+            let Some(mut config) = endpoint.router().server().map(|config| ServerConfig::clone(config))
+            else {
+                return;
+            };
+            let mut transport = TransportConfig::clone(&config.transport);
+            let streams = &mut transport.streams;
+            for window in [&mut streams.stream_window, &mut streams.connection_window] {
+                *window = (*window / 2).max(1000);
+            }
+            config.transport = Arc::new(transport);
+            if let Ok((_, tls)) = pair(&clock) {
+                config.tls = tls;
+            }
+            endpoint.set_server(Some(Arc::new(config)));
+        });
     }
 
     fn report(mut self, scenario: &Scenario, outcome: Outcome) -> Report {
@@ -214,6 +240,7 @@ impl Stage {
             echoed: client.echoed,
             connected: client.connected,
             early: client.early,
+            refused: client.refused,
             moves: server.moves,
             links,
             seed: scenario.seed,

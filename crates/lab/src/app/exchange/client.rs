@@ -50,8 +50,10 @@ pub struct ExchangeClient {
     pub received: u64,
     /// Messages that came back.
     pub echoed: u64,
-    /// Connections in which early data was sent and accepted.
+    /// Connections in which early data could be sent and was accepted.
     pub early: u32,
+    /// Connections in which it was refused.
+    pub refused: u32,
     /// Connections whose handshake completed.
     pub connected: u32,
     /// The current connection once its handshake is confirmed, with the time.
@@ -110,6 +112,7 @@ impl ExchangeClient {
             received: 0,
             echoed: 0,
             early: 0,
+            refused: 0,
             connected: 0,
             confirmed: None,
             moves: 0,
@@ -236,6 +239,7 @@ impl Application for ExchangeClient {
                 self.connected += 1;
                 let early = self.current.as_ref().is_some_and(|running| running.began_early);
                 self.early += u32::from(early && early_data_accepted);
+                self.refused += u32::from(early && !early_data_accepted);
                 self.progress(now, endpoint, false);
             }
             Event::Confirmed => self.confirmed = Some((handle, now)),

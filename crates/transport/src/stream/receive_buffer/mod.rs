@@ -1,6 +1,6 @@
 //! Received stream bytes, put where they belong once and read in place.
 //!
-//! The buffer is a list of zeroed chunks whose edges float: a chunk covers the bytes from `start` to its end, chunks do not
+//! The buffer is a list of chunks whose edges float: a chunk covers the bytes from `start` to its end, chunks do not
 //! overlap, and between them there may be holes that nothing has arrived for. Live bytes never move. A wire format that
 //! decrypts into the buffer only needs a chunk with room at the right offset; see [`reassembler`] for the one that copies.
 
@@ -22,17 +22,16 @@ const MAX_CHUNK: usize = 64 * 1024;
 /// otherwise. A range costs 16 bytes.
 pub(crate) const MIN_FRAGMENTS: usize = 1024;
 
-/// Bytes `[start, start + data.len())` of the stream; what has not been received is zero or stale, and never shown.
+/// Chunks that were read to their end and are kept for the next ones: about as many as a batch of datagrams fills.
+const MAX_SPARES: usize = 4;
+
+/// Room for bytes `[start, end)` of the stream. `data` reaches as far as anything has arrived; holes in it are zero, and never
+/// shown.
 #[derive(Debug)]
 struct Chunk {
     start: u64,
+    end: u64,
     data: BytesMut,
-}
-
-impl Chunk {
-    fn end(&self) -> u64 {
-        self.start + self.data.len() as u64
-    }
 }
 
 /// The bytes of one stream from the first unread one.
@@ -44,8 +43,9 @@ impl Chunk {
 #[derive(Debug)]
 pub(crate) struct ReceiveBuffer {
     chunks: VecDeque<Chunk>,
-    /// A chunk that was read to its end, kept for the next one, so that a steady stream allocates nothing.
-    spare: Option<BytesMut>,
+    /// Memory of chunks that were read to their end, so that a steady stream allocates nothing. The application may still hold
+    /// bytes in it; it is used again once those are gone.
+    spares: VecDeque<BytesMut>,
     read: u64,
     ready: u64,
     ahead: RangeSet,
@@ -59,7 +59,7 @@ impl Default for ReceiveBuffer {
     fn default() -> Self {
         Self {
             chunks: VecDeque::new(),
-            spare: None,
+            spares: VecDeque::new(),
             read: 0,
             ready: 0,
             ahead: RangeSet::default(),
@@ -105,7 +105,7 @@ impl ReceiveBuffer {
             return &[];
         };
         let from = (self.read - chunk.start) as usize;
-        let to = (self.ready.min(chunk.end()) - chunk.start) as usize;
+        let to = (self.ready.min(chunk.end) - chunk.start) as usize;
         &chunk.data[from..to]
     }
 
@@ -113,15 +113,24 @@ impl ReceiveBuffer {
     pub(crate) fn consume(&mut self, n: usize) {
         debug_assert!(n as u64 <= self.readable(), "consumed more than is readable");
         self.read = self.ready.min(self.read + n as u64);
-        while self.chunks.front().is_some_and(|chunk| chunk.end() <= self.read) {
-            let chunk = self.chunks.pop_front();
-            self.spare = self.spare.take().or(chunk.and_then(Self::recycle));
+        while self.chunks.front().is_some_and(|chunk| chunk.end <= self.read) {
+            if let Some(mut chunk) = self.chunks.pop_front() {
+                chunk.data.clear();
+                self.keep(chunk.data);
+            }
         }
     }
 
-    /// The chunk's memory if it has the size of most chunks and, as its length shows, nothing was taken out of it.
-    fn recycle(chunk: Chunk) -> Option<BytesMut> {
-        (chunk.data.len() == MAX_CHUNK).then_some(chunk.data)
+    /// Keeps memory for another chunk, if the stream has become one with large chunks.
+    fn keep(&mut self, memory: BytesMut) {
+        if self.next_chunk < MAX_CHUNK {
+            return;
+        }
+        if self.spares.len() == MAX_SPARES {
+            // Perhaps the application never gives it back.
+            self.spares.pop_front();
+        }
+        self.spares.push_back(memory);
     }
 
     /// Takes the readable bytes of the first chunk, at most `max`, without copying them.
@@ -133,10 +142,13 @@ impl ReceiveBuffer {
         chunk.data.advance((self.read - chunk.start) as usize);
         self.read += n as u64;
         chunk.start = self.read;
-        if n < chunk.data.len() {
-            return chunk.data.split_to(n).freeze();
+        let taken = chunk.data.split_to(n).freeze();
+        if chunk.start == chunk.end
+            && let Some(chunk) = self.chunks.pop_front()
+        {
+            self.keep(chunk.data);
         }
-        self.chunks.pop_front().map(|chunk| chunk.data.freeze()).unwrap_or_default()
+        taken
     }
 
     /// Drops everything; the stream's data is of no interest any longer.
@@ -153,7 +165,7 @@ impl ReceiveBuffer {
             Some(last) if last.start <= offset => self.chunks.len(),
             _ => self.chunks.partition_point(|chunk| chunk.start <= offset),
         };
-        let below = above.checked_sub(1).map(|at| (at, self.chunks[at].end()));
+        let below = above.checked_sub(1).map(|at| (at, self.chunks[at].end));
         if let Some((at, _)) = below.filter(|(_, end)| offset < *end) {
             return &mut self.chunks[at];
         }
@@ -163,19 +175,15 @@ impl ReceiveBuffer {
         let start = offset - (offset - hole_start) % size;
         let end = hole_end.min(start.saturating_add(size)).max(offset + 1);
         self.next_chunk = (self.next_chunk * 2).min(MAX_CHUNK);
-        let data = self.zeroed((end - start) as usize);
-        self.chunks.insert(above, Chunk { start, data });
+        let data = self.memory((end - start) as usize);
+        self.chunks.insert(above, Chunk { start, end, data });
         &mut self.chunks[above]
     }
 
-    fn zeroed(&mut self, size: usize) -> BytesMut {
-        match self.spare.take() {
-            Some(spare) if spare.len() == size => spare,
-            spare => {
-                self.spare = spare;
-                BytesMut::zeroed(size)
-            }
-        }
+    /// Empty memory with room for `size` bytes.
+    fn memory(&mut self, size: usize) -> BytesMut {
+        let free = self.spares.iter_mut().position(|spare| spare.try_reclaim(size));
+        free.and_then(|index| self.spares.remove(index)).unwrap_or_else(|| BytesMut::with_capacity(size))
     }
 }
 

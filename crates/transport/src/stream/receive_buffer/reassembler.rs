@@ -53,7 +53,7 @@ impl ReceiveBuffer {
     fn copy_in(&mut self, mut offset: u64, mut data: &[u8]) {
         while !data.is_empty() {
             let chunk = self.chunk_at(offset, data.len());
-            let n = data.len().min((chunk.end() - offset) as usize);
+            let n = data.len().min((chunk.end - offset) as usize);
             let (now, later) = data.split_at(n);
             chunk.write(offset, now);
             data = later;
@@ -63,9 +63,15 @@ impl ReceiveBuffer {
 }
 
 impl Chunk {
+    /// Puts `data` at `offset`, where the chunk has room for it.
     fn write(&mut self, offset: u64, data: &[u8]) {
         let at = (offset - self.start) as usize;
-        self.data[at..at + data.len()].copy_from_slice(data);
+        if at > self.data.len() {
+            self.data.resize(at, 0);
+        }
+        let (inside, beyond) = data.split_at(data.len().min(self.data.len() - at));
+        self.data[at..at + inside.len()].copy_from_slice(inside);
+        self.data.extend_from_slice(beyond);
     }
 }
 

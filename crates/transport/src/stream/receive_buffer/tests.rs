@@ -13,13 +13,18 @@ fn pattern(offset: u64, len: u64) -> Vec<u8> {
 
 /// Bytes of memory in chunks.
 fn held(buffer: &ReceiveBuffer) -> u64 {
-    buffer.chunks.iter().map(|chunk| chunk.data.len() as u64).sum()
+    buffer.chunks.iter().map(|chunk| chunk.end - chunk.start).sum()
 }
 
 fn check_chunks(buffer: &ReceiveBuffer) {
     let chunks = &buffer.chunks;
-    assert!(chunks.iter().all(|chunk| !chunk.data.is_empty() && chunk.end() > buffer.read));
-    assert!(chunks.iter().zip(chunks.iter().skip(1)).all(|(a, b)| a.end() <= b.start), "chunks overlap");
+    assert!(chunks.iter().all(|chunk| chunk.start < chunk.end && chunk.end > buffer.read));
+    assert!(
+        chunks.iter().all(|chunk| chunk.start + chunk.data.len() as u64 <= chunk.end),
+        "a chunk has grown"
+    );
+    assert!(buffer.spares.len() <= MAX_SPARES);
+    assert!(chunks.iter().zip(chunks.iter().skip(1)).all(|(a, b)| a.end <= b.start), "chunks overlap");
 }
 
 /// Reads up to `max` bytes and checks them; alternates between both ways of reading.
@@ -200,4 +205,36 @@ fn taken_bytes_survive_what_follows() {
     buffer.insert(4000, &[0xff; 200_000]).unwrap();
     assert_eq!(first, pattern(0, 400));
     assert_eq!(second, pattern(500, 50));
+}
+
+#[test]
+fn memory_that_was_taken_is_used_again_once_it_is_given_back() {
+    let mut buffer = ReceiveBuffer::default();
+    let packet = [5; 1200];
+    let mut places = std::collections::BTreeSet::new();
+    for i in 0..2000u64 {
+        buffer.insert(i * 1200, &packet).unwrap();
+        while buffer.readable() > 0 {
+            let taken = buffer.take(usize::MAX);
+            assert!(taken.iter().all(|byte| *byte == 5));
+            if i > 400 {
+                places.insert(taken.as_ptr() as usize / MAX_CHUNK);
+            }
+        }
+    }
+    assert!(places.len() <= 4, "{} places", places.len());
+}
+
+#[test]
+fn memory_that_the_application_holds_is_not_used_again() {
+    let mut buffer = ReceiveBuffer::default();
+    let mut held = Vec::new();
+    for i in 0..500u64 {
+        buffer.insert(i * 1200, &pattern(i * 1200, 1200)).unwrap();
+        while buffer.readable() > 0 {
+            held.push(buffer.take(usize::MAX));
+        }
+    }
+    assert_eq!(held.concat(), pattern(0, 500 * 1200));
+    assert!(buffer.spares.len() <= MAX_SPARES);
 }

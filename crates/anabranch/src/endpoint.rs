@@ -7,8 +7,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
+use anabranch_transport::trace::Observer;
 use anabranch_transport::{self as core, ClientConfig, EndpointConfig, FourTuple, Router, ServerConfig};
-use anabranch_wire::{ConnectionId, MAX_VARINT, PathId};
+use anabranch_wire::{ConnectionId, MAX_VARINT, PathId, Side};
 use bytes::Bytes;
 
 use crate::connection::Connecting;
@@ -16,6 +17,7 @@ use crate::driver::Driver;
 use crate::error::ConnectError;
 use crate::hub::{Hub, Table, lock};
 use crate::incoming::Incoming;
+use crate::observe::ObserverFactory;
 use crate::socket::Socket;
 
 /// A QUIC endpoint: it makes connections, accepts them, or both, on one UDP socket. Cloning it is cheap and gives another
@@ -110,6 +112,12 @@ impl Endpoint {
     /// Where to write traces of connections from now on, one file each; the environment variable QLOGDIR at first.
     pub fn set_qlog_dir(&self, dir: Option<PathBuf>) {
         self.hub.table().qlog_dir = dir;
+    }
+
+    /// Has every connection from now on watched by an observer that `make` makes, in addition to traces. It is called by
+    /// the endpoint's task, which it should not hold up.
+    pub fn set_observer(&self, make: impl Fn(Side) -> Box<dyn Observer> + Send + Sync + 'static) {
+        self.hub.table().observers = Some(ObserverFactory(Arc::new(make)));
     }
 
     /// Connects to the server at `address`, which must have a certificate for `server_name`.
@@ -268,8 +276,11 @@ fn refuse_all(table: &mut Table, now: anabranch_wire::Time) -> Vec<core::Respons
     waiting.into_iter().filter_map(|incoming| table.router.refuse(now, incoming)).collect()
 }
 
-/// Secrets from the operating system.
-fn random_config() -> io::Result<EndpointConfig> {
+/// New secrets from the operating system, for [`Endpoint::new`]; what [`Endpoint::client`] and [`Endpoint::server`] use.
+///
+/// # Errors
+/// If the operating system has no randomness.
+pub fn random_config() -> io::Result<EndpointConfig> {
     let mut seed = [0; 32];
     getrandom::fill(&mut seed).map_err(|error| io::Error::other(error.to_string()))?;
     Ok(EndpointConfig::new(seed))

@@ -6,11 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 use anabranch_transport::{Connection, Handle, Incoming, Response, Router};
-use anabranch_wire::Side;
 
 use crate::clock::Clock;
 use crate::member::Member;
-use crate::qlog::QlogFile;
+use crate::observe::{ObserverFactory, Observers};
 use crate::socket::Socket;
 use crate::wakers::WakerSet;
 
@@ -49,6 +48,8 @@ pub(crate) struct Table {
     pub(crate) handles: usize,
     /// Where traces go.
     pub(crate) qlog_dir: Option<PathBuf>,
+    /// Who else watches.
+    pub(crate) observers: Option<ObserverFactory>,
 }
 
 /// What the driver has to look at.
@@ -71,6 +72,7 @@ impl Hub {
             closed: false,
             handles: 0,
             qlog_dir: std::env::var_os("QLOGDIR").map(PathBuf::from),
+            observers: None,
         };
         Self { clock: Clock::new(), table: Mutex::new(table), todo: Mutex::default() }
     }
@@ -114,9 +116,8 @@ impl Hub {
         mut core: Connection,
         qlog_name: Option<anabranch_wire::ConnectionId>,
     ) -> Arc<Member> {
-        if let Some(dir) = &table.qlog_dir {
-            let side: Side = core.side();
-            core.set_observer(self.clock.now(), Box::new(QlogFile::new(dir.clone(), side, qlog_name)));
+        if let Some(observers) = Observers::of(table, core.side(), qlog_name) {
+            core.set_observer(self.clock.now(), Box::new(observers));
         }
         let member = Arc::new(Member::new(Arc::clone(self), handle, core));
         table.insert(handle, Arc::clone(&member));

@@ -19,7 +19,7 @@ mod error;
 mod hub;
 mod incoming;
 mod member;
-mod qlog;
+mod observe;
 mod recv_stream;
 mod send_stream;
 mod socket;
@@ -36,7 +36,7 @@ pub use anabranch_wire::{StreamId, TransportErrorCode, Version};
 
 pub use crate::config::SelfSigned;
 pub use crate::connection::{Connecting, Connection, HandshakeData, ZeroRttAccepted};
-pub use crate::endpoint::{Endpoint, unspecified_for};
+pub use crate::endpoint::{Endpoint, random_config, unspecified_for};
 pub use crate::error::{
     ConnectError, ReadError, ReadExactError, ReadToEndError, SendDatagramError, WriteError,
 };

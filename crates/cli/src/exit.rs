@@ -28,8 +28,6 @@ pub(crate) enum Exit {
     Io = 8,
     /// The address to listen on is in use.
     BusyPort = 9,
-    /// This build cannot do what was asked for, as interop runners want it.
-    Unsupported = 127,
 }
 
 /// Why a command failed: `what` is wrong, and what to do about it.

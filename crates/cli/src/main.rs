@@ -30,7 +30,7 @@ struct Cli {
 
 const AFTER_HELP: &str = "\
 Exit status: 0 success, 2 usage, 3 name resolution, 4 handshake, 5 certificate, 6 protocol, 7 timeout,
-8 files and sockets, 9 port in use, 127 not possible with this build.
+8 files and sockets, 9 port in use.
 
 Environment: SSLKEYLOGFILE names a file for TLS secrets, QLOGDIR a directory for traces of connections.";
 

@@ -133,9 +133,32 @@ impl Identity {
     }
 }
 
+/// The secret that stateless resets come from: 64 hexadecimal digits.
+pub(crate) fn reset_key(digits: &str) -> std::result::Result<[u8; 32], String> {
+    let mut key = [0; 32];
+    if digits.len() != 2 * key.len() || !digits.is_ascii() {
+        return Err(format!("{} hexadecimal digits are wanted", 2 * key.len()));
+    }
+    for (i, byte) in key.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&digits[2 * i..2 * i + 2], 16).map_err(|error| error.to_string())?;
+    }
+    Ok(key)
+}
+
 /// Binds a server's endpoint; says so if the port is taken.
-pub(crate) fn listen(config: ServerConfig, address: SocketAddr) -> Result<Endpoint> {
-    Endpoint::server(config, address).map_err(|error| match error.kind() {
+pub(crate) fn listen(
+    config: ServerConfig,
+    address: SocketAddr,
+    reset_key: Option<[u8; 32]>,
+) -> Result<Endpoint> {
+    let bound = std::net::UdpSocket::bind(address).and_then(|socket| {
+        let mut secrets = anabranch::random_config()?;
+        if let Some(key) = reset_key {
+            secrets.reset_key = key;
+        }
+        Endpoint::new(&secrets, Some(config), socket)
+    });
+    bound.map_err(|error| match error.kind() {
         std::io::ErrorKind::AddrInUse => Failure::new(Exit::BusyPort, format!("{address} is in use"))
             .or("choose another --listen address, or port 0"),
         _ => Failure::io(format_args!("cannot listen on {address}"), &error),

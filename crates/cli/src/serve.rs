@@ -33,7 +33,7 @@ pub(crate) struct Serve {
 pub(crate) async fn run(options: Serve) -> Result {
     let root = Some(directory(&options.root)?);
     let config = options.identity.config(&[hq::ALPN], options.tuning.transport())?;
-    let endpoint = listen(config, options.listen)?;
+    let endpoint = listen(config, options.listen, None)?;
     let address = endpoint.local_addr().map_err(|error| Failure::io("no local address", &error))?;
     println!("listening {address}");
     if options.identity.cert.is_none() {

@@ -245,14 +245,14 @@ fn cases_over_perf() {
     assert!(with("keyupdate")["key_updates"].as_u64().unwrap() >= 1);
     assert_eq!(with("chacha20")["bytes"], 5_000_000);
     assert_eq!(with("v2")["version"], "0x6b3343cf");
-    assert_eq!(with("rebind")["migrations"], 1);
+    assert_eq!(with("rebind")["rebindings"], 1);
     assert_eq!(with("migration")["migrations"], 1);
     assert_eq!(with("resumption")["resumed"], true);
     assert_eq!(with("zerortt")["zero_rtt_accepted"], true);
     let echoed = case(&server, &["--case", "datagram", "--datagrams", "20"]);
     assert_eq!(echoed["sent"], 20);
     assert!(echoed["echoed"].as_u64().unwrap() > 0);
-    assert_eq!(status(&server.perf_client(&["--case", "ecn"])), 127);
+    assert_eq!(with("ecn")["ecn_capable"], true);
     // This server has version 2, so that nothing is to be negotiated.
     assert_eq!(status(&server.perf_client(&["--case", "versionnegotiation"])), 6);
 }
@@ -288,6 +288,33 @@ fn perf_servers_end_with_their_runner() {
     drop(server.child.stdin.take());
     assert_eq!(server.child.wait().unwrap().code(), Some(0));
     assert_eq!(Server::start(&["perf", "server"], &["--one-core", "0"]).terminate(), 0);
+}
+
+/// A server that was killed and comes back with the same key ends the connections of its former self at once.
+#[test]
+fn a_restarted_server_resets_connections() {
+    let key = "0f".repeat(32);
+    let mut server = Server::start(&["perf", "server"], &["--reset-key", &key]);
+    let (address, ca) = (server.address.to_string(), server.ca());
+    let client = Command::new(env!("CARGO_BIN_EXE_anabranch"))
+        .args(["perf", "client", "--connect", &address, "--ca", &ca, "--upload", "100000000000"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    server.child.kill().unwrap();
+    server.child.wait().unwrap();
+    let mut again = Command::new(env!("CARGO_BIN_EXE_anabranch"))
+        .args(["perf", "server", "--listen", &address, "--reset-key", &key])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let output = client.wait_with_output().unwrap();
+    assert_eq!(status(&output), 6, "{}", stderr(&output));
+    assert!(stderr(&output).contains("reset by the peer"), "{}", stderr(&output));
+    drop(again.stdin.take());
+    assert_eq!(again.wait().unwrap().code(), Some(0));
 }
 
 #[test]

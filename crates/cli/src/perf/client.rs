@@ -3,9 +3,11 @@
 use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use anabranch::transport::trace::{Observer, TraceEvent};
+use anabranch::transport::wire::{Frame, Frames, Time};
 use anabranch::{ClientConfig, Connection, Endpoint, TransportConfig, Version, unspecified_for};
 use bytes::Bytes;
 use clap::{Args, ValueEnum};
@@ -22,6 +24,9 @@ use crate::target::client_endpoint;
 const ECHO_WAIT: Duration = Duration::from_secs(2);
 /// How soon a client that was rebound says something, so that the server notices.
 const KEEP_ALIVE: Duration = Duration::from_millis(500);
+/// How long a migration may take beyond the work, and how often it is looked at.
+const MOVE_WAIT: Duration = Duration::from_secs(2);
+const MOVE_CHECK: Duration = Duration::from_millis(10);
 /// How long the server gets to learn that the client is done.
 const FAREWELL: Duration = Duration::from_millis(200);
 
@@ -100,7 +105,7 @@ enum Case {
     Datagram,
     /// Begin with version 2 at a server that does not have it
     VersionNegotiation,
-    /// Watch ECN marks (not possible with this client)
+    /// Watch whether the server tells of ECN marks as they were sent
     Ecn,
 }
 
@@ -171,7 +176,6 @@ pub(crate) async fn run(options: Client) -> Result {
         return handshakes(caller, count, options.concurrency).await;
     }
     match options.case {
-        Case::Ecn => Err(Failure::new(Exit::Unsupported, "ECN validation cannot be observed here")),
         Case::Resumption | Case::ZeroRtt => again(&caller, options.case, &work).await,
         Case::Datagram => datagrams(&caller, options.datagrams).await,
         _ => once(&caller, options.case, &work).await,
@@ -186,6 +190,11 @@ fn report(case: Case, connection: &Connection) -> Report {
 
 /// One connection, with something in the middle of the work for some cases.
 async fn once(caller: &Caller, case: Case, work: &Work) -> Result {
+    let ecn = EcnWatch::default();
+    if case == Case::Ecn {
+        let ecn = ecn.clone();
+        caller.endpoint.set_observer(move |_| Box::new(ecn.clone()));
+    }
     let connection = caller.connect().await?;
     if matches!(case, Case::KeyUpdate | Case::Migration | Case::Rebind) {
         connection.confirmed().await?;
@@ -199,12 +208,14 @@ async fn once(caller: &Caller, case: Case, work: &Work) -> Result {
     let lost: u64 = stats.paths.iter().map(|path| path.recovery.lost_packets).sum();
     let mtu = stats.paths.first().map_or(0, |path| path.mtu);
     let version = connection.handshake_data().version;
-    let moved_to = connection.local_address();
+    let moved = case == Case::Migration && has_moved(caller, &connection).await;
     report(case, &connection)
         .goodput(bytes, seconds)
         .with("key_updates", stats.key_updates)
-        .with("migrations", if case == Case::KeyUpdate { 0 } else { moves })
+        .with("migrations", if case == Case::Migration { moves } else { 0 })
+        .with("rebindings", if case == Case::Rebind { moves } else { 0 })
         .with("version_negotiation", case == Case::VersionNegotiation && version == Version::V1)
+        .with("ecn_capable", ecn.is_capable())
         .with("lost_packets", lost)
         .with("mtu", mtu)
         .print();
@@ -215,17 +226,54 @@ async fn once(caller: &Caller, case: Case, work: &Work) -> Result {
             failed("the work ended before its middle")
         }
         Case::KeyUpdate if stats.key_updates == 0 => failed("the keys were not updated"),
-        Case::Migration if moved_to.map(|address| address.port()) == own_port(caller) => {
-            failed("the server did not validate the new path")
-        }
+        Case::Migration if !moved => failed("the server did not answer on the new path"),
+        Case::Ecn if !ecn.is_capable() => failed("the server did not validate the client's ECN marks"),
         Case::V2 if version != Version::V2 => failed("the server does not speak version 2"),
         Case::VersionNegotiation if version != Version::V1 => failed("the server speaks version 2"),
         _ => Ok(()),
     }
 }
 
-fn own_port(caller: &Caller) -> Option<u16> {
-    caller.endpoint.local_addr().ok().map(|address| address.port())
+/// Notices what the server tells of ECN marks, and whether that passes validation (RFC 9000 §13.4.2).
+#[derive(Clone, Debug, Default)]
+struct EcnWatch {
+    counted: Arc<AtomicBool>,
+    failed: Arc<AtomicBool>,
+}
+
+impl EcnWatch {
+    fn is_capable(&self) -> bool {
+        self.counted.load(Ordering::Relaxed) && !self.failed.load(Ordering::Relaxed)
+    }
+}
+
+impl Observer for EcnWatch {
+    fn event(&mut self, _: Time, event: &TraceEvent<'_>) {
+        match event {
+            TraceEvent::PacketReceived(packet) => {
+                let mut frames = Frames::new(packet.payload, packet.direction).flatten();
+                let counts =
+                    |frame| matches!(frame, Frame::Ack(ack) if ack.ecn.is_some_and(|ecn| ecn.ect0 > 0));
+                if frames.any(counts) {
+                    self.counted.store(true, Ordering::Relaxed);
+                }
+            }
+            TraceEvent::EcnState { capable: false, .. } => self.failed.store(true, Ordering::Relaxed),
+            _ => {}
+        }
+    }
+}
+
+/// Whether the connection has left the endpoint's first socket. Short work may be over before the server has answered on
+/// the new path, so it gets some time.
+async fn has_moved(caller: &Caller, connection: &Connection) -> bool {
+    let first = caller.endpoint.local_addr().ok().map(|address| address.port());
+    let moved = async {
+        while connection.local_address().map(|address| address.port()) == first {
+            tokio::time::sleep(MOVE_CHECK).await;
+        }
+    };
+    tokio::time::timeout(MOVE_WAIT, moved).await.is_ok()
 }
 
 /// What happens in the middle of a case's work; `acted` counts what could be begun.

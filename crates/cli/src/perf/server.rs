@@ -13,7 +13,7 @@ use clap::Args;
 use super::{ALPN, Place, Report};
 use crate::exit::{Failure, Result};
 use crate::hq;
-use crate::options::{Identity, Tuning, directory, listen};
+use crate::options::{Identity, Tuning, directory, listen, reset_key};
 use crate::server::{self, Services};
 use crate::signal;
 
@@ -44,6 +44,9 @@ pub(crate) struct Server {
     /// Ask clients to move to this address
     #[arg(long, value_name = "IP:PORT")]
     preferred: Option<SocketAddr>,
+    /// Where stateless resets come from, so that a restarted server ends its former connections
+    #[arg(long, value_name = "HEX", value_parser = reset_key)]
+    reset_key: Option<[u8; 32]>,
     #[command(flatten)]
     pub(super) place: Place,
     #[command(flatten)]
@@ -62,7 +65,7 @@ pub(crate) async fn run(options: Server) -> Result {
         SocketAddr::V4(v4) => PreferredAddresses { v4: Some(v4), v6: None },
         SocketAddr::V6(v6) => PreferredAddresses { v4: None, v6: Some(v6) },
     });
-    let endpoint = listen(config, options.listen)?;
+    let endpoint = listen(config, options.listen, options.reset_key)?;
     if let Some(address) = options.preferred {
         let failed = |error| Failure::io(format_args!("cannot listen on {address}"), &error);
         endpoint.add_socket(address).map_err(failed)?;

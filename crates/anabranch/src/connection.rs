@@ -302,11 +302,14 @@ impl Connection {
     }
 
     /// Moves the connection to another of the endpoint's local addresses, see
-    /// [`Endpoint::add_socket`](crate::Endpoint::add_socket), once the server has answered there (RFC 9000 §9).
+    /// [`Endpoint::add_socket`](crate::Endpoint::add_socket), once the server has answered there (RFC 9000 §9). Of a
+    /// wildcard address only the port is new: the IP address stays the one in use.
     ///
     /// # Errors
     /// If the connection may not migrate, or not yet.
     pub fn migrate(&self, local: SocketAddr) -> Result<(), MigrateError> {
+        let in_use = self.local_address().filter(|_| local.ip().is_unspecified());
+        let local = SocketAddr::new(in_use.map_or(local.ip(), |address| address.ip()), local.port());
         self.0.change(|state| state.core.migrate(self.0.hub.clock.now(), local))
     }
 

@@ -293,21 +293,39 @@ async fn a_client_that_is_rebound_goes_on() {
     echo(&it.ours, &pattern(500_000)).await;
 }
 
-#[tokio::test]
-async fn a_client_migrates() {
-    let it = connected(&Pair::new()).await;
-    serve(it.theirs.clone());
-    within(it.ours.confirmed()).await.unwrap();
-    echo(&it.ours, b"here").await;
-    let other = it.client.add_socket(loopback()).unwrap();
-    it.ours.migrate(other).unwrap();
+/// Moves a client to another socket while data arrives, and looks where both ends think it is.
+async fn migrate(pair: &Pair, address: &str) {
+    let server = Endpoint::server(pair.server.clone(), loopback()).unwrap();
+    let mut client = Endpoint::client(address.parse().unwrap()).unwrap();
+    client.set_default_client_config(pair.client.clone());
+    let (ours, theirs) = connect(&client, &server).await;
+    serve(theirs.clone());
+    within(ours.confirmed()).await.unwrap();
+    echo(&ours, b"here").await;
+    let other = client.add_socket(address.parse().unwrap()).unwrap();
+    ours.migrate(other).unwrap();
+    let there = |address: Option<std::net::SocketAddr>| address.is_some_and(|a| a.port() == other.port());
     let deadline = Instant::now() + common::PATIENCE;
-    while it.ours.local_address() != Some(other) || it.theirs.remote_address() != other {
-        echo(&it.ours, b"on the way").await;
+    while !there(ours.local_address()) || !there(Some(theirs.remote_address())) {
+        echo(&ours, &pattern(100_000)).await;
         assert!(Instant::now() < deadline, "no migration");
     }
-    echo(&it.ours, &pattern(500_000)).await;
-    assert!(it.theirs.migrate(loopback()).is_err(), "servers do not migrate");
+    // There it stays, whatever was still on its way to the old socket.
+    for _ in 0..20 {
+        echo(&ours, &pattern(100_000)).await;
+        assert!(there(ours.local_address()) && there(Some(theirs.remote_address())));
+    }
+    assert!(theirs.migrate(loopback()).is_err(), "servers do not migrate");
+}
+
+#[tokio::test]
+async fn a_client_migrates() {
+    migrate(&Pair::new(), "127.0.0.1:0").await;
+}
+
+#[tokio::test]
+async fn a_client_on_wildcard_addresses_migrates() {
+    migrate(&Pair::new(), "0.0.0.0:0").await;
 }
 
 #[tokio::test]

@@ -1,6 +1,25 @@
 //! A deterministic discrete-event network: links made of small elements, hosts that run real endpoints in virtual
 //! time, and one seed from which everything random follows.
 //!
+//! ```
+//! use anabranch_lab::app::{DownloadClient, DownloadServer};
+//! use anabranch_lab::pair::{Pair, PairConfig};
+//! use anabranch_lab::tls::SERVER_NAME;
+//! use anabranch_wire::Time;
+//!
+//! let config = PairConfig::new(7, ["20mbit/30ms/0.5%".parse()?]);
+//! let client = |_: &_, client, tuple| DownloadClient::new(client, tuple, SERVER_NAME, &[1_000_000]);
+//! let mut pair = Pair::new(&config, client, DownloadServer::default(), |_| ())?;
+//! let host = pair.client;
+//! pair.sim.run(Time::from_millis(60_000), |sim| sim.application::<DownloadClient>(host).is_done());
+//! let finished = pair.sim.application::<DownloadClient>(host).finished;
+//! assert!(finished.is_some_and(|at| at > Time::from_millis(400)), "20 Mbit/s carry 1 MB in 400 ms at best");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A [`scenario`] follows from a seed alone: network, configurations, what the applications do and what disturbs them.
+//! `cargo run --release -p anabranch-lab --example seeds -- 10000` runs that many, `-- 1 SEED` repeats one.
+//!
 //! The same links also run in real time as a UDP [`relay`], so that other implementations can be tested over them.
 #![forbid(unsafe_code)]
 

@@ -181,7 +181,7 @@ fn handshakes_survive_thirty_percent_corruption() {
 
 #[test]
 fn a_lost_tail_is_repaired_by_a_probe() {
-    // Everything that the server sends from 195 to 240 ms is lost: the whole answer, with nothing after it.
+    // Everything that the server sends from 145 to 240 ms is lost: the whole answer, with nothing after it.
     let lost = Blackout::new([at(145)..at(240)]);
     let config = PairConfig::new(1, [LinkSpec::unlimited(ms(100)).back(lost)]);
     let mut pair = download(&config, &[5000], |_| ());

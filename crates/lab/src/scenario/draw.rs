@@ -79,7 +79,7 @@ fn link(rng: &mut Rng) -> LinkSpec {
     };
     spec = match rng.below(6) {
         0 | 1 => spec,
-        2 => spec.both(BurstLoss::new(rng.unit() * 0.02, 0.2 + rng.unit() * 0.8, 0.0, 1.0)),
+        2 => spec.both(BurstLoss::new(rng.unit() * 0.02, 0.5 + rng.unit() * 0.5, 0.0, 1.0)),
         3 => spec.loss(rng.unit() * 0.12),
         _ => spec.loss(rng.unit() * 0.03),
     };

@@ -1,5 +1,5 @@
-//! Downloads over a link in virtual time: `cargo run --release -p anabranch-lab --example download -- LINK [BYTES [SEED]]`,
-//! for example `50mbit/30ms/0.1% 50000000`.
+//! Downloads over a link in virtual time: `cargo run --release -p anabranch-lab --example download -- LINK
+//! [BYTES [SEED]]`, for example `50mbit/30ms/0.1% 50000000`.
 
 use std::process::ExitCode;
 

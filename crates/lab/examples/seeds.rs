@@ -1,6 +1,7 @@
 //! Runs random scenarios: `cargo run --release -p anabranch-lab --example seeds -- [COUNT [FIRST]]`.
 //!
-//! Every failure prints its seed; `seeds -- 1 SEED` repeats it, and with ANABRANCH_LOG=1 tells everything that happens.
+//! Every failure prints its seed; `seeds -- 1 SEED` repeats it, and with ANABRANCH_LOG=1 tells everything
+//! that happens.
 
 use std::process::ExitCode;
 use std::sync::Mutex;

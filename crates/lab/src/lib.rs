@@ -1,5 +1,5 @@
-//! A deterministic discrete-event network: links made of small elements, hosts that run real endpoints in virtual
-//! time, and one seed from which everything random follows.
+//! A deterministic discrete-event network: links made of small elements, hosts that run real endpoints in
+//! virtual time, and one seed from which everything random follows.
 //!
 //! ```
 //! use anabranch_lab::app::{DownloadClient, DownloadServer};
@@ -17,10 +17,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A [`scenario`] follows from a seed alone: network, configurations, what the applications do and what disturbs them.
-//! `cargo run --release -p anabranch-lab --example seeds -- 10000` runs that many, `-- 1 SEED` repeats one.
+//! A [`scenario`] follows from a seed alone: network, configurations, what the applications do and what
+//! disturbs them. `cargo run --release -p anabranch-lab --example seeds -- 10000` runs that many, `-- 1 SEED`
+//! repeats one.
 //!
-//! The same links also run in real time as a UDP [`relay`], so that other implementations can be tested over them.
+//! The same links also run in real time as a UDP [`relay`], so that other implementations can be tested over
+//! them.
 #![forbid(unsafe_code)]
 
 pub mod app;

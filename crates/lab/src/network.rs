@@ -98,8 +98,9 @@ impl Network {
         LinkId(self.links.len() - 1)
     }
 
-    /// `host` sends a datagram. An unspecified source address becomes that of the link that leads to the destination. A
-    /// datagram that no link leads to the destination of is dropped, as a host without a route does.
+    /// `host` sends a datagram. An unspecified source address becomes that of the link that leads to the
+    /// destination. A datagram that no link leads to the destination of is dropped, as a host without a route
+    /// does.
     pub fn send(
         &mut self,
         now: Time,
@@ -187,8 +188,8 @@ impl Network {
         }
     }
 
-    /// Has the NAT in front of the first host of `link` use another mapping from `rebinding.from` on. What was sent before
-    /// it first changed is not known to it.
+    /// Has the NAT in front of the first host of `link` use another mapping from `rebinding.from` on. What
+    /// was sent before it first changed is not known to it.
     pub fn rebind(&mut self, link: LinkId, rebinding: Rebinding) {
         let Link { ends, chains } = &mut self.links[link.0];
         ends[0].ips.extend(rebinding.ip);

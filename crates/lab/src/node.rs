@@ -17,7 +17,8 @@ const BATCH: usize = 10;
 /// Rounds of events and transmits at one instant before a node counts as spinning.
 const MAX_ROUNDS: usize = 100_000;
 
-/// Drives an endpoint as its contract says: change it, drain what it has to say and to send, note one deadline.
+/// Drives an endpoint as its contract says: change it, drain what it has to say and to send, note one
+/// deadline.
 pub struct Node {
     host: HostId,
     pub(crate) endpoint: Endpoint,
@@ -84,7 +85,8 @@ impl Node {
         self.drain(now, network)
     }
 
-    /// Passes everything on until the endpoint has nothing more to say, then asks to be woken at its deadline.
+    /// Passes everything on until the endpoint has nothing more to say, then asks to be woken at its
+    /// deadline.
     pub(crate) fn drain(&mut self, now: Time, network: &mut Network) -> Result<(), Spinning> {
         let mut rounds = 0;
         loop {

@@ -17,7 +17,8 @@ pub struct Packet {
     pub payload: Vec<u8>,
 }
 
-/// Buffers of packets that have arrived or were dropped, ready for the next ones: in steady state nothing is allocated.
+/// Buffers of packets that have arrived or were dropped, ready for the next ones: in steady state nothing is
+/// allocated.
 #[derive(Debug, Default)]
 pub struct Buffers {
     spare: Vec<Vec<u8>>,

@@ -78,8 +78,8 @@ pub fn server_address() -> SocketAddr {
 }
 
 impl Pair {
-    /// Builds both hosts. `client` makes the client's application from its configuration and the addresses of the first
-    /// link; `adjust` may change the server's configuration.
+    /// Builds both hosts. `client` makes the client's application from its configuration and the addresses of
+    /// the first link; `adjust` may change the server's configuration.
     ///
     /// # Errors
     /// If TLS refuses its configuration, which would be a fault of this crate.

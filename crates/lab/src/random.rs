@@ -13,8 +13,8 @@ pub struct Seed(pub u64);
 impl Seed {
     /// The random numbers of the thing called `label`.
     ///
-    /// Each label has a stream of its own, so that adding one thing to a simulation leaves the others' draws as they
-    /// were.
+    /// Each label has a stream of its own, so that adding one thing to a simulation leaves the others' draws
+    /// as they were.
     pub fn rng(self, label: &str) -> Rng {
         let mut hasher = SipHasher13::new();
         hasher.write(label.as_bytes());

@@ -1,7 +1,8 @@
-//! A link in real time: a UDP relay in user space between clients and a server, for endpoints of any implementation.
+//! A link in real time: a UDP relay in user space between clients and a server, for endpoints of any
+//! implementation.
 //!
-//! Datagrams go through the same elements as in a simulation. Times in the link's description count from the first
-//! datagram. ECN marks are not carried over: the standard library's sockets neither see nor set them.
+//! Datagrams go through the same elements as in a simulation. Times in the link's description count from the
+//! first datagram. ECN marks are not carried over: the standard library's sockets neither see nor set them.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -49,9 +50,10 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Relays between clients that send to `listen` and `server`, over a link like `spec` whose chance follows from
-    /// `seed`. Each client reaches the server from a socket of its own, which is exchanged at every rebinding of `spec`
-    /// (bound to the rebinding's IP address if it names one; the system chooses the port).
+    /// Relays between clients that send to `listen` and `server`, over a link like `spec` whose chance
+    /// follows from `seed`. Each client reaches the server from a socket of its own, which is exchanged at
+    /// every rebinding of `spec` (bound to the rebinding's IP address if it names one; the system chooses the
+    /// port).
     pub fn start(listen: SocketAddr, server: SocketAddr, spec: &LinkSpec, seed: Seed) -> io::Result<Self> {
         Self::tapped(listen, server, spec, seed, Box::new(|_, _, _| true))
     }
@@ -231,7 +233,8 @@ impl Engine {
         }
     }
 
-    /// The session of `client`, opened if it is new; `None` when there are too many or no socket is to be had.
+    /// The session of `client`, opened if it is new; `None` when there are too many or no socket is to be
+    /// had.
     fn session(&mut self, client: SocketAddr) -> Option<&Session> {
         let index = match self.sessions.iter().position(|session| session.client == client) {
             Some(index) => index,

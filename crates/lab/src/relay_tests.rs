@@ -12,8 +12,8 @@ fn socket() -> UdpSocket {
     socket
 }
 
-/// A server that answers every datagram with itself until the relay's end has been gone for a while, and returns the
-/// addresses that it saw.
+/// A server that answers every datagram with itself until the relay's end has been gone for a while, and
+/// returns the addresses that it saw.
 fn echo(server: UdpSocket) -> JoinHandle<BTreeSet<SocketAddr>> {
     thread::spawn(move || {
         let (mut seen, mut buffer) = (BTreeSet::new(), [0; 2048]);

@@ -45,7 +45,8 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// An empty simulation at [`Time::ZERO`]. It seeds the randomness of TLS on this thread: run one at a time per thread.
+    /// An empty simulation at [`Time::ZERO`]. It seeds the randomness of TLS on this thread: run one at a
+    /// time per thread.
     pub fn new(seed: Seed) -> Self {
         seed_thread(seed.0);
         Self {
@@ -124,8 +125,8 @@ impl Simulation {
         result
     }
 
-    /// Runs until `done` says so, until nothing happens any more, or until `deadline`. `done` is asked after every
-    /// happening.
+    /// Runs until `done` says so, until nothing happens any more, or until `deadline`. `done` is asked after
+    /// every happening.
     pub fn run(&mut self, deadline: Time, mut done: impl FnMut(&Self) -> bool) -> Outcome {
         let mut at_once = 0;
         if let Err(Spinning(host)) = self.start() {

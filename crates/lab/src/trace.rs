@@ -21,8 +21,8 @@ pub enum Kind {
     Application,
 }
 
-/// Hash over all events so far. What packets contain is left out: only sizes, times and places count, because nothing
-/// may depend on ciphertext.
+/// Hash over all events so far. What packets contain is left out: only sizes, times and places count, because
+/// nothing may depend on ciphertext.
 #[derive(Clone, Debug)]
 pub struct Trace {
     hasher: SipHasher13,

@@ -131,7 +131,8 @@ fn burst_loss_has_its_stationary_share_and_burst_length() {
     (0..sent).for_each(|k| line.send(us(k), 100));
     let arrivals = line.arrivals();
     let lost = sent - arrivals.len() as u64;
-    // The mean of a two-state chain with correlation c varies (1 + c) / (1 - c) times as much as independent draws.
+    // The mean of a two-state chain with correlation c varies (1 + c) / (1 - c) times as much as independent
+    // draws.
     let correlation = 1.0 - to_bad - to_good;
     let variance = sent as f64 * share * (1.0 - share) * (1.0 + correlation) / (1.0 - correlation);
     assert!((lost as f64 - sent as f64 * share).abs() < 4.0 * variance.sqrt(), "{lost} lost, share {share}");

@@ -37,8 +37,8 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Will write `head` and `length` bytes of `pattern`. With `reset`, a byte count and a code, it does not finish the
-    /// stream but resets it after that many bytes.
+    /// Will write `head` and `length` bytes of `pattern`. With `reset`, a byte count and a code, it does not
+    /// finish the stream but resets it after that many bytes.
     pub fn new(
         id: StreamId,
         head: Vec<u8>,
@@ -134,7 +134,8 @@ impl Receiver {
         Self { id, read: 0, stop, end: None }
     }
 
-    /// Reads what there is, in pieces of random size and by both ways of reading, and gives it to `sink` with its offset.
+    /// Reads what there is, in pieces of random size and by both ways of reading, and gives it to `sink` with
+    /// its offset.
     pub fn pump(
         &mut self,
         streams: &mut Streams,

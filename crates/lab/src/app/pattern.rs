@@ -1,6 +1,7 @@
 //! Content that every byte of can be recomputed, so that both ends know what must arrive.
 
-/// An endless sequence of bytes that follows from a key and does not repeat itself in any simulation's lifetime.
+/// An endless sequence of bytes that follows from a key and does not repeat itself in any simulation's
+/// lifetime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pattern(pub u64);
 
@@ -17,7 +18,8 @@ impl Pattern {
         equal
     }
 
-    /// Calls `each` with the bytes from `offset` on, up to eight at once, and where among the `len` bytes they belong.
+    /// Calls `each` with the bytes from `offset` on, up to eight at once, and where among the `len` bytes
+    /// they belong.
     fn words(self, offset: u64, len: usize, mut each: impl FnMut(core::ops::Range<usize>, &[u8])) {
         let mut done = 0;
         while done < len {

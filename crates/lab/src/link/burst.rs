@@ -1,4 +1,5 @@
-//! Burst loss after Gilbert and Elliott: a link that is good or bad, and changes its state from packet to packet.
+//! Burst loss after Gilbert and Elliott: a link that is good or bad, and changes its state from packet to
+//! packet.
 
 use anabranch_wire::Time;
 

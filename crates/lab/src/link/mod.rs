@@ -1,8 +1,8 @@
 //! Links: chains of small elements that delay, lose, damage and reorder packets.
 //!
-//! An element is given each packet with the time at which it arrives and passes it on with the time at which it leaves,
-//! which may lie in the future. A whole chain is therefore computed when a packet enters it, and a packet costs the
-//! event queue one entry, its arrival at the other end.
+//! An element is given each packet with the time at which it arrives and passes it on with the time at which
+//! it leaves, which may lie in the future. A whole chain is therefore computed when a packet enters it, and a
+//! packet costs the event queue one entry, its arrival at the other end.
 
 mod blackout;
 mod burst;
@@ -39,8 +39,8 @@ use crate::random::{Rng, Seed};
 
 /// One thing that happens to packets on their way.
 pub trait Element: Clone + Debug + Send {
-    /// `packet` arrives at `at`, which never goes backwards as long as no element before this one reorders. Pass it on,
-    /// now or later, once or more often, with [`Next::push`], or end its way with [`Next::lose`].
+    /// `packet` arrives at `at`, which never goes backwards as long as no element before this one reorders.
+    /// Pass it on, now or later, once or more often, with [`Next::push`], or end its way with [`Next::lose`].
     fn push(&mut self, at: Time, packet: Packet, next: &mut Next<'_>);
 
     /// Gives the element random numbers of its own. Elements without chance ignore it.
@@ -79,8 +79,9 @@ macro_rules! registry {
     };
 }
 
-// What belongs to the sender's side comes first; loss and damage happen on the wire, after a packet has used up its share
-// of the rate; whatever lets packets overtake each other comes last, where order no longer matters to anyone.
+// What belongs to the sender's side comes first; loss and damage happen on the wire, after a packet has used
+// up its share of the rate; whatever lets packets overtake each other comes last, where order no longer
+// matters to anyone.
 registry! {
     Nat,
     Mtu,

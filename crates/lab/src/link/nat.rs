@@ -1,4 +1,5 @@
-//! Network address translation whose mapping changes: what a server sees as the client's address moves under it.
+//! Network address translation whose mapping changes: what a server sees as the client's address moves under
+//! it.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -29,7 +30,8 @@ enum Side {
     Inbound,
 }
 
-/// Half of a NAT in front of one host; both halves share the mappings. Before the first rebinding it translates nothing.
+/// Half of a NAT in front of one host; both halves share the mappings. Before the first rebinding it
+/// translates nothing.
 #[derive(Clone, Debug)]
 pub struct Nat {
     side: Side,

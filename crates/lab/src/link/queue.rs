@@ -44,7 +44,8 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// A transmitter of `rate` with a queue of `limit`; each datagram is 28 bytes larger on the wire than its payload.
+    /// A transmitter of `rate` with a queue of `limit`; each datagram is 28 bytes larger on the wire than its
+    /// payload.
     pub fn new(rate: Rate, limit: Limit) -> Self {
         Self {
             rate,
@@ -63,7 +64,8 @@ impl Queue {
         self
     }
 
-    /// Packets that would make the queue longer than `threshold` are marked CE if their sender speaks ECN (RFC 3168).
+    /// Packets that would make the queue longer than `threshold` are marked CE if their sender speaks ECN
+    /// (RFC 3168).
     pub fn mark_above(mut self, threshold: Limit) -> Self {
         self.mark = Some(threshold);
         self

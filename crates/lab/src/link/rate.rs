@@ -16,8 +16,8 @@ impl Rate {
         Self { steps: vec![(Time::ZERO, bits_per_second.max(1))] }
     }
 
-    /// A rate that changes at the given times, which must ascend. The first step's rate also holds before its time; a
-    /// rate of 0 is a pause, but not as the last step, where it counts as 1 bit/s.
+    /// A rate that changes at the given times, which must ascend. The first step's rate also holds before its
+    /// time; a rate of 0 is a pause, but not as the last step, where it counts as 1 bit/s.
     pub fn steps(steps: impl IntoIterator<Item = (Time, u64)>) -> Self {
         let mut steps: Vec<_> = steps.into_iter().collect();
         steps.sort_by_key(|step| step.0);
@@ -33,8 +33,8 @@ impl Rate {
         self.steps[self.index(at)].1
     }
 
-    /// When the last of `bytes` leaves if the first one begins to leave at `start`. Rounded down to the nanosecond, as
-    /// ns-3 does.
+    /// When the last of `bytes` leaves if the first one begins to leave at `start`. Rounded down to the
+    /// nanosecond, as ns-3 does.
     pub fn finish(&self, start: Time, bytes: u64) -> Time {
         let mut index = self.index(start);
         let mut from = start;

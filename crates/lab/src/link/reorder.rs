@@ -17,7 +17,8 @@ pub struct Reorder {
 }
 
 impl Reorder {
-    /// Holds packets back with `probability` (0.0 to 1.0), each for an evenly distributed time up to `longest`.
+    /// Holds packets back with `probability` (0.0 to 1.0), each for an evenly distributed time up to
+    /// `longest`.
     pub fn new(probability: f64, longest: Duration) -> Self {
         Self { probability, longest, rng: Seed(0).rng("reorder") }
     }

@@ -26,8 +26,8 @@ pub struct LinkSpec {
 }
 
 impl LinkSpec {
-    /// Both directions carry `bits_per_second` with half of `rtt` as delay, behind a queue of one bandwidth-delay product
-    /// (at least ten packets of 1500 bytes).
+    /// Both directions carry `bits_per_second` with half of `rtt` as delay, behind a queue of one
+    /// bandwidth-delay product (at least ten packets of 1500 bytes).
     pub fn new(bits_per_second: u64, rtt: Duration) -> Self {
         let product = u128::from(bits_per_second) * rtt.as_nanos() / 8_000_000_000;
         let queue = u64::try_from(product).unwrap_or(u64::MAX).max(MIN_QUEUE_BYTES);
@@ -92,7 +92,8 @@ impl LinkSpec {
         self.both(Mtu(bytes))
     }
 
-    /// From `from` on, a NAT in front of the first host shows its ports shifted by `port_shift`, and another IP if given.
+    /// From `from` on, a NAT in front of the first host shows its ports shifted by `port_shift`, and another
+    /// IP if given.
     pub fn rebind(mut self, from: Time, ip: Option<IpAddr>, port_shift: u16) -> Self {
         self.rebindings.push(Rebinding { from, ip, port_shift });
         self.rebindings.sort_by_key(|rebinding| rebinding.from);
@@ -104,8 +105,8 @@ impl LinkSpec {
         &self.rebindings
     }
 
-    /// The two directions, ready to carry packets; what is random in them follows from `seed` and `label`. `behind_nat` is
-    /// the first host's address if its NAT is part of the link.
+    /// The two directions, ready to carry packets; what is random in them follows from `seed` and `label`.
+    /// `behind_nat` is the first host's address if its NAT is part of the link.
     pub fn build(&self, behind_nat: Option<IpAddr>, seed: Seed, label: &str) -> [Chain; 2] {
         let (mut there, mut back) = (self.there.clone(), self.back.clone());
         if let Some(first) = behind_nat.filter(|_| !self.rebindings.is_empty()) {
@@ -182,7 +183,8 @@ fn parse(text: &str) -> Result<LinkSpec, Fault> {
     }
 }
 
-/// A finite number, not negative, with one of `units`, in base units. The first unit that `text` ends with counts.
+/// A finite number, not negative, with one of `units`, in base units. The first unit that `text` ends with
+/// counts.
 fn number(text: &str, units: &[(&str, f64)]) -> Option<f64> {
     let (digits, factor) =
         units.iter().find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, *factor)))?;

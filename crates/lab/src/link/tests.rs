@@ -52,7 +52,8 @@ fn a_full_queue_drops_the_tail_and_marks_before() {
     ect.ecn = Some(Ecn::Ect0);
     let sent = (0..6).map(|_| (ms(0), Packet { payload: vec![0], ..ect }));
     let arrivals = through(&mut chain, sent);
-    // One is being transmitted, three wait, two are dropped; the second and third that wait stand behind another.
+    // One is being transmitted, three wait, two are dropped; the second and third that wait stand behind
+    // another.
     assert_eq!(arrivals.iter().map(|arrival| arrival.0).collect::<Vec<_>>(), [1, 2, 3, 4].map(ms));
     let marks: Vec<_> = arrivals.iter().map(|arrival| arrival.1.ecn == Some(Ecn::Ce)).collect();
     assert_eq!(marks, [false, false, true, true]);

@@ -31,8 +31,8 @@ impl Scenario {
         let disturbances = if clean { Vec::new() } else { disturbances(rng) };
         let mut client = transport(rng);
         if disturbances.iter().any(|(_, what)| what.is_rebinding()) {
-            // A server's packets to an old mapping are lost until the client sends something, which it need not do as long
-            // as it only reads.
+            // A server's packets to an old mapping are lost until the client sends something, which it need
+            // not do as long as it only reads.
             client.keep_alive.get_or_insert(Duration::from_secs(10));
         }
         Self {

@@ -1,5 +1,5 @@
-//! Random scenarios: from a seed to a network, two configurations, what the applications do and what disturbs them; and
-//! whether everything ended as it must.
+//! Random scenarios: from a seed to a network, two configurations, what the applications do and what disturbs
+//! them; and whether everything ended as it must.
 
 mod draw;
 mod run;
@@ -53,8 +53,8 @@ pub enum Disturbance {
     UpdateClientKeys,
     /// The server updates its keys.
     UpdateServerKeys,
-    /// The server forgets all TLS sessions and gives later connections smaller limits, so that early data of a client that
-    /// remembers is refused.
+    /// The server forgets all TLS sessions and gives later connections smaller limits, so that early data of
+    /// a client that remembers is refused.
     ForgetSessions,
 }
 

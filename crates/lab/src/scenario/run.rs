@@ -127,7 +127,8 @@ impl Stage {
         Ok(Self { sim, client, server, links: [links[0], links[1]], rebound: 0 })
     }
 
-    /// Runs until the client is done with all connections, disturbing them as planned, and then until all is quiet.
+    /// Runs until the client is done with all connections, disturbing them as planned, and then until all is
+    /// quiet.
     fn play(&mut self, scenario: &Scenario) -> Outcome {
         let deadline = Time::ZERO + DEADLINE;
         let client = self.client;
@@ -140,7 +141,8 @@ impl Stage {
             }
             seen = confirmed(&self.sim);
             let Some((handle, since)) = seen else { return outcome };
-            // Nothing may move during a handshake (RFC 9000 §9), so that what is left when the connection ends is left out.
+            // Nothing may move during a handshake (RFC 9000 §9), so that what is left when the connection
+            // ends is left out.
             for &(after, disturbance) in &scenario.disturbances {
                 let outcome = self.sim.run((since + after).min(deadline), |sim| confirmed(sim) != seen);
                 if matches!(outcome, Outcome::Done | Outcome::Spinning(_)) {

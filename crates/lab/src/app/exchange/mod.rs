@@ -1,9 +1,10 @@
 //! An exchange that uses everything streams and datagrams can do, and checks every byte of it.
 //!
-//! Each stream of the client begins with a [`Request`], which tells the server what will follow and what to do. What a
-//! request does not announce must not happen; whatever else does is noted as a fault.
+//! Each stream of the client begins with a [`Request`], which tells the server what will follow and what to
+//! do. What a request does not announce must not happen; whatever else does is noted as a fault.
 
 mod client;
+mod running;
 mod server;
 
 use super::Pattern;

@@ -127,7 +127,8 @@ impl Application for ExchangeServer {
 fn is_expected(error: &ConnectionError) -> bool {
     match error {
         ConnectionError::PeerApplication { code, .. } => *code == code::DONE,
-        // RFC 9000 §10.2.3: a client that closes before the server has its Finished hides the application's code.
+        // RFC 9000 §10.2.3: a client that closes before the server has its Finished hides the application's
+        // code.
         ConnectionError::PeerTransport(error) => error.code == TransportErrorCode::APPLICATION_ERROR,
         // The client's goodbye may be lost; then the server is reset, or waits in vain.
         ConnectionError::TimedOut | ConnectionError::Reset => true,

@@ -6,8 +6,7 @@ use anabranch_tls::{
     client_hello_parameters, initial_keys,
 };
 use anabranch_wire::{
-    ConnectionId, Frame, PacketKind, PreferredAddress, Side, SpaceId, Time, TransportErrorCode,
-    TransportParameters, Version, VersionInformation,
+    ConnectionId, Frame, PacketKind, Side, SpaceId, Time, TransportErrorCode, TransportParameters,
 };
 use bytes::Bytes;
 
@@ -15,6 +14,7 @@ use super::connection::{ConnectError, Connection};
 use super::crypto_stream::CryptoStream;
 use super::keys::OneRtt;
 use super::negotiation::MAX_TOKEN;
+use super::parameters::Remembered;
 use crate::config::ClientConfig;
 use crate::endpoint::ServerStart;
 use crate::error::TransportError;
@@ -67,6 +67,8 @@ pub(crate) struct Handshake {
     pub(crate) heard: bool,
     /// Whether the application was told of ALPN and server name.
     data_reported: bool,
+    /// What early data was sent under.
+    remembered: Option<Remembered>,
     /// Until when 0-RTT packets are still read after 1-RTT keys are there (RFC 9001 §4.9.3).
     pub(crate) early_until: Option<Time>,
 }
@@ -83,10 +85,6 @@ fn tls_error(error: &TlsError) -> TransportError {
 
 fn violation(reason: &'static str) -> TransportError {
     TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, reason)
-}
-
-fn parameter_error(reason: &'static str) -> TransportError {
-    TransportError::new(TransportErrorCode::TRANSPORT_PARAMETER_ERROR, reason)
 }
 
 impl Connection {
@@ -129,6 +127,7 @@ impl Connection {
             // RFC 9000 §7.4.1: remembered limits hold until the server sends new ones.
             if self.streams.set_peer_parameters(&parameters).is_ok() {
                 self.datagrams.set_peer_maximum(parameters.max_datagram_frame_size);
+                self.handshake.remembered = Some(Remembered::from(&parameters));
                 self.keys.early = Some(Box::new(secret.keys(self.format)));
                 self.trace(now, &TraceEvent::KeysInstalled { space: SpaceId::Data, early: true });
             }
@@ -146,65 +145,6 @@ impl Connection {
         self.handshake.write_level = Some(SpaceId::Initial);
         self.initial_dcid_for_server = start.initial_dcid;
         self.set_progress();
-    }
-
-    /// This end's transport parameters (RFC 9000 §18.2).
-    fn local_parameters(&mut self) -> TransportParameters {
-        let config = &self.config;
-        let streams = &config.streams;
-        let millis = |duration: std::time::Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-        let mut available = config.versions.clone();
-        if self.config.grease {
-            let seed = (self.random.u64() >> 32) as u32;
-            available.push(Version::grease(seed));
-        }
-        let mut parameters = TransportParameters {
-            max_idle_timeout: config.max_idle_timeout.map_or(0, millis),
-            max_udp_payload_size: u64::from(config.max_udp_payload_size),
-            initial_max_data: streams.connection_window,
-            initial_max_stream_data_bidi_local: streams.stream_window,
-            initial_max_stream_data_bidi_remote: streams.stream_window,
-            initial_max_stream_data_uni: streams.stream_window,
-            initial_max_streams_bidi: streams.max_bidi,
-            initial_max_streams_uni: streams.max_uni,
-            max_ack_delay: millis(config.ack.max_delay),
-            active_connection_id_limit: config.active_connection_id_limit.clamp(2, 8),
-            initial_source_connection_id: Some(self.paths.main().used_local_cid),
-            version_information: Some(VersionInformation { chosen: self.format.version, available }),
-            max_datagram_frame_size: self.datagrams.local_maximum(),
-            grease_quic_bit: config.grease,
-            min_ack_delay: Some(MIN_ACK_DELAY_US.min(millis(config.ack.max_delay) * 1000)),
-            ..TransportParameters::default()
-        };
-        if let Some(server) = &self.server {
-            parameters.original_destination_connection_id = Some(self.handshake.original_dcid);
-            parameters.retry_source_connection_id = self.handshake.retry_scid;
-            let cid = self.paths.main().used_local_cid;
-            parameters.disable_active_migration = !self.config.migration;
-            if !cid.is_empty() {
-                parameters.stateless_reset_token = Some(self.shared.reset_token(&cid));
-            }
-            if let Some(addresses) = server.preferred_address.filter(|_| !cid.is_empty()) {
-                let cid = self.random.cid(self.shared.cid_len());
-                let token = self.shared.reset_token(&cid);
-                self.paths.main_mut().local_cids.issue_preferred(cid, token);
-                self.endpoint_events.push_back(EndpointEvent::CidIssued(cid));
-                parameters.preferred_address =
-                    Some(PreferredAddress { v4: addresses.v4, v6: addresses.v6, cid, token });
-            }
-        }
-        #[cfg(test)]
-        if let Some(edit) = self.config.hooks.parameters {
-            edit(&mut parameters);
-        }
-        parameters
-    }
-
-    fn encode(&mut self, parameters: &TransportParameters) -> Vec<u8> {
-        let mut encoded = Vec::new();
-        let grease = self.config.grease.then(|| self.random.u64());
-        parameters.encode(&mut encoded, grease);
-        encoded
     }
 
     /// Handshake bytes of `space` arrived.
@@ -385,8 +325,10 @@ impl Connection {
                 TransportError::new(TransportErrorCode::crypto(109), "no transport parameters")
             })?;
             let parameters = TransportParameters::decode(Side::Server, bytes)?;
-            if accepted == Some(false) {
-                self.reject_early_data(now);
+            match (accepted, self.handshake.remembered.take()) {
+                (Some(true), Some(remembered)) => remembered.check(&parameters)?,
+                (Some(false), _) => self.reject_early_data(now),
+                _ => {}
             }
             self.on_peer_parameters(now, parameters)?;
             self.check_version_information()?;
@@ -466,54 +408,6 @@ impl Connection {
         self.paths.iter_mut().for_each(|path| path.recovery.set_progress(progress));
     }
 
-    /// Checks and applies the peer's transport parameters.
-    fn on_peer_parameters(
-        &mut self,
-        now: Time,
-        parameters: TransportParameters,
-    ) -> Result<(), TransportError> {
-        self.trace(now, &TraceEvent::Parameters { local: false, parameters: &parameters });
-        // RFC 9000 §7.3: connection IDs are authenticated by the handshake.
-        if parameters.initial_source_connection_id != self.handshake.peer_scid
-            || parameters.initial_source_connection_id.is_none()
-        {
-            return Err(parameter_error("initial_source_connection_id does not match"));
-        }
-        if self.side.is_client() {
-            if parameters.original_destination_connection_id != Some(self.handshake.original_dcid) {
-                return Err(parameter_error("original_destination_connection_id does not match"));
-            }
-            if parameters.retry_source_connection_id != self.handshake.retry_scid {
-                return Err(parameter_error("retry_source_connection_id does not match"));
-            }
-        }
-        if parameters.min_ack_delay.is_some_and(|delay| delay > parameters.max_ack_delay * 1000) {
-            // draft-ietf-quic-ack-frequency §3
-            return Err(parameter_error("min_ack_delay exceeds max_ack_delay"));
-        }
-        self.streams.set_peer_parameters(&parameters)?;
-        self.datagrams.set_peer_maximum(parameters.max_datagram_frame_size);
-        self.idle.set_peer_timeout(parameters.max_idle_timeout);
-        let max_ack_delay = std::time::Duration::from_millis(parameters.max_ack_delay);
-        let path = self.paths.main_mut();
-        path.recovery.set_peer_max_ack_delay(max_ack_delay);
-        path.recovery
-            .set_peer_max_udp_payload(u16::try_from(parameters.max_udp_payload_size).unwrap_or(u16::MAX));
-        path.local_cids.set_limit(parameters.active_connection_id_limit);
-        if let Some(token) = parameters.stateless_reset_token {
-            path.remote_cids.set_first_token(token);
-        }
-        if let Some(preferred) = &parameters.preferred_address {
-            if self.paths.main().remote_cids.active().is_empty() {
-                return Err(parameter_error("preferred_address without connection IDs"));
-            }
-            self.paths.main_mut().remote_cids.insert_preferred(preferred.cid, preferred.token);
-        }
-        self.collect_reset_tokens();
-        self.handshake.peer_parameters = Some(parameters);
-        Ok(())
-    }
-
     /// Keeps as many connection IDs out at the peer as it wants (RFC 9000 §5.1.1).
     pub(super) fn issue_cids(&mut self) {
         if !self.handshake.complete || self.shared.cid_len() == 0 {
@@ -563,6 +457,3 @@ impl Connection {
         Ok(())
     }
 }
-
-/// The shortest acknowledgment delay that a peer may ask of us, in microseconds: what timers of ordinary systems keep.
-const MIN_ACK_DELAY_US: u64 = 1_000;

@@ -12,6 +12,7 @@ mod keys;
 mod migration;
 mod negotiation;
 mod packet;
+mod parameters;
 mod receive;
 mod timers;
 mod transmit;

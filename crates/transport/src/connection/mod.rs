@@ -9,6 +9,7 @@ mod frames;
 mod handshake;
 mod info;
 mod keys;
+mod masks;
 mod migration;
 mod negotiation;
 mod packet;

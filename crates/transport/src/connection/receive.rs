@@ -7,6 +7,7 @@ use anabranch_wire::{
 
 use super::connection::Connection;
 use super::keys::Sealed;
+use super::masks::{MASKS_AT_ONCE, Mask};
 use super::transmit::MIN_INITIAL_SIZE;
 use crate::datagram_io::{Datagram, FourTuple};
 use crate::error::TransportError;
@@ -40,6 +41,8 @@ struct Envelope {
     tuple: FourTuple,
     ecn: Option<Ecn>,
     len: usize,
+    /// For a datagram that is a 1-RTT packet, perhaps: its mask, made together with others.
+    mask: Option<Mask>,
 }
 
 /// Packets that wait for keys.
@@ -85,18 +88,22 @@ impl From<TransportError> for Stop {
 impl Connection {
     /// Takes in datagrams that the router found to belong to this connection. Their payload is scribbled over.
     pub fn handle_batch(&mut self, now: Time, batch: &mut [Datagram<'_>]) {
-        for datagram in batch {
-            if self.state.is_active() {
-                self.handle_datagram(now, datagram);
-            } else {
-                self.handle_datagram_after_end(now, datagram);
+        for part in batch.chunks_mut(MASKS_AT_ONCE) {
+            let masks = self.one_rtt_masks(part);
+            for (datagram, mask) in part.iter_mut().zip(masks) {
+                if self.state.is_active() {
+                    self.handle_datagram(now, datagram, mask);
+                } else {
+                    self.handle_datagram_after_end(now, datagram);
+                }
             }
         }
         self.retry_undecrypted(now);
     }
 
-    fn handle_datagram(&mut self, now: Time, datagram: &mut Datagram<'_>) {
-        let envelope = Envelope { tuple: datagram.tuple, ecn: datagram.ecn, len: datagram.payload.len() };
+    fn handle_datagram(&mut self, now: Time, datagram: &mut Datagram<'_>, mask: Option<Mask>) {
+        let (tuple, ecn, len) = (datagram.tuple, datagram.ecn, datagram.payload.len());
+        let envelope = Envelope { tuple, ecn, len, mask };
         if self.side.is_client() && !self.knows_remote(&envelope.tuple) {
             // RFC 9000 §9: a client takes packets only from addresses of the server that it knows.
             return self.drop_packet(now, None, envelope.len, DropReason::Unexpected);
@@ -157,7 +164,7 @@ impl Connection {
             }
             return Ok(());
         }
-        let (unmasked, number) = self.unmask(space, path, packet, header)?;
+        let (unmasked, number) = self.unmask(space, path, packet, header, envelope.mask)?;
         let payload_len = self.open(now, path, packet, header, &unmasked, number)?;
         if self.is_duplicate(space, path, number) {
             return Err(Stop::Drop(DropReason::Duplicate));
@@ -243,6 +250,7 @@ impl Connection {
         path: PathId,
         packet: &mut [u8],
         header: &Protected,
+        mask: Option<Mask>,
     ) -> Result<(Unmasked, u64), Stop> {
         let original = self.initial_of_other_version(header);
         let format = original.unwrap_or(self.format);
@@ -251,8 +259,13 @@ impl Connection {
             None => self.keys.header(header.kind),
         };
         let key = key.ok_or(Stop::Drop(DropReason::KeyUnavailable))?;
-        let sample = format.sample(packet, header.kind, header.pn_offset);
-        let mask = key.mask(&sample.ok_or(Stop::Drop(DropReason::Malformed))?);
+        let mask = match mask.filter(|_| header.kind == PacketKind::OneRtt) {
+            Some(mask) => mask,
+            None => {
+                let sample = format.sample(packet, header.kind, header.pn_offset);
+                key.mask(&sample.ok_or(Stop::Drop(DropReason::Malformed))?)
+            }
+        };
         let unmasked = format.unmask(packet, header.kind, header.pn_offset, &mask);
         if unmasked.header_len > packet.len() {
             return Err(Stop::Drop(DropReason::Malformed));
@@ -414,7 +427,7 @@ impl Connection {
         if !self.has_open_key(header.kind) {
             return;
         }
-        let Ok((unmasked, number)) = self.unmask(space, path, packet, header) else { return };
+        let Ok((unmasked, number)) = self.unmask(space, path, packet, header, None) else { return };
         let Ok(len) = self.open(now, path, packet, header, &unmasked, number) else { return };
         let payload = &packet[unmasked.header_len..unmasked.header_len + len];
         for frame in anabranch_wire::Frames::new(payload, self.format.direction).map_while(Result::ok) {

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::Error;
 use crate::report::{Report, median, rounded};
-use crate::stacks::{Choice, Identity, Run, rotate};
+use crate::stacks::{Choice, Identity, OURS, Run, rotate};
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -74,22 +74,20 @@ impl Row {
 }
 
 pub(crate) fn run(options: &Options) -> Result<Report, Error> {
-    let stacks = options.choice.built()?;
     let identity = Identity::new()?;
     let work = ["--download".to_owned(), options.bytes.to_string()];
-    let runs = rotate(options.rounds, &stacks, |stack| {
+    let runs = rotate(options.rounds, options.choice.built()?, |stack| {
         let run = stack.run(stack, &identity, &work)?;
         match run.result["bytes"].as_u64() {
             Some(bytes) if bytes == options.bytes => Ok(run),
             other => Err(format!("{}: {other:?} bytes arrived", stack.name).into()),
         }
     })?;
-    let rows: Vec<Row> =
-        stacks.iter().zip(&runs).map(|(stack, runs)| Row::new(stack.name, runs, options.bytes)).collect();
-    let ours = rows.iter().find(|row| row.name == "anabranch").map(|row| row.both);
+    let rows: Vec<Row> = runs.iter().map(|(stack, runs)| Row::new(stack.name, runs, options.bytes)).collect();
+    let ours = rows.iter().find(|row| row.name == OURS).map(|row| row.both);
     let ratio: Map<String, Value> = rows
         .iter()
-        .filter(|row| row.name != "anabranch")
+        .filter(|row| row.name != OURS)
         .filter_map(|row| Some((row.name.to_owned(), json!(rounded(ours? / row.both)))))
         .collect();
     Ok(Report {

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::Error;
 use crate::report::{Report, median, rounded};
-use crate::stacks::{Choice, Identity, Stack, rotate};
+use crate::stacks::{Choice, Identity, OURS, Run, Stack, rotate};
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -39,7 +39,8 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
     let stacks = options.choice.built()?;
     let client = match &options.client {
         Some(name) => {
-            Some(stacks.iter().find(|stack| stack.name == name).ok_or("that client's stack is not built")?)
+            let found = stacks.iter().find(|stack| stack.name == name);
+            Some(found.ok_or("the stack of that client is not built")?.clone())
         }
         None => None,
     };
@@ -51,16 +52,15 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
         "--concurrency".to_owned(),
         options.concurrency.to_string(),
     ];
-    let runs = rotate(options.rounds, &stacks, |stack| {
-        let run = stack.run(client.unwrap_or(stack), &identity, &work)?;
+    let runs = rotate(options.rounds, stacks, |stack| {
+        let run = stack.run(client.as_ref().unwrap_or(stack), &identity, &work)?;
         match run.result["handshakes"].as_u64() {
             Some(made) if made == count => Ok(run),
             other => Err(format!("{}: {other:?} handshakes were made", stack.name).into()),
         }
     })?;
-    let row = |(stack, runs): (&Stack, &Vec<crate::stacks::Run>)| {
-        let middle =
-            |value: &dyn Fn(&crate::stacks::Run) -> f64| median(&runs.iter().map(value).collect::<Vec<_>>());
+    let row = |(stack, runs): &(Stack, Vec<Run>)| {
+        let middle = |value: &dyn Fn(&Run) -> f64| median(&runs.iter().map(value).collect::<Vec<_>>());
         Row {
             name: stack.name,
             server: middle(&|run| count as f64 / run.server.cpu),
@@ -68,16 +68,16 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
             wall: middle(&|run| count as f64 / run.result["seconds"].as_f64().unwrap_or(f64::NAN)),
         }
     };
-    let rows: Vec<Row> = stacks.iter().zip(&runs).map(row).collect();
+    let rows: Vec<Row> = runs.iter().map(row).collect();
     Ok(report(options, &rows))
 }
 
 fn report(options: &Options, rows: &[Row]) -> Report {
-    let ours = rows.iter().find(|row| row.name == "anabranch").map(|row| row.server);
+    let ours = rows.iter().find(|row| row.name == OURS).map(|row| row.server);
     let against = |row: &Row| ours.map(|ours| ours / row.server);
     let ratio: Map<String, Value> = rows
         .iter()
-        .filter(|row| row.name != "anabranch")
+        .filter(|row| row.name != OURS)
         .filter_map(|row| Some((row.name.to_owned(), json!(rounded(against(row)?)))))
         .collect();
     let cells = |row: &Row| {

@@ -59,9 +59,9 @@ pub(crate) fn minimum(values: &[f64]) -> f64 {
     values.iter().copied().fold(f64::NAN, f64::min)
 }
 
-/// `value` with three significant digits or so, for JSON that people read too.
+/// `value` with four significant digits, for JSON that people read too.
 pub(crate) fn rounded(value: f64) -> f64 {
-    let scale = 10_f64.powi(3 - value.abs().max(1e-9).log10().ceil() as i32);
+    let scale = 10_f64.powi(4 - value.abs().max(1e-9).log10().ceil() as i32);
     (value * scale).round() / scale
 }
 
@@ -85,8 +85,8 @@ mod tests {
     #[test]
     fn rounding_keeps_what_matters() {
         assert_eq!(rounded(1234.56), 1235.0);
-        assert_eq!(rounded(0.123_456), 0.123);
-        assert_eq!(rounded(12.3456), 12.3);
+        assert_eq!(rounded(0.123_456), 0.1235);
+        assert_eq!(rounded(12.3456), 12.35);
     }
 
     #[test]

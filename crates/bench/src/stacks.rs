@@ -16,6 +16,9 @@ const SERVER_CORE: &str = "0";
 /// CPU of every client.
 const CLIENT_CORE: &str = "1";
 
+/// Our name in the tables.
+pub(crate) const OURS: &str = "anabranch";
+
 /// Peers in the order of the tables.
 const PEERS: &[&str] = &["quinn", "s2n-quic", "msquic", "quiche", "quic-go"];
 
@@ -53,7 +56,7 @@ impl Choice {
     pub(crate) fn built(&self) -> Result<Vec<Stack>, Error> {
         let beside = std::env::current_exe()?.with_file_name("anabranch");
         let ours = self.anabranch.clone().unwrap_or(beside);
-        let mut all = vec![Stack { name: "anabranch", program: ours, prefix: &["perf"] }];
+        let mut all = vec![Stack { name: OURS, program: ours, prefix: &["perf"] }];
         all.extend(PEERS.iter().map(|&name| Stack { name, program: peer(name), prefix: &[] }));
         if let Some(unknown) = self.stacks.iter().find(|name| !all.iter().any(|stack| stack.name == **name)) {
             return Err(format!("unknown stack {unknown}").into());
@@ -138,19 +141,62 @@ impl Drop for Identity {
     }
 }
 
-/// Runs `measure` for every stack in every round, the order rotated by one from round to round; per stack, its results.
+/// Runs `measure` for every stack in every round, the order rotated by one from round to round; each stack with its results.
+/// A peer that fails is named on standard error and left out; our own failure is an error.
 pub(crate) fn rotate<T>(
     rounds: u32,
-    stacks: &[Stack],
+    stacks: Vec<Stack>,
     mut measure: impl FnMut(&Stack) -> Result<T, Error>,
-) -> Result<Vec<Vec<T>>, Error> {
-    let mut results: Vec<Vec<T>> = stacks.iter().map(|_| Vec::new()).collect();
+) -> Result<Vec<(Stack, Vec<T>)>, Error> {
+    let mut results: Vec<(Stack, Option<Vec<T>>)> =
+        stacks.into_iter().map(|stack| (stack, Some(Vec::new()))).collect();
     for round in 0..rounds as usize {
-        for turn in 0..stacks.len() {
-            let index = (turn + round) % stacks.len();
-            eprintln!("round {} of {rounds}: {}", round + 1, stacks[index].name);
-            results[index].push(measure(&stacks[index])?);
+        for turn in 0..results.len() {
+            let index = (turn + round) % results.len();
+            let (stack, Some(done)) = &mut results[index] else { continue };
+            eprintln!("round {} of {rounds}: {}", round + 1, stack.name);
+            match measure(stack) {
+                Ok(result) => done.push(result),
+                Err(error) if stack.name == OURS => return Err(error),
+                Err(error) => {
+                    eprintln!("skipped: {error}");
+                    results[index].1 = None;
+                }
+            }
         }
     }
-    Ok(results)
+    Ok(results.into_iter().filter_map(|(stack, done)| Some((stack, done?))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stacks(names: &[&'static str]) -> Vec<Stack> {
+        names.iter().map(|&name| Stack { name, program: PathBuf::new(), prefix: &[] }).collect()
+    }
+
+    #[test]
+    fn every_stack_begins_once() {
+        let mut order = Vec::new();
+        let results = rotate(3, stacks(&[OURS, "quinn", "quiche"]), |stack| {
+            order.push(stack.name);
+            Ok(order.len())
+        });
+        assert_eq!([order[0], order[3], order[6]], [OURS, "quinn", "quiche"]);
+        assert_eq!(results.unwrap()[1].1, [2, 4, 9]);
+    }
+
+    #[test]
+    fn a_peer_that_fails_is_left_out_and_we_are_not() {
+        let fails = |name: &'static str| {
+            move |stack: &Stack| if stack.name == name { Err("broken".into()) } else { Ok(()) }
+        };
+        let results = rotate(2, stacks(&[OURS, "quinn", "quiche"]), fails("quinn")).unwrap();
+        assert_eq!(
+            results.iter().map(|(stack, done)| (stack.name, done.len())).collect::<Vec<_>>(),
+            [(OURS, 2), ("quiche", 2)]
+        );
+        assert!(rotate(2, stacks(&[OURS, "quinn"]), fails(OURS)).is_err());
+    }
 }

@@ -12,7 +12,7 @@ use super::injector::encode;
 use super::pair::{Flying, Pair, configs, pattern};
 use crate::connection::Forged;
 use crate::stream::ReadError;
-use crate::{Event, RetryPolicy, ServerConfig};
+use crate::{Event, RetryPolicy, ServerConfig, TransportConfig};
 
 /// A client that has been at the server before and begins a second connection.
 fn resuming(change: impl FnOnce(&mut ServerConfig)) -> Pair {
@@ -125,12 +125,19 @@ fn a_change_of_version_refuses_early_data() {
 
 #[test]
 fn limits_that_shrink_after_early_data_was_accepted_are_a_violation() {
-    // RFC 9000 §7.4.1
-    let mut pair = resuming(|_| {});
-    pair.restart_server(|server| Arc::make_mut(&mut server.transport).streams.max_uni = 1);
-    send(&mut pair, &pattern(100));
-    pair.settle();
-    assert_eq!(pair.code_seen_by(Side::Server), Some(Code::PROTOCOL_VIOLATION));
+    // RFC 9000 §7.4.1, RFC 9221 §3
+    let shrink: [fn(&mut TransportConfig); 3] = [
+        |transport| transport.streams.max_uni = 1,
+        |transport| transport.datagram_receive_buffer = 0,
+        |transport| transport.active_connection_id_limit = 2,
+    ];
+    for change in shrink {
+        let mut pair = resuming(|_| {});
+        pair.restart_server(|server| change(Arc::make_mut(&mut server.transport)));
+        send(&mut pair, &pattern(100));
+        pair.settle();
+        assert_eq!(pair.code_seen_by(Side::Server), Some(Code::PROTOCOL_VIOLATION));
+    }
 }
 
 #[test]

@@ -16,6 +16,9 @@ for name in ${*:-quinn quic-go s2n-quic quiche msquic}; do
     case $name in
         quic-go) (cd quic-go && nice -n 10 go build -p "${JOBS:-1}" -trimpath -o peer-quic-go .) ;;
         quiche) libclang && (cd quiche && nice -n 10 cargo build --release --locked -j "${JOBS:-1}") ;;
+        msquic)
+            (cd msquic && nice -n 10 cargo build --release --locked -j "${JOBS:-1}" &&
+                cp -L target/release/build/msquic-*/out/lib/libmsquic.so.2 target/release/) ;;
         *) (cd "$name" && nice -n 10 cargo build --release --locked -j "${JOBS:-1}") ;;
     esac
 done

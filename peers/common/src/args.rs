@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+pub use crate::case::Case;
 use crate::{Failure, failed};
 
 /// Stream receive window when `--window` does not say otherwise, in bytes; a connection gets twice as much.
@@ -154,57 +155,6 @@ impl Work {
     }
 }
 
-macro_rules! cases {
-    ($($(#[$doc:meta])* $case:ident = $name:literal),* $(,)?) => {
-        /// Interop cases a client can be asked for.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Case { $($(#[$doc])* $case),* }
-
-        impl Case {
-            /// The name on the command line.
-            pub fn name(self) -> &'static str {
-                match self { $(Self::$case => $name),* }
-            }
-        }
-
-        impl FromStr for Case {
-            type Err = String;
-            fn from_str(name: &str) -> Result<Self, String> {
-                match name { $($name => Ok(Self::$case),)* _ => Err(format!("unknown case {name}")) }
-            }
-        }
-    };
-}
-
-cases! {
-    /// Connect and do the work, if any.
-    Handshake = "handshake",
-    /// Connect and do the work.
-    Transfer = "transfer",
-    /// Many small streams.
-    Multiplexing = "multiplexing",
-    /// A second connection from a session ticket.
-    Resumption = "resumption",
-    /// A second connection whose work starts in 0-RTT.
-    ZeroRtt = "zerortt",
-    /// Update keys during the work.
-    KeyUpdate = "keyupdate",
-    /// Only TLS_CHACHA20_POLY1305_SHA256.
-    ChaCha20 = "chacha20",
-    /// QUIC version 2.
-    V2 = "v2",
-    /// The address changes under the client, which does not know (a NAT rebinding).
-    Rebind = "rebind",
-    /// The client moves to another socket.
-    Migration = "migration",
-    /// DATAGRAM frames.
-    Datagram = "datagram",
-    /// Offer a version the server does not have.
-    VersionNegotiation = "versionnegotiation",
-    /// Watch the ECN marks.
-    Ecn = "ecn",
-}
-
 /// Flags as they come: `--name value`, `--name`, or a bare word.
 struct Words(VecDeque<String>);
 
@@ -318,46 +268,4 @@ fn client(mut words: Words) -> Result<Client, Failure> {
 pub const DEFAULT_DATAGRAMS: u64 = 10;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn client_of(line: &str) -> Result<Client, Failure> {
-        let all = format!("client --connect 127.0.0.1:1 --ca ca.pem {line}");
-        match parse_from(all.split_whitespace().map(str::to_owned))? {
-            Command::Client(client) => Ok(client),
-            _ => failed("not a client"),
-        }
-    }
-
-    #[test]
-    fn the_work_follows_from_the_flags() {
-        let Ok(client) = client_of("--download 9 --streams 3") else { panic!("perf") };
-        assert!(matches!(client.work, Work::Perf { download: 9, upload: 0, streams: 3 }));
-        let Ok(client) = client_of("--case zerortt --out d /a /b") else { panic!("hq") };
-        assert_eq!(client.case, Case::ZeroRtt);
-        assert!(matches!(client.work, Work::Hq { ref paths, .. } if paths.len() == 2));
-        let Ok(client) = client_of("--case datagram") else { panic!("datagram") };
-        assert!(matches!(client.work, Work::Datagrams { count: DEFAULT_DATAGRAMS }));
-    }
-
-    #[test]
-    fn a_reset_key_has_64_digits() {
-        let key = "0f".repeat(32).parse::<ResetKey>();
-        assert!(matches!(key, Ok(ResetKey(bytes)) if bytes == [0x0f; 32]));
-        assert!("0f".repeat(31).parse::<ResetKey>().is_err());
-        assert!("0g".repeat(32).parse::<ResetKey>().is_err());
-    }
-
-    #[test]
-    fn contradictions_and_unknown_flags_are_refused() {
-        for bad in [
-            "--alpn perf /a",
-            "--nonsense",
-            "--case nonsense",
-            "--download many",
-            "--alpn hq-interop --handshakes 3",
-        ] {
-            assert!(client_of(bad).is_err(), "{bad}");
-        }
-    }
-}
+mod tests;

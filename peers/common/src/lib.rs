@@ -6,6 +6,7 @@
 #![warn(missing_docs)]
 
 pub mod args;
+mod case;
 pub mod files;
 pub mod life;
 pub mod progress;

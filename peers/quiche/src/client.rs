@@ -1,20 +1,17 @@
 //! The client's cases.
 
-use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use peer_common::args::{Case, Client, Work};
-use peer_common::progress::{Progress, share};
+use peer_common::progress::Progress;
 use peer_common::relay::Relay;
 use peer_common::report::Report;
-use peer_common::{Failure, failed, files, socket};
+use peer_common::{Failure, failed, socket};
 
 use crate::config;
 use crate::endpoint::{Endpoint, Link};
-use crate::outgoing::Outgoing;
+use crate::job::{Job, advance};
 use crate::udp::Udp;
 
 /// How long a silent client sleeps; in `rebind` also how soon it sends something on a silent connection, for a client
@@ -24,119 +21,8 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// How long a client waits for a session ticket, or for the echo of its datagrams.
 const LAST_WAIT: Duration = Duration::from_secs(2);
 
-/// Where received data goes.
-const SINK: usize = 64 * 1024;
-
 /// BoringSSL's word for accepted early data (`ssl_early_data_accepted`).
 const EARLY_DATA_ACCEPTED: u32 = 2;
-
-/// The work on one connection.
-#[derive(Default)]
-struct Job {
-    waiting: Vec<Stream>,
-    open: HashMap<u64, Stream>,
-    next: u64,
-    progress: Option<Arc<Progress>>,
-    sink: Vec<u8>,
-}
-
-/// One stream of it.
-struct Stream {
-    outgoing: Outgoing,
-    expected: Option<u64>,
-    received: u64,
-    file: Option<(PathBuf, Vec<u8>)>,
-}
-
-impl Job {
-    fn new(work: &Work, progress: Arc<Progress>) -> Result<Self, Failure> {
-        let mut waiting = Vec::new();
-        let plain = |outgoing| Stream { outgoing, expected: None, received: 0, file: None };
-        match work {
-            Work::Perf { download, upload, streams } => {
-                for index in 0..*streams {
-                    let (down, up) = (share(*download, index, *streams), share(*upload, index, *streams));
-                    let head = Bytes::copy_from_slice(&down.to_be_bytes());
-                    waiting.push(Stream { expected: Some(down), ..plain(Outgoing::new(head, up, true)) });
-                }
-            }
-            Work::Hq { out, paths } => {
-                for path in paths {
-                    let target = out.as_ref().map(|out| files::destination(out, path));
-                    if target == Some(None) {
-                        return failed(format!("no file name in {path}"));
-                    }
-                    let file = target.flatten().map(|target| (target, Vec::new()));
-                    let head = Bytes::from(files::request(path));
-                    waiting.push(Stream { file, ..plain(Outgoing::new(head, 0, true)) });
-                }
-            }
-            Work::Handshakes { .. } | Work::Datagrams { .. } => {}
-        }
-        waiting.reverse();
-        Ok(Self { waiting, progress: Some(progress), ..Self::default() })
-    }
-
-    fn done(&self) -> bool {
-        self.waiting.is_empty() && self.open.is_empty()
-    }
-}
-
-/// Opens, sends and receives as far as the connection allows.
-fn advance(link: &mut Link<Job>) -> Result<(), Failure> {
-    let Link { connection, state: job, .. } = link;
-    if !(connection.is_established() || connection.is_in_early_data()) {
-        return Ok(());
-    }
-    let Some(progress) = job.progress.clone() else { return Ok(()) };
-    while connection.peer_streams_left_bidi() > 0
-        && let Some(stream) = job.waiting.pop()
-    {
-        // Client-initiated bidirectional streams (RFC 9000 §2.1).
-        let id = job.next * 4;
-        job.next += 1;
-        let stream = job.open.entry(id).or_insert(stream);
-        progress.add(stream.outgoing.push(connection, id)?);
-    }
-    for (&id, stream) in job.open.iter_mut().filter(|(_, stream)| !stream.outgoing.done()) {
-        progress.add(stream.outgoing.push(connection, id)?);
-    }
-    job.sink.resize(SINK, 0);
-    let readable: Vec<u64> = connection.readable().collect();
-    for id in readable {
-        loop {
-            let (n, end) = match connection.stream_recv(id, &mut job.sink) {
-                Ok(received) => received,
-                Err(quiche::Error::Done) => break,
-                Err(error) => return Err(error.into()),
-            };
-            let Some(stream) = job.open.get_mut(&id) else { break };
-            stream.received += n as u64;
-            progress.add(n as u64);
-            if let Some((_, body)) = &mut stream.file {
-                body.extend_from_slice(&job.sink[..n]);
-            }
-            if end {
-                finish(job.open.remove(&id))?;
-                break;
-            }
-        }
-    }
-    Ok(())
-}
-
-fn finish(stream: Option<Stream>) -> Result<(), Failure> {
-    let Some(stream) = stream else { return Ok(()) };
-    if let Some((target, body)) = stream.file {
-        std::fs::write(target, body)?;
-    }
-    match stream.expected {
-        Some(expected) if expected != stream.received => {
-            failed(format!("asked for {expected} bytes, got {}", stream.received))
-        }
-        _ => Ok(()),
-    }
-}
 
 /// Does what the options ask for and prints what was observed.
 pub fn run(options: &Client) -> Result<(), Failure> {

@@ -1,5 +1,7 @@
 //! One socket, many connections: routing, timers, and packets in and out.
 
+mod admit;
+
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::io::Read;
@@ -7,10 +9,11 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use peer_common::Failure;
-use quiche::{Config, ConnectionId, Header, RecvInfo, RetryConnectionIds, Type};
+use quiche::{Config, ConnectionId, Header, RecvInfo};
 
-use crate::config::{Connection, PACKET, Shared};
-use crate::udp::{MAX_RUN, Udp};
+pub use self::admit::Door;
+use crate::config::{Connection, PACKET};
+use crate::udp::{MAX_RUN, Run, Udp};
 
 /// Length of every connection ID this program chooses.
 const CID: usize = 16;
@@ -21,13 +24,6 @@ pub struct Link<S> {
     pub state: S,
     timer: Option<Instant>,
     cids: Vec<Vec<u8>>,
-}
-
-/// How a server takes connections.
-pub struct Door {
-    pub retry: bool,
-    /// Retry tokens that are out: the address and the original destination connection ID they stand for.
-    pub tokens: HashMap<Vec<u8>, (SocketAddr, Vec<u8>)>,
 }
 
 /// A socket with its connections.
@@ -189,70 +185,6 @@ impl<S: Default> Endpoint<S> {
         Ok(())
     }
 
-    /// A datagram of no known connection: Version Negotiation, Retry, or a new connection.
-    fn stranger(
-        &mut self,
-        from: SocketAddr,
-        header: &Header<'_>,
-        datagram: &mut [u8],
-    ) -> Result<(), Failure> {
-        // A client's second Initial packet may have arrived in the same batch as its first.
-        if let Some(&key) = self.routes.get(&header.dcid[..]) {
-            return self.deliver(key, from, datagram);
-        }
-        let Some(mut door) = self.door.take() else { return Ok(()) };
-        let outcome = self.admit(&mut door, from, header, datagram);
-        self.door = Some(door);
-        outcome
-    }
-
-    fn admit(
-        &mut self,
-        door: &mut Door,
-        from: SocketAddr,
-        header: &Header<'_>,
-        datagram: &mut [u8],
-    ) -> Result<(), Failure> {
-        if header.ty != Type::Initial || datagram.len() < 1200 {
-            return Ok(());
-        }
-        if !quiche::version_is_supported(header.version) {
-            let n = quiche::negotiate_version(&header.scid, &header.dcid, &mut self.packets)?;
-            return Ok(self.udp.send(from, &self.packets[..n], n)?);
-        }
-        let cid = self.fresh_cid()?;
-        let scid = ConnectionId::from_ref(&cid);
-        let local = self.udp.local();
-        let connection: Connection = if door.retry {
-            let token = header.token.clone().unwrap_or_default();
-            let Some((address, original)) = door.tokens.remove(&token) else {
-                let token = self.fresh_cid()?.to_vec();
-                let n = quiche::retry(
-                    &header.scid,
-                    &header.dcid,
-                    &scid,
-                    &token,
-                    header.version,
-                    &mut self.packets,
-                )?;
-                door.tokens.insert(token, (from, header.dcid.to_vec()));
-                return Ok(self.udp.send(from, &self.packets[..n], n)?);
-            };
-            if address != from {
-                return Ok(());
-            }
-            let original = ConnectionId::from_ref(&original);
-            let cids =
-                RetryConnectionIds { original_destination_cid: &original, retry_source_cid: &header.dcid };
-            quiche::accept_with_retry::<Shared>(&scid, cids, local, from, &mut self.config)?
-        } else {
-            quiche::accept_with_buf_factory(&scid, None, local, from, &mut self.config)?
-        };
-        // The client's first flight goes on to the connection ID it chose itself.
-        let key = self.insert(connection, vec![cid.to_vec(), header.dcid.to_vec()]);
-        self.deliver(key, from, datagram)
-    }
-
     fn deliver(&mut self, key: u64, from: SocketAddr, datagram: &mut [u8]) -> Result<(), Failure> {
         let to = self.udp.local();
         if let Some(link) = self.links.get_mut(&key) {
@@ -309,37 +241,5 @@ impl<S: Default> Endpoint<S> {
             link.timer = timer;
         }
         Ok(())
-    }
-}
-
-/// Packets for one address that one system call can send: all of one size, but the last may be shorter.
-#[derive(Default)]
-struct Run {
-    filled: usize,
-    packets: usize,
-    segment: usize,
-    last: usize,
-    to: Option<SocketAddr>,
-}
-
-impl Run {
-    fn takes(&self, n: usize, to: SocketAddr) -> bool {
-        self.packets == 0 || (n <= self.segment && self.to == Some(to))
-    }
-
-    fn add(&mut self, n: usize, to: SocketAddr) {
-        if self.packets == 0 {
-            (self.segment, self.to) = (n, Some(to));
-        }
-        self.filled += n;
-        self.packets += 1;
-        self.last = n;
-    }
-
-    fn send(&self, udp: &Udp, packets: &[u8]) -> Result<(), Failure> {
-        match self.to {
-            Some(to) => Ok(udp.send(to, &packets[..self.filled], self.segment)?),
-            None => Ok(()),
-        }
     }
 }

@@ -7,6 +7,7 @@
 mod client;
 mod config;
 mod endpoint;
+mod job;
 mod outgoing;
 mod receive;
 mod server;

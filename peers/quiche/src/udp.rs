@@ -94,3 +94,39 @@ impl Udp {
         }
     }
 }
+
+/// Packets for one address that one system call can send: all of one size, but the last may be shorter.
+#[derive(Default)]
+pub struct Run {
+    pub filled: usize,
+    pub packets: usize,
+    /// Size of all packets but perhaps the last.
+    pub segment: usize,
+    pub last: usize,
+    to: Option<SocketAddr>,
+}
+
+impl Run {
+    /// Whether a packet of `n` bytes for `to` can follow.
+    pub fn takes(&self, n: usize, to: SocketAddr) -> bool {
+        self.packets == 0 || (n <= self.segment && self.to == Some(to))
+    }
+
+    /// Counts a packet.
+    pub fn add(&mut self, n: usize, to: SocketAddr) {
+        if self.packets == 0 {
+            (self.segment, self.to) = (n, Some(to));
+        }
+        self.filled += n;
+        self.packets += 1;
+        self.last = n;
+    }
+
+    /// Sends what there is.
+    pub fn send(&self, udp: &Udp, packets: &[u8]) -> io::Result<()> {
+        match self.to {
+            Some(to) => udp.send(to, &packets[..self.filled], self.segment),
+            None => Ok(()),
+        }
+    }
+}

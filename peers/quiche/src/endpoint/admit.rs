@@ -1,0 +1,83 @@
+//! A server's door: Version Negotiation, Retry, new connections.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+
+use peer_common::Failure;
+use quiche::{ConnectionId, Header, RetryConnectionIds, Type};
+
+use super::Endpoint;
+use crate::config::{Connection, Shared};
+
+/// How a server takes connections.
+pub struct Door {
+    pub retry: bool,
+    /// Retry tokens that are out: the address and the original destination connection ID they stand for.
+    pub tokens: HashMap<Vec<u8>, (SocketAddr, Vec<u8>)>,
+}
+
+impl<S: Default> Endpoint<S> {
+    /// A datagram of no known connection: Version Negotiation, Retry, or a new connection.
+    pub(super) fn stranger(
+        &mut self,
+        from: SocketAddr,
+        header: &Header<'_>,
+        datagram: &mut [u8],
+    ) -> Result<(), Failure> {
+        // A client's second Initial packet may have arrived in the same batch as its first.
+        if let Some(&key) = self.routes.get(&header.dcid[..]) {
+            return self.deliver(key, from, datagram);
+        }
+        let Some(mut door) = self.door.take() else { return Ok(()) };
+        let outcome = self.admit(&mut door, from, header, datagram);
+        self.door = Some(door);
+        outcome
+    }
+
+    fn admit(
+        &mut self,
+        door: &mut Door,
+        from: SocketAddr,
+        header: &Header<'_>,
+        datagram: &mut [u8],
+    ) -> Result<(), Failure> {
+        if header.ty != Type::Initial || datagram.len() < 1200 {
+            return Ok(());
+        }
+        if !quiche::version_is_supported(header.version) {
+            let n = quiche::negotiate_version(&header.scid, &header.dcid, &mut self.packets)?;
+            return Ok(self.udp.send(from, &self.packets[..n], n)?);
+        }
+        let cid = self.fresh_cid()?;
+        let scid = ConnectionId::from_ref(&cid);
+        let local = self.udp.local();
+        let connection: Connection = if door.retry {
+            let token = header.token.clone().unwrap_or_default();
+            let Some((address, original)) = door.tokens.remove(&token) else {
+                let token = self.fresh_cid()?.to_vec();
+                let n = quiche::retry(
+                    &header.scid,
+                    &header.dcid,
+                    &scid,
+                    &token,
+                    header.version,
+                    &mut self.packets,
+                )?;
+                door.tokens.insert(token, (from, header.dcid.to_vec()));
+                return Ok(self.udp.send(from, &self.packets[..n], n)?);
+            };
+            if address != from {
+                return Ok(());
+            }
+            let original = ConnectionId::from_ref(&original);
+            let cids =
+                RetryConnectionIds { original_destination_cid: &original, retry_source_cid: &header.dcid };
+            quiche::accept_with_retry::<Shared>(&scid, cids, local, from, &mut self.config)?
+        } else {
+            quiche::accept_with_buf_factory(&scid, None, local, from, &mut self.config)?
+        };
+        // The client's first flight goes on to the connection ID it chose itself.
+        let key = self.insert(connection, vec![cid.to_vec(), header.dcid.to_vec()]);
+        self.deliver(key, from, datagram)
+    }
+}

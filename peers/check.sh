@@ -23,7 +23,8 @@ openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30 -s
     -keyout "$work/key.pem" -out "$work/cert.pem" 2>"$work/openssl.log" || { cat "$work/openssl.log"; exit 1; }
 mkdir "$work/www" "$work/out"
 mkfifo "$work/stdin"
-for i in $(seq 300); do head -c 32 /dev/urandom >"$work/www/small$i"; done
+# The interop runner's multiplexing case: 1,999 files of 32 bytes.
+head -c $((1999 * 32)) /dev/urandom | split -b 32 -a 4 -d - "$work/www/small"
 head -c 3000000 /dev/urandom >"$work/www/large"
 big=20000000
 
@@ -34,11 +35,11 @@ for case in $cases; do
         handshake) client_flags+=(--download 0) ;;
         upload) client_flags=(--upload $big) ;;
         streams) client_flags=(--download $big --upload $big --streams 7) ;;
-        transfer) client_flags+=(--out "$work/out" /large /small1); expect=(large small1) ;;
+        transfer) client_flags+=(--out "$work/out" /large /small0001); expect=(large small0001) ;;
         multiplexing)
             client_flags+=(--out "$work/out")
-            for i in $(seq 300); do client_flags+=("/small$i") expect+=("small$i"); done ;;
-        resumption | zerortt) client_flags+=(--out "$work/out" /small1 /small2 /small3); expect=(small1 small2 small3) ;;
+            for i in $(seq -f %04g 0 1998); do client_flags+=("/small$i") expect+=("small$i"); done ;;
+        resumption | zerortt) client_flags+=(--out "$work/out" /small0001 /small0002 /small0003); expect=(small0001 small0002 small0003) ;;
         v2) flags+=(--v2); client_flags+=(--v2 --download 1000000) ;;
         retry) flags+=(--retry); client_flags=(--download 1000000) ;;
         handshakes) client_flags=(--handshakes 200 --concurrency 4) ;;

@@ -108,7 +108,7 @@ impl Watch {
                 (PacketKind::Retry, Way::ToClient) => self.seen.retries += 1,
                 (PacketKind::VersionNegotiation, Way::ToClient) => self.seen.negotiations += 1,
                 (PacketKind::Initial, Way::ToServer) => {
-                    self.seen.tokens += u64::from(!packet.token.is_empty())
+                    self.seen.tokens += u64::from(!packet.token.is_empty());
                 }
                 (PacketKind::ZeroRtt, Way::ToServer) => self.seen.zero_rtt += 1,
                 (PacketKind::Handshake, Way::ToServer) => self.parties[party].validated = true,

@@ -87,17 +87,17 @@ mod tests {
 
     use super::*;
 
-    fn package(name: &str, dependencies: Value) -> Value {
+    fn package(name: &str, dependencies: &Value) -> Value {
         json!({ "packages": [{ "name": name, "dependencies": dependencies }] })
     }
 
-    fn uses(name: &str, kind: Value, features: Value) -> Value {
+    fn uses(name: &str, kind: &Value, features: &Value) -> Value {
         json!([{ "name": name, "path": "somewhere", "kind": kind, "features": features }])
     }
 
     #[test]
     fn arrows_point_downwards() {
-        let plain = |user, used| check(&package(user, uses(used, Value::Null, json!([]))));
+        let plain = |user, used| check(&package(user, &uses(used, &Value::Null, &json!([]))));
         assert_eq!(plain("anabranch-transport", "anabranch-wire"), []);
         assert_eq!(plain("anabranch-cli", "anabranch-lab"), []);
         for (user, used) in [
@@ -114,7 +114,8 @@ mod tests {
 
     #[test]
     fn tests_may_use_the_lab() {
-        let tests = |used, features| check(&package("anabranch-tls", uses(used, json!("dev"), features)));
+        let tests =
+            |used, features: Value| check(&package("anabranch-tls", &uses(used, &json!("dev"), &features)));
         assert_eq!(tests("anabranch-lab", json!([])), []);
         assert_eq!(tests("anabranch-tls", json!(["lab"])), []);
         assert_eq!(tests("anabranch-transport", json!([])).len(), 1);
@@ -122,7 +123,7 @@ mod tests {
 
     #[test]
     fn registry_crates_have_no_floor_and_crates_of_ours_need_one() {
-        assert_eq!(check(&package("anabranch-wire", json!([{ "name": "bytes", "kind": null }]))), []);
-        assert_eq!(check(&package("anabranch-attic", json!([]))).len(), 1);
+        assert_eq!(check(&package("anabranch-wire", &json!([{ "name": "bytes", "kind": null }]))), []);
+        assert_eq!(check(&package("anabranch-attic", &json!([]))).len(), 1);
     }
 }

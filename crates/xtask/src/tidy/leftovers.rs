@@ -40,7 +40,7 @@ fn contains_word(line: &str, marker: &str) -> bool {
         let after = line[at + marker.len()..].chars().next();
         let starts_word = is_word(marker.chars().next());
         let ends_word = is_word(marker.chars().next_back());
-        !(starts_word && is_word(before)) && !(ends_word && is_word(after))
+        !(starts_word && is_word(before) || ends_word && is_word(after))
     };
     line.match_indices(marker).any(|(at, _)| bounded(at))
 }

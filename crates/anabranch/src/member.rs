@@ -21,6 +21,8 @@ pub(crate) struct Member {
     pub(crate) handle: Handle,
     /// Whether the driver has been told to look here.
     touched: AtomicBool,
+    /// Whether it waits in the driver's queue; only the driver uses it. Handles are given to others, members are not.
+    queued: AtomicBool,
     /// Handles of the application: connections and streams.
     users: AtomicUsize,
     state: Mutex<State>,
@@ -87,8 +89,8 @@ impl Member {
             readers: HashMap::new(),
             writers: HashMap::new(),
         };
-        let (touched, users) = (AtomicBool::new(false), AtomicUsize::new(0));
-        Self { hub, handle, touched, users, state: Mutex::new(state) }
+        let users = AtomicUsize::new(0);
+        Self { hub, handle, touched: false.into(), queued: false.into(), users, state: Mutex::new(state) }
     }
 
     /// Looks at the connection.
@@ -113,6 +115,11 @@ impl Member {
     /// For the driver, before it looks.
     pub(crate) fn untouch(&self) {
         self.touched.store(false, Ordering::Release);
+    }
+
+    /// For the driver: marks the member as queued or not; says whether it was.
+    pub(crate) fn set_queued(&self, queued: bool) -> bool {
+        self.queued.swap(queued, Ordering::Relaxed)
     }
 
     /// Closes the connection; everybody who waits learns of it at once.
@@ -158,7 +165,7 @@ impl State {
             StreamEvent::Writable(id) => {
                 woken.extend(self.writers.get_mut(&id).and_then(|writer| writer.room.take()));
             }
-            StreamEvent::Finished(id) => {
+            StreamEvent::Finished(id) | StreamEvent::ResetAcknowledged(id) => {
                 woken.extend(self.writers.get_mut(&id).and_then(|writer| writer.end.take()));
             }
             StreamEvent::Stopped(id, code) => {

@@ -38,8 +38,6 @@ pub(crate) struct Driver {
     sleep: Pin<Box<Sleep>>,
     /// Connections that are to be drained, in turn.
     queue: VecDeque<Arc<Member>>,
-    /// By handle: whether the connection is in `queue`.
-    queued: Vec<bool>,
     touched: Vec<Handle>,
     woken: Vec<Waker>,
 }
@@ -59,7 +57,6 @@ impl Driver {
             timers: Timers::default(),
             sleep: Box::pin(tokio::time::sleep_until(Instant::now())),
             queue: VecDeque::new(),
-            queued: Vec::new(),
             touched: Vec::new(),
             woken: Vec::new(),
         }
@@ -94,11 +91,7 @@ impl Driver {
     }
 
     fn enqueue(&mut self, member: Arc<Member>) {
-        let at = member.handle.0;
-        if self.queued.len() <= at {
-            self.queued.resize(at + 1, false);
-        }
-        if !std::mem::replace(&mut self.queued[at], true) {
+        if !member.set_queued(true) {
             self.queue.push_back(member);
         }
     }
@@ -120,7 +113,7 @@ impl Driver {
         let mut more = false;
         for _ in 0..self.queue.len() {
             let Some(member) = self.queue.pop_front() else { break };
-            self.queued[member.handle.0] = false;
+            member.set_queued(false);
             let unsent = self.sender.poll_ready(cx).is_pending() || self.sender.send_from(&member, now);
             let blocked = self.sender.is_blocked();
             if unsent {

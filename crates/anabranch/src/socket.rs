@@ -81,11 +81,14 @@ impl Socket {
             segment_size: (transmit.segment_size < contents.len()).then_some(transmit.segment_size),
             src_ip: source.filter(|ip| !ip.is_unspecified()),
         };
-        let sent = self.io.try_io(Interest::WRITABLE, || self.state.try_send((&self.io).into(), &transmit));
-        match sent {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(error),
-            _ => Ok(()),
+        let send = || self.state.try_send((&self.io).into(), &transmit);
+        let mut sent = send();
+        if is_full(&sent) {
+            // Once more through the runtime, which has to learn that the socket is full before it can wait for room. It
+            // is not asked at first, because it takes a new socket for a full one.
+            sent = self.io.try_io(Interest::WRITABLE, send);
         }
+        if is_full(&sent) { sent } else { Ok(()) }
     }
 
     pub(crate) fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -110,6 +113,10 @@ impl Socket {
             }
         }
     }
+}
+
+fn is_full(sent: &io::Result<()>) -> bool {
+    sent.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
 }
 
 fn is_about_a_peer(error: &io::Error) -> bool {
@@ -199,7 +206,6 @@ mod tests {
             len: contents.len(),
             segment_size: 1200.min(contents.len()),
         };
-        std::future::poll_fn(|cx| a.poll_writable(cx)).await.unwrap();
         a.send(&transmit, &contents).unwrap();
 
         let mut batch = ReceiveBatch::new();

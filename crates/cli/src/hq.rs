@@ -1,11 +1,15 @@
 //! `hq-interop`: HTTP/0.9 over QUIC, as interoperability tests speak it. A request is `GET /path\r\n` on a stream of its
 //! own; the answer is the file, or a reset.
 
-use std::io::{self, Read, Write};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
 
 use anabranch::{Connection, RecvStream, SendStream};
 use bytes::Bytes;
+use nix::libc;
+use tokio::task::spawn_blocking;
 
 use crate::exit::{Exit, Failure, Result};
 
@@ -19,36 +23,57 @@ const PIECE: usize = 256 * 1024;
 /// Code of the reset that answers a request for what is not there.
 const NOT_FOUND: u64 = 404;
 
-/// Answers one request with a file below `root`, which is an absolute path without links.
+/// Answers one request with a file below `root`, which is an absolute path without links. Files are read on threads that
+/// may wait for a disk.
 pub(crate) async fn answer(
     root: Option<&Path>,
     mut send: SendStream,
     mut receive: RecvStream,
 ) -> Option<u64> {
     let request = receive.read_to_end(MAX_REQUEST).await.ok()?;
-    let file =
-        root.and_then(|root| requested(root, &request)).and_then(|path| std::fs::File::open(path).ok());
-    let Some(mut file) = file.filter(|file| file.metadata().is_ok_and(|data| data.is_file())) else {
+    let root = root.map(Path::to_owned);
+    let opened = spawn_blocking(move || root.and_then(|root| open(&root, &request))).await.ok()?;
+    let Some(mut file) = opened else {
         // Fails if the peer does not want the answer any longer.
         let _ = send.reset(NOT_FOUND);
         return None;
     };
     let mut sent = 0;
     loop {
-        let mut piece = vec![0; PIECE];
-        let Ok(len) = file.read(&mut piece) else {
+        let piece;
+        (file, piece) = spawn_blocking(move || next_piece(file)).await.ok()?;
+        let Ok(piece) = piece else {
             let _ = send.reset(NOT_FOUND);
             return None;
         };
-        if len == 0 {
+        if piece.is_empty() {
             break;
         }
-        piece.truncate(len);
-        sent += len as u64;
-        send.write_chunk(Bytes::from(piece)).await.ok()?;
+        sent += piece.len() as u64;
+        send.write_chunk(piece).await.ok()?;
     }
     send.finish().ok()?;
     Some(sent)
+}
+
+/// The next bytes of a file; none at its end.
+fn next_piece(mut file: File) -> (File, io::Result<Bytes>) {
+    let mut piece = vec![0; PIECE];
+    let read = file.read(&mut piece).map(|len| {
+        piece.truncate(len);
+        Bytes::from(piece)
+    });
+    (file, read)
+}
+
+/// Opens the file that a request names. Other things are not even opened: a pipe would have to wait for its other end, and
+/// a device may do anything.
+fn open(root: &Path, request: &[u8]) -> Option<File> {
+    let path = requested(root, request).filter(|path| path.is_file())?;
+    // By now the name may mean something else.
+    let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW;
+    let file = File::options().read(true).custom_flags(flags).open(path).ok()?;
+    file.metadata().ok()?.is_file().then_some(file)
 }
 
 /// The file that a request names. Nothing outside of `root` can be named, not even by links inside.
@@ -61,34 +86,30 @@ fn requested(root: &Path, request: &[u8]) -> Option<PathBuf> {
     file.starts_with(root).then_some(file)
 }
 
-/// Asks for `path` and writes the answer to `out` as it arrives; says how long it is.
-pub(crate) async fn fetch(
-    connection: &Connection,
-    path: &str,
-    out: &mut (dyn Write + Send),
-    mut moved: impl FnMut(u64),
-) -> Result<u64> {
-    let (mut send, mut receive) = connection.open_bi().await?;
+/// Asks for `path`.
+pub(crate) async fn ask(connection: &Connection, path: &str) -> Result<Answer> {
+    let (mut send, receive) = connection.open_bi().await?;
     send.write_all(format!("GET /{}\r\n", path.trim_start_matches('/')).as_bytes()).await?;
     send.finish().map_err(|error| Failure::new(Exit::Protocol, error))?;
-    let mut len = 0;
-    loop {
-        let mut written: io::Result<()> = Ok(());
-        let read = |bytes: &[u8]| {
-            written = out.write_all(bytes);
-            bytes.len()
-        };
-        let read = receive.read_with(read).await.map_err(|error| match error {
+    Ok(Answer { receive, path: path.to_owned() })
+}
+
+/// A file on its way.
+pub(crate) struct Answer {
+    receive: RecvStream,
+    path: String,
+}
+
+impl Answer {
+    /// What has arrived of it; `None` at its end.
+    pub(crate) async fn piece(&mut self) -> Result<Option<Bytes>> {
+        self.receive.read_chunk(PIECE).await.map_err(|error| match error {
             anabranch::ReadError::Reset(code) => {
-                let what = format!("the server does not have {path} (it reset the stream: {code})");
+                let what = format!("the server does not have {} (it reset the stream: {code})", self.path);
                 Failure::new(Exit::Protocol, what)
             }
             error => error.into(),
-        })?;
-        written.map_err(|error| Failure::io("cannot write", &error))?;
-        let Some(n) = read else { return Ok(len) };
-        len += n as u64;
-        moved(n as u64);
+        })
     }
 }
 

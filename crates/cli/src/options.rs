@@ -44,11 +44,14 @@ impl Tuning {
             connection_window_max: self.window * 2,
             ..StreamsConfig::default()
         };
+        let defaults = TransportConfig::default();
         let mut transport = TransportConfig {
             streams,
+            // Who waits longer for a silent peer also waits longer for its first word.
+            handshake_timeout: defaults.handshake_timeout.max(Duration::from_millis(self.idle_ms)),
             max_idle_timeout: (self.idle_ms > 0).then(|| Duration::from_millis(self.idle_ms)),
             versions: if self.v2 { vec![Version::V2, Version::V1] } else { vec![Version::V1] },
-            ..TransportConfig::default()
+            ..defaults
         };
         transport.recovery.congestion = self.congestion;
         transport

@@ -11,6 +11,7 @@ use crate::exit::{Exit, Failure, Result};
 use crate::hq;
 use crate::options::{Identity, Tuning, directory, listen};
 use crate::server::{self, Services};
+use crate::signal::Stop;
 
 /// How long clients get to learn that the server stops.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -35,6 +36,8 @@ pub(crate) async fn run(options: Serve) -> Result {
     let config = options.identity.config(&[hq::ALPN], options.tuning.transport())?;
     let endpoint = listen(config, options.listen, None)?;
     let address = endpoint.local_addr().map_err(|error| Failure::io("no local address", &error))?;
+    // Before anybody can know that there is something to stop.
+    let mut stop = Stop::catch()?;
     println!("listening {address}");
     if options.identity.cert.is_none() {
         eprintln!("anabranch: the certificate is made up; clients need --insecure");
@@ -42,7 +45,7 @@ pub(crate) async fn run(options: Serve) -> Result {
     let accepting = server::accept(endpoint.clone(), Arc::new(Services { root, log: true }));
     tokio::select! {
         () = accepting => return Err(Failure::new(Exit::Io, "the socket failed")),
-        result = crate::signal::stop() => result?,
+        () = stop.wait() => {}
     }
     endpoint.close(0, b"");
     // Clients that do not listen any longer are not waited for.

@@ -2,20 +2,28 @@
 
 use std::io::Read;
 
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::exit::{Failure, Result};
 
-/// Waits for SIGINT or SIGTERM.
-pub(crate) async fn stop() -> Result {
-    let failed = |error| Failure::io("cannot wait for signals", &error);
-    let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+/// SIGINT and SIGTERM, caught from the moment that this is made.
+pub(crate) struct Stop {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Stop {
+    pub(crate) fn catch() -> Result<Self> {
+        let catch = |kind| signal(kind).map_err(|error| Failure::io("cannot catch signals", &error));
+        Ok(Self { terminate: catch(SignalKind::terminate())?, interrupt: catch(SignalKind::interrupt())? })
     }
-    Ok(())
+
+    pub(crate) async fn wait(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
 }
 
 /// Waits for the end of standard input, so that a server does not outlive the runner that started it.

@@ -15,7 +15,7 @@ use crate::exit::{Failure, Result};
 use crate::hq;
 use crate::options::{Identity, Tuning, directory, listen, reset_key};
 use crate::server::{self, Services};
-use crate::signal;
+use crate::signal::{Stop, end_of_input};
 
 /// Bytes that are written at a time.
 const PIECE: usize = 64 * 1024;
@@ -71,12 +71,14 @@ pub(crate) async fn run(options: Server) -> Result {
         endpoint.add_socket(address).map_err(failed)?;
     }
     let address = endpoint.local_addr().map_err(|error| Failure::io("no local address", &error))?;
+    // Before anybody can know that there is something to stop.
+    let mut stop = Stop::catch()?;
     println!("listening {address}");
     let services = Arc::new(Services { root, log: false });
     tokio::select! {
         () = server::accept(endpoint.clone(), services) => {}
-        result = signal::stop() => result?,
-        () = signal::end_of_input() => {}
+        () = stop.wait() => {}
+        () = end_of_input() => {}
     }
     endpoint.close(0, b"");
     let _ = tokio::time::timeout(FAREWELL, endpoint.wait_idle()).await;

@@ -14,14 +14,19 @@ use clap::Args;
 use crate::exit::{Exit, Failure, Result};
 use crate::insecure::AcceptAnyCertificate;
 
+/// Longest idle timeout, in milliseconds: 49 days.
+const MAX_IDLE_MS: u64 = u32::MAX as u64;
+/// Largest window of a stream, in bytes: that of the connection, twice as large, is a variable-length integer.
+const MAX_WINDOW: u64 = (1 << 61) - 1;
+
 /// Settings of the transport.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Tuning {
     /// Give up a silent connection after this many milliseconds
-    #[arg(long, value_name = "N", default_value_t = 30_000)]
+    #[arg(long, value_name = "N", default_value_t = 30_000, value_parser = clap::value_parser!(u64).range(..=MAX_IDLE_MS))]
     pub(crate) idle_ms: u64,
     /// Bytes that a peer may send on a stream ahead of its reader; a connection gets twice as many
-    #[arg(long, value_name = "BYTES", default_value_t = 16 << 20)]
+    #[arg(long, value_name = "BYTES", default_value_t = 16 << 20, value_parser = clap::value_parser!(u64).range(1..=MAX_WINDOW))]
     pub(crate) window: u64,
     /// Congestion controller
     #[arg(long, value_name = "NAME", value_parser = congestion, default_value = "cubic")]

@@ -63,7 +63,7 @@ fn play_plain(case: &Case, client: &Program, server: &Program, field: &Field) ->
     let loopback: SocketAddr =
         if case.ipv6 { ([0, 0, 0, 0, 0, 0, 0, 1], 0).into() } else { ([127, 0, 0, 1], 0).into() };
     let serving = Server::start(server_command(server, loopback, identity, field, case.server))?;
-    let watch = Arc::new(Mutex::new(Watch::dropping(case.drop.clone())));
+    let watch = Arc::new(Mutex::new(Watch::dropping(case.drop.clone(), case.damage)));
     let relay =
         case.link.as_ref().map(|link| relay(link, serving.address, Arc::clone(&watch))).transpose()?;
     let address = relay.as_ref().map_or(serving.address, Relay::address);

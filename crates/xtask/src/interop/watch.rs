@@ -28,6 +28,9 @@ pub(super) struct Party {
 pub(super) struct Watch {
     /// Datagrams from the client, counted from 1, that are not let through.
     drop: Option<RangeInclusive<u64>>,
+    /// Whether Version Negotiation does not pass. Damage to a version provokes it, damage to its list of versions makes clients
+    /// give up as they must, and nothing of both is authentic: no client can do anything about it.
+    no_negotiation: bool,
     from_clients: u64,
     parties: Vec<Party>,
     started: Option<Instant>,
@@ -58,9 +61,9 @@ pub(super) struct Seen {
 }
 
 impl Watch {
-    /// A watch that drops some of the client's datagrams.
-    pub(super) fn dropping(drop: Option<RangeInclusive<u64>>) -> Self {
-        Self { drop, ..Self::default() }
+    /// A watch that drops some of the client's datagrams, and Version Negotiation if it is to.
+    pub(super) fn dropping(drop: Option<RangeInclusive<u64>>, no_negotiation: bool) -> Self {
+        Self { drop, no_negotiation, ..Self::default() }
     }
 
     /// A datagram at the server's side; whether it passes.
@@ -83,8 +86,9 @@ impl Watch {
             self.seen.excess =
                 self.seen.excess.max(party.received[1].saturating_sub(AMPLIFICATION * party.sent[1]));
         }
+        let before = self.seen.negotiations;
         self.read(way, index, datagram);
-        true
+        !(self.no_negotiation && self.seen.negotiations > before)
     }
 
     /// All that was seen.
@@ -175,8 +179,19 @@ mod tests {
     }
 
     #[test]
+    fn version_negotiation_is_dropped_on_request() {
+        let packet = [0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+        for (refuse, passes) in [(false, true), (true, false)] {
+            let mut watch = Watch::dropping(None, refuse);
+            assert_eq!(saw(&mut watch, Way::ToClient, &packet), passes);
+            assert!(saw(&mut watch, Way::ToClient, &long(0, b"", 40)));
+            assert_eq!(watch.seen.negotiations, 1);
+        }
+    }
+
+    #[test]
     fn chosen_datagrams_of_the_client_do_not_pass_and_do_not_count() {
-        let mut watch = Watch::dropping(Some(2..=3));
+        let mut watch = Watch::dropping(Some(2..=3), false);
         let passed: Vec<bool> = (0..4).map(|_| saw(&mut watch, Way::ToServer, &[0x40; 10])).collect();
         assert_eq!(passed, [true, false, false, true]);
         assert_eq!(watch.parties[0].sent, [2, 20]);

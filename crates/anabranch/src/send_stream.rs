@@ -100,7 +100,10 @@ impl SendStream {
             if let Some(code) = writer.stopped.or_else(|| streams.stopped(self.id)) {
                 return Poll::Ready(Ok(Some(code)));
             }
-            if matches!(streams.send_state(self.id), None | Some(SendState::DataRecvd | SendState::ResetRecvd)) {
+            if matches!(
+                streams.send_state(self.id),
+                None | Some(SendState::DataRecvd | SendState::ResetRecvd)
+            ) {
                 return Poll::Ready(Ok(None));
             }
             if let Some(error) = &state.ended {

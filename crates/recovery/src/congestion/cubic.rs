@@ -171,6 +171,8 @@ impl Controller for Cubic {
 
     fn on_persistent_congestion(&mut self, _now: Time, mtu: u64) {
         self.curve.window = MIN_WINDOW_PACKETS * mtu;
+        // RFC 9438 §4.8: the next congestion avoidance starts its curve from where slow start ends, not from before.
+        self.curve.max = 0;
         self.curve.epoch = None;
         self.recovering = false;
     }

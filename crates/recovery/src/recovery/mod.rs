@@ -176,7 +176,7 @@ impl<T: Clone> Recovery<T> {
     /// How much may be sent now. PTO probes and packets that are not in flight need no permission.
     pub fn permit(&mut self, now: Time) -> Permit {
         let mtu = u64::from(self.mtu.current());
-        let room = self.congestion.window().saturating_sub(self.bytes_in_flight);
+        let room = self.usable_window().saturating_sub(self.bytes_in_flight);
         if room < mtu {
             return Permit::Window;
         }
@@ -192,7 +192,13 @@ impl<T: Clone> Recovery<T> {
 
     /// Whether the congestion window has room for a packet; the pacer is not asked.
     pub fn has_room(&self) -> bool {
-        self.congestion.window() >= self.bytes_in_flight + u64::from(self.mtu.current())
+        self.usable_window() >= self.bytes_in_flight + u64::from(self.mtu.current())
+    }
+
+    /// The window, but never less than two packets of the size that packets have now (RFC 9002 §7.2): it may have been cut
+    /// before a larger size was found.
+    fn usable_window(&self) -> u64 {
+        self.congestion.window().max(2 * u64::from(self.mtu.current()))
     }
 
     /// The pacer or the window holds back what the sender has, so that it makes full use of the path (RFC 9002 §7.8).

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anabranch_recovery::{AckInfo, Controller as _, Outcome};
+use anabranch_recovery::{AckInfo, Controller as _, Outcome, State};
 use anabranch_wire::{Ack, PathId, SpaceId, Time};
 
 use super::connection::{AckRequest, Connection};
@@ -242,8 +242,12 @@ impl Connection {
         };
         let recovery = &self.paths.main().recovery;
         let packets = recovery.window() / u64::from(recovery.mtu()).max(1);
-        // A quarter of the window and of the round trip keep the acknowledgment clock running.
-        let threshold = (packets / 4).clamp(ACK_THRESHOLD_RANGE.0, ACK_THRESHOLD_RANGE.1) - 1;
+        // A quarter of the window and of the round trip keep the acknowledgment clock running; slow start has to see its
+        // round trips in more detail to notice when they grow (RFC 9406).
+        let starting =
+            matches!(recovery.congestion().state(), State::SlowStart | State::ConservativeSlowStart);
+        let share = if starting { 16 } else { 4 };
+        let threshold = (packets / share).clamp(ACK_THRESHOLD_RANGE.0, ACK_THRESHOLD_RANGE.1) - 1;
         let quarter = u64::try_from(recovery.rtt().smoothed().as_micros() / 4).unwrap_or(u64::MAX);
         let request = AckRequest { threshold, max_ack_delay_us: quarter.clamp(min, max.max(min)) };
         let worth_it = self.pending.ack_requested.is_none_or(|old| {

@@ -194,6 +194,7 @@ impl Streams {
                 };
                 if self.table.stream(key).send.as_mut().is_some_and(|send| send.apply(SendInput::ResetAcked))
                 {
+                    self.events.push_back(StreamEvent::ResetAcknowledged(id));
                     self.settle(key);
                 }
             }

@@ -67,6 +67,8 @@ pub enum StreamEvent {
     Writable(StreamId),
     /// The peer has acknowledged all data and the end of the stream.
     Finished(StreamId),
+    /// The peer has acknowledged that this end reset the stream.
+    ResetAcknowledged(StreamId),
     /// The peer does not want more of the stream, for this reason of its application; the stream is being reset.
     Stopped(StreamId, u64),
     /// Streams may be opened again, after [`open`](super::Streams::open) refused.

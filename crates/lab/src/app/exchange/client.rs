@@ -158,7 +158,7 @@ impl ExchangeClient {
             StreamEvent::Writable(id) => running.with_sender(id, |sender| sender.pump(streams)),
             StreamEvent::Finished(id) => running.with_sender(id, Sender::on_finished),
             StreamEvent::Stopped(id, reason) => running.stopped(id, reason),
-            StreamEvent::Available(_) => Ok(()),
+            StreamEvent::Available(_) | StreamEvent::ResetAcknowledged(_) => Ok(()),
         };
         let done = running.settle();
         let every = running.plan.key_update_every;

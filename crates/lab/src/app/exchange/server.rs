@@ -79,7 +79,7 @@ impl ExchangeServer {
                     if planned { Ok(()) } else { Err(format!("stream {id} was stopped with code {reason}")) }
                 })?;
             }
-            StreamEvent::Available(_) => {}
+            StreamEvent::Available(_) | StreamEvent::ResetAcknowledged(_) => {}
         }
         connected.push(streams)?;
         connected.settle();

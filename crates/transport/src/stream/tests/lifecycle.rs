@@ -159,7 +159,7 @@ fn stop_sending_makes_the_peer_reset() {
     assert_eq!(server.receive_credit.outstanding(), 0);
     events(&mut client);
     settle(&mut client, &mut server);
-    assert_eq!(events(&mut client), [StreamEvent::Stopped(id, 7)]);
+    assert_eq!(events(&mut client), [StreamEvent::Stopped(id, 7), StreamEvent::ResetAcknowledged(id)]);
     assert_eq!(client.write(id, b"more"), Err(WriteError::Stopped(7)));
     assert_eq!(client.stopped(id), Some(7));
     assert!(client.is_send_closed(id));

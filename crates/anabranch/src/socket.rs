@@ -1,28 +1,31 @@
 //! A UDP socket with everything the operating system offers to QUIC: batches (recvmmsg), segmentation offload (GSO and
 //! GRO), ECN marks, and the local address of each datagram.
 
-use std::io::{self, IoSliceMut};
-use std::net::{IpAddr, SocketAddr};
+mod batch;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use std::task::{Context, Poll, ready};
 
-use anabranch_transport::{Datagram, FourTuple, Transmit};
-use anabranch_wire::Ecn;
-use quinn_udp::{EcnCodepoint, RecvMeta, UdpSockRef, UdpSocketState};
+use anabranch_transport::Transmit;
+use quinn_udp::{EcnCodepoint, UdpSockRef, UdpSocketState};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
-/// Buffers filled by one system call at most. With GRO each may hold 64 datagrams.
-pub(crate) const RECEIVE_BUFFERS: usize = 16;
-/// No UDP payload is longer, and neither is what GRO glues together.
-const RECEIVE_BUFFER_BYTES: usize = 65_536;
+pub(crate) use self::batch::ReceiveBatch;
+
 /// Asked of the kernel for either direction: a few round trips' worth of a fast path, so that a busy core loses nothing.
 const KERNEL_BUFFER_BYTES: usize = 4 << 20;
+/// What some interfaces without segmentation offload answer to it; the same number on every Unix.
+const EIO: i32 = 5;
 
 /// One bound UDP socket.
 #[derive(Debug)]
 pub(crate) struct Socket {
     io: UdpSocket,
-    state: UdpSocketState,
+    /// What the kernel has turned out to offer.
+    state: RwLock<UdpSocketState>,
     local: SocketAddr,
 }
 
@@ -39,7 +42,7 @@ impl Socket {
         let _ = state.set_send_buffer_size(UdpSockRef::from(&io), KERNEL_BUFFER_BYTES);
         let _ = state.set_recv_buffer_size(UdpSockRef::from(&io), KERNEL_BUFFER_BYTES);
         let local = io.local_addr()?;
-        Ok(Self { io, state, local })
+        Ok(Self { io, state: RwLock::new(state), local })
     }
 
     pub(crate) fn local_addr(&self) -> SocketAddr {
@@ -66,29 +69,76 @@ impl Socket {
 
     /// Datagrams that one [`Socket::send`] may hold.
     pub(crate) fn max_segments(&self) -> usize {
-        self.state.max_gso_segments()
+        self.state().max_gso_segments()
     }
 
-    /// Hands one batch to the kernel; `WouldBlock` is the only error. Whatever else happens to datagrams is loss, and
-    /// recovery's business: sizes beyond the interface's MTU, unreachable networks, full queues.
-    pub(crate) fn send(&self, transmit: &Transmit, contents: &[u8]) -> io::Result<()> {
+    fn state(&self) -> RwLockReadGuard<'_, UdpSocketState> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hands one batch to the kernel. Says how many of its bytes need no further care, which are fewer than all if the
+    /// socket is full. Whatever else happens to datagrams is loss, and recovery's business: sizes beyond the interface's
+    /// MTU, unreachable networks, full queues.
+    pub(crate) fn send(&self, transmit: &Transmit, contents: &[u8]) -> usize {
         // After a rebinding the path may still name the socket before this one: then the kernel chooses.
         let source = Some(transmit.tuple.local).filter(|local| self.serves(*local)).map(|local| local.ip());
-        let transmit = quinn_udp::Transmit {
+        let mut batch = quinn_udp::Transmit {
             destination: transmit.tuple.remote,
             ecn: transmit.ecn.and_then(|ecn| EcnCodepoint::from_bits(ecn as u8)),
             contents,
             segment_size: (transmit.segment_size < contents.len()).then_some(transmit.segment_size),
             src_ip: source.filter(|ip| !ip.is_unspecified()),
         };
-        let send = || self.state.try_send((&self.io).into(), &transmit);
-        let mut sent = send();
-        if is_full(&sent) {
+        let mut sent = self.try_send(&batch);
+        if batch.src_ip.is_some() && sent.as_ref().is_err_and(|error| self.is_about_the_source(error)) {
+            // The host has lost the address since the path began to use it: the kernel chooses, and the path learns of it
+            // from what is answered.
+            batch.src_ip = None;
+            sent = self.try_send(&batch);
+        }
+        match sent {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
+            Err(error) if is_about_segmentation(&error) => self.send_singly(&batch),
+            _ => contents.len(),
+        }
+    }
+
+    fn try_send(&self, batch: &quinn_udp::Transmit<'_>) -> io::Result<()> {
+        let send = || self.state().try_send((&self.io).into(), batch);
+        match send() {
             // Once more through the runtime, which has to learn that the socket is full before it can wait for room. It
             // is not asked at first, because it takes a new socket for a full one.
-            sent = self.io.try_io(Interest::WRITABLE, send);
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.io.try_io(Interest::WRITABLE, send)
+            }
+            sent => sent,
         }
-        if is_full(&sent) { sent } else { Ok(()) }
+    }
+
+    /// Whether the address to send from may be why sending failed. Then it was not for want of segmentation offload and
+    /// ECN, which are given up for good after `EINVAL`: they are found out anew.
+    fn is_about_the_source(&self, error: &io::Error) -> bool {
+        use io::ErrorKind::{AddrNotAvailable, InvalidInput, NetworkUnreachable};
+        if error.kind() == InvalidInput
+            && let Ok(state) = UdpSocketState::new(UdpSockRef::from(&self.io))
+        {
+            *self.state.write().unwrap_or_else(PoisonError::into_inner) = state;
+        }
+        matches!(error.kind(), AddrNotAvailable | InvalidInput | NetworkUnreachable)
+    }
+
+    /// Without segmentation offload, after it turned out that the interface has none.
+    fn send_singly(&self, batch: &quinn_udp::Transmit<'_>) -> usize {
+        let mut done = 0;
+        for contents in batch.contents.chunks(batch.segment_size.unwrap_or(batch.contents.len()).max(1)) {
+            let &quinn_udp::Transmit { destination, ecn, src_ip, .. } = batch;
+            let single = quinn_udp::Transmit { destination, ecn, contents, segment_size: None, src_ip };
+            if self.try_send(&single).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
+                break;
+            }
+            done += contents.len();
+        }
+        done
     }
 
     pub(crate) fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -115,8 +165,8 @@ impl Socket {
     }
 }
 
-fn is_full(sent: &io::Result<()>) -> bool {
-    sent.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+fn is_about_segmentation(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::InvalidInput || error.raw_os_error() == Some(EIO)
 }
 
 fn is_about_a_peer(error: &io::Error) -> bool {
@@ -130,96 +180,77 @@ fn is_about_a_peer(error: &io::Error) -> bool {
     )
 }
 
-/// Memory for one system call's worth of datagrams, used again and again.
-pub(crate) struct ReceiveBatch {
-    bytes: Vec<u8>,
-    meta: [RecvMeta; RECEIVE_BUFFERS],
-    filled: usize,
-    local: SocketAddr,
-}
-
-impl Default for ReceiveBatch {
-    /// Without memory: stands in for one that is in use elsewhere.
-    fn default() -> Self {
-        Self {
-            bytes: Vec::new(),
-            meta: [RecvMeta::default(); RECEIVE_BUFFERS],
-            filled: 0,
-            local: SocketAddr::new(IpAddr::from([0, 0, 0, 0]), 0),
-        }
-    }
-}
-
-impl ReceiveBatch {
-    pub(crate) fn new() -> Self {
-        Self { bytes: vec![0; RECEIVE_BUFFERS * RECEIVE_BUFFER_BYTES], ..Self::default() }
-    }
-
-    fn fill(&mut self, socket: &Socket) -> io::Result<()> {
-        self.filled = 0;
-        let mut chunks = self.bytes.chunks_exact_mut(RECEIVE_BUFFER_BYTES);
-        let mut slices: [IoSliceMut<'_>; RECEIVE_BUFFERS] =
-            std::array::from_fn(|_| IoSliceMut::new(chunks.next().unwrap_or_default()));
-        self.filled = socket.state.recv((&socket.io).into(), &mut slices, &mut self.meta)?;
-        self.local = socket.local;
-        Ok(())
-    }
-
-    /// The datagrams in the order of arrival, borrowed from this memory.
-    pub(crate) fn datagrams(&mut self) -> impl Iterator<Item = Datagram<'_>> {
-        let local = self.local;
-        let buffers = self.bytes.chunks_exact_mut(RECEIVE_BUFFER_BYTES);
-        self.meta[..self.filled].iter().zip(buffers).flat_map(move |(meta, buffer)| {
-            let ip = meta.dst_ip.unwrap_or_else(|| local.ip());
-            let tuple = FourTuple { local: SocketAddr::new(ip, local.port()), remote: meta.addr };
-            let ecn = meta.ecn.and_then(|ecn| Ecn::from_bits(ecn as u8));
-            buffer[..meta.len].chunks_mut(meta.stride.max(1)).map(move |payload| Datagram {
-                tuple,
-                ecn,
-                payload,
-            })
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use anabranch_transport::FourTuple;
+    use anabranch_wire::Ecn;
+
     use super::*;
 
     async fn receive(socket: &Socket, batch: &mut ReceiveBatch) {
         std::future::poll_fn(|cx| socket.poll_receive(cx, batch)).await.unwrap();
     }
 
+    /// As many datagrams as one batch may have, and the last one is shorter.
+    fn batch(socket: &Socket, tuple: FourTuple) -> (Transmit, Vec<u8>) {
+        let segments = socket.max_segments().min(3);
+        let contents: Vec<u8> =
+            (0..segments as u8).flat_map(|i| vec![i; 1200]).take(segments * 1200 - 200).collect();
+        let segment_size = 1200.min(contents.len());
+        (Transmit { tuple, ecn: Some(Ecn::Ect0), len: contents.len(), segment_size }, contents)
+    }
+
+    /// What arrives at `socket`, until it is as long as `contents`.
+    async fn expect(socket: &Socket, tuple: FourTuple, contents: &[u8]) {
+        let mut batch = ReceiveBatch::new();
+        let mut received = Vec::new();
+        while received.len() < contents.len() {
+            receive(socket, &mut batch).await;
+            for datagram in batch.datagrams() {
+                assert_eq!((datagram.tuple, datagram.ecn), (tuple, Some(Ecn::Ect0)));
+                assert_eq!(datagram.payload.len(), 1200.min(contents.len() - received.len()));
+                received.extend_from_slice(datagram.payload);
+            }
+        }
+        assert_eq!(received, contents);
+    }
+
+    fn sockets() -> (Socket, Socket, SocketAddr) {
+        let [a, b] = [(); 2].map(|()| Socket::bind("0.0.0.0:0".parse().unwrap()).unwrap());
+        let b_address = SocketAddr::new([127, 0, 0, 1].into(), b.local_addr().port());
+        (a, b, b_address)
+    }
+
     /// Batches keep datagram borders, marks and addresses, on the wildcard address as well.
     #[tokio::test]
     async fn a_batch_arrives_as_it_was_sent() {
-        let a = Socket::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-        let b = Socket::bind("0.0.0.0:0".parse().unwrap()).unwrap();
-        let b_address = SocketAddr::new([127, 0, 0, 1].into(), b.local_addr().port());
-        let segments = a.max_segments().min(3);
-        let contents: Vec<u8> =
-            (0..segments as u8).flat_map(|i| vec![i; 1200]).take(segments * 1200 - 200).collect();
-        let tuple = FourTuple { local: a.local_addr(), remote: b_address };
-        let transmit = Transmit {
-            tuple,
-            ecn: Some(Ecn::Ect0),
-            len: contents.len(),
-            segment_size: 1200.min(contents.len()),
-        };
-        a.send(&transmit, &contents).unwrap();
+        let (a, b, b_address) = sockets();
+        let a_address = SocketAddr::new([127, 0, 0, 1].into(), a.local_addr().port());
+        let (transmit, contents) = batch(&a, FourTuple { local: a_address, remote: b_address });
+        assert_eq!(a.send(&transmit, &contents), contents.len());
+        expect(&b, FourTuple { local: b_address, remote: a_address }, &contents).await;
 
-        let mut batch = ReceiveBatch::new();
-        let mut received = Vec::new();
-        while received.len() < segments {
-            receive(&b, &mut batch).await;
-            for datagram in batch.datagrams() {
-                assert_eq!(datagram.tuple, FourTuple { local: b_address, remote: a.local_addr() });
-                assert_eq!(datagram.ecn, Some(Ecn::Ect0));
-                received.push(datagram.payload.to_vec());
-            }
-        }
-        assert_eq!(received.concat(), contents);
-        assert!(received[..segments - 1].iter().all(|payload| payload.len() == 1200));
+        let whole = quinn_udp::Transmit {
+            destination: b_address,
+            ecn: Some(EcnCodepoint::Ect0),
+            contents: &contents,
+            segment_size: Some(1200),
+            src_ip: None,
+        };
+        assert_eq!(a.send_singly(&whole), contents.len());
+        expect(&b, FourTuple { local: b_address, remote: a_address }, &contents).await;
+    }
+
+    #[tokio::test]
+    async fn an_address_that_is_gone_costs_nothing() {
+        let (a, b, b_address) = sockets();
+        let a_address = SocketAddr::new([127, 0, 0, 1].into(), a.local_addr().port());
+        let segments = a.max_segments();
+        let gone = SocketAddr::new([192, 0, 2, 55].into(), a_address.port());
+        let (transmit, contents) = batch(&a, FourTuple { local: gone, remote: b_address });
+        assert_eq!(a.send(&transmit, &contents), contents.len());
+        expect(&b, FourTuple { local: b_address, remote: a_address }, &contents).await;
+        assert_eq!(a.max_segments(), segments, "batches go on");
     }
 
     #[tokio::test]

@@ -16,7 +16,8 @@ const BATCHES: usize = 8;
 pub(super) struct Sender {
     sockets: Vec<Arc<Socket>>,
     buffer: TransmitBuf,
-    blocked: Option<Transmit>,
+    /// With the number of its bytes that are gone.
+    blocked: Option<(Transmit, usize)>,
 }
 
 impl Sender {
@@ -40,13 +41,10 @@ impl Sender {
 
     /// Ready once the socket has taken what it refused before.
     pub(super) fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        while let Some(transmit) = self.blocked.take() {
-            let socket = Arc::clone(self.socket_for(&transmit));
-            self.blocked = Some(transmit);
+        while let Some((transmit, done)) = self.blocked {
             // An error here is one of the socket itself; receiving meets it, too, and reports it.
-            let _ = ready!(socket.poll_writable(cx));
-            self.blocked = None;
-            self.send(transmit);
+            let _ = ready!(self.socket_for(&transmit).poll_writable(cx));
+            self.send(transmit, done);
         }
         Poll::Ready(())
     }
@@ -58,7 +56,7 @@ impl Sender {
             let Some(transmit) = member.look(|state| state.core.poll_transmit(now, &mut self.buffer)) else {
                 return false;
             };
-            self.send(transmit);
+            self.send(transmit, 0);
             if self.is_blocked() {
                 break;
             }
@@ -66,11 +64,11 @@ impl Sender {
         true
     }
 
-    fn send(&mut self, transmit: Transmit) {
-        let socket = self.socket_for(&transmit);
-        if socket.send(&transmit, self.buffer.filled(&transmit)).is_err() {
-            self.blocked = Some(transmit);
-        }
+    /// Sends what is left of the batch after its first `done` bytes.
+    fn send(&mut self, transmit: Transmit, done: usize) {
+        let rest = &self.buffer.filled(&transmit)[done..];
+        let sent = self.socket_for(&transmit).send(&transmit, rest);
+        self.blocked = (sent < rest.len()).then_some((transmit, done + sent));
     }
 
     /// The socket that serves the path's local address; after a rebinding, whatever took its place.

@@ -1,0 +1,94 @@
+//! What one system call receives.
+
+use std::io::{self, IoSliceMut};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use anabranch_transport::{Datagram, FourTuple};
+use anabranch_wire::Ecn;
+use quinn_udp::RecvMeta;
+
+use super::Socket;
+
+/// Buffers filled by one system call at most. With GRO each may hold 64 datagrams.
+const RECEIVE_BUFFERS: usize = 16;
+/// No UDP payload is longer, and neither is what GRO glues together.
+const RECEIVE_BUFFER_BYTES: usize = 65_536;
+
+/// Memory for one system call's worth of datagrams, used again and again.
+pub(crate) struct ReceiveBatch {
+    bytes: Vec<u8>,
+    meta: [RecvMeta; RECEIVE_BUFFERS],
+    filled: usize,
+    local: SocketAddr,
+}
+
+impl Default for ReceiveBatch {
+    /// Without memory: stands in for one that is in use elsewhere.
+    fn default() -> Self {
+        Self {
+            bytes: Vec::new(),
+            meta: [RecvMeta::default(); RECEIVE_BUFFERS],
+            filled: 0,
+            local: SocketAddr::new(IpAddr::from([0, 0, 0, 0]), 0),
+        }
+    }
+}
+
+impl ReceiveBatch {
+    pub(crate) fn new() -> Self {
+        Self { bytes: vec![0; RECEIVE_BUFFERS * RECEIVE_BUFFER_BYTES], ..Self::default() }
+    }
+
+    pub(super) fn fill(&mut self, socket: &Socket) -> io::Result<()> {
+        self.filled = 0;
+        let mut chunks = self.bytes.chunks_exact_mut(RECEIVE_BUFFER_BYTES);
+        let mut slices: [IoSliceMut<'_>; RECEIVE_BUFFERS] =
+            std::array::from_fn(|_| IoSliceMut::new(chunks.next().unwrap_or_default()));
+        self.filled = socket.state().recv((&socket.io).into(), &mut slices, &mut self.meta)?;
+        self.local = socket.local;
+        Ok(())
+    }
+
+    /// The datagrams in the order of arrival, borrowed from this memory. QUIC is unicast: what was sent to a group names an
+    /// address that nothing can be answered from.
+    pub(crate) fn datagrams(&mut self) -> impl Iterator<Item = Datagram<'_>> {
+        let local = self.local;
+        let buffers = self.bytes.chunks_exact_mut(RECEIVE_BUFFER_BYTES);
+        let received = self.meta[..self.filled].iter().zip(buffers);
+        let unicast = received.filter(|(meta, _)| meta.dst_ip.is_none_or(is_unicast));
+        unicast.flat_map(move |(meta, buffer)| {
+            let ip = meta.dst_ip.unwrap_or_else(|| local.ip());
+            let tuple = FourTuple { local: SocketAddr::new(ip, local.port()), remote: meta.addr };
+            let ecn = meta.ecn.and_then(|ecn| Ecn::from_bits(ecn as u8));
+            buffer[..meta.len].chunks_mut(meta.stride.max(1)).map(move |payload| Datagram {
+                tuple,
+                ecn,
+                payload,
+            })
+        })
+    }
+}
+
+fn is_unicast(ip: IpAddr) -> bool {
+    let ip = ip.to_canonical();
+    !ip.is_multicast() && ip != IpAddr::from(Ipv4Addr::BROADCAST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn datagrams_to_a_group_are_dropped() {
+        let to = |ip: &str| {
+            let mut batch =
+                ReceiveBatch { bytes: vec![0; RECEIVE_BUFFER_BYTES], filled: 1, ..ReceiveBatch::default() };
+            batch.meta[0].len = 1200;
+            batch.meta[0].stride = 1200;
+            batch.meta[0].dst_ip = Some(ip.parse().unwrap());
+            batch.datagrams().count()
+        };
+        assert_eq!([to("192.0.2.1"), to("2001:db8::1"), to("::ffff:192.0.2.1")], [1; 3]);
+        assert_eq!([to("224.0.0.1"), to("255.255.255.255"), to("ff02::1"), to("::ffff:224.0.0.1")], [0; 4]);
+    }
+}

@@ -73,6 +73,13 @@ fn write(o: &mut Object<'_>, frame: &Frame<'_>, ack_delay_exponent: u32) {
         Frame::PathChallenge(data) | Frame::PathResponse(data) => o.hex("data", &data),
         Frame::ConnectionClose(close) => write_close(o, &close),
         Frame::Datagram { data } => length(o, data),
+        _ => write_extension(o, frame),
+    }
+}
+
+/// Frames that the draft does not know.
+fn write_extension(o: &mut Object<'_>, frame: &Frame<'_>) {
+    match *frame {
         Frame::AckFrequency { sequence, threshold, max_ack_delay_us, reordering_threshold } => {
             o.number("sequence_number", sequence);
             o.number("ack_eliciting_threshold", threshold);
@@ -92,6 +99,8 @@ fn write(o: &mut Object<'_>, frame: &Frame<'_>, ack_delay_exponent: u32) {
             o.number("path_id", u64::from(path.0));
             o.number("next_sequence_number", next_sequence);
         }
+        // Everything else is in the draft.
+        _ => {}
     }
 }
 

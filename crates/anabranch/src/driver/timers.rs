@@ -6,6 +6,9 @@ use std::collections::BinaryHeap;
 use anabranch_transport::Handle;
 use anabranch_wire::Time;
 
+/// Entries that are ignored when they are up, beyond one for each place, before they are cleared away.
+const MAX_STALE: usize = 64;
+
 /// A heap of deadlines. A connection's deadline moves with nearly every packet, mostly to a later time; so an entry is
 /// only added when it moves to an earlier one, and an entry that turns out to be too early is put back when it is up.
 #[derive(Debug, Default)]
@@ -25,7 +28,16 @@ impl Timers {
         if self.armed[handle.0].is_none_or(|armed| deadline < armed) {
             self.armed[handle.0] = Some(deadline);
             self.heap.push(Reverse((deadline, handle.0)));
+            if self.heap.len() > 2 * self.armed.len() + MAX_STALE {
+                self.compact();
+            }
         }
+    }
+
+    /// Leaves one entry for each connection that has a deadline.
+    fn compact(&mut self) {
+        let armed = self.armed.iter().enumerate();
+        self.heap = armed.filter_map(|(handle, armed)| armed.map(|time| Reverse((time, handle)))).collect();
     }
 
     /// Forgets a connection that is gone.
@@ -92,6 +104,19 @@ mod tests {
             timers.arm(Handle(0), at(100 + i));
         }
         assert_eq!(timers.heap.len(), 1);
+    }
+
+    #[test]
+    fn stale_entries_are_cleared_away() {
+        let mut timers = Timers::default();
+        timers.arm(Handle(1), at(5_000));
+        for i in 0..1_000 {
+            timers.arm(Handle(0), at(2_000 - i));
+        }
+        assert!(timers.heap.len() <= MAX_STALE + 4);
+        assert_eq!(timers.pop(Time::from_millis(9_000)), Some(Handle(0)));
+        assert_eq!(timers.pop(Time::from_millis(9_000)), Some(Handle(1)));
+        assert_eq!(timers.pop(Time::from_millis(9_000)), None);
     }
 
     #[test]

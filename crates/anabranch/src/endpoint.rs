@@ -8,13 +8,11 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
 use anabranch_transport::trace::Observer;
-use anabranch_transport::{self as core, ClientConfig, EndpointConfig, FourTuple, Router, ServerConfig};
-use anabranch_wire::{ConnectionId, MAX_VARINT, PathId, Side};
+use anabranch_transport::{self as core, ClientConfig, EndpointConfig, Router, ServerConfig};
+use anabranch_wire::{MAX_VARINT, PathId, Side};
 use bytes::Bytes;
 
-use crate::connection::Connecting;
 use crate::driver::Driver;
-use crate::error::ConnectError;
 use crate::hub::{Hub, Table, lock};
 use crate::incoming::Incoming;
 use crate::observe::ObserverFactory;
@@ -53,8 +51,8 @@ use crate::socket::Socket;
 /// ```
 #[derive(Debug)]
 pub struct Endpoint {
-    hub: Arc<Hub>,
-    client_config: Arc<Mutex<Option<ClientConfig>>>,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) client_config: Arc<Mutex<Option<ClientConfig>>>,
 }
 
 impl Endpoint {
@@ -111,59 +109,15 @@ impl Endpoint {
 
     /// Where to write traces of connections from now on, one file each; the environment variable QLOGDIR at first.
     pub fn set_qlog_dir(&self, dir: Option<PathBuf>) {
-        self.hub.table().qlog_dir = dir;
+        self.hub.table().watchers.qlog_dir = dir;
     }
 
-    /// Has every connection from now on watched by an observer that `make` makes, in addition to traces. It is called by
-    /// the endpoint's task, which it should not hold up.
+    /// Has every connection from now on watched by an observer that `make` makes, in addition to traces. It is called when
+    /// a connection begins, which it should not hold up.
     pub fn set_observer(&self, make: impl Fn(Side) -> Box<dyn Observer> + Send + Sync + 'static) {
-        self.hub.table().observers = Some(ObserverFactory(Arc::new(make)));
-    }
-
-    /// Connects to the server at `address`, which must have a certificate for `server_name`.
-    ///
-    /// # Errors
-    /// If the connection cannot even be tried.
-    pub fn connect(&self, address: SocketAddr, server_name: &str) -> Result<Connecting, ConnectError> {
-        let config = lock(&self.client_config).clone().ok_or(ConnectError::NoClientConfig)?;
-        self.connect_with(&config, address, server_name)
-    }
-
-    /// Like [`Endpoint::connect`], with a configuration of its own.
-    ///
-    /// # Errors
-    /// If the connection cannot even be tried.
-    pub fn connect_with(
-        &self,
-        config: &ClientConfig,
-        address: SocketAddr,
-        server_name: &str,
-    ) -> Result<Connecting, ConnectError> {
-        let now = self.hub.clock.now();
-        let invalid = ConnectError::InvalidRemoteAddress(address);
-        let mut table = self.hub.table();
-        if table.closed {
-            return Err(ConnectError::EndpointClosed);
-        }
-        let usable = address.port() != 0 && !address.ip().is_unspecified();
-        let Some(remote) = table.socket().address_for(address).filter(|_| usable) else {
-            return Err(invalid);
-        };
-        let tuple = FourTuple { local: table.socket().local_addr(), remote };
-        let Some((handle, local_cid)) = table.router.connect(tuple) else { return Err(invalid) };
-        let (shared, seed) = (table.router.shared(), table.router.next_seed());
-        let connection = core::Connection::client(now, config, shared, seed, tuple, server_name, local_cid);
-        let connection = match connection {
-            Ok(connection) => connection,
-            Err(error) => {
-                table.remove(handle);
-                return Err(error.into());
-            }
-        };
-        let member = self.hub.admit(&mut table, handle, connection, None::<ConnectionId>);
-        drop(table);
-        member.touch();
-        Ok(Connecting::new(member))
+        let factory = ObserverFactory(Arc::new(make));
+        // The one before is the application's, and is dropped once the lock is released.
+        let _before = self.hub.table().watchers.observers.replace(factory);
     }
 
     /// The next client that wants a connection; `None` once the endpoint is closed.
@@ -309,8 +263,7 @@ impl Drop for Endpoint {
             if table.handles > 0 {
                 return;
             }
-            // Connections go on; nobody is left to accept new ones.
-            table.closed = true;
+            // Connections go on, and the application may hold clients that it has not accepted yet.
             refuse_all(&mut table, self.hub.clock.now())
         };
         refusals.into_iter().for_each(|refusal| self.hub.respond(Some(refusal)));

@@ -1,15 +1,14 @@
 //! What the endpoint's handles, its connections and its driver share.
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 use anabranch_transport::{Connection, Handle, Incoming, Response, Router};
 
 use crate::clock::Clock;
-use crate::member::Member;
-use crate::observe::{ObserverFactory, Observers};
+use crate::member::{Member, State};
+use crate::observe::Watchers;
 use crate::socket::Socket;
 use crate::wakers::WakerSet;
 
@@ -18,7 +17,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One endpoint. The table and a connection are never locked at the same time.
+/// One endpoint. The table and a connection are never locked at the same time, but for one that is just put in.
 #[derive(Debug)]
 pub(crate) struct Hub {
     pub(crate) clock: Clock,
@@ -44,12 +43,10 @@ pub(crate) struct Table {
     pub(crate) sockets_version: u64,
     /// No connection begins any longer.
     pub(crate) closed: bool,
-    /// Handles of the endpoint that the application holds.
+    /// Handles of the endpoint that the application holds. Without any, nobody is left to accept new connections.
     pub(crate) handles: usize,
-    /// Where traces go.
-    pub(crate) qlog_dir: Option<PathBuf>,
-    /// Who else watches.
-    pub(crate) observers: Option<ObserverFactory>,
+    /// Who watches connections to come.
+    pub(crate) watchers: Watchers,
 }
 
 /// What the driver has to look at.
@@ -71,8 +68,7 @@ impl Hub {
             sockets_version: 0,
             closed: false,
             handles: 0,
-            qlog_dir: std::env::var_os("QLOGDIR").map(PathBuf::from),
-            observers: None,
+            watchers: Watchers::from_environment(),
         };
         Self { clock: Clock::new(), table: Mutex::new(table), todo: Mutex::default() }
     }
@@ -108,19 +104,21 @@ impl Hub {
         }
     }
 
-    /// Takes in a connection that the core has just begun.
+    /// Takes in a connection that the core has just begun, and has `begin` act on it before anybody else can.
     pub(crate) fn admit(
         self: &Arc<Self>,
-        table: &mut Table,
+        mut table: MutexGuard<'_, Table>,
         handle: Handle,
-        mut core: Connection,
-        qlog_name: Option<anabranch_wire::ConnectionId>,
+        core: Connection,
+        begin: impl FnOnce(&mut State),
     ) -> Arc<Member> {
-        if let Some(observers) = Observers::of(table, core.side(), qlog_name) {
-            core.set_observer(self.clock.now(), Box::new(observers));
-        }
         let member = Arc::new(Member::new(Arc::clone(self), handle, core));
-        table.insert(handle, Arc::clone(&member));
+        member.change(|state| {
+            // Nobody else can have locked the new member, so both locks cannot be in each other's way.
+            table.insert(handle, Arc::clone(&member));
+            drop(table);
+            begin(state);
+        });
         member
     }
 
@@ -143,6 +141,11 @@ impl Table {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.router.connections() == 0
+    }
+
+    /// Whether nothing is left that a driver is needed for, clients included that the application may still accept.
+    pub(crate) fn is_done(&self) -> bool {
+        self.handles == 0 && self.is_empty() && self.router.waiting() == 0
     }
 
     fn insert(&mut self, handle: Handle, member: Arc<Member>) {

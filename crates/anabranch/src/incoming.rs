@@ -6,7 +6,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use anabranch_transport::{self as core, Accepted, ConnectionError, StoredDatagram, TransportError};
+use anabranch_transport::{
+    self as core, Accepted, ConnectionError, Response, StoredDatagram, TransportError,
+};
 use anabranch_wire::TransportErrorCode;
 
 use crate::connection::{Connecting, Connection};
@@ -39,29 +41,35 @@ impl Incoming {
         let now = self.hub.clock.now();
         let name = inner.original_dcid();
         let mut table = self.hub.table();
-        let Some(config) = table.router.server().cloned() else {
-            let refusal = table.router.refuse(now, inner);
+        let Some(config) = table.router.server().filter(|_| !table.closed).cloned() else {
             drop(table);
-            self.hub.respond(refusal);
+            // Dropped with it, and thereby refused.
+            self.inner = Some(inner);
             return Err(refused());
         };
         let Accepted { handle, start, mut datagrams } = match table.router.accept(now, inner) {
             Ok(accepted) => accepted,
             Err(refusal) => {
                 drop(table);
-                self.hub.respond(refusal);
+                self.dealt_with(refusal);
                 return Err(refused());
             }
         };
         let (shared, seed) = (table.router.shared(), table.router.next_seed());
+        let watchers = table.watchers.clone();
         let connection = core::Connection::server(now, config, shared, seed, &start);
-        let member = self.hub.admit(&mut table, handle, connection, Some(name));
-        drop(table);
-        member.change(|state| {
+        let member = self.hub.admit(table, handle, connection, |state| {
+            watchers.watch(now, &mut state.core, Some(name));
             let mut batch: Vec<_> = datagrams.iter_mut().map(StoredDatagram::as_datagram).collect();
             state.core.handle_batch(now, &mut batch);
         });
         Ok(Connecting::new(member))
+    }
+
+    /// Answers the client. The driver goes on as long as there are clients to deal with: this may be the last one.
+    fn dealt_with(&self, response: Option<Response>) {
+        self.hub.respond(response);
+        self.hub.wake_driver();
     }
 
     /// Tells the client that it gets no connection.
@@ -72,7 +80,7 @@ impl Incoming {
     fn refuse_inner(&mut self) {
         let Some(inner) = self.inner.take() else { return };
         let refusal = self.hub.table().router.refuse(self.hub.clock.now(), inner);
-        self.hub.respond(refusal);
+        self.dealt_with(refusal);
     }
 
     /// Asks the client to come back with a token that proves its address (RFC 9000 §8.1.2).
@@ -84,7 +92,7 @@ impl Incoming {
         let result = self.hub.table().router.retry(self.hub.clock.now(), inner);
         match result {
             Ok(response) => {
-                self.hub.respond(Some(response));
+                self.dealt_with(Some(response));
                 Ok(())
             }
             Err(inner) => {
@@ -98,6 +106,7 @@ impl Incoming {
     pub fn ignore(mut self) {
         if let Some(inner) = self.inner.take() {
             self.hub.table().router.ignore(inner);
+            self.dealt_with(None);
         }
     }
 

@@ -12,6 +12,7 @@
 
 mod clock;
 pub mod config;
+mod connect;
 mod connection;
 mod driver;
 mod endpoint;

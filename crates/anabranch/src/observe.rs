@@ -7,10 +7,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anabranch_qlog::{Clock, Qlog, TraceInfo};
+use anabranch_transport::Connection;
 use anabranch_transport::trace::{Observer, TraceEvent};
 use anabranch_wire::{ConnectionId, Side, Time};
-
-use crate::hub::Table;
 
 /// Makes an observer for each connection of an endpoint.
 #[derive(Clone)]
@@ -22,21 +21,37 @@ impl fmt::Debug for ObserverFactory {
     }
 }
 
-/// Everybody who watches one connection.
-pub(crate) struct Observers(Vec<Box<dyn Observer>>);
+/// Who watches connections to come.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Watchers {
+    /// Where traces go.
+    pub(crate) qlog_dir: Option<PathBuf>,
+    /// Who else watches.
+    pub(crate) observers: Option<ObserverFactory>,
+}
 
-impl Observers {
-    /// `None` if nobody does. `name` is that of a server connection's trace.
-    pub(crate) fn of(table: &Table, side: Side, name: Option<ConnectionId>) -> Option<Self> {
+impl Watchers {
+    pub(crate) fn from_environment() -> Self {
+        Self { qlog_dir: std::env::var_os("QLOGDIR").map(PathBuf::from), observers: None }
+    }
+
+    /// Has a new connection watched. `name` is that of a server connection's trace.
+    pub(crate) fn watch(&self, now: Time, connection: &mut Connection, name: Option<ConnectionId>) {
+        let side = connection.side();
         let mut all = Vec::new();
-        if let Some(dir) = &table.qlog_dir {
+        if let Some(dir) = &self.qlog_dir {
             let file: Box<dyn Observer> = Box::new(QlogFile::new(dir.clone(), side, name));
             all.push(file);
         }
-        all.extend(table.observers.as_ref().map(|make| make.0(side)));
-        (!all.is_empty()).then_some(Self(all))
+        all.extend(self.observers.as_ref().map(|make| make.0(side)));
+        if !all.is_empty() {
+            connection.set_observer(now, Box::new(Observers(all)));
+        }
     }
 }
+
+/// Everybody who watches one connection.
+struct Observers(Vec<Box<dyn Observer>>);
 
 impl Observer for Observers {
     fn event(&mut self, time: Time, event: &TraceEvent<'_>) {

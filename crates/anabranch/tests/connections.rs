@@ -143,6 +143,47 @@ async fn no_protocol_in_common() {
 }
 
 #[tokio::test]
+async fn clients_can_be_accepted_after_the_last_handle_is_gone() {
+    let (client, server) = Pair::new().endpoints();
+    let ours = connecting(&client, &server);
+    let incoming = within(server.accept()).await.unwrap();
+    drop(server);
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let (ours, theirs) = within(async { tokio::join!(ours, incoming) }).await;
+    serve(theirs.unwrap());
+    echo(&ours.unwrap(), b"still there").await;
+}
+
+/// The last thing that keeps an endpoint, and thereby its port, may be a client that nobody has dealt with.
+#[tokio::test]
+async fn dealing_with_the_last_client_ends_the_endpoint() {
+    let (client, server) = Pair::new().endpoints();
+    let address = server.local_addr().unwrap();
+    let _ours = connecting(&client, &server);
+    let incoming = within(server.accept()).await.unwrap();
+    drop(server);
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert!(UdpSocket::bind(address).is_err(), "the endpoint waits");
+    incoming.ignore();
+    within(async {
+        while UdpSocket::bind(address).is_err() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn closed_endpoints_accept_nobody() {
+    let (client, server) = Pair::new().endpoints();
+    let ours = connecting(&client, &server);
+    let incoming = within(server.accept()).await.unwrap();
+    server.close(0, b"");
+    assert!(within(incoming.into_future()).await.is_err());
+    assert!(within(ours).await.is_err(), "the client is refused");
+}
+
+#[tokio::test]
 async fn servers_refuse_and_ignore() {
     let pair = Pair::new();
     let (client, server) = pair.endpoints();
@@ -513,4 +554,43 @@ async fn traces_are_written() {
             assert!(text.contains(&format!("\"quic:{name}\"")), "{name} is missing");
         }
     }
+}
+
+/// Connections come and go on all threads at once, and every byte arrives.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn many_connections_at_once() {
+    const TASKS: usize = 20;
+    const ROUNDS: usize = 10;
+    let pair = Pair::new();
+    let (client, server) = pair.endpoints();
+    let address = server.local_addr().unwrap();
+    let accepting = tokio::spawn({
+        let server = server.clone();
+        async move {
+            while let Some(incoming) = server.accept().await {
+                tokio::spawn(async move { serve(incoming.await.unwrap()) });
+            }
+        }
+    });
+    let data = Arc::new(pattern(200_000));
+    let tasks: Vec<_> = (0..TASKS)
+        .map(|_| {
+            let (client, data) = (client.clone(), Arc::clone(&data));
+            tokio::spawn(async move {
+                for round in 0..ROUNDS {
+                    let connection = within(client.connect(address, "localhost").unwrap()).await.unwrap();
+                    echo(&connection, &data[..data.len() / (round + 1)]).await;
+                    connection.close(0, b"");
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    within(client.wait_idle()).await;
+    server.close(0, b"");
+    within(server.wait_idle()).await;
+    within(accepting).await.unwrap();
+    assert_eq!((client.open_connections(), server.open_connections()), (0, 0));
 }

@@ -159,12 +159,6 @@ impl Driver {
         }
     }
 
-    /// Whether nobody needs the endpoint any longer.
-    fn is_done(&self) -> bool {
-        let table = self.hub.table();
-        table.handles == 0 && table.is_empty()
-    }
-
     /// Ready once the earliest deadline has passed.
     fn poll_sleep(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(deadline) = self.timers.next() else { return Poll::Pending };
@@ -208,7 +202,7 @@ impl Future for Driver {
                     return Poll::Ready(());
                 }
             };
-            if this.is_done() {
+            if this.hub.table().is_done() {
                 return Poll::Ready(());
             }
             if !more && this.poll_sleep(cx).is_pending() {

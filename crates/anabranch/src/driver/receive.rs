@@ -86,7 +86,7 @@ impl Table {
             Route::Connection(handle) => self.member(handle).cloned().map_or(Step::Nothing, Step::Deliver),
             Route::Reset(handle) => self.member(handle).cloned().map_or(Step::Nothing, Step::Reset),
             Route::Respond(response) => Step::Respond(response),
-            Route::Incoming(incoming) if self.closed => {
+            Route::Incoming(incoming) if self.closed || self.handles == 0 => {
                 self.router.refuse(now, incoming).map_or(Step::Nothing, Step::Respond)
             }
             Route::Incoming(incoming) => {

@@ -1,7 +1,7 @@
 //! How commands end: one line on standard error, and a status that scripts can tell apart.
 
 use std::fmt;
-use std::io;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anabranch::{
@@ -28,6 +28,8 @@ pub(crate) enum Exit {
     Io = 8,
     /// The address to listen on is in use.
     BusyPort = 9,
+    /// A signal ended it before it was done.
+    Interrupted = 10,
 }
 
 /// Why a command failed: `what` is wrong, and what to do about it.
@@ -62,9 +64,21 @@ impl Failure {
     /// Says it on standard error, on one line.
     pub(crate) fn report(&self) -> ExitCode {
         let line = self.to_string().replace(['\n', '\r'], " ");
-        eprintln!("anabranch: {line}");
+        note(format_args!("anabranch: {line}"));
         ExitCode::from(self.exit as u8)
     }
+}
+
+/// Writes a line to standard output.
+pub(crate) fn say(line: impl fmt::Display) -> Result {
+    let mut out = io::stdout().lock();
+    let said = writeln!(out, "{line}").and_then(|()| out.flush());
+    said.map_err(|error| Failure::io("cannot write to standard output", &error))
+}
+
+/// Writes a line to standard error. If that fails, there is nobody to tell.
+pub(crate) fn note(line: impl fmt::Display) {
+    let _ = writeln!(io::stderr(), "{line}");
 }
 
 impl fmt::Display for Failure {

@@ -1,21 +1,27 @@
 //! `anabranch get`: files from servers.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
-use anabranch::ClientConfig;
+use anabranch::{ClientConfig, Connection, ZeroRttAccepted};
+use bytes::Bytes;
 use clap::Args;
 use serde_json::json;
 
-use crate::exit::{Exit, Failure, Result};
+use crate::exit::{self, Exit, Failure, Result};
 use crate::hq;
 use crate::options::{ClientPlan, Trust, Tuning};
+use crate::output::Output;
+use crate::signal;
 use crate::target::{self, Reached, Target};
 
 /// How long a server gets to learn that the client is done.
 const FAREWELL: Duration = Duration::from_millis(200);
+/// How often a connection that nobody reads from says that it lives: well within what peers take for silence.
+const KEEP_ALIVE: Duration = Duration::from_secs(5);
 
 /// Fetch files over QUIC (hq-interop)
 #[derive(Args, Debug)]
@@ -41,47 +47,88 @@ pub(crate) struct Get {
     tuning: Tuning,
 }
 
+/// What holds for every file.
+struct Terms {
+    config: ClientConfig,
+    /// How long a server may take for its first answer.
+    timeout: Duration,
+    /// How long the output may hold a connection up until it needs a sign of life.
+    pause: Duration,
+}
+
 pub(crate) async fn run(options: Get) -> Result {
-    let targets = options.urls.iter().map(|url| Target::parse(url)).collect::<Result<Vec<_>>>()?;
-    if targets.len() > 1 && options.output.is_some() {
-        let failure = Failure::new(Exit::Usage, "several URLs for one --output");
-        return Err(failure.or("leave --output out, and each file is named by its URL"));
+    let mut stop = signal::Stop::catch()?;
+    tokio::select! {
+        done = fetch_all(options) => done,
+        // What was begun is dropped, and no part of a file remains.
+        () = stop.wait() => Err(Failure::new(Exit::Interrupted, "interrupted")),
     }
+}
+
+async fn fetch_all(options: Get) -> Result {
+    let targets = options.urls.iter().map(|url| Target::parse(url)).collect::<Result<Vec<_>>>()?;
+    let outputs = outputs(options.output.as_deref(), &targets)?;
     let timeout = Duration::try_from_secs_f64(options.timeout)
         .map_err(|error| Failure::new(Exit::Usage, format!("--timeout: {error}")))?;
     let transport = options.tuning.transport();
+    let pause = transport.max_idle_timeout.map_or(KEEP_ALIVE, |idle| KEEP_ALIVE.min(idle / 2));
     let plan = ClientPlan { trust: &options.trust, alpn: hq::ALPN, transport, chacha20: false, resume: true };
-    let config = plan.config()?;
+    let terms = Terms { config: plan.config()?, timeout, pause };
     let mut report = Report::open(options.json.as_deref())?;
     for _ in 0..options.repeat {
-        for (url, target) in options.urls.iter().zip(&targets) {
-            let output = Output::choose(options.output.as_deref(), target)?;
-            let line = fetch(url, target, output, &config, timeout).await?;
+        for ((url, target), output) in options.urls.iter().zip(&targets).zip(&outputs) {
+            let line = fetch(url, target, Output::choose(output)?, &terms).await?;
             report.write(&line)?;
         }
     }
     Ok(())
 }
 
+/// Where each file goes.
+fn outputs(output: Option<&Path>, targets: &[Target]) -> Result<Vec<PathBuf>> {
+    if let Some(output) = output {
+        if targets.len() > 1 {
+            let failure = Failure::new(Exit::Usage, "several URLs for one --output");
+            return Err(failure.or("leave --output out, and each file is named by its URL"));
+        }
+        return Ok(vec![output.to_owned()]);
+    }
+    let mut names = Vec::with_capacity(targets.len());
+    for target in targets {
+        let Some(name) = target.file_name() else {
+            let what = format!("the path {} names no file", target.path);
+            return Err(Failure::new(Exit::Usage, what).or("say where to write with --output FILE"));
+        };
+        // Not `-`, which would be standard output.
+        let name = Path::new(".").join(name);
+        if names.contains(&name) {
+            let what = format!("two URLs for one file {}", name.display());
+            return Err(Failure::new(Exit::Usage, what).or("fetch them one by one, with --output"));
+        }
+        names.push(name);
+    }
+    Ok(names)
+}
+
 /// Fetches one file over a connection of its own.
-async fn fetch(
-    url: &str,
-    target: &Target,
-    mut output: Output,
-    config: &ClientConfig,
-    timeout: Duration,
-) -> Result<serde_json::Value> {
+async fn fetch(url: &str, target: &Target, mut output: Output, terms: &Terms) -> Result<serde_json::Value> {
     let begin = Instant::now();
-    let Reached { endpoint, connection, early_data } = target::connect(target, config, timeout).await?;
+    let Reached { endpoint, connection, early_data } =
+        target::connect(target, &terms.config, terms.timeout).await?;
     let connected = begin.elapsed();
     let early = early_data.is_some();
-    let bytes = hq::fetch(&connection, &target.path, output.writer(), |_| {}).await?;
-    let seconds = begin.elapsed().as_secs_f64();
+    let mut answer = hq::ask(&connection, &target.path).await?;
     let accepted = match early_data {
-        Some(accepted) => accepted.await,
+        Some(accepted) => target::within(target, terms.timeout, settled(&connection, accepted)).await?,
         None => false,
     };
-    output.keep()?;
+    let mut bytes = 0;
+    while let Some(piece) = answer.piece().await? {
+        bytes += piece.len() as u64;
+        pass_on(piece, &mut output, &connection, terms.pause).await?;
+    }
+    let seconds = begin.elapsed().as_secs_f64();
+    output.keep().await?;
     let data = connection.handshake_data();
     let stats = connection.stats();
     connection.close(0, b"");
@@ -100,56 +147,22 @@ async fn fetch(
     }))
 }
 
-/// Where a file goes. It gets its name only once it is whole; until then nothing of that name is touched.
-enum Output {
-    Stdout(io::Stdout),
-    File { name: PathBuf, part: PathBuf, writer: BufWriter<File>, kept: bool },
-}
-
-impl Output {
-    fn choose(output: Option<&Path>, target: &Target) -> Result<Self> {
-        let name = match (output, target.file_name()) {
-            (Some(path), _) if path == Path::new("-") => return Ok(Self::Stdout(io::stdout())),
-            (Some(path), _) => path.to_owned(),
-            (None, Some(name)) => PathBuf::from(name),
-            (None, None) => {
-                let what = format!("the path {} names no file", target.path);
-                return Err(Failure::new(Exit::Usage, what).or("say where to write with --output FILE"));
-            }
-        };
-        let mut part = name.clone().into_os_string();
-        part.push(format!(".part-{}", std::process::id()));
-        let part = PathBuf::from(part);
-        let file = File::create_new(&part)
-            .map_err(|error| Failure::io(format_args!("cannot create {}", part.display()), &error))?;
-        Ok(Self::File { name, part, writer: BufWriter::new(file), kept: false })
-    }
-
-    fn writer(&mut self) -> &mut (dyn Write + Send) {
-        match self {
-            Self::Stdout(out) => out,
-            Self::File { writer, .. } => writer,
-        }
-    }
-
-    /// The file is whole.
-    fn keep(&mut self) -> Result {
-        match self {
-            Self::Stdout(out) => out.flush().map_err(|error| Failure::io("cannot write", &error)),
-            Self::File { name, part, writer, kept } => {
-                let renamed = writer.flush().and_then(|()| std::fs::rename(&*part, &*name));
-                *kept = renamed.is_ok();
-                renamed.map_err(|error| Failure::io(format_args!("cannot write {}", name.display()), &error))
-            }
-        }
+/// Waits for a handshake that early data has run ahead of. It fails like any other.
+async fn settled(connection: &Connection, accepted: ZeroRttAccepted) -> Result<bool> {
+    let accepted = accepted.await;
+    match connection.close_reason() {
+        Some(error) if !accepted => Err(exit::handshake(error)),
+        _ => Ok(accepted),
     }
 }
 
-impl Drop for Output {
-    /// Nothing is left of what failed.
-    fn drop(&mut self) {
-        if let Self::File { part, kept: false, .. } = self {
-            let _ = std::fs::remove_file(part);
+/// Writes a piece. A connection that has to wait for that is kept alive.
+async fn pass_on(piece: Bytes, output: &mut Output, connection: &Connection, pause: Duration) -> Result {
+    let mut written = pin!(output.write(piece));
+    loop {
+        match tokio::time::timeout(pause, &mut written).await {
+            Ok(done) => return done,
+            Err(_) => connection.ping(),
         }
     }
 }
@@ -183,7 +196,7 @@ impl Report {
                 let (url, bytes) = (line["url"].as_str().unwrap_or_default(), &line["bytes"]);
                 let seconds = line["seconds"].as_f64().unwrap_or_default();
                 let mbps = line["goodput_mbps"].as_f64().unwrap_or_default();
-                eprintln!("{url}: {bytes} bytes in {seconds:.3} s ({mbps:.1} Mbit/s{how})");
+                exit::note(format_args!("{url}: {bytes} bytes in {seconds:.3} s ({mbps:.1} Mbit/s{how})"));
                 Ok(())
             }
             Self::Json(out) => {

@@ -7,6 +7,7 @@ mod get;
 mod hq;
 mod insecure;
 mod options;
+mod output;
 mod perf;
 mod serve;
 mod server;
@@ -16,7 +17,7 @@ mod target;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Builder;
 
 use crate::exit::{Failure, Result};
 
@@ -30,7 +31,7 @@ struct Cli {
 
 const AFTER_HELP: &str = "\
 Exit status: 0 success, 2 usage, 3 name resolution, 4 handshake, 5 certificate, 6 protocol, 7 timeout,
-8 files and sockets, 9 port in use.
+8 files and sockets, 9 port in use, 10 interrupted by a signal.
 
 Environment: SSLKEYLOGFILE names a file for TLS secrets, QLOGDIR a directory for traces of connections.";
 
@@ -52,22 +53,27 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> Result {
     match command {
-        Command::Get(options) => runtime(1)?.block_on(get::run(options)),
-        Command::Serve(options) => runtime(0)?.block_on(serve::run(options)),
-        Command::Demo(options) => runtime(0)?.block_on(demo::run(options)),
+        Command::Get(options) => block_on(1, get::run(options)),
+        Command::Serve(options) => block_on(0, serve::run(options)),
+        Command::Demo(options) => block_on(0, demo::run(options)),
         Command::Perf(options) => {
             options.place().settle()?;
             let threads = usize::from(options.place().one_core.is_some());
             match options {
-                perf::Perf::Server(options) => runtime(threads)?.block_on(perf::server::run(options)),
-                perf::Perf::Client(options) => runtime(1)?.block_on(perf::client::run(options)),
+                perf::Perf::Server(options) => block_on(threads, perf::server::run(options)),
+                perf::Perf::Client(options) => block_on(1, perf::client::run(options)),
             }
         }
     }
 }
 
-/// One thread, or, for 0, as many as there are CPUs.
-fn runtime(threads: usize) -> Result<Runtime> {
+/// Runs on one thread, or, for 0, on as many as there are CPUs.
+fn block_on(threads: usize, command: impl Future<Output = Result>) -> Result {
     let mut builder = if threads == 1 { Builder::new_current_thread() } else { Builder::new_multi_thread() };
-    builder.enable_all().build().map_err(|error| Failure::io("cannot start the runtime", &error))
+    let runtime =
+        builder.enable_all().build().map_err(|error| Failure::io("cannot start the runtime", &error))?;
+    let result = runtime.block_on(command);
+    // A name that is still being looked up, or a disk that does not answer, is not waited for.
+    runtime.shutdown_background();
+    result
 }

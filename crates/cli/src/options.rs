@@ -23,10 +23,12 @@ const MAX_WINDOW: u64 = (1 << 61) - 1;
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Tuning {
     /// Give up a silent connection after this many milliseconds
-    #[arg(long, value_name = "N", default_value_t = 30_000, value_parser = clap::value_parser!(u64).range(..=MAX_IDLE_MS))]
+    #[arg(long, value_name = "N", default_value_t = 30_000,
+          value_parser = clap::value_parser!(u64).range(..=MAX_IDLE_MS))]
     pub(crate) idle_ms: u64,
     /// Bytes that a peer may send on a stream ahead of its reader; a connection gets twice as many
-    #[arg(long, value_name = "BYTES", default_value_t = 16 << 20, value_parser = clap::value_parser!(u64).range(1..=MAX_WINDOW))]
+    #[arg(long, value_name = "BYTES", default_value_t = 16 << 20,
+          value_parser = clap::value_parser!(u64).range(1..=MAX_WINDOW))]
     pub(crate) window: u64,
     /// Congestion controller
     #[arg(long, value_name = "NAME", value_parser = congestion, default_value = "cubic")]

@@ -1,4 +1,4 @@
-//! What ends a server.
+//! What ends a command early.
 
 use std::io::Read;
 

@@ -71,6 +71,24 @@ pub(crate) struct Reached {
 /// Connects to the first of the host's addresses that answers, beginning with one after the other (RFC 8305). With early
 /// data, only the first address is tried: data that is sent twice would be served twice.
 pub(crate) async fn connect(target: &Target, config: &ClientConfig, timeout: Duration) -> Result<Reached> {
+    within(target, timeout, first_answer(target, config)).await
+}
+
+/// Gives up when `target` takes longer than `timeout`.
+pub(crate) async fn within<T>(
+    target: &Target,
+    timeout: Duration,
+    answer: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    tokio::time::timeout(timeout, answer).await.unwrap_or_else(|_| {
+        let what =
+            format!("{}:{} did not answer within {} s", target.host, target.port, timeout.as_secs_f64());
+        Err(Failure::new(Exit::Timeout, what)
+            .or("check address, port and firewalls for UDP, or raise --timeout"))
+    })
+}
+
+async fn first_answer(target: &Target, config: &ClientConfig) -> Result<Reached> {
     let addresses = target.addresses().await?;
     let mut attempts = JoinSet::new();
     for (i, address) in addresses.into_iter().enumerate() {
@@ -80,24 +98,16 @@ pub(crate) async fn connect(target: &Target, config: &ClientConfig, timeout: Dur
             attempt(&host, address, &config).await
         });
     }
-    let first_success = async {
-        let mut failure = None;
-        while let Some(attempt) = attempts.join_next().await {
-            match attempt {
-                Ok(Ok(reached)) => return Ok(reached),
-                Ok(Err(error)) => _ = failure.get_or_insert(error),
-                // An attempt neither panics nor is cancelled while this waits.
-                Err(_) => {}
-            }
+    let mut failure = None;
+    while let Some(attempt) = attempts.join_next().await {
+        match attempt {
+            Ok(Ok(reached)) => return Ok(reached),
+            Ok(Err(error)) => _ = failure.get_or_insert(error),
+            // An attempt neither panics nor is cancelled while this waits.
+            Err(_) => {}
         }
-        Err(failure.unwrap_or_else(|| Failure::new(Exit::Io, "no attempt was made")))
-    };
-    tokio::time::timeout(timeout, first_success).await.unwrap_or_else(|_| {
-        let what =
-            format!("{}:{} did not answer within {} s", target.host, target.port, timeout.as_secs_f64());
-        Err(Failure::new(Exit::Timeout, what)
-            .or("check address, port and firewalls for UDP, or raise --timeout"))
-    })
+    }
+    Err(failure.unwrap_or_else(|| Failure::new(Exit::Io, "no attempt was made")))
 }
 
 async fn attempt(host: &str, address: SocketAddr, config: &ClientConfig) -> Result<Reached> {

@@ -30,6 +30,9 @@ const MOVE_CHECK: Duration = Duration::from_millis(10);
 /// How long the server gets to learn that the client is done.
 const FAREWELL: Duration = Duration::from_millis(200);
 
+/// Most bytes in one direction (RFC 9000 §4.5).
+const MAX_BYTES: u64 = (1 << 62) - 1;
+
 /// Measure a server, or show what it can do
 #[derive(Args, Debug)]
 pub(crate) struct Client {
@@ -48,10 +51,12 @@ pub(crate) struct Client {
     #[arg(long, value_parser = [super::ALPN, hq::ALPN])]
     alpn: Option<String>,
     /// Bytes to receive, split over the streams
-    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    #[arg(long, value_name = "BYTES", default_value_t = 0,
+          value_parser = clap::value_parser!(u64).range(..=MAX_BYTES))]
     download: u64,
     /// Bytes to send, split over the streams
-    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    #[arg(long, value_name = "BYTES", default_value_t = 0,
+          value_parser = clap::value_parser!(u64).range(..=MAX_BYTES))]
     upload: u64,
     /// Number of streams
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
@@ -116,6 +121,7 @@ impl Client {
             true => Work::Files { out: self.out.clone(), paths: self.paths.clone() },
             false => Work::Bulk { download: self.download, upload: self.upload, streams: self.streams },
         };
+        work.check()?;
         match &self.alpn {
             Some(alpn) if alpn != work.alpn() => {
                 Err(Failure::new(Exit::Usage, format!("this work needs --alpn {}", work.alpn())))
@@ -218,7 +224,7 @@ async fn once(caller: &Caller, case: Case, work: &Work) -> Result {
         .with("ecn_capable", ecn.is_capable())
         .with("lost_packets", lost)
         .with("mtu", mtu)
-        .print();
+        .print()?;
     caller.close(connection).await;
     let failed = |what: &str| Err(Failure::new(Exit::Protocol, what));
     match case {
@@ -333,7 +339,7 @@ async fn again(caller: &Caller, case: Case, work: &Work) -> Result {
         .with("resumed", resumed)
         .with("zero_rtt_accepted", zero_rtt)
         .goodput(bytes, seconds)
-        .print();
+        .print()?;
     caller.close(connection).await;
     match case {
         Case::ZeroRtt if !zero_rtt => Err(Failure::new(Exit::Protocol, "0-RTT was not accepted")),
@@ -356,7 +362,7 @@ async fn datagrams(caller: &Caller, count: u64) -> Result {
             Err(_) => break,
         }
     }
-    report(Case::Datagram, &connection).with("sent", count).with("echoed", echoed).print();
+    report(Case::Datagram, &connection).with("sent", count).with("echoed", echoed).print()?;
     caller.close(connection).await;
     if echoed == 0 && count > 0 { Err(Failure::new(Exit::Protocol, "no datagram came back")) } else { Ok(()) }
 }
@@ -381,6 +387,6 @@ async fn handshakes(caller: Caller, count: u64, concurrency: u64) -> Result {
         lane.map_err(|error| Failure::new(Exit::Protocol, error))??;
     }
     let seconds = start.elapsed().as_secs_f64();
-    Report::default().with("handshakes", count).with("seconds", seconds).print();
+    Report::default().with("handshakes", count).with("seconds", seconds).print()?;
     Ok(())
 }

@@ -10,7 +10,7 @@ mod work;
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
-use crate::exit::{Exit, Failure, Result};
+use crate::exit::{self, Exit, Failure, Result};
 
 /// Name of the application protocol.
 pub(crate) const ALPN: &str = "perf";
@@ -74,7 +74,7 @@ impl Report {
         self.with("bytes", bytes).with("seconds", seconds).with("goodput_mbps", mbps)
     }
 
-    fn print(self) {
-        println!("{}", json!(self.with("cpu_seconds", cpu_seconds()).0));
+    fn print(self) -> Result {
+        exit::say(json!(self.with("cpu_seconds", cpu_seconds()).0))
     }
 }

@@ -1,5 +1,7 @@
 //! What a client does on a connection.
 
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -28,6 +30,20 @@ impl Work {
             Self::Bulk { .. } => super::ALPN,
             Self::Files { .. } => hq::ALPN,
         }
+    }
+
+    /// Whether every answer has a file of its own: they are written at the same time.
+    pub(super) fn check(&self) -> Result {
+        let Self::Files { out: Some(_), paths } = self else { return Ok(()) };
+        let mut names = BTreeSet::new();
+        for path in paths {
+            let name = file_name(path)?;
+            if !names.insert(name) {
+                let what = format!("two paths for one file {}", name.display());
+                return Err(Failure::new(Exit::Usage, what));
+            }
+        }
+        Ok(())
     }
 
     /// For two connections: the first path on one and the others on the next; other work on both.
@@ -120,19 +136,28 @@ async fn bulk(connection: &Connection, download: u64, upload: u64, progress: &Pr
     Ok(())
 }
 
+/// The last part of a path, as the name of a file.
+fn file_name(path: &str) -> Result<&OsStr> {
+    let name = Path::new(path).file_name();
+    name.ok_or_else(|| Failure::new(Exit::Usage, format!("{path} names no file")))
+}
+
 async fn file(connection: &Connection, out: Option<&Path>, path: &str, progress: &Progress) -> Result {
     let mut sink: Box<dyn Write + Send> = match out {
         None => Box::new(io::sink()),
         Some(dir) => {
-            let name = Path::new(path).file_name();
-            let name = name.ok_or_else(|| Failure::new(Exit::Usage, format!("{path} names no file")))?;
-            let file = dir.join(name);
+            let file = dir.join(file_name(path)?);
             let failed = |error| Failure::io(format_args!("cannot create {}", file.display()), &error);
             Box::new(io::BufWriter::new(File::create(&file).map_err(failed)?))
         }
     };
-    hq::fetch(connection, path, &mut sink, |bytes| progress.add(bytes)).await?;
-    sink.flush().map_err(|error| Failure::io("cannot write", &error))
+    let failed = |error| Failure::io("cannot write", &error);
+    let mut answer = hq::ask(connection, path).await?;
+    while let Some(piece) = answer.piece().await? {
+        sink.write_all(&piece).map_err(failed)?;
+        progress.add(piece.len() as u64);
+    }
+    sink.flush().map_err(failed)
 }
 
 #[cfg(test)]

@@ -14,6 +14,8 @@ use crate::exit::{self, Exit, Failure, Result};
 const ALPN: [&str; 1] = ["anabranch-demo"];
 /// Bytes that the server makes at a time.
 const PIECE: usize = 64 * 1024;
+/// Most that can be moved, in millions of bytes; a stream ends at 2^62 (RFC 9000 §4.5).
+const MAX_SIZE: u64 = 1_000_000_000_000;
 /// Length of the digest that ends the stream.
 const DIGEST: usize = 32;
 
@@ -21,7 +23,8 @@ const DIGEST: usize = 32;
 #[derive(Args, Debug)]
 pub(crate) struct Demo {
     /// Millions of bytes to move
-    #[arg(long, value_name = "MB", default_value_t = 100)]
+    #[arg(long, value_name = "MB", default_value_t = 100,
+          value_parser = clap::value_parser!(u64).range(..=MAX_SIZE))]
     size: u64,
 }
 
@@ -46,7 +49,7 @@ pub(crate) async fn run(options: Demo) -> Result {
     let rtt = connection.rtt();
     connection.close(0, b"");
     let sender = serving.await.map_err(|error| Failure::new(Exit::Protocol, error))??;
-    table(size, handshake, took, rtt, &sender, &ours, matches);
+    table(size, handshake, took, rtt, &sender, &ours, matches)?;
     if matches { Ok(()) } else { Err(Failure::new(Exit::Protocol, "the data changed on its way")) }
 }
 
@@ -131,7 +134,7 @@ fn table(
     sent: &Sent,
     digest: &[u8],
     matches: bool,
-) {
+) -> Result {
     let seconds = took.as_secs_f64().max(1e-9);
     let hex: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
     let verdict = if matches { "matches" } else { "DOES NOT MATCH" };
@@ -145,9 +148,7 @@ fn table(
         ("lost packets", sent.lost_packets.to_string()),
         ("SHA-256", format!("{hex}… {verdict}")),
     ];
-    for (name, value) in rows {
-        println!("{name:<14}{value}");
-    }
+    rows.iter().try_for_each(|(name, value)| exit::say(format_args!("{name:<14}{value}")))
 }
 
 #[cfg(test)]

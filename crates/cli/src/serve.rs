@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::exit::{Exit, Failure, Result};
+use crate::exit::{self, Exit, Failure, Result};
 use crate::hq;
 use crate::options::{Identity, Tuning, directory, listen};
 use crate::server::{self, Services};
@@ -38,9 +38,9 @@ pub(crate) async fn run(options: Serve) -> Result {
     let address = endpoint.local_addr().map_err(|error| Failure::io("no local address", &error))?;
     // Before anybody can know that there is something to stop.
     let mut stop = Stop::catch()?;
-    println!("listening {address}");
+    exit::say(format_args!("listening {address}"))?;
     if options.identity.cert.is_none() {
-        eprintln!("anabranch: the certificate is made up; clients need --insecure");
+        exit::note("anabranch: the certificate is made up; clients need --insecure");
     }
     let accepting = server::accept(endpoint.clone(), Arc::new(Services { root, log: true }));
     tokio::select! {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anabranch::{Connection, Endpoint, Incoming};
 
+use crate::exit::note;
 use crate::{hq, perf};
 
 /// What a server gives.
@@ -44,8 +45,8 @@ async fn files(connection: Connection, services: Arc<Services>) {
             let sent = hq::answer(services.root.as_deref(), send, receive).await;
             if services.log {
                 match sent {
-                    Some(bytes) => eprintln!("{client} {bytes} bytes"),
-                    None => eprintln!("{client} not served"),
+                    Some(bytes) => note(format_args!("{client} {bytes} bytes")),
+                    None => note(format_args!("{client} not served")),
                 }
             }
         });

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use clap::Args;
 
 use super::{ALPN, Place, Report};
-use crate::exit::{Failure, Result};
+use crate::exit::{self, Failure, Result};
 use crate::hq;
 use crate::options::{Identity, Tuning, directory, listen, reset_key};
 use crate::server::{self, Services};
@@ -73,7 +73,7 @@ pub(crate) async fn run(options: Server) -> Result {
     let address = endpoint.local_addr().map_err(|error| Failure::io("no local address", &error))?;
     // Before anybody can know that there is something to stop.
     let mut stop = Stop::catch()?;
-    println!("listening {address}");
+    exit::say(format_args!("listening {address}"))?;
     let services = Arc::new(Services { root, log: false });
     tokio::select! {
         () = server::accept(endpoint.clone(), services) => {}
@@ -82,8 +82,7 @@ pub(crate) async fn run(options: Server) -> Result {
     }
     endpoint.close(0, b"");
     let _ = tokio::time::timeout(FAREWELL, endpoint.wait_idle()).await;
-    Report::default().print();
-    Ok(())
+    Report::default().print()
 }
 
 /// Serves one connection until it ends.

@@ -14,7 +14,8 @@ use crate::member::State;
 use crate::observe::Watchers;
 
 impl Endpoint {
-    /// Connects to the server at `address`, which must have a certificate for `server_name`.
+    /// Connects to the server at `address`, which must have a certificate for `server_name`. Uses a token that the server
+    /// gave to an earlier connection of this endpoint, if the configuration has none.
     ///
     /// # Errors
     /// If the connection cannot even be tried.
@@ -36,12 +37,18 @@ impl Endpoint {
         let now = self.hub.clock.now();
         let Place { handle, tuple, local_cid, shared, seed, watchers } =
             Place::take(&mut self.hub.table(), address)?;
+        let token = Some(&config.token).filter(|token| !token.is_empty()).cloned();
+        let token = token.or_else(|| self.hub.tokens().take(server_name, config.initial_version));
+        let config = &ClientConfig { token: token.unwrap_or_default(), ..config.clone() };
         // Keys are made here, which takes its time: the driver need not wait for it.
         let begun = core::Connection::client(now, config, shared, seed, tuple, server_name, local_cid);
         let mut table = self.hub.table();
         match begun {
             Ok(connection) if !table.closed => {
-                let begin = |state: &mut State| watchers.watch(now, &mut state.core, None);
+                let begin = |state: &mut State| {
+                    state.server_name = Some(server_name.to_owned());
+                    watchers.watch(now, &mut state.core, None);
+                };
                 Ok(Connecting::new(self.hub.admit(table, handle, connection, begin)))
             }
             begun => {

@@ -10,6 +10,7 @@ use crate::clock::Clock;
 use crate::member::{Member, State};
 use crate::observe::Watchers;
 use crate::socket::Socket;
+use crate::tokens::TokenStore;
 use crate::wakers::WakerSet;
 
 /// Locks even if a task that held the lock has panicked: the state is only ever left between two whole steps.
@@ -22,6 +23,8 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) struct Hub {
     pub(crate) clock: Clock,
     table: Mutex<Table>,
+    /// Locked for a moment, under any other lock.
+    tokens: Mutex<TokenStore>,
     todo: Mutex<Todo>,
 }
 
@@ -70,11 +73,20 @@ impl Hub {
             handles: 0,
             watchers: Watchers::from_environment(),
         };
-        Self { clock: Clock::new(), table: Mutex::new(table), todo: Mutex::default() }
+        Self {
+            clock: Clock::new(),
+            table: Mutex::new(table),
+            tokens: Mutex::default(),
+            todo: Mutex::default(),
+        }
     }
 
     pub(crate) fn table(&self) -> MutexGuard<'_, Table> {
         lock(&self.table)
+    }
+
+    pub(crate) fn tokens(&self) -> MutexGuard<'_, TokenStore> {
+        lock(&self.tokens)
     }
 
     /// Has the driver look at a connection.

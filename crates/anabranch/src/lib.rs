@@ -24,6 +24,7 @@ mod observe;
 mod recv_stream;
 mod send_stream;
 mod socket;
+mod tokens;
 mod wakers;
 
 pub use anabranch_transport as transport;

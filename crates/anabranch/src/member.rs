@@ -31,6 +31,8 @@ pub(crate) struct Member {
 /// What is behind a member's lock, which is never held across an await.
 pub(crate) struct State {
     pub(crate) core: Connection,
+    /// Whom a client connects to.
+    pub(crate) server_name: Option<String>,
     pub(crate) ended: Option<ConnectionError>,
     /// Whether early data was accepted, once the handshake is complete.
     pub(crate) connected: Option<bool>,
@@ -78,6 +80,7 @@ impl Member {
     pub(crate) fn new(hub: Arc<Hub>, handle: Handle, core: Connection) -> Self {
         let state = State {
             core,
+            server_name: None,
             ended: None,
             connected: None,
             handshake_data: false,
@@ -136,7 +139,7 @@ impl Member {
 
 impl State {
     /// Takes over an event of the core and gathers whom to wake.
-    pub(crate) fn apply(&mut self, event: Event, woken: &mut Vec<Waker>) {
+    pub(crate) fn apply(&mut self, hub: &Hub, event: Event, woken: &mut Vec<Waker>) {
         match event {
             Event::HandshakeDataReady => {
                 self.handshake_data = true;
@@ -147,8 +150,11 @@ impl State {
                 self.handshake_data = true;
                 self.progress.drain_into(woken);
             }
-            Event::Confirmed | Event::PathChanged { .. } | Event::NewToken(_) => {
-                self.progress.drain_into(woken);
+            Event::Confirmed | Event::PathChanged { .. } => self.progress.drain_into(woken),
+            Event::NewToken(token) => {
+                if let Some(server_name) = &self.server_name {
+                    hub.tokens().put(server_name, self.core.version(), token);
+                }
             }
             Event::Stream(event) => self.apply_stream(event, woken),
             Event::DatagramReceived => self.datagram_readers.drain_into(woken),

@@ -174,6 +174,22 @@ async fn dealing_with_the_last_client_ends_the_endpoint() {
 }
 
 #[tokio::test]
+async fn servers_recognize_addresses_by_tokens() {
+    let (client, server) = Pair::new().endpoints();
+    for known in [false, true, true] {
+        let ours = connecting(&client, &server);
+        let incoming = within(server.accept()).await.unwrap();
+        assert_eq!((incoming.remote_address_validated(), incoming.may_retry()), (known, true));
+        let (ours, theirs) = within(async { tokio::join!(ours, incoming) }).await;
+        let ours = ours.unwrap();
+        serve(theirs.unwrap());
+        within(ours.confirmed()).await.unwrap();
+        // The token may come after what confirms the handshake.
+        echo(&ours, b"time for a token").await;
+    }
+}
+
+#[tokio::test]
 async fn closed_endpoints_accept_nobody() {
     let (client, server) = Pair::new().endpoints();
     let ours = connecting(&client, &server);

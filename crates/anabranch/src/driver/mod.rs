@@ -136,7 +136,7 @@ impl Driver {
         let woken = &mut self.woken;
         let deadline = member.look(|state| {
             while let Some(event) = state.core.poll_event() {
-                state.apply(event, woken);
+                state.apply(&member.hub, event, woken);
             }
             news.extend(std::iter::from_fn(|| state.core.poll_endpoint_event()));
             state.core.poll_timeout()

@@ -1,0 +1,89 @@
+//! Tokens by which servers recognize a client's address (RFC 9000 §8.1.3).
+
+use std::collections::VecDeque;
+
+use anabranch_wire::Version;
+use bytes::Bytes;
+
+/// Tokens that are kept; the oldest make way.
+const MAX_TOKENS: usize = 256;
+/// Of one server, so that it cannot push out those of others.
+const MAX_TOKENS_OF_SERVER: usize = 4;
+/// Bytes of a token that is worth keeping: a longer one would crowd the ClientHello out of the first datagram.
+const MAX_TOKEN_BYTES: usize = 512;
+
+/// What servers gave to clients of this endpoint for later connections, in the order of arrival.
+#[derive(Debug, Default)]
+pub(crate) struct TokenStore(VecDeque<Kept>);
+
+#[derive(Debug)]
+struct Kept {
+    server_name: String,
+    version: Version,
+    token: Bytes,
+}
+
+impl Kept {
+    /// RFC 9000 §8.1.3: a token is only for the server that gave it. RFC 9369 §5: and only for the version that it came by.
+    fn is_for(&self, server_name: &str, version: Version) -> bool {
+        self.server_name == server_name && self.version == version
+    }
+}
+
+impl TokenStore {
+    pub(crate) fn put(&mut self, server_name: &str, version: Version, token: Bytes) {
+        if token.len() > MAX_TOKEN_BYTES {
+            return;
+        }
+        let theirs = |kept: &Kept| kept.server_name == server_name;
+        if self.0.iter().filter(|kept| theirs(kept)).count() >= MAX_TOKENS_OF_SERVER {
+            let oldest = self.0.iter().position(theirs);
+            oldest.and_then(|at| self.0.remove(at));
+        } else if self.0.len() >= MAX_TOKENS {
+            self.0.pop_front();
+        }
+        self.0.push_back(Kept { server_name: server_name.to_owned(), version, token });
+    }
+
+    /// The newest token for this server, which is used once: a second use would tell that both connections are of one
+    /// client.
+    pub(crate) fn take(&mut self, server_name: &str, version: Version) -> Option<Bytes> {
+        let at = self.0.iter().rposition(|kept| kept.is_for(server_name, version))?;
+        self.0.remove(at).map(|kept| kept.token)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn token(n: usize) -> Bytes {
+        Bytes::from(n.to_string())
+    }
+
+    #[test]
+    fn tokens_are_for_one_server_and_version_and_good_once() {
+        let mut store = TokenStore::default();
+        store.put("a", Version::V1, token(1));
+        store.put("a", Version::V1, token(2));
+        assert_eq!(store.take("b", Version::V1), None);
+        assert_eq!(store.take("a", Version::V2), None);
+        assert_eq!(store.take("a", Version::V1), Some(token(2)));
+        assert_eq!(store.take("a", Version::V1), Some(token(1)));
+        assert_eq!(store.take("a", Version::V1), None);
+    }
+
+    #[test]
+    fn the_store_is_bounded() {
+        let mut store = TokenStore::default();
+        store.put("quiet", Version::V1, token(0));
+        (0..1_000).for_each(|n| store.put("loud", Version::V1, token(n)));
+        assert_eq!(store.0.len(), 1 + MAX_TOKENS_OF_SERVER);
+        assert_eq!(store.take("loud", Version::V1), Some(token(999)));
+        assert_eq!(store.take("quiet", Version::V1), Some(token(0)));
+        (0..1_000).for_each(|n| store.put(&format!("server {n}"), Version::V1, token(n)));
+        assert_eq!(store.0.len(), MAX_TOKENS);
+        store.put("greedy", Version::V1, Bytes::from(vec![0; MAX_TOKEN_BYTES + 1]));
+        assert_eq!(store.take("greedy", Version::V1), None);
+    }
+}

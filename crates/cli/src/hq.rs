@@ -20,6 +20,8 @@ pub(crate) const ALPN: &str = "hq-interop";
 const MAX_REQUEST: usize = 4_096;
 /// Bytes of a file that are read at a time.
 const PIECE: usize = 256 * 1024;
+/// Most bytes of an answer that are passed on at a time.
+const ANSWER_PIECE: usize = 64 * 1024;
 /// Code of the reset that answers a request for what is not there.
 const NOT_FOUND: u64 = 404;
 
@@ -103,7 +105,7 @@ pub(crate) struct Answer {
 impl Answer {
     /// What has arrived of it; `None` at its end.
     pub(crate) async fn piece(&mut self) -> Result<Option<Bytes>> {
-        self.receive.read_chunk(PIECE).await.map_err(|error| match error {
+        self.receive.read_chunk(ANSWER_PIECE).await.map_err(|error| match error {
             anabranch::ReadError::Reset(code) => {
                 let what = format!("the server does not have {} (it reset the stream: {code})", self.path);
                 Failure::new(Exit::Protocol, what)

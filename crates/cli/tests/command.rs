@@ -1,6 +1,9 @@
 //! The command as scripts see it: its exit statuses, its files, what it prints.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
 
+#[path = "command/awkward.rs"]
+mod awkward;
+
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;

@@ -37,7 +37,7 @@ fn pipes_and_links_stay_what_they_are() {
     let path = |name: &str| here.path().join(name);
     tool("mkfifo", &[path("pipe").to_str().unwrap()]);
     let child = spawn(here.path(), &["get", &url, "--ca", &ca, "-o", "pipe"]);
-    // Not if the pipe was replaced: this would wait for a writer forever, so it is opened for both.
+    // Opened for both directions, which waits for nobody.
     let mut pipe = std::fs::File::options().read(true).write(true).open(path("pipe")).unwrap();
     assert_eq!(status(&child.wait_with_output().unwrap()), 0);
     assert!(std::fs::metadata(path("pipe")).unwrap().file_type().is_fifo());

@@ -112,8 +112,8 @@ impl Connection {
             let vague =
                 path.tuple.local.ip().is_unspecified() && path.tuple.local.port() == tuple.local.port();
             // What still comes to the address that the path has left, or may go to, says nothing about the one it uses.
-            let other = path.previous.is_some_and(|previous| previous.tuple == *tuple)
-                || path.validations.iter().any(|validation| validation.tuple == *tuple);
+            let other = path.previous.is_some_and(|previous| previous.tuple.matches(tuple))
+                || path.validations.iter().any(|validation| validation.tuple.matches(tuple));
             let newest = path.id == context.path
                 && context.kind == PacketKind::OneRtt
                 && path.largest_number.is_none_or(|largest| context.number > largest);

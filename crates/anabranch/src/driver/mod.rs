@@ -1,7 +1,8 @@
 //! The task that moves datagrams between the sockets and the connections of one endpoint.
 //!
 //! Each turn: take what the application touched, receive, expire timers, and then drain every connection that any of these
-//! concerned: transmits, events, news for the router, the next deadline. The clock is read once a turn.
+//! concerned: transmits, events, news for the router, the next deadline. A turn is long when many
+//! connections have much to send; so the clock is read again for each, and at some point the rest waits for the next turn.
 
 mod receive;
 mod send;
@@ -13,6 +14,7 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use anabranch_transport::{ConnectionError, EndpointEvent, Handle, TransportError};
 use anabranch_wire::{Time, TransportErrorCode};
@@ -26,6 +28,10 @@ use crate::socket::{ReceiveBatch, Socket};
 
 /// Turns before the driver lets other tasks run.
 const TURNS: usize = 16;
+/// How long a turn may send before it receives again: acknowledgments that wait make paths look longer than they are.
+const SENDING: Duration = Duration::from_millis(1);
+/// How often a connection's deadlines are looked at while the socket is full. It could send little, but it can end.
+const BLOCKED_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Drives one endpoint until its last handle and its last connection are gone.
 pub(crate) struct Driver {
@@ -68,7 +74,7 @@ impl Driver {
         self.take_touched(cx);
         let mut more = self.receive(cx, now)?;
         self.expire(now);
-        more |= self.drain(cx, now);
+        more |= self.drain(cx);
         Ok(more)
     }
 
@@ -109,9 +115,15 @@ impl Driver {
     }
 
     /// Drains the connections in the queue, each as far as fairness allows. Says whether some have more to send.
-    fn drain(&mut self, cx: &mut Context<'_>, now: Time) -> bool {
+    fn drain(&mut self, cx: &mut Context<'_>) -> bool {
         let mut more = false;
+        let until = self.hub.clock.now() + SENDING;
         for _ in 0..self.queue.len() {
+            let now = self.hub.clock.now();
+            if now > until && !self.sender.is_blocked() {
+                more = true;
+                break;
+            }
             let Some(member) = self.queue.pop_front() else { break };
             member.set_queued(false);
             let unsent = self.sender.poll_ready(cx).is_pending() || self.sender.send_from(&member, now);
@@ -120,7 +132,7 @@ impl Driver {
                 more |= !blocked;
                 self.enqueue(Arc::clone(&member));
             }
-            self.settle(&member, blocked);
+            self.settle(&member, if blocked { now + BLOCKED_INTERVAL } else { now });
         }
         // Asked once more, so that a socket that has just filled up wakes the task when it has room.
         if self.sender.is_blocked() && self.sender.poll_ready(cx).is_ready() {
@@ -129,9 +141,8 @@ impl Driver {
         more
     }
 
-    /// Events, news for the router and the next deadline of a connection. While the socket is `blocked` there is no
-    /// deadline: the connection comes up again when the socket does, and could send nothing before.
-    fn settle(&mut self, member: &Arc<Member>, blocked: bool) {
+    /// Events, news for the router and the next deadline of a connection, which is not before `earliest`.
+    fn settle(&mut self, member: &Arc<Member>, earliest: Time) {
         let mut news = Vec::new();
         let woken = &mut self.woken;
         let deadline = member.look(|state| {
@@ -142,7 +153,7 @@ impl Driver {
             state.core.poll_timeout()
         });
         self.woken.drain(..).for_each(Waker::wake);
-        self.timers.arm(member.handle, deadline.filter(|_| !blocked));
+        self.timers.arm(member.handle, deadline.map(|deadline| deadline.max(earliest)));
         if !news.is_empty() {
             self.forward(member.handle, &news);
         }

@@ -90,7 +90,8 @@ impl Socket {
             src_ip: source.filter(|ip| !ip.is_unspecified()),
         };
         let mut sent = self.try_send(&batch);
-        if batch.src_ip.is_some() && sent.as_ref().is_err_and(|error| self.is_about_the_source(error)) {
+        if batch.src_ip.is_some() && sent.as_ref().is_err_and(is_about_the_source) {
+            self.renew_state();
             // The host has lost the address since the path began to use it: the kernel chooses, and the path learns of it
             // from what is answered.
             batch.src_ip = None;
@@ -115,16 +116,12 @@ impl Socket {
         }
     }
 
-    /// Whether the address to send from may be why sending failed. Then it was not for want of segmentation offload and
-    /// ECN, which are given up for good after `EINVAL`: they are found out anew.
-    fn is_about_the_source(&self, error: &io::Error) -> bool {
-        use io::ErrorKind::{AddrNotAvailable, InvalidInput, NetworkUnreachable};
-        if error.kind() == InvalidInput
-            && let Ok(state) = UdpSocketState::new(UdpSockRef::from(&self.io))
-        {
+    /// Finds out anew what the kernel offers: after `EINVAL` segmentation offload and ECN are given up for good, but the
+    /// address to send from was why.
+    fn renew_state(&self) {
+        if let Ok(state) = UdpSocketState::new(UdpSockRef::from(&self.io)) {
             *self.state.write().unwrap_or_else(PoisonError::into_inner) = state;
         }
-        matches!(error.kind(), AddrNotAvailable | InvalidInput | NetworkUnreachable)
     }
 
     /// Without segmentation offload, after it turned out that the interface has none.
@@ -163,6 +160,11 @@ impl Socket {
             }
         }
     }
+}
+
+fn is_about_the_source(error: &io::Error) -> bool {
+    use io::ErrorKind::{AddrNotAvailable, InvalidInput, NetworkUnreachable};
+    matches!(error.kind(), AddrNotAvailable | InvalidInput | NetworkUnreachable)
 }
 
 fn is_about_segmentation(error: &io::Error) -> bool {

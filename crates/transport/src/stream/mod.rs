@@ -1,7 +1,7 @@
 //! Streams (RFC 9000 §2 to §4): the application's bytes, in order, each stream by itself.
 //!
-//! [`Streams`] owns all streams of a connection. Three parties use it: the application ([`application`]), the peer through
-//! its frames ([`incoming`]), and the packet builder with its acknowledgments and losses ([`outgoing`]).
+//! [`Streams`] owns all streams of a connection. Three parties use it: the application (`application`), the peer through
+//! its frames (`incoming`), and the packet builder with its acknowledgments and losses (`outgoing`).
 //!
 //! Credit is charged when the application writes, not when a packet is built. So whatever is in a send buffer may be sent,
 //! and building a packet never has to look for a stream that is not blocked. (The one exception, 0-RTT data that the server

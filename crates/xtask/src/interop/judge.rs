@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::case::{Case, Check, Expected};
-use super::process::{Ended, UNSUPPORTED, last_line};
+use super::process::{Ended, UNSUPPORTED, last_line, missing};
 use super::watch::Seen;
 
 /// The cell of a matrix.
@@ -27,7 +27,7 @@ const LIMIT_IS_FELT: u64 = 3 * 1200;
 /// Judges a client that has ended; `seen` is what was seen on the wire, if anybody watched.
 pub(super) fn judge(case: &Case, ended: &Ended, seen: Option<&Seen>) -> Outcome {
     if ended.code == Some(UNSUPPORTED) {
-        return Outcome::Unsupported(format!("client: {}", last_line(&ended.log)));
+        return Outcome::Unsupported(format!("client: {}", missing(&ended.log)));
     }
     if ended.timed_out {
         return Outcome::Failed(format!("client took longer than {} s", case.patience.as_secs()));

@@ -21,6 +21,12 @@ pub(super) fn last_line(log: &str) -> &str {
     log.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("no message")
 }
 
+/// What a program cannot do, from its log.
+pub(super) fn missing(log: &str) -> &str {
+    let line = last_line(log);
+    line.strip_prefix("unsupported: ").unwrap_or(line)
+}
+
 /// A child that is killed and reaped when it is dropped.
 struct Reaped(Child);
 
@@ -91,10 +97,9 @@ impl Server {
                     let status = child.wait_until(Instant::now() + Duration::from_secs(1));
                     drop(child);
                     let log = log.join().unwrap_or_default();
-                    let cause = last_line(&log).to_owned();
                     return Err(match status.and_then(|status| status.code()) {
-                        Some(UNSUPPORTED) => NoServer::Unsupported(cause),
-                        _ => failed(format!("does not listen: {cause}")),
+                        Some(UNSUPPORTED) => NoServer::Unsupported(missing(&log).to_owned()),
+                        _ => failed(format!("does not listen: {}", last_line(&log))),
                     });
                 }
             }
@@ -220,7 +225,7 @@ mod tests {
 
     #[test]
     fn a_server_that_cannot_start_says_why() {
-        let unsupported = Server::start(shell("echo no such feature >&2; exit 127"));
+        let unsupported = Server::start(shell("echo unsupported: no such feature >&2; exit 127"));
         assert!(matches!(unsupported, Err(NoServer::Unsupported(why)) if why == "no such feature"));
         let failed = Server::start(shell("echo port is busy >&2; exit 1"));
         assert!(matches!(failed, Err(NoServer::Failed(why)) if why.contains("port is busy")));

@@ -14,7 +14,7 @@ use super::case::{Case, STATELESS_RESET, Work};
 use super::field::{Field, Identity};
 use super::judge::{Outcome, judge};
 use super::known::explain;
-use super::process::{Client, Ended, NoServer, Server, UNSUPPORTED, last_line};
+use super::process::{Client, Ended, NoServer, Server, UNSUPPORTED, last_line, missing};
 use super::program::Program;
 use super::watch::Watch;
 
@@ -195,7 +195,7 @@ fn outlive_server(
     let after = restarted.elapsed();
     serving.end()?;
     match ended.code {
-        Some(UNSUPPORTED) => Err(Stop::Unsupported(format!("client: {}", last_line(&ended.log)))),
+        Some(UNSUPPORTED) => Err(Stop::Unsupported(format!("client: {}", missing(&ended.log)))),
         Some(0) => Err(Stop::Failed("the upload ended before the server".to_owned())),
         _ if ended.timed_out => Err(Stop::Failed("client did not notice that its server is gone".to_owned())),
         _ => Ok((ended, after)),

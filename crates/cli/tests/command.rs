@@ -299,12 +299,23 @@ fn a_restarted_server_resets_connections() {
     let key = "0f".repeat(32);
     let mut server = Server::start(&["perf", "server"], &["--reset-key", &key]);
     let (address, ca) = (server.address.to_string(), server.ca());
+    let here = tempfile::tempdir().unwrap();
+    let secrets = here.path().join("secrets");
     let client = Command::new(env!("CARGO_BIN_EXE_anabranch"))
         .args(["perf", "client", "--connect", &address, "--ca", &ca, "--upload", "100000000000"])
+        .env("SSLKEYLOGFILE", &secrets)
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    std::thread::sleep(std::time::Duration::from_secs(1));
+    // The client knows the reset token once it has 1-RTT keys; on a busy machine that takes a while.
+    for _ in 0..300 {
+        let logged = std::fs::read_to_string(&secrets).unwrap_or_default();
+        if logged.contains("CLIENT_TRAFFIC_SECRET_0") {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    std::thread::sleep(std::time::Duration::from_millis(300));
     server.child.kill().unwrap();
     server.child.wait().unwrap();
     let mut again = Command::new(env!("CARGO_BIN_EXE_anabranch"))

@@ -134,8 +134,15 @@ impl Connection {
     /// # Errors
     /// If the connection is lost.
     pub async fn open_bi(&self) -> Result<(SendStream, RecvStream), ConnectionError> {
-        let id = self.open(Dir::Bi).await?;
-        Ok((SendStream::new(self.0.clone(), id), RecvStream::new(self.0.clone(), id)))
+        poll_fn(|cx| self.poll_open_bi(cx)).await
+    }
+
+    /// [`Connection::open_bi`] for tasks that poll.
+    ///
+    /// # Errors
+    /// If the connection is lost.
+    pub fn poll_open_bi(&self, cx: &Context<'_>) -> Poll<Result<(SendStream, RecvStream), ConnectionError>> {
+        self.poll_open(cx, Dir::Bi).map_ok(|id| self.both_halves(id))
     }
 
     /// Opens a stream that only this side sends on. Like [`Connection::open_bi`].
@@ -143,19 +150,27 @@ impl Connection {
     /// # Errors
     /// If the connection is lost.
     pub async fn open_uni(&self) -> Result<SendStream, ConnectionError> {
-        let id = self.open(Dir::Uni).await?;
-        Ok(SendStream::new(self.0.clone(), id))
+        poll_fn(|cx| self.poll_open_uni(cx)).await
     }
 
-    async fn open(&self, dir: Dir) -> Result<StreamId, ConnectionError> {
-        poll_fn(|cx| {
-            // A refusal may have to be told to the peer, too.
-            self.0.change(|state| match state.core.streams().open(dir).filter(|_| state.ended.is_none()) {
-                Some(id) => Poll::Ready(Ok(id)),
-                None => state.wait(cx, |state| state.opening.of(dir)),
-            })
+    /// [`Connection::open_uni`] for tasks that poll.
+    ///
+    /// # Errors
+    /// If the connection is lost.
+    pub fn poll_open_uni(&self, cx: &Context<'_>) -> Poll<Result<SendStream, ConnectionError>> {
+        self.poll_open(cx, Dir::Uni).map_ok(|id| SendStream::new(self.0.clone(), id))
+    }
+
+    fn poll_open(&self, cx: &Context<'_>, dir: Dir) -> Poll<Result<StreamId, ConnectionError>> {
+        // A refusal may have to be told to the peer, too.
+        self.0.change(|state| match state.core.streams().open(dir).filter(|_| state.ended.is_none()) {
+            Some(id) => Poll::Ready(Ok(id)),
+            None => state.wait(cx, |state| state.opening.of(dir)),
         })
-        .await
+    }
+
+    fn both_halves(&self, id: StreamId) -> (SendStream, RecvStream) {
+        (SendStream::new(self.0.clone(), id), RecvStream::new(self.0.clone(), id))
     }
 
     /// The next bidirectional stream that the peer opens.
@@ -163,8 +178,18 @@ impl Connection {
     /// # Errors
     /// If the connection is lost.
     pub async fn accept_bi(&self) -> Result<(SendStream, RecvStream), ConnectionError> {
-        let id = self.accept(Dir::Bi).await?;
-        Ok((SendStream::new(self.0.clone(), id), RecvStream::new(self.0.clone(), id)))
+        poll_fn(|cx| self.poll_accept_bi(cx)).await
+    }
+
+    /// [`Connection::accept_bi`] for tasks that poll.
+    ///
+    /// # Errors
+    /// If the connection is lost.
+    pub fn poll_accept_bi(
+        &self,
+        cx: &Context<'_>,
+    ) -> Poll<Result<(SendStream, RecvStream), ConnectionError>> {
+        self.poll_accept(cx, Dir::Bi).map_ok(|id| self.both_halves(id))
     }
 
     /// The next stream that the peer opens and only the peer sends on.
@@ -172,18 +197,22 @@ impl Connection {
     /// # Errors
     /// If the connection is lost.
     pub async fn accept_uni(&self) -> Result<RecvStream, ConnectionError> {
-        let id = self.accept(Dir::Uni).await?;
-        Ok(RecvStream::new(self.0.clone(), id))
+        poll_fn(|cx| self.poll_accept_uni(cx)).await
     }
 
-    async fn accept(&self, dir: Dir) -> Result<StreamId, ConnectionError> {
-        poll_fn(|cx| {
-            self.0.look(|state| match state.core.streams().accept(dir) {
-                Some(id) => Poll::Ready(Ok(id)),
-                None => state.wait(cx, |state| state.accepting.of(dir)),
-            })
+    /// [`Connection::accept_uni`] for tasks that poll.
+    ///
+    /// # Errors
+    /// If the connection is lost.
+    pub fn poll_accept_uni(&self, cx: &Context<'_>) -> Poll<Result<RecvStream, ConnectionError>> {
+        self.poll_accept(cx, Dir::Uni).map_ok(|id| RecvStream::new(self.0.clone(), id))
+    }
+
+    fn poll_accept(&self, cx: &Context<'_>, dir: Dir) -> Poll<Result<StreamId, ConnectionError>> {
+        self.0.look(|state| match state.core.streams().accept(dir) {
+            Some(id) => Poll::Ready(Ok(id)),
+            None => state.wait(cx, |state| state.accepting.of(dir)),
         })
-        .await
     }
 
     /// Queues an unreliable message (RFC 9221).
@@ -216,13 +245,18 @@ impl Connection {
     /// # Errors
     /// If the connection is lost.
     pub async fn read_datagram(&self) -> Result<Bytes, ConnectionError> {
-        poll_fn(|cx| {
-            self.0.look(|state| match state.core.datagrams().recv() {
-                Some(message) => Poll::Ready(Ok(message)),
-                None => state.wait(cx, |state| &mut state.datagram_readers),
-            })
+        poll_fn(|cx| self.poll_read_datagram(cx)).await
+    }
+
+    /// [`Connection::read_datagram`] for tasks that poll.
+    ///
+    /// # Errors
+    /// If the connection is lost.
+    pub fn poll_read_datagram(&self, cx: &Context<'_>) -> Poll<Result<Bytes, ConnectionError>> {
+        self.0.look(|state| match state.core.datagrams().recv() {
+            Some(message) => Poll::Ready(Ok(message)),
+            None => state.wait(cx, |state| &mut state.datagram_readers),
         })
-        .await
     }
 
     /// Longest message that [`Connection::send_datagram`] takes now; `None` if the peer takes none.

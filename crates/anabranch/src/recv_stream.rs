@@ -122,10 +122,22 @@ impl RecvStream {
     /// # Errors
     /// Like [`RecvStream::read`].
     pub async fn read_chunk(&mut self, max: usize) -> Result<Option<Bytes>, ReadError> {
+        poll_fn(|cx| self.poll_read_chunk(cx, max)).await
+    }
+
+    /// [`RecvStream::read_chunk`] for tasks that poll. Only the task that asked last is woken.
+    ///
+    /// # Errors
+    /// Like [`RecvStream::read`].
+    pub fn poll_read_chunk(
+        &mut self,
+        cx: &Context<'_>,
+        max: usize,
+    ) -> Poll<Result<Option<Bytes>, ReadError>> {
         if max == 0 {
-            return Ok(Some(Bytes::new()));
+            return Poll::Ready(Ok(Some(Bytes::new())));
         }
-        poll_fn(|cx| self.poll_with(cx, |streams, id| streams.take(id, max))).await
+        self.poll_with(cx, |streams, id| streams.take(id, max))
     }
 
     /// Tells the peer that nobody will read the rest, with the application's `code` (at most 2^62 - 1).

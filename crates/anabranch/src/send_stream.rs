@@ -41,7 +41,15 @@ impl SendStream {
     /// # Errors
     /// If the peer stopped the stream, the connection is lost, or the stream was closed.
     pub async fn write(&mut self, data: &[u8]) -> Result<usize, WriteError> {
-        poll_fn(|cx| self.poll_write_with(cx, |streams, id| streams.write(id, data))).await
+        poll_fn(|cx| self.poll_write(cx, data)).await
+    }
+
+    /// [`SendStream::write`] for tasks that poll. Only the task that asked last is woken.
+    ///
+    /// # Errors
+    /// Like [`SendStream::write`].
+    pub fn poll_write(&mut self, cx: &Context<'_>, data: &[u8]) -> Poll<Result<usize, WriteError>> {
+        self.poll_write_with(cx, |streams, id| streams.write(id, data))
     }
 
     /// Copies all of `data` into the stream. If it is dropped before it is done, a part may have been written.
@@ -62,9 +70,22 @@ impl SendStream {
     /// Like [`SendStream::write`].
     pub async fn write_chunk(&mut self, mut chunk: Bytes) -> Result<(), WriteError> {
         while !chunk.is_empty() {
-            poll_fn(|cx| self.poll_write_with(cx, |streams, id| streams.write_bytes(id, &mut chunk))).await?;
+            poll_fn(|cx| self.poll_write_chunk(cx, &mut chunk)).await?;
         }
         Ok(())
+    }
+
+    /// Sends as much of `chunk` as there is room for, without copying it, takes that off its front, and says how much it
+    /// was. Only the task that asked last is woken.
+    ///
+    /// # Errors
+    /// Like [`SendStream::write`].
+    pub fn poll_write_chunk(
+        &mut self,
+        cx: &Context<'_>,
+        chunk: &mut Bytes,
+    ) -> Poll<Result<usize, WriteError>> {
+        self.poll_write_with(cx, |streams, id| streams.write_bytes(id, chunk))
     }
 
     /// Ends the stream: what was written is delivered, and then the peer reads the end. [`SendStream::stopped`] tells when
@@ -154,7 +175,7 @@ impl SendStream {
 
 impl AsyncWrite for SendStream {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
-        let n = ready!(self.poll_write_with(cx, |streams, id| streams.write(id, data)))?;
+        let n = ready!(self.get_mut().poll_write(cx, data))?;
         Poll::Ready(Ok(n))
     }
 

@@ -17,6 +17,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("anabranch-qlog", 5),
     ("anabranch", 6),
     ("anabranch-lab", 6),
+    ("anabranch-h3", 7),
     ("anabranch-cli", 7),
     ("anabranch-bench", 7),
     ("anabranch-python", 7),

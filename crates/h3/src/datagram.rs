@@ -1,0 +1,67 @@
+//! HTTP datagrams (RFC 9297) for the h3-datagram crate.
+
+use std::task::{Context, Poll};
+
+use anabranch::SendDatagramError;
+use bytes::{Buf, Bytes};
+use h3_datagram::ConnectionErrorIncoming;
+use h3_datagram::datagram::EncodedDatagram;
+use h3_datagram::quic_traits::{
+    DatagramConnectionExt, RecvDatagram, SendDatagram, SendDatagramErrorIncoming,
+};
+
+use crate::Connection;
+use crate::error::connection_error;
+
+/// Sends a connection's datagrams.
+///
+/// They are unreliable: one that finds the queue full is dropped without a word.
+#[derive(Clone, Debug)]
+pub struct SendDatagramHandler(anabranch::Connection);
+
+/// Receives a connection's datagrams.
+#[derive(Clone, Debug)]
+pub struct RecvDatagramHandler(anabranch::Connection);
+
+impl<B: Buf> DatagramConnectionExt<B> for Connection {
+    type SendDatagramHandler = SendDatagramHandler;
+    type RecvDatagramHandler = RecvDatagramHandler;
+
+    fn send_datagram_handler(&self) -> SendDatagramHandler {
+        SendDatagramHandler(self.0.0.clone())
+    }
+
+    fn recv_datagram_handler(&self) -> RecvDatagramHandler {
+        RecvDatagramHandler(self.0.0.clone())
+    }
+}
+
+impl<B: Buf> SendDatagram<B> for SendDatagramHandler {
+    fn send_datagram<T: Into<EncodedDatagram<B>>>(
+        &mut self,
+        data: T,
+    ) -> Result<(), SendDatagramErrorIncoming> {
+        let mut message: EncodedDatagram<B> = data.into();
+        let message = message.copy_to_bytes(message.remaining());
+        match self.0.send_datagram(message) {
+            // The traits have no word for it.
+            Ok(()) | Err(SendDatagramError::Blocked) => Ok(()),
+            Err(SendDatagramError::UnsupportedByPeer) => Err(SendDatagramErrorIncoming::NotAvailable),
+            Err(SendDatagramError::TooLarge) => Err(SendDatagramErrorIncoming::TooLarge),
+            Err(SendDatagramError::ConnectionLost(error)) => {
+                Err(SendDatagramErrorIncoming::ConnectionError(connection_error(error)))
+            }
+        }
+    }
+}
+
+impl RecvDatagram for RecvDatagramHandler {
+    type Buffer = Bytes;
+
+    fn poll_incoming_datagram(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Bytes, ConnectionErrorIncoming>> {
+        self.0.poll_read_datagram(cx).map_err(connection_error)
+    }
+}

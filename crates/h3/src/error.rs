@@ -1,0 +1,95 @@
+//! anabranch's errors as h3 knows them.
+
+use std::sync::Arc;
+
+use anabranch::{ConnectionError, ReadError, WriteError};
+use h3::quic::{ConnectionErrorIncoming, StreamErrorIncoming, StreamId};
+
+/// Only what the peer's application says, and silence, mean something to h3.
+pub(crate) fn connection_error(error: ConnectionError) -> ConnectionErrorIncoming {
+    match error {
+        ConnectionError::PeerApplication { code, .. } => {
+            ConnectionErrorIncoming::ApplicationClose { error_code: code }
+        }
+        ConnectionError::TimedOut => ConnectionErrorIncoming::Timeout,
+        ConnectionError::Transport(_)
+        | ConnectionError::PeerTransport(_)
+        | ConnectionError::Reset
+        | ConnectionError::LocallyClosed
+        | ConnectionError::VersionMismatch => ConnectionErrorIncoming::Undefined(Arc::new(error)),
+    }
+}
+
+/// A stream fails because its connection is lost.
+pub(crate) fn lost(error: ConnectionError) -> StreamErrorIncoming {
+    StreamErrorIncoming::ConnectionErrorIncoming { connection_error: connection_error(error) }
+}
+
+pub(crate) fn read_error(error: ReadError) -> StreamErrorIncoming {
+    match error {
+        ReadError::Reset(error_code) => StreamErrorIncoming::StreamTerminated { error_code },
+        ReadError::ConnectionLost(error) => lost(error),
+        ReadError::ClosedStream => StreamErrorIncoming::Unknown(Box::new(error)),
+    }
+}
+
+pub(crate) fn write_error(error: WriteError) -> StreamErrorIncoming {
+    match error {
+        WriteError::Stopped(error_code) => StreamErrorIncoming::StreamTerminated { error_code },
+        WriteError::ConnectionLost(error) => lost(error),
+        WriteError::ClosedStream => StreamErrorIncoming::Unknown(Box::new(error)),
+    }
+}
+
+#[expect(clippy::expect_used, reason = "both kinds of identifier are below 2^62")]
+pub(crate) fn stream_id(id: anabranch::StreamId) -> StreamId {
+    StreamId::try_from(id.as_u64()).expect("stream identifiers are varints")
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch::TransportErrorCode;
+    use anabranch::transport::TransportError;
+    use bytes::Bytes;
+
+    use super::*;
+
+    #[test]
+    fn connection_errors_keep_their_meaning() {
+        let close = ConnectionError::PeerApplication { code: 0x107, reason: Bytes::from_static(b"load") };
+        assert!(matches!(
+            connection_error(close),
+            ConnectionErrorIncoming::ApplicationClose { error_code: 0x107 }
+        ));
+        assert!(matches!(connection_error(ConnectionError::TimedOut), ConnectionErrorIncoming::Timeout));
+        // A transport's code must not be taken for one of HTTP/3.
+        let fault = TransportError::new(TransportErrorCode(0x107), "");
+        for error in [
+            ConnectionError::Transport(fault.clone()),
+            ConnectionError::PeerTransport(fault),
+            ConnectionError::Reset,
+            ConnectionError::LocallyClosed,
+            ConnectionError::VersionMismatch,
+        ] {
+            let words = error.to_string();
+            match connection_error(error) {
+                ConnectionErrorIncoming::Undefined(inner) => assert_eq!(inner.to_string(), words),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn stream_errors_keep_their_codes() {
+        use StreamErrorIncoming as S;
+        assert!(matches!(read_error(ReadError::Reset(7)), S::StreamTerminated { error_code: 7 }));
+        assert!(matches!(write_error(WriteError::Stopped(8)), S::StreamTerminated { error_code: 8 }));
+        assert!(matches!(read_error(ReadError::ClosedStream), S::Unknown(_)));
+        assert!(matches!(write_error(WriteError::ClosedStream), S::Unknown(_)));
+        let timeout = |error| {
+            matches!(error, S::ConnectionErrorIncoming { connection_error: ConnectionErrorIncoming::Timeout })
+        };
+        assert!(timeout(read_error(ConnectionError::TimedOut.into())));
+        assert!(timeout(write_error(ConnectionError::TimedOut.into())));
+    }
+}

@@ -30,6 +30,10 @@ pub(crate) enum Exit {
     BusyPort = 9,
     /// A signal ended it before it was done.
     Interrupted = 10,
+    /// A test case of the interop runner failed, for whatever reason.
+    Failed = 1,
+    /// The interop runner's test case is unknown.
+    UnknownCase = 127,
 }
 
 /// Why a command failed: `what` is wrong, and what to do about it.
@@ -54,6 +58,11 @@ impl Failure {
 
     pub(crate) fn io(what: impl fmt::Display, error: &io::Error) -> Self {
         Self::new(Exit::Io, format!("{what}: {error}"))
+    }
+
+    /// The same failure, with another status.
+    pub(crate) fn with_exit(self, exit: Exit) -> Self {
+        Self { exit, ..self }
     }
 
     #[cfg(test)]

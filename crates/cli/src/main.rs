@@ -6,6 +6,7 @@ mod exit;
 mod get;
 mod hq;
 mod insecure;
+mod interop;
 mod options;
 mod output;
 mod perf;
@@ -42,6 +43,7 @@ enum Command {
     #[command(subcommand)]
     Perf(perf::Perf),
     Demo(demo::Demo),
+    Interop(interop::Interop),
 }
 
 fn main() -> ExitCode {
@@ -56,6 +58,7 @@ fn run(command: Command) -> Result {
         Command::Get(options) => block_on(1, get::run(options)),
         Command::Serve(options) => block_on(0, serve::run(options)),
         Command::Demo(options) => block_on(0, demo::run(options)),
+        Command::Interop(options) => block_on(0, interop::run(options)),
         Command::Perf(options) => {
             options.place().settle()?;
             let threads = usize::from(options.place().one_core.is_some());

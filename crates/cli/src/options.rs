@@ -106,7 +106,8 @@ impl ClientPlan<'_> {
     }
 }
 
-fn only_chacha20() -> CryptoProvider {
+/// The usual cryptography with TLS_CHACHA20_POLY1305_SHA256 as its only cipher suite.
+pub(crate) fn only_chacha20() -> CryptoProvider {
     let mut provider = rustls::crypto::aws_lc_rs::default_provider();
     let wanted = rustls::CipherSuite::TLS13_CHACHA20_POLY1305_SHA256;
     provider.cipher_suites.retain(|suite| suite.suite() == wanted);

@@ -85,7 +85,7 @@ pub(crate) struct Client {
 /// What a client is to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "lower")]
-enum Case {
+pub(crate) enum Case {
     /// Connect and do the work, if any
     Handshake,
     /// Do the work
@@ -102,6 +102,8 @@ enum Case {
     ChaCha20,
     /// Begin with QUIC version 2
     V2,
+    /// Begin with version 1 and have the server choose version 2 (with --v2)
+    Upgrade,
     /// Change the port in the middle, as a NAT does
     Rebind,
     /// Move to another socket in the middle
@@ -115,6 +117,34 @@ enum Case {
 }
 
 impl Client {
+    /// A client that fetches `paths` into `out` over hq-interop, from whomever it finds there.
+    pub(crate) fn fetching(
+        connect: SocketAddr,
+        name: String,
+        case: Case,
+        out: PathBuf,
+        paths: Vec<String>,
+        tuning: Tuning,
+    ) -> Self {
+        Self {
+            connect,
+            name,
+            trust: Trust { ca: None, insecure: true },
+            case,
+            alpn: Some(hq::ALPN.to_owned()),
+            download: 0,
+            upload: 0,
+            streams: 1,
+            out: Some(out),
+            paths,
+            handshakes: None,
+            concurrency: 1,
+            datagrams: 0,
+            place: Place { one_core: None },
+            tuning,
+        }
+    }
+
     fn work(&self) -> Result<Work> {
         let files = !self.paths.is_empty() || self.alpn.as_deref() == Some(hq::ALPN);
         let work = match files {
@@ -234,7 +264,7 @@ async fn once(caller: &Caller, case: Case, work: &Work) -> Result {
         Case::KeyUpdate if stats.key_updates == 0 => failed("the keys were not updated"),
         Case::Migration if !moved => failed("the server did not answer on the new path"),
         Case::Ecn if !ecn.is_capable() => failed("the server did not validate the client's ECN marks"),
-        Case::V2 if version != Version::V2 => failed("the server does not speak version 2"),
+        Case::V2 | Case::Upgrade if version != Version::V2 => failed("the server does not speak version 2"),
         Case::VersionNegotiation if version != Version::V1 => failed("the server speaks version 2"),
         _ => Ok(()),
     }

@@ -143,6 +143,8 @@ fn file_name(path: &str) -> Result<&OsStr> {
 }
 
 async fn file(connection: &Connection, out: Option<&Path>, path: &str, progress: &Progress) -> Result {
+    // No more files are open than streams.
+    let mut answer = hq::ask(connection, path).await?;
     let mut sink: Box<dyn Write + Send> = match out {
         None => Box::new(io::sink()),
         Some(dir) => {
@@ -152,7 +154,6 @@ async fn file(connection: &Connection, out: Option<&Path>, path: &str, progress:
         }
     };
     let failed = |error| Failure::io("cannot write", &error);
-    let mut answer = hq::ask(connection, path).await?;
     while let Some(piece) = answer.piece().await? {
         sink.write_all(&piece).map_err(failed)?;
         progress.add(piece.len() as u64);

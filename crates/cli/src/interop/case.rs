@@ -1,0 +1,94 @@
+//! The test cases by what an endpoint does differently in them.
+
+/// What a test case asks of an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TestCase {
+    /// One connection, one small file, no Retry.
+    Handshake,
+    /// One connection, all files at once, through windows that have to be widened on the way.
+    Transfer,
+    /// A connection for each file.
+    MultiConnect,
+    /// Both ends have only TLS_CHACHA20_POLY1305_SHA256.
+    ChaCha20,
+    /// The client updates keys early.
+    KeyUpdate,
+    /// The server has every client prove its address.
+    Retry,
+    /// The first file on one connection, the others on a second one that resumes it.
+    Resumption,
+    /// The same, and the second connection asks in 0-RTT.
+    ZeroRtt,
+    /// The client begins with version 1, the server chooses version 2 (RFC 9368).
+    V2,
+    /// Marks are watched.
+    Ecn,
+    /// The server has a preferred address, and the client moves.
+    ConnectionMigration,
+}
+
+/// What the runner calls them, in TESTCASE and in its lists: several names may mean the same to an endpoint.
+const NAMES: &[(&str, TestCase)] = &[
+    ("handshake", TestCase::Handshake),
+    ("longrtt", TestCase::Handshake),
+    ("transfer", TestCase::Transfer),
+    ("multiplexing", TestCase::Transfer),
+    ("blackhole", TestCase::Transfer),
+    ("amplificationlimit", TestCase::Transfer),
+    ("transferloss", TestCase::Transfer),
+    ("transfercorruption", TestCase::Transfer),
+    ("ipv6", TestCase::Transfer),
+    ("rebind-port", TestCase::Transfer),
+    ("rebind-addr", TestCase::Transfer),
+    ("goodput", TestCase::Transfer),
+    ("crosstraffic", TestCase::Transfer),
+    ("multiconnect", TestCase::MultiConnect),
+    ("handshakeloss", TestCase::MultiConnect),
+    ("handshakecorruption", TestCase::MultiConnect),
+    ("chacha20", TestCase::ChaCha20),
+    ("keyupdate", TestCase::KeyUpdate),
+    ("retry", TestCase::Retry),
+    ("resumption", TestCase::Resumption),
+    ("zerortt", TestCase::ZeroRtt),
+    ("v2", TestCase::V2),
+    ("ecn", TestCase::Ecn),
+    ("connectionmigration", TestCase::ConnectionMigration),
+];
+
+/// Idle timeout of most cases, and of those in which a third of all packets gets lost: until a round trip succeeds, probes
+/// come at intervals that double from one second.
+const IDLE_MS: u64 = 30_000;
+const PERSISTENT_IDLE_MS: u64 = 120_000;
+
+impl TestCase {
+    /// The case of this name; `None` if there is none.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        NAMES.iter().find(|(known, _)| *known == name).map(|(_, case)| *case)
+    }
+
+    /// After how many milliseconds of silence to give up.
+    pub(super) fn idle_ms(self) -> u64 {
+        if self == Self::MultiConnect { PERSISTENT_IDLE_MS } else { IDLE_MS }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_case_of_the_runner_is_known_once() {
+        let names: BTreeSet<_> = NAMES.iter().map(|(name, _)| *name).collect();
+        assert_eq!(names.len(), NAMES.len());
+        let runner = "handshake transfer longrtt chacha20 multiplexing retry resumption zerortt blackhole keyupdate ecn \
+                      amplificationlimit handshakeloss handshakecorruption transferloss transfercorruption ipv6 v2 \
+                      rebind-port rebind-addr connectionmigration goodput crosstraffic multiconnect";
+        for name in runner.split_whitespace() {
+            assert!(TestCase::named(name).is_some(), "{name}");
+        }
+        assert_eq!(TestCase::named(""), None);
+        assert_eq!(TestCase::named("Handshake"), None);
+    }
+}

@@ -1,0 +1,120 @@
+//! The server: it serves `/www` until it is told to stop.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch::transport::PreferredAddresses;
+use anabranch::{Endpoint, Incoming, RetryPolicy, ServerConfig, TransportConfig, Version, config, tls};
+use nix::ifaddrs::getifaddrs;
+use nix::net::if_::InterfaceFlags;
+
+use super::case::TestCase;
+use super::contract::Contract;
+use crate::exit::{self, Exit, Failure, Result};
+use crate::hq;
+use crate::options::{directory, listen, only_chacha20};
+use crate::signal::Stop;
+
+/// Port of the preferred address.
+const PREFERRED_PORT: u16 = 4443;
+/// How long clients get to learn that the server stops.
+const FAREWELL: Duration = Duration::from_millis(500);
+
+pub(super) async fn run(contract: &Contract, case: TestCase) -> Result {
+    let root = directory(&contract.www)?;
+    let mut stop = Stop::catch()?;
+    let endpoint = start(contract, case)?;
+    let address = endpoint.local_addr().map_err(|error| Failure::io("no local address", &error))?;
+    exit::say(format_args!("listening {address}"))?;
+    tokio::select! {
+        () = accept(endpoint.clone(), root) => return Err(Failure::new(Exit::Io, "the socket failed")),
+        () = stop.wait() => {}
+    }
+    endpoint.close(0, b"");
+    let _ = tokio::time::timeout(FAREWELL, endpoint.wait_idle()).await;
+    Ok(())
+}
+
+/// Listens on all addresses, on those of version 6 as well if the host has any.
+fn start(contract: &Contract, case: TestCase) -> Result<Endpoint> {
+    let mut config = configuration(contract, case)?;
+    let preferred =
+        if case == TestCase::ConnectionMigration { preferred_addresses()? } else { Default::default() };
+    config.preferred_address = (preferred != Default::default()).then_some(preferred);
+    let everywhere = [IpAddr::from(Ipv6Addr::UNSPECIFIED), IpAddr::from(Ipv4Addr::UNSPECIFIED)]
+        .map(|ip| SocketAddr::new(ip, contract.port));
+    let endpoint =
+        listen(config.clone(), everywhere[0], None).or_else(|_| listen(config, everywhere[1], None))?;
+    let added = [preferred.v4.map(SocketAddr::V4), preferred.v6.map(SocketAddr::V6)];
+    for address in added.into_iter().flatten() {
+        let failed = |error| Failure::io(format_args!("cannot listen on {address}"), &error);
+        endpoint.add_socket(address).map_err(failed)?;
+    }
+    Ok(endpoint)
+}
+
+fn configuration(contract: &Contract, case: TestCase) -> Result<ServerConfig> {
+    let chain = config::certificates(&contract.certs.join("cert.pem"))?;
+    let key = config::private_key(&contract.certs.join("priv.key"))?;
+    let mut builder = tls::ServerConfig::builder().certificate(chain, key).alpn([hq::ALPN]).early_data(true);
+    if case == TestCase::ChaCha20 {
+        builder = builder.provider(Arc::new(only_chacha20()));
+    }
+    let tls = builder.key_log_from_environment().build().map_err(|error| Failure::new(Exit::Usage, error))?;
+    let idle = Duration::from_millis(case.idle_ms());
+    let defaults = TransportConfig::default();
+    let transport = TransportConfig {
+        handshake_timeout: defaults.handshake_timeout.max(idle),
+        max_idle_timeout: Some(idle),
+        // In other cases the runner wants to see version 1, whatever else a client offers.
+        versions: if case == TestCase::V2 { vec![Version::V2, Version::V1] } else { vec![Version::V1] },
+        ..defaults
+    };
+    let mut config = ServerConfig::new(tls);
+    config.transport = Arc::new(transport);
+    if case == TestCase::Retry {
+        config.retry = RetryPolicy::Always;
+    }
+    Ok(config)
+}
+
+/// The host's first address of each version that others can reach, with another port.
+fn preferred_addresses() -> Result<PreferredAddresses> {
+    let interfaces =
+        getifaddrs().map_err(|error| Failure::new(Exit::Io, format!("no addresses: {error}")))?;
+    let mut preferred = PreferredAddresses::default();
+    let elsewhere = |flags: InterfaceFlags| {
+        flags.contains(InterfaceFlags::IFF_UP) && !flags.contains(InterfaceFlags::IFF_LOOPBACK)
+    };
+    for address in interfaces.filter(|interface| elsewhere(interface.flags)).filter_map(|found| found.address)
+    {
+        if let Some(v4) = address.as_sockaddr_in() {
+            preferred.v4.get_or_insert(SocketAddrV4::new(v4.ip(), PREFERRED_PORT));
+        }
+        if let Some(v6) = address.as_sockaddr_in6().filter(|v6| !v6.ip().is_unicast_link_local()) {
+            preferred.v6.get_or_insert(SocketAddrV6::new(v6.ip(), PREFERRED_PORT, 0, 0));
+        }
+    }
+    Ok(preferred)
+}
+
+async fn accept(endpoint: Endpoint, root: PathBuf) {
+    let root = Arc::new(root);
+    while let Some(incoming) = endpoint.accept().await {
+        tokio::spawn(serve(incoming, Arc::clone(&root)));
+    }
+}
+
+/// Serves early data before the handshake is complete: files may be asked for twice.
+async fn serve(incoming: Incoming, root: Arc<PathBuf>) -> Option<()> {
+    let connecting = incoming.accept().ok()?;
+    connecting.handshake_data().await.ok()?;
+    let (connection, _) = connecting.into_0rtt().ok()?;
+    loop {
+        let (send, receive) = connection.accept_bi().await.ok()?;
+        let root = Arc::clone(&root);
+        tokio::spawn(async move { hq::answer(Some(&root), send, receive).await });
+    }
+}

@@ -15,8 +15,9 @@ pub const fn varint_len(value: u64) -> usize {
     }
 }
 
-/// Appends `value` front to back, as outside of frames in every version.
-pub(crate) fn push_varint(out: &mut Vec<u8>, value: u64) {
+/// Appends `value` front to back, as outside of frames in every version. A value above [`MAX_VARINT`] becomes it.
+#[inline]
+pub fn push_varint(out: &mut Vec<u8>, value: u64) {
     let value = if value > MAX_VARINT { MAX_VARINT } else { value };
     let len = varint_len(value);
     let prefix = u64::from(len.trailing_zeros()) << (8 * len - 2);

@@ -1,0 +1,68 @@
+//! HTTP datagrams in QUIC DATAGRAM frames (RFC 9297 §2.1).
+
+use anabranch_wire::{Dir, Direction, Reader, Side, StreamId, push_varint, varint_len};
+use bytes::Bytes;
+
+use crate::error::{Code, Error};
+
+/// Largest quarter stream ID: that of the last request stream.
+const MAX_QUARTER: u64 = (1 << 60) - 1;
+
+/// The request stream that a datagram belongs to, and its payload.
+///
+/// # Errors
+///
+/// H3_DATAGRAM_ERROR when the datagram is too short for the quarter stream ID, or no stream can have it.
+pub fn decode_datagram(mut datagram: Bytes) -> Result<(StreamId, Bytes), Error> {
+    let mut reader = Reader::new(&datagram, Direction::Forward);
+    let quarter = match reader.varint() {
+        Ok(quarter @ 0..=MAX_QUARTER) => quarter,
+        Ok(_) => return Err(Error::new(Code::DATAGRAM_ERROR, "a quarter stream ID above 2^60 - 1")),
+        Err(_) => return Err(Error::new(Code::DATAGRAM_ERROR, "a datagram without a quarter stream ID")),
+    };
+    let prefix = datagram.len() - reader.remaining();
+    Ok((StreamId::new(Side::Client, Dir::Bi, quarter), datagram.split_off(prefix)))
+}
+
+/// A datagram of the request on `stream`.
+pub fn encode_datagram(stream: StreamId, payload: &[u8]) -> Bytes {
+    let mut datagram = Vec::with_capacity(datagram_overhead(stream) + payload.len());
+    push_varint(&mut datagram, stream.index());
+    datagram.extend_from_slice(payload);
+    datagram.into()
+}
+
+/// Bytes that a datagram of the request on `stream` is longer than its payload.
+pub const fn datagram_overhead(stream: StreamId) -> usize {
+    varint_len(stream.index())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_datagram_names_its_stream_by_a_quarter() {
+        let stream = StreamId::from_u64(44);
+        let datagram = encode_datagram(stream, b"hello");
+        assert_eq!(&datagram[..], b"\x0bhello");
+        assert_eq!(datagram.len(), datagram_overhead(stream) + 5);
+        assert_eq!(decode_datagram(datagram), Ok((stream, Bytes::from_static(b"hello"))));
+    }
+
+    #[test]
+    fn the_last_request_stream_is_the_limit() {
+        let last = StreamId::new(Side::Client, Dir::Bi, MAX_QUARTER);
+        assert_eq!(decode_datagram(encode_datagram(last, b"")), Ok((last, Bytes::new())));
+        let beyond = Bytes::copy_from_slice(&(0xc000_0000_0000_0000_u64 | 1 << 60).to_be_bytes());
+        assert_eq!(decode_datagram(beyond).unwrap_err().code, Code::DATAGRAM_ERROR);
+    }
+
+    #[test]
+    fn a_datagram_without_a_whole_prefix_is_a_fault() {
+        for datagram in [&b""[..], b"\x40", b"\x80\0\0", b"\xc0\0\0\0\0\0\0"] {
+            let fault = decode_datagram(Bytes::from_static(datagram)).unwrap_err();
+            assert_eq!(fault.code, Code::DATAGRAM_ERROR);
+        }
+    }
+}

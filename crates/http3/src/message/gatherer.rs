@@ -1,0 +1,207 @@
+//! From field lines to a message, checked line by line.
+
+use bytes::{Bytes, BytesMut};
+use http::header::{COOKIE, HOST};
+use http::uri::Scheme;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Version, response};
+
+use super::{Malformed, Protocol, is_connection_specific};
+
+/// Bytes of a block that values are kept in, so that a message of usual size needs one.
+const BLOCK: usize = 1024;
+
+/// Field lines that a message has room for before its table of headers grows.
+const USUAL_FIELDS: usize = 12;
+
+/// Gathers the lines of one field section, then makes the message of them.
+///
+/// After a fault the whole section is lost. Its size and the number of its lines are bounded by whoever decodes it.
+#[derive(Debug, Default)]
+pub struct FieldGatherer {
+    pub(super) method: Option<Method>,
+    pub(super) scheme: Option<Scheme>,
+    pub(super) authority: Option<Bytes>,
+    pub(super) path: Option<Bytes>,
+    pub(super) protocol: Option<Protocol>,
+    status: Option<StatusCode>,
+    headers: HeaderMap,
+    /// Cookie lines so far, joined (RFC 9114 §4.2.1), and whether one of them was never to be indexed.
+    cookie: Vec<u8>,
+    cookie_sensitive: bool,
+    /// Values are slices of one block, which costs less than an allocation for each.
+    block: BytesMut,
+}
+
+impl FieldGatherer {
+    /// Nothing gathered.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes the next line of the section. A line that is never to be indexed becomes a sensitive value, so that it stays
+    /// that when it is forwarded (RFC 9204 §4.5.4).
+    ///
+    /// # Errors
+    ///
+    /// Whatever makes the message malformed as far as one line can (RFC 9114 §4.2, §4.3).
+    pub fn add(&mut self, name: &[u8], value: &[u8], never_indexed: bool) -> Result<(), Malformed> {
+        match name.strip_prefix(b":") {
+            Some(pseudo) => self.add_pseudo(pseudo, value),
+            None => self.add_regular(name, value, never_indexed),
+        }
+    }
+
+    /// The response or interim response whose header section this was.
+    ///
+    /// # Errors
+    ///
+    /// Whatever makes it malformed (RFC 9114 §4.1.2, §4.3.2). Status 101 does (§4.5).
+    pub fn into_response(mut self) -> Result<response::Parts, Malformed> {
+        if self.has_request_pseudo() {
+            return Err(Malformed("a pseudo-header of requests in a response"));
+        }
+        let headers = self.take_headers()?;
+        let status = self.status.ok_or(Malformed("no :status"))?;
+        if status == StatusCode::SWITCHING_PROTOCOLS {
+            return Err(Malformed("status 101"));
+        }
+        let (mut parts, ()) = Response::new(()).into_parts();
+        parts.version = Version::HTTP_3;
+        parts.status = status;
+        parts.headers = headers;
+        Ok(parts)
+    }
+
+    /// The trailers that this section was.
+    ///
+    /// # Errors
+    ///
+    /// Whatever makes them malformed; any pseudo-header does (RFC 9114 §4.3).
+    pub fn into_trailers(mut self) -> Result<HeaderMap, Malformed> {
+        if self.has_request_pseudo() || self.status.is_some() {
+            return Err(Malformed("a pseudo-header in trailers"));
+        }
+        self.take_headers()
+    }
+
+    /// The regular fields of a request section, in which there must be no `:status`.
+    pub(super) fn take_request_headers(&mut self) -> Result<HeaderMap, Malformed> {
+        if self.status.is_some() {
+            return Err(Malformed(":status in a request"));
+        }
+        self.take_headers()
+    }
+
+    fn add_pseudo(&mut self, name: &[u8], value: &[u8]) -> Result<(), Malformed> {
+        if !self.headers.is_empty() || !self.cookie.is_empty() {
+            return Err(Malformed("a pseudo-header after a regular field"));
+        }
+        match name {
+            b"method" => {
+                let method = Method::from_bytes(value).map_err(|_| Malformed(":method is no token"))?;
+                set_once(&mut self.method, method)
+            }
+            b"scheme" => set_once(&mut self.scheme, scheme(value)?),
+            b"authority" => {
+                let value = self.keep(value);
+                set_once(&mut self.authority, value)
+            }
+            b"path" => {
+                let value = self.keep(value);
+                set_once(&mut self.path, value)
+            }
+            b"protocol" => {
+                let protocol = Protocol::from_bytes(value).ok_or(Malformed(":protocol is no token"))?;
+                set_once(&mut self.protocol, protocol)
+            }
+            b"status" => {
+                let status =
+                    StatusCode::from_bytes(value).map_err(|_| Malformed(":status has not three digits"))?;
+                set_once(&mut self.status, status)
+            }
+            _ => Err(Malformed("an unknown pseudo-header")),
+        }
+    }
+
+    fn add_regular(&mut self, name: &[u8], value: &[u8], sensitive: bool) -> Result<(), Malformed> {
+        if is_connection_specific(name) {
+            return Err(Malformed("a connection-specific field"));
+        }
+        if name == b"te" && !value.eq_ignore_ascii_case(b"trailers") {
+            return Err(Malformed("te with another value than trailers"));
+        }
+        if name == b"cookie" {
+            return self.add_cookie(value, sensitive);
+        }
+        let name = HeaderName::from_lowercase(name).map_err(|_| Malformed("an invalid field name"))?;
+        if name == HOST && self.headers.contains_key(HOST) {
+            return Err(Malformed("two host fields"));
+        }
+        if self.headers.is_empty() {
+            self.headers.reserve(USUAL_FIELDS);
+        }
+        let value = self.keep(value);
+        self.append(name, value, sensitive)
+    }
+
+    /// Joins cookie lines. Their characters are checked when the section is complete.
+    fn add_cookie(&mut self, value: &[u8], sensitive: bool) -> Result<(), Malformed> {
+        if value.is_empty() {
+            return Ok(());
+        }
+        if !self.cookie.is_empty() {
+            self.cookie.extend_from_slice(b"; ");
+        }
+        self.cookie.extend_from_slice(value);
+        self.cookie_sensitive |= sensitive;
+        Ok(())
+    }
+
+    fn append(&mut self, name: HeaderName, value: Bytes, sensitive: bool) -> Result<(), Malformed> {
+        let mut value =
+            HeaderValue::from_maybe_shared(value).map_err(|_| Malformed("an invalid field value"))?;
+        value.set_sensitive(sensitive);
+        self.headers.try_append(name, value).map_err(|_| Malformed("too many fields"))?;
+        Ok(())
+    }
+
+    /// The regular fields.
+    fn take_headers(&mut self) -> Result<HeaderMap, Malformed> {
+        if !self.cookie.is_empty() {
+            let cookie = Bytes::from(std::mem::take(&mut self.cookie));
+            self.append(COOKIE, cookie, self.cookie_sensitive)?;
+        }
+        Ok(std::mem::take(&mut self.headers))
+    }
+
+    const fn has_request_pseudo(&self) -> bool {
+        self.method.is_some()
+            || self.scheme.is_some()
+            || self.authority.is_some()
+            || self.path.is_some()
+            || self.protocol.is_some()
+    }
+
+    fn keep(&mut self, value: &[u8]) -> Bytes {
+        if self.block.capacity() < value.len() {
+            self.block.reserve(value.len().max(BLOCK));
+        }
+        self.block.extend_from_slice(value);
+        self.block.split().freeze()
+    }
+}
+
+fn set_once<T>(place: &mut Option<T>, value: T) -> Result<(), Malformed> {
+    match place.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(Malformed("a pseudo-header twice")),
+    }
+}
+
+fn scheme(value: &[u8]) -> Result<Scheme, Malformed> {
+    match value {
+        b"https" => Ok(Scheme::HTTPS),
+        b"http" => Ok(Scheme::HTTP),
+        _ => Scheme::try_from(value).map_err(|_| Malformed(":scheme is no scheme")),
+    }
+}

@@ -1,0 +1,34 @@
+//! What `content-length` says about the content to come (RFC 9110 §8.6, RFC 9114 §4.1.2).
+
+use http::HeaderMap;
+use http::header::CONTENT_LENGTH;
+
+use super::Malformed;
+
+/// Bytes of content that a message must have; `None` if it does not say. Responses that never have content (to HEAD, with
+/// status 204 or 304) speak of what there would be, and a successful answer to CONNECT of nothing.
+///
+/// # Errors
+///
+/// A `content-length` that is no number, or two that differ.
+pub fn content_length(headers: &HeaderMap) -> Result<Option<u64>, Malformed> {
+    let mut length = None;
+    for value in headers.get_all(CONTENT_LENGTH) {
+        let value = number(value.as_bytes()).ok_or(Malformed("content-length is not a number"))?;
+        if *length.get_or_insert(value) != value {
+            return Err(Malformed("two values of content-length"));
+        }
+    }
+    Ok(length)
+}
+
+/// Digits and nothing else: `str::parse` would take a sign.
+fn number(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0u64, |number, digit| {
+        let digit = digit.checked_sub(b'0').filter(|digit| *digit < 10)?;
+        number.checked_mul(10)?.checked_add(u64::from(digit))
+    })
+}

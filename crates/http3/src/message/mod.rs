@@ -1,0 +1,29 @@
+//! HTTP messages as field sections (RFC 9114 §4): what peers send is checked, what applications send is translated.
+
+mod fields;
+mod gatherer;
+mod length;
+mod protocol;
+mod request;
+#[cfg(test)]
+mod tests;
+
+pub use self::fields::{Fields, request_fields, response_fields, trailer_fields};
+pub use self::gatherer::FieldGatherer;
+pub use self::length::content_length;
+pub use self::protocol::Protocol;
+
+/// The peer's message is malformed, and why: a stream error H3_MESSAGE_ERROR (RFC 9114 §4.1.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("malformed message: {0}")]
+pub struct Malformed(pub &'static str);
+
+/// The application's message cannot be sent over HTTP/3, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the message cannot be sent over HTTP/3: {0}")]
+pub struct InvalidMessage(pub &'static str);
+
+/// Whether a field speaks of a connection of HTTP/1, and must not be in HTTP/3 (RFC 9114 §4.2).
+const fn is_connection_specific(name: &[u8]) -> bool {
+    matches!(name, b"connection" | b"keep-alive" | b"proxy-connection" | b"transfer-encoding" | b"upgrade")
+}

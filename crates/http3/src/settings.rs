@@ -1,0 +1,148 @@
+//! The SETTINGS frame (RFC 9114 §7.2.4, RFC 9204 §5, RFC 9220 §3, RFC 9297 §2.1.1).
+
+use anabranch_wire::{Direction, Reader, push_varint};
+use smallvec::SmallVec;
+
+use crate::error::{Code, Error};
+use crate::frame::{FrameType, write_header};
+use crate::stream_type::reserved;
+
+/// Most settings that are taken in one frame, known ones and others.
+pub const MAX_SETTINGS: usize = 64;
+
+const QPACK_MAX_TABLE_CAPACITY: u64 = 0x1;
+const MAX_FIELD_SECTION_SIZE: u64 = 0x6;
+const QPACK_BLOCKED_STREAMS: u64 = 0x7;
+const ENABLE_CONNECT_PROTOCOL: u64 = 0x8;
+const H3_DATAGRAM: u64 = 0x33;
+
+/// What one end takes. The default is what holds before its SETTINGS frame arrives, and for each setting that is absent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// Bytes of dynamic table that its QPACK decoder permits.
+    pub qpack_max_table_capacity: u64,
+    /// Streams that may wait at its QPACK decoder.
+    pub qpack_blocked_streams: u64,
+    /// Largest field section that it takes, decoded (RFC 9114 §4.2.2); `None` is no limit.
+    pub max_field_section_size: Option<u64>,
+    /// Whether it accepts extended CONNECT.
+    pub enable_connect_protocol: bool,
+    /// Whether it takes HTTP datagrams.
+    pub h3_datagram: bool,
+}
+
+impl Settings {
+    /// Reads the payload of a SETTINGS frame. Unknown settings are ignored.
+    ///
+    /// # Errors
+    ///
+    /// H3_FRAME_ERROR for a payload that ends inside a setting; H3_SETTINGS_ERROR for a setting that is there twice, is
+    /// one of HTTP/2 (RFC 9114 §7.2.4.1), or is a flag and neither 0 nor 1; H3_EXCESSIVE_LOAD for more than
+    /// [`MAX_SETTINGS`].
+    pub fn decode(payload: &[u8]) -> Result<Self, Error> {
+        let mut settings = Self::default();
+        let mut seen = SmallVec::<[u64; 16]>::new();
+        let mut reader = Reader::new(payload, Direction::Forward);
+        while !reader.is_empty() {
+            let truncated = |_| Error::new(Code::FRAME_ERROR, "SETTINGS end inside a setting");
+            let identifier = reader.varint().map_err(truncated)?;
+            let value = reader.varint().map_err(truncated)?;
+            if seen.contains(&identifier) {
+                return Err(settings_error(identifier, "is there twice"));
+            }
+            if seen.len() == MAX_SETTINGS {
+                return Err(Error::new(Code::EXCESSIVE_LOAD, "too many settings"));
+            }
+            seen.push(identifier);
+            settings.set(identifier, value)?;
+        }
+        Ok(settings)
+    }
+
+    /// Appends the payload of a SETTINGS frame; settings at their default are left out. `grease` is any number: it
+    /// chooses the identifier of a reserved setting that peers must ignore (RFC 9114 §7.2.4.1).
+    pub fn encode(&self, grease: Option<u64>, out: &mut Vec<u8>) {
+        let mut write = |identifier, value| {
+            push_varint(out, identifier);
+            push_varint(out, value);
+        };
+        if self.qpack_max_table_capacity != 0 {
+            write(QPACK_MAX_TABLE_CAPACITY, self.qpack_max_table_capacity);
+        }
+        if let Some(size) = self.max_field_section_size {
+            write(MAX_FIELD_SECTION_SIZE, size);
+        }
+        if self.qpack_blocked_streams != 0 {
+            write(QPACK_BLOCKED_STREAMS, self.qpack_blocked_streams);
+        }
+        if self.enable_connect_protocol {
+            write(ENABLE_CONNECT_PROTOCOL, 1);
+        }
+        if self.h3_datagram {
+            write(H3_DATAGRAM, 1);
+        }
+        if let Some(number) = grease {
+            write(reserved(number), number & 0xff);
+        }
+    }
+
+    /// Appends a SETTINGS frame, its header included.
+    pub fn encode_frame(&self, grease: Option<u64>, out: &mut Vec<u8>) {
+        let mut payload = Vec::with_capacity(64);
+        self.encode(grease, &mut payload);
+        write_header(FrameType::SETTINGS, payload.len() as u64, out);
+        out.extend_from_slice(&payload);
+    }
+
+    /// For a client whose 0-RTT data was accepted: whether the server's settings keep what it promised in the settings
+    /// that the client remembered and acted on (RFC 9114 §7.2.4.2).
+    ///
+    /// # Errors
+    ///
+    /// QPACK_DECODER_STREAM_ERROR for another capacity of the dynamic table (RFC 9204 §3.2.3); H3_SETTINGS_ERROR for
+    /// anything else that became less.
+    pub fn keeps(&self, remembered: &Self) -> Result<(), Error> {
+        let capacity = remembered.qpack_max_table_capacity;
+        if capacity != 0 && self.qpack_max_table_capacity != capacity {
+            return Err(Error::new(Code::QPACK_DECODER_STREAM_ERROR, "0-RTT used another table capacity"));
+        }
+        let limit = |settings: &Self| settings.max_field_section_size.unwrap_or(u64::MAX);
+        if self.qpack_blocked_streams < remembered.qpack_blocked_streams
+            || limit(self) < limit(remembered)
+            || (remembered.enable_connect_protocol && !self.enable_connect_protocol)
+            || (remembered.h3_datagram && !self.h3_datagram)
+        {
+            return Err(Error::new(Code::SETTINGS_ERROR, "a setting is less than 0-RTT was told"));
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, identifier: u64, value: u64) -> Result<(), Error> {
+        match identifier {
+            QPACK_MAX_TABLE_CAPACITY => self.qpack_max_table_capacity = value,
+            MAX_FIELD_SECTION_SIZE => self.max_field_section_size = Some(value),
+            QPACK_BLOCKED_STREAMS => self.qpack_blocked_streams = value,
+            ENABLE_CONNECT_PROTOCOL => self.enable_connect_protocol = flag(identifier, value)?,
+            H3_DATAGRAM => self.h3_datagram = flag(identifier, value)?,
+            0x0 | 0x2..=0x5 => return Err(settings_error(identifier, "is one of HTTP/2")),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+fn flag(identifier: u64, value: u64) -> Result<bool, Error> {
+    match value {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(settings_error(identifier, "is neither 0 nor 1")),
+    }
+}
+
+fn settings_error(identifier: u64, what: &str) -> Error {
+    Error::new(Code::SETTINGS_ERROR, format!("setting {identifier:#x} {what}"))
+}
+
+#[cfg(test)]
+#[path = "settings_tests.rs"]
+mod tests;

@@ -1,0 +1,63 @@
+//! Types of unidirectional streams (RFC 9114 §6.2, RFC 9204 §4.2), and numbers reserved for greasing.
+
+use anabranch_wire::MAX_VARINT;
+
+use crate::varints::VarintsReader;
+
+/// What a unidirectional stream of a registered type carries; its first byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct StreamType(pub u8);
+
+impl StreamType {
+    /// Settings and other control frames; one in each direction.
+    pub const CONTROL: Self = Self(0x0);
+    /// A pushed response, from a server only.
+    pub const PUSH: Self = Self(0x1);
+    /// Instructions of the QPACK encoder; at most one in each direction.
+    pub const QPACK_ENCODER: Self = Self(0x2);
+    /// Instructions of the QPACK decoder; at most one in each direction.
+    pub const QPACK_DECODER: Self = Self(0x3);
+}
+
+/// Gathers the type of a peer's stream, a varint, from bytes that may be split anywhere.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TypeReader(VarintsReader<1>);
+
+impl TypeReader {
+    /// Takes bytes up to the end of the type: how many were taken, and the type once it is whole.
+    pub(crate) fn read(&mut self, bytes: &[u8]) -> (usize, Option<u64>) {
+        let (taken, kind) = self.0.read(bytes);
+        (taken, kind.map(|[kind]| kind))
+    }
+}
+
+/// A type or identifier that peers must ignore, 0x1f · N + 0x21 (RFC 9114 §6.2.3, §7.2.4.1, §7.2.8), for any `number`.
+pub const fn reserved(number: u64) -> u64 {
+    0x1f * (number % ((MAX_VARINT - 0x21) / 0x1f + 1)) + 0x21
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_type_may_come_in_pieces() {
+        for bytes in [&b"\x03"[..], b"\x40\x03", b"\x80\0\0\x03", b"\xc0\0\0\0\0\0\0\x03"] {
+            let (last, first) = bytes.split_last().unwrap();
+            let mut reader = TypeReader::default();
+            assert_eq!(reader.read(first), (first.len(), None));
+            assert_eq!(reader.read(&[*last, 0xff]), (1, Some(3)));
+            assert_eq!(reader.read(&[bytes, b"more"].concat()), (bytes.len(), Some(3)));
+        }
+    }
+
+    #[test]
+    fn reserved_numbers_are_varints_of_their_form() {
+        for number in [0, 1, 2, 0x1234_5678, MAX_VARINT, u64::MAX] {
+            let value = reserved(number);
+            assert!(value <= MAX_VARINT);
+            assert_eq!((value - 0x21) % 0x1f, 0);
+        }
+        assert_eq!((reserved(0), reserved(1)), (0x21, 0x40));
+    }
+}

@@ -7,7 +7,8 @@ client=${1:?usage: check.sh CLIENT [SERVER] [CASE…]}
 server=${2:-$client}
 shift $(($# > 1 ? 2 : 1))
 cases=${*:-handshake transfer upload streams multiplexing resumption zerortt keyupdate chacha20 v2 rebind migration \
-    datagram versionnegotiation ecn retry handshakes}
+    datagram versionnegotiation ecn retry handshakes http3 http3-multiplexing http3-resumption http3-zerortt \
+    http3-large requests}
 
 binary() {
     case $1 in
@@ -43,6 +44,15 @@ for case in $cases; do
         v2) flags+=(--v2); client_flags+=(--v2 --download 1000000) ;;
         retry) flags+=(--retry); client_flags=(--download 1000000) ;;
         handshakes) client_flags=(--handshakes 200 --concurrency 4) ;;
+        http3) client_flags=(--http3 --out "$work/out" /large /small0001); expect=(large small0001) ;;
+        http3-multiplexing)
+            client_flags=(--case multiplexing --http3 --out "$work/out")
+            for i in $(seq -f %04g 0 1998); do client_flags+=("/small$i") expect+=("small$i"); done ;;
+        http3-resumption | http3-zerortt)
+            client_flags=(--case "${case#http3-}" --http3 --out "$work/out" /small0001 /small0002 /small0003)
+            expect=(small0001 small0002 small0003) ;;
+        http3-large) client_flags=(--http3 /bytes/$big) ;;
+        requests) client_flags=(--http3 --requests 10000 --concurrency 100 --connections 2 /bytes/100) ;;
         datagram) ;;
         *) client_flags+=(--download $big) ;;
     esac

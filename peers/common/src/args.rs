@@ -55,7 +55,7 @@ pub struct Server {
     pub cert: PathBuf,
     /// `--key PEM`
     pub key: PathBuf,
-    /// `--root DIR`: files for `hq-interop`.
+    /// `--root DIR`: files for `hq-interop` and `h3`.
     pub root: Option<PathBuf>,
     /// `--retry`: answer every Initial without a token with Retry.
     pub retry: bool,
@@ -113,13 +113,17 @@ pub enum Work {
         /// `--streams N`
         streams: u64,
     },
-    /// ALPN `hq-interop`: one stream for each path, stored in `out` (or dropped).
-    Hq {
+    /// ALPN `hq-interop`, or `h3` with `--http3`: one request for each path, stored in `out` (or dropped).
+    Fetch {
+        /// `--http3`
+        http3: bool,
         /// `--out DIR`
         out: Option<PathBuf>,
         /// URL paths.
         paths: Vec<String>,
     },
+    /// `--http3 --requests N [--concurrency C] [--connections K]`: the same GET again and again, the answers dropped.
+    Requests(Requests),
     /// `--handshakes N [--concurrency C]`: full handshakes, one after another in each of C lanes.
     Handshakes {
         /// How many in all.
@@ -134,11 +138,25 @@ pub enum Work {
     },
 }
 
+/// Many small requests, for a benchmark.
+#[derive(Clone)]
+pub struct Requests {
+    /// How many in all.
+    pub count: u64,
+    /// How many at once on each connection.
+    pub concurrency: u64,
+    /// Over how many connections.
+    pub connections: u64,
+    /// The URL path.
+    pub path: String,
+}
+
 impl Work {
     /// The ALPN protocol this work needs.
     pub fn alpn(&self) -> &'static str {
         match self {
-            Self::Hq { .. } => "hq-interop",
+            Self::Fetch { http3: true, .. } | Self::Requests(_) => "h3",
+            Self::Fetch { http3: false, .. } => "hq-interop",
             _ => "perf",
         }
     }
@@ -146,8 +164,9 @@ impl Work {
     /// For two connections: the first path on one and the others on the next; other work, or a single path, on both.
     pub fn halves(&self) -> (Self, Self) {
         match self {
-            Self::Hq { out, paths } if paths.len() > 1 => {
-                let of = |paths: &[String]| Self::Hq { out: out.clone(), paths: paths.to_vec() };
+            Self::Fetch { http3, out, paths } if paths.len() > 1 => {
+                let of =
+                    |paths: &[String]| Self::Fetch { http3: *http3, out: out.clone(), paths: paths.to_vec() };
                 (of(&paths[..1]), of(&paths[1..]))
             }
             work => (work.clone(), work.clone()),
@@ -221,46 +240,90 @@ fn server(mut words: Words) -> Result<Server, Failure> {
     Ok(Server { common, listen, cert, key, root, retry, migration, preferred, reset_key })
 }
 
+/// What a client's flags ask for, before it is known to make sense.
+#[derive(Default)]
+struct Wanted {
+    alpn: Option<String>,
+    http3: bool,
+    download: u64,
+    upload: u64,
+    streams: Option<u64>,
+    out: Option<PathBuf>,
+    paths: Vec<String>,
+    handshakes: Option<u64>,
+    requests: Option<u64>,
+    concurrency: Option<u64>,
+    connections: Option<u64>,
+    datagrams: Option<u64>,
+}
+
+impl Wanted {
+    fn take(&mut self, flag: String, words: &mut Words) -> Result<(), Failure> {
+        match flag.as_str() {
+            "--alpn" => self.alpn = Some(words.value(&flag)?),
+            "--http3" => self.http3 = true,
+            "--download" => self.download = words.value(&flag)?,
+            "--upload" => self.upload = words.value(&flag)?,
+            "--streams" => self.streams = Some(words.value(&flag)?),
+            "--out" => self.out = Some(words.value(&flag)?),
+            "--handshakes" => self.handshakes = Some(words.value(&flag)?),
+            "--requests" => self.requests = Some(words.value(&flag)?),
+            "--concurrency" => self.concurrency = Some(words.value(&flag)?),
+            "--connections" => self.connections = Some(words.value(&flag)?),
+            "--datagrams" => self.datagrams = Some(words.value(&flag)?),
+            _ if flag.starts_with("--") => return failed(format!("unknown flag {flag}")),
+            _ => self.paths.push(flag),
+        }
+        Ok(())
+    }
+
+    fn work(mut self, case: Case) -> Result<Work, Failure> {
+        let at_least_one = |count: Option<u64>| count.unwrap_or(1).max(1);
+        let (http3, concurrency) = (self.http3, at_least_one(self.concurrency));
+        let named = self.alpn.as_deref().is_some_and(|alpn| alpn == "hq-interop" || alpn == "h3");
+        let work = if let Some(count) = self.handshakes {
+            Work::Handshakes { count, concurrency }
+        } else if let Some(count) = self.requests {
+            let (Some(path), true) = (self.paths.pop(), http3 && self.paths.is_empty()) else {
+                return failed("--requests needs --http3 and one path");
+            };
+            Work::Requests(Requests { count, concurrency, connections: at_least_one(self.connections), path })
+        } else if self.datagrams.is_some() || case == Case::Datagram {
+            Work::Datagrams { count: self.datagrams.unwrap_or(DEFAULT_DATAGRAMS) }
+        } else if http3 || named || !self.paths.is_empty() {
+            Work::Fetch { http3, out: self.out, paths: self.paths }
+        } else {
+            let streams = at_least_one(self.streams);
+            Work::Perf { download: self.download, upload: self.upload, streams }
+        };
+        if self.alpn.is_some_and(|alpn| alpn != work.alpn()) {
+            return failed(format!("this work needs --alpn {}", work.alpn()));
+        }
+        if http3 && work.alpn() != "h3" {
+            return failed("this work is not done over HTTP/3");
+        }
+        Ok(work)
+    }
+}
+
 fn client(mut words: Words) -> Result<Client, Failure> {
     let mut common = Common::default();
-    let (mut connect, mut ca, mut case, mut alpn) = (None, None, None, None::<String>);
+    let (mut connect, mut ca, mut case) = (None, None, None);
     let mut name = "localhost".to_owned();
-    let (mut download, mut upload, mut streams) = (0, 0, 1);
-    let (mut out, mut paths) = (None, Vec::new());
-    let (mut handshakes, mut concurrency, mut datagrams) = (None, 1, None);
+    let mut wanted = Wanted::default();
     while let Some(flag) = words.0.pop_front() {
         match flag.as_str() {
             "--connect" => connect = Some(words.value(&flag)?),
             "--name" => name = words.value(&flag)?,
             "--ca" => ca = Some(words.value(&flag)?),
             "--case" => case = Some(words.value(&flag)?),
-            "--alpn" => alpn = Some(words.value(&flag)?),
-            "--download" => download = words.value(&flag)?,
-            "--upload" => upload = words.value(&flag)?,
-            "--streams" => streams = words.value::<u64>(&flag)?.max(1),
-            "--out" => out = Some(words.value(&flag)?),
-            "--handshakes" => handshakes = Some(words.value(&flag)?),
-            "--concurrency" => concurrency = words.value::<u64>(&flag)?.max(1),
-            "--datagrams" => datagrams = Some(words.value(&flag)?),
             _ if common.take(&flag, &mut words)? => {}
-            _ if flag.starts_with("--") => return failed(format!("unknown flag {flag}")),
-            _ => paths.push(flag),
+            _ => wanted.take(flag, &mut words)?,
         }
     }
     let (Some(connect), Some(ca)) = (connect, ca) else { return failed("a client needs --connect and --ca") };
     let case = case.unwrap_or(if common.v2 { Case::V2 } else { Case::Transfer });
-    let work = if let Some(count) = handshakes {
-        Work::Handshakes { count, concurrency }
-    } else if datagrams.is_some() || case == Case::Datagram {
-        Work::Datagrams { count: datagrams.unwrap_or(DEFAULT_DATAGRAMS) }
-    } else if !paths.is_empty() || alpn.as_deref() == Some("hq-interop") {
-        Work::Hq { out, paths }
-    } else {
-        Work::Perf { download, upload, streams }
-    };
-    if alpn.as_deref().is_some_and(|alpn| alpn != work.alpn()) {
-        return failed(format!("this work needs --alpn {}", work.alpn()));
-    }
+    let work = wanted.work(case)?;
     Ok(Client { common, connect, name, ca, case, work })
 }
 

@@ -1,4 +1,5 @@
-//! `hq-interop`: HTTP/0.9 over QUIC, as the interop runner uses it. A request is `GET /path\r\n`, the answer the file.
+//! Files below a root, and `hq-interop`: HTTP/0.9 over QUIC, as the interop runner uses it. A request is `GET /path\r\n`,
+//! the answer the file.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -22,7 +23,8 @@ pub fn destination(out: &Path, path: &str) -> Option<PathBuf> {
     below(out, Path::new(path).file_name()?.to_str()?)
 }
 
-fn below(root: &Path, path: &str) -> Option<PathBuf> {
+/// The file `path` names below `root`; nothing if it leaves `root` or names nothing.
+pub fn below(root: &Path, path: &str) -> Option<PathBuf> {
     let relative = Path::new(path.trim_start_matches('/'));
     let plain = relative.components().all(|part| matches!(part, Component::Normal(_)));
     (plain && relative.components().next().is_some()).then(|| root.join(relative))

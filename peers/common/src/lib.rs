@@ -8,6 +8,7 @@
 pub mod args;
 mod case;
 pub mod files;
+pub mod http3;
 pub mod life;
 pub mod progress;
 pub mod relay;

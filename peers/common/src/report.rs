@@ -48,6 +48,15 @@ impl Report {
             .raw("goodput_mbps", format!("{mbps:.3}"))
     }
 
+    /// Adds `requests`, `bytes` (of all answers' content), `seconds` and `requests_per_s`.
+    pub fn requests(self, count: u64, bytes: u64, elapsed: std::time::Duration) -> Self {
+        let seconds = elapsed.as_secs_f64().max(1e-9);
+        self.raw("requests", count)
+            .raw("bytes", bytes)
+            .raw("seconds", format!("{seconds:.6}"))
+            .raw("requests_per_s", format!("{:.1}", count as f64 / seconds))
+    }
+
     /// Adds `cpu_seconds`: user and system time of this process so far.
     pub fn cpu(self) -> Self {
         self.raw("cpu_seconds", format!("{:.6}", cpu_seconds()))
@@ -83,6 +92,12 @@ mod tests {
     fn an_object_is_one_line_of_json() {
         let report = Report::new().raw("n", 3).raw("ok", true).text("s", "a \"b\"\\\n");
         assert_eq!(report.line(), r#"{"n":3,"ok":true,"s":"a \"b\"\\ "}"#);
+    }
+
+    #[test]
+    fn requests_are_counted_per_second() {
+        let line = Report::new().requests(10, 1000, std::time::Duration::from_secs(4)).line();
+        assert_eq!(line, r#"{"requests":10,"bytes":1000,"seconds":4.000000,"requests_per_s":2.5}"#);
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use peer_common::args::{Case, Client, Work};
-use peer_common::progress::Progress;
+use peer_common::args::{Case, Client, Requests, Work};
+use peer_common::progress::{Progress, share};
 use peer_common::relay::Relay;
 use peer_common::report::Report;
 use peer_common::{Failure, failed, socket};
@@ -34,6 +34,7 @@ pub fn run(options: &Client) -> Result<(), Failure> {
         Caller { endpoint: Endpoint::new(udp, config::client(options)?, None)?, options, server };
     match (&options.work, options.case) {
         (Work::Handshakes { count, concurrency }, _) => caller.handshakes(*count, *concurrency),
+        (Work::Requests(requests), _) => caller.many_requests(requests),
         (Work::Datagrams { count }, _) => caller.datagrams(*count),
         (_, Case::Handshake | Case::Transfer | Case::Multiplexing | Case::Rebind) => {
             caller.once(relay.as_ref())
@@ -65,8 +66,8 @@ impl Caller<'_> {
 
     /// Turns until `ready` says so of the connection.
     fn until(&mut self, key: u64, ready: impl Fn(&Link<Job>) -> bool) -> Result<(), Failure> {
+        let mut silent = false;
         loop {
-            let touched = self.endpoint.turn(PATIENCE, advance)?;
             let Some(link) = self.endpoint.link(key) else { return failed("the connection timed out") };
             if ready(link) {
                 return Ok(());
@@ -75,10 +76,11 @@ impl Caller<'_> {
                 let reason = String::from_utf8_lossy(&error.reason);
                 return failed(format!("closed with error {:#x} {reason}", error.error_code));
             }
-            if touched.is_empty() && self.options.case == Case::Rebind {
+            if silent && self.options.case == Case::Rebind {
                 link.connection.send_ack_eliciting()?;
                 self.endpoint.touch(key);
             }
+            silent = self.endpoint.turn(PATIENCE, advance)?.is_empty();
         }
     }
 
@@ -151,6 +153,30 @@ impl Caller<'_> {
             _ if !resumed => failed("the second handshake was a full one"),
             _ => Ok(()),
         }
+    }
+
+    fn many_requests(&mut self, requests: &Requests) -> Result<(), Failure> {
+        let mut keys = Vec::new();
+        for _ in 0..requests.connections {
+            let key = self.connect(None, Job::default())?;
+            self.until(key, |link| link.connection.is_established())?;
+            keys.push(key);
+        }
+        let progress = Progress::new(&self.options.work, || {});
+        let start = Instant::now();
+        for (index, &key) in (0..).zip(&keys) {
+            let count = share(requests.count, index, requests.connections);
+            let work = Work::Requests(Requests { count, ..requests.clone() });
+            if let Some(link) = self.endpoint.link(key) {
+                link.state = Job::new(&work, Arc::clone(&progress))?;
+            }
+            self.endpoint.touch(key);
+        }
+        for &key in &keys {
+            self.until(key, |link| link.state.done())?;
+        }
+        Report::new().requests(requests.count, progress.moved(), start.elapsed()).cpu().print();
+        keys.into_iter().try_for_each(|key| self.endpoint.close(key))
     }
 
     fn datagrams(&mut self, count: u64) -> Result<(), Failure> {

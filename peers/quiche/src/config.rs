@@ -11,6 +11,9 @@ pub const PACKET: usize = 1452;
 /// Streams a client may have open; quiche raises the limit as they finish.
 const STREAMS: u64 = 100;
 
+/// Unidirectional streams a peer may have open: HTTP/3's control stream, QPACK's two, and some to spare.
+const UNI_STREAMS: u64 = 8;
+
 /// Datagrams kept in each direction before the oldest is dropped.
 const DATAGRAMS: usize = 1024;
 
@@ -47,6 +50,8 @@ fn both(common: &Common, alpn: &[&[u8]]) -> Result<Config, Failure> {
     config.set_initial_max_stream_data_bidi_remote(common.window);
     config.set_max_stream_window(common.window);
     config.set_initial_max_streams_bidi(STREAMS);
+    config.set_initial_max_stream_data_uni(common.window);
+    config.set_initial_max_streams_uni(UNI_STREAMS);
     // Pacing needs a socket that delays packets; the other peers' kernels are not asked for that either.
     config.enable_pacing(false);
     config.enable_dgram(true, DATAGRAMS, DATAGRAMS);
@@ -58,7 +63,7 @@ pub fn server(options: &Server) -> Result<Config, Failure> {
     let (Some(cert), Some(key)) = (options.cert.to_str(), options.key.to_str()) else {
         return failed("paths must be UTF-8");
     };
-    let mut config = both(&options.common, &[b"perf", b"hq-interop"])?;
+    let mut config = both(&options.common, &[b"perf", b"hq-interop", b"h3"])?;
     config.load_cert_chain_from_pem_file(cert)?;
     config.load_priv_key_from_pem_file(key)?;
     config.set_disable_active_migration(!options.migration);

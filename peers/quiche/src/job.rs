@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use peer_common::args::Work;
+use peer_common::args::{Requests, Work};
 use peer_common::progress::{Progress, share};
 use peer_common::{Failure, failed, files};
 
 use crate::endpoint::Link;
+use crate::http3::client::Web;
 use crate::outgoing::Outgoing;
 
 /// Where received data goes.
@@ -21,6 +22,7 @@ pub struct Job {
     waiting: Vec<Stream>,
     open: HashMap<u64, Stream>,
     next: u64,
+    web: Option<Web>,
     progress: Option<Arc<Progress>>,
     sink: Vec<u8>,
 }
@@ -36,7 +38,7 @@ struct Stream {
 impl Job {
     /// The streams of `work`, to be opened as credit allows.
     pub fn new(work: &Work, progress: Arc<Progress>) -> Result<Self, Failure> {
-        let mut waiting = Vec::new();
+        let (mut waiting, mut web) = (Vec::new(), None);
         let plain = |outgoing| Stream { outgoing, expected: None, received: 0, file: None };
         match work {
             Work::Perf { download, upload, streams } => {
@@ -46,7 +48,8 @@ impl Job {
                     waiting.push(Stream { expected: Some(down), ..plain(Outgoing::new(head, up, true)) });
                 }
             }
-            Work::Hq { out, paths } => {
+            Work::Fetch { http3: true, out, paths } => web = Some(Web::files(paths, out.as_deref())?),
+            Work::Fetch { http3: false, out, paths } => {
                 for path in paths {
                     let target = out.as_ref().map(|out| files::destination(out, path));
                     if target == Some(None) {
@@ -57,15 +60,18 @@ impl Job {
                     waiting.push(Stream { file, ..plain(Outgoing::new(head, 0, true)) });
                 }
             }
+            Work::Requests(Requests { count, concurrency, path, .. }) => {
+                web = Some(Web::repeat(path, *count, *concurrency)?);
+            }
             Work::Handshakes { .. } | Work::Datagrams { .. } => {}
         }
         waiting.reverse();
-        Ok(Self { waiting, progress: Some(progress), ..Self::default() })
+        Ok(Self { waiting, web, progress: Some(progress), ..Self::default() })
     }
 
     /// Whether all streams have ended.
     pub fn done(&self) -> bool {
-        self.waiting.is_empty() && self.open.is_empty()
+        self.waiting.is_empty() && self.open.is_empty() && self.web.as_ref().is_none_or(Web::done)
     }
 }
 
@@ -76,6 +82,10 @@ pub fn advance(link: &mut Link<Job>) -> Result<(), Failure> {
         return Ok(());
     }
     let Some(progress) = job.progress.clone() else { return Ok(()) };
+    job.sink.resize(SINK, 0);
+    if let Some(web) = &mut job.web {
+        return web.advance(connection, &progress, &mut job.sink);
+    }
     while connection.peer_streams_left_bidi() > 0
         && let Some(stream) = job.waiting.pop()
     {
@@ -88,7 +98,6 @@ pub fn advance(link: &mut Link<Job>) -> Result<(), Failure> {
     for (&id, stream) in job.open.iter_mut().filter(|(_, stream)| !stream.outgoing.done()) {
         progress.add(stream.outgoing.push(connection, id)?);
     }
-    job.sink.resize(SINK, 0);
     let readable: Vec<u64> = connection.readable().collect();
     for id in readable {
         loop {

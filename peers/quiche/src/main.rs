@@ -7,6 +7,7 @@
 mod client;
 mod config;
 mod endpoint;
+mod http3;
 mod job;
 mod outgoing;
 mod receive;

@@ -1,4 +1,4 @@
-//! The server: `perf` and `hq-interop` on one endpoint.
+//! The server: `perf`, `hq-interop` and `h3` on one endpoint.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -13,6 +13,7 @@ use quiche::Shutdown;
 
 use crate::config::{self, Connection};
 use crate::endpoint::{Door, Endpoint, Link};
+use crate::http3::server::Web;
 use crate::outgoing::Outgoing;
 use crate::udp::Udp;
 
@@ -26,6 +27,7 @@ const SINK: usize = 64 * 1024;
 #[derive(Default)]
 struct Streams {
     open: HashMap<u64, Stream>,
+    web: Option<Web>,
     sink: Vec<u8>,
 }
 
@@ -58,6 +60,9 @@ pub fn run(options: &Server, ending: &mpsc::Receiver<()>) -> Result<(), Failure>
 /// Everything a connection asks for now. A client that goes away is its own test's business.
 fn serve(link: &mut Link<Streams>, root: Option<&PathBuf>) {
     let Link { connection, state, .. } = link;
+    if connection.application_proto() == b"h3" {
+        return serve_http3(connection, &mut state.web, root.map(PathBuf::as_path));
+    }
     state.sink.resize(SINK, 0);
     while let Ok(n) = connection.dgram_recv(&mut state.sink) {
         let _ = connection.dgram_send(&state.sink[..n]);
@@ -77,6 +82,15 @@ fn serve(link: &mut Link<Streams>, root: Option<&PathBuf>) {
         }
         None => true,
     });
+}
+
+fn serve_http3(connection: &mut Connection, web: &mut Option<Web>, root: Option<&Path>) {
+    if web.is_none() && (connection.is_established() || connection.is_in_early_data()) {
+        *web = Web::new(connection).ok();
+    }
+    if let Some(web) = web {
+        web.serve(connection, root);
+    }
 }
 
 /// Reads what has come on a stream; false if it cannot be answered.

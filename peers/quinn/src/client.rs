@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use peer_common::args::{Case, Client, Work};
+use peer_common::args::{Case, Client, Requests, Work};
 use peer_common::progress::Progress;
 use peer_common::relay::Relay;
 use peer_common::report::Report;
 use peer_common::{Failure, failed, socket};
 use quinn::{ClientConfig, Connection, ConnectionError, Endpoint, TokioRuntime};
 
-use crate::{VERSION_1, endpoint_config, tls, transport, work};
+use crate::{VERSION_1, endpoint_config, http3, tls, transport, work};
 
 /// A draft version that quinn can still open with and that a server of our time does not have.
 const DRAFT_29: u32 = 0xff00_001d;
@@ -66,6 +66,9 @@ impl Caller {
 pub async fn run(options: Client) -> Result<(), Failure> {
     if let Work::Handshakes { count, concurrency } = options.work {
         return handshakes(Caller::new(&options, options.connect)?, count, concurrency).await;
+    }
+    if let Work::Requests(requests) = &options.work {
+        return many_requests(&Caller::new(&options, options.connect)?, requests).await;
     }
     match options.case {
         Case::V2 => Err(Failure::Unsupported("quinn has no QUIC version 2".into())),
@@ -236,6 +239,20 @@ async fn version_negotiation(caller: &Caller) -> Result<(), Failure> {
         Ok(_) => failed("the server speaks draft 29"),
         Err(other) => Err(other.into()),
     }
+}
+
+async fn many_requests(caller: &Caller, requests: &Requests) -> Result<(), Failure> {
+    let mut connections = Vec::new();
+    for _ in 0..requests.connections {
+        connections.push(caller.connect().await?);
+    }
+    let start = Instant::now();
+    let bytes = http3::client::repeat(&connections, requests).await?;
+    Report::new().requests(requests.count, bytes, start.elapsed()).cpu().print();
+    for connection in connections {
+        caller.close(connection).await;
+    }
+    Ok(())
 }
 
 async fn handshakes(caller: Caller, count: u64, concurrency: u64) -> Result<(), Failure> {

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod client;
+mod http3;
 mod server;
 mod tls;
 mod work;

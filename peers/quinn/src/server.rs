@@ -1,4 +1,4 @@
-//! The server: `perf` and `hq-interop` on one endpoint.
+//! The server: `perf`, `hq-interop` and `h3` on one endpoint.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use quinn::{
     ServerConfig, TokioRuntime, ValidationTokenConfig,
 };
 
-use crate::{endpoint_config, tls, transport, work};
+use crate::{endpoint_config, http3, tls, transport, work};
 
 /// Serves until `ending` yields.
 pub async fn run(options: Server, ending: mpsc::Receiver<()>) -> Result<(), Failure> {
@@ -94,14 +94,18 @@ async fn connection(incoming: Incoming, root: Option<PathBuf>) {
         Ok((connection, _)) => connection,
         Err(_) => return,
     };
-    if alpn.as_deref() == Some(b"hq-interop") {
-        while let Ok((send, recv)) = connection.accept_bi().await {
-            tokio::spawn(answer_file(send, recv, root.clone()));
+    match alpn.as_deref() {
+        Some(b"h3") => http3::server::serve(connection, root).await,
+        Some(b"hq-interop") => {
+            while let Ok((send, recv)) = connection.accept_bi().await {
+                tokio::spawn(answer_file(send, recv, root.clone()));
+            }
         }
-    } else {
-        tokio::spawn(echo_datagrams(connection.clone()));
-        while let Ok((send, recv)) = connection.accept_bi().await {
-            tokio::spawn(answer_perf(send, recv));
+        _ => {
+            tokio::spawn(echo_datagrams(connection.clone()));
+            while let Ok((send, recv)) = connection.accept_bi().await {
+                tokio::spawn(answer_perf(send, recv));
+            }
         }
     }
 }

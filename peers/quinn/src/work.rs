@@ -10,6 +10,8 @@ use peer_common::{Failure, PATTERN, failed, files};
 use quinn::{Connection, ReadError, RecvStream, SendStream, WriteError};
 use tokio::task::JoinSet;
 
+use crate::http3;
+
 /// Chunks moved per call: 1 MiB when sending, about a batch of packets when receiving.
 const CHUNKS: usize = 16;
 
@@ -59,14 +61,19 @@ pub async fn run(connection: &Connection, work: &Work, progress: &Arc<Progress>)
                 tasks.spawn(perf(send, recv, down, up, Arc::clone(progress)));
             }
         }
-        Work::Hq { out, paths } => {
+        Work::Fetch { http3: true, out, paths } => {
+            return http3::client::fetch(connection, out.as_deref(), paths, progress).await;
+        }
+        Work::Fetch { http3: false, out, paths } => {
             for path in paths {
                 // Waits for credit when the server allows fewer streams than there are paths.
                 let (send, recv) = connection.open_bi().await?;
                 tasks.spawn(fetch(send, recv, out.clone(), path.clone(), Arc::clone(progress)));
             }
         }
-        Work::Handshakes { .. } | Work::Datagrams { .. } => return failed("this case needs a transfer"),
+        Work::Requests(_) | Work::Handshakes { .. } | Work::Datagrams { .. } => {
+            return failed("this case needs a transfer");
+        }
     }
     while let Some(done) = tasks.join_next().await {
         done??;

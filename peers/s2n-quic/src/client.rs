@@ -58,6 +58,9 @@ pub async fn run(options: Client) -> Result<(), Failure> {
     if let Work::Handshakes { count, concurrency } = options.work {
         return handshakes(Caller::new(&options, options.connect)?, count, concurrency).await;
     }
+    if options.work.alpn() == "h3" {
+        return Err(Failure::Unsupported("this peer has no HTTP/3".into()));
+    }
     match options.case {
         Case::Handshake | Case::Transfer | Case::Multiplexing => plain(&options).await,
         Case::Rebind | Case::Ecn => relayed(&options).await,

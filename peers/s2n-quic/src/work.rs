@@ -59,14 +59,16 @@ pub async fn run(connection: &mut Connection, work: &Work, progress: &Arc<Progre
                 tasks.spawn(perf(stream, down, up, Arc::clone(progress)));
             }
         }
-        Work::Hq { out, paths } => {
+        Work::Fetch { out, paths, .. } => {
             for path in paths {
                 // Waits for credit when the server allows fewer streams than there are paths.
                 let stream = connection.open_bidirectional_stream().await?;
                 tasks.spawn(fetch(stream, out.clone(), path.clone(), Arc::clone(progress)));
             }
         }
-        Work::Handshakes { .. } | Work::Datagrams { .. } => return failed("this case needs a transfer"),
+        Work::Handshakes { .. } | Work::Requests(_) | Work::Datagrams { .. } => {
+            return failed("this case needs a transfer");
+        }
     }
     while let Some(done) = tasks.join_next().await {
         done??;

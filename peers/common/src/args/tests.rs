@@ -13,8 +13,19 @@ fn the_work_follows_from_the_flags() {
     let Ok(client) = client_of("--download 9 --streams 3") else { panic!("perf") };
     assert!(matches!(client.work, Work::Perf { download: 9, upload: 0, streams: 3 }));
     let Ok(client) = client_of("--case zerortt --out d /a /b") else { panic!("hq") };
-    assert_eq!(client.case, Case::ZeroRtt);
-    assert!(matches!(client.work, Work::Hq { ref paths, .. } if paths.len() == 2));
+    assert_eq!((client.case, client.work.alpn()), (Case::ZeroRtt, "hq-interop"));
+    assert!(matches!(client.work, Work::Fetch { http3: false, ref paths, .. } if paths.len() == 2));
+    let Ok(client) = client_of("--http3 /a /b") else { panic!("h3") };
+    assert_eq!(client.work.alpn(), "h3");
+    let (Work::Fetch { http3: true, .. }, Work::Fetch { http3: true, .. }) = client.work.halves() else {
+        panic!("both halves go over HTTP/3");
+    };
+    let Ok(client) = client_of("--http3 --requests 9 --concurrency 3 --connections 2 /a") else {
+        panic!("requests")
+    };
+    let Work::Requests(requests) = client.work else { panic!("requests") };
+    assert_eq!((requests.count, requests.concurrency, requests.connections), (9, 3, 2));
+    assert_eq!(requests.path, "/a");
     let Ok(client) = client_of("--case datagram") else { panic!("datagram") };
     assert!(matches!(client.work, Work::Datagrams { count: DEFAULT_DATAGRAMS }));
 }
@@ -35,6 +46,11 @@ fn contradictions_and_unknown_flags_are_refused() {
         "--case nonsense",
         "--download many",
         "--alpn hq-interop --handshakes 3",
+        "--alpn hq-interop --http3 /a",
+        "--http3 --handshakes 3",
+        "--http3 --requests 3",
+        "--http3 --requests 3 /a /b",
+        "--requests 3 /a",
     ] {
         assert!(client_of(bad).is_err(), "{bad}");
     }

@@ -1,0 +1,112 @@
+//! The server's side: `/bytes/N` and files below the root.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use bytes::Bytes;
+use peer_common::http3::{self, Content};
+use quiche::h3::{self, Error, Event, Header, HeaderRef, NameValue};
+
+use crate::config::Connection;
+
+/// The `server` field of every answer.
+const NAME: &[u8] = b"quiche";
+
+/// HTTP/3 on one connection.
+pub struct Web {
+    http: h3::Connection,
+    /// Answers that the connection has not taken completely yet.
+    answers: HashMap<u64, Answer>,
+}
+
+/// What an answer still has to send: its head, then `rest`, then some of the pattern.
+struct Answer {
+    head: Option<Head>,
+    rest: Bytes,
+    pattern: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Head {
+    status: &'static [u8],
+    length: u64,
+}
+
+impl Web {
+    /// Starts HTTP/3 on a connection.
+    pub fn new(connection: &mut Connection) -> Result<Self, Error> {
+        let http = h3::Connection::with_transport(connection, &h3::Config::new()?)?;
+        Ok(Self { http, answers: HashMap::new() })
+    }
+
+    /// Answers what has been asked, as far as the connection takes it.
+    pub fn serve(&mut self, connection: &mut Connection, root: Option<&Path>) {
+        let Self { http, answers } = self;
+        answers.retain(|&id, answer| matches!(answer.push(http, connection, id), Ok(false)));
+        // An error closes the connection, and is the client's to report.
+        while let Ok((id, event)) = http.poll(connection) {
+            let Event::Headers { list, .. } = event else { continue };
+            let mut answer = Answer::to(&list, root);
+            if let Ok(false) = answer.push(http, connection, id) {
+                answers.insert(id, answer);
+            }
+        }
+    }
+}
+
+impl Answer {
+    fn to(request: &[Header], root: Option<&Path>) -> Self {
+        let path = request.iter().find(|field| field.name() == b":path");
+        let path = path.and_then(|path| std::str::from_utf8(path.value()).ok());
+        let content = path.and_then(|path| http3::content(root, path));
+        let length = content.as_ref().map_or(0, Content::len);
+        let (status, rest, pattern): (&[u8], _, _) = match content {
+            Some(Content::Pattern(count)) => (b"200", Bytes::new(), count),
+            Some(Content::File(body)) => (b"200", Bytes::from(body), 0),
+            None => (b"404", Bytes::new(), 0),
+        };
+        Self { head: Some(Head { status, length }), rest, pattern }
+    }
+
+    /// Hands over as much as the connection takes; true if that was all.
+    fn push(
+        &mut self,
+        http: &mut h3::Connection,
+        connection: &mut Connection,
+        id: u64,
+    ) -> Result<bool, Error> {
+        if let Some(head) = self.head {
+            match head.send(http, connection, id) {
+                Err(Error::StreamBlocked) => return Ok(false),
+                other => other?,
+            }
+            self.head = None;
+        }
+        while !self.rest.is_empty() || self.pattern > 0 {
+            if self.rest.is_empty() {
+                self.rest = Bytes::from_static(http3::piece(self.pattern));
+                self.pattern -= self.rest.len() as u64;
+            }
+            let whole = self.rest.len();
+            match http.send_body_zc(connection, id, &mut self.rest, self.pattern == 0) {
+                Ok(n) if n == whole => self.rest = Bytes::new(),
+                Ok(_) | Err(Error::Done) => return Ok(false),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl Head {
+    fn send(self, http: &mut h3::Connection, connection: &mut Connection, id: u64) -> Result<(), Error> {
+        let length = self.length.to_string();
+        let fields = [
+            HeaderRef::new(b":status", self.status),
+            HeaderRef::new(b"content-length", length.as_bytes()),
+            HeaderRef::new(b"content-type", http3::CONTENT_TYPE.as_bytes()),
+            HeaderRef::new(b"server", NAME),
+        ];
+        http.send_response(connection, id, &fields, self.length == 0)
+    }
+}

@@ -1,0 +1,116 @@
+//! The client's side: files to fetch, and one small request again and again.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::{Buf, Bytes};
+use h3::client::SendRequest;
+use http::{Request, StatusCode, Uri};
+use peer_common::args::Requests;
+use peer_common::progress::{Progress, share};
+use peer_common::{Failure, failed, files};
+use quinn::Connection;
+use tokio::task::JoinSet;
+
+/// The `:authority` of every request; the servers of the contract have one host and do not look at it.
+const AUTHORITY: &str = "localhost";
+
+/// What opens requests on one connection.
+type Opener = SendRequest<h3_quinn::OpenStreams, Bytes>;
+
+/// Starts HTTP/3 on a connection; a task drives it until its end.
+async fn start(connection: &Connection) -> Result<Opener, Failure> {
+    let connection = h3_quinn::Connection::new(connection.clone());
+    let (mut driver, opener) = h3::client::new(connection).await?;
+    tokio::spawn(async move { std::future::poll_fn(|context| driver.poll_close(context)).await });
+    Ok(opener)
+}
+
+/// Fetches every path on a stream of its own and stores the answers in `out`.
+pub async fn fetch(
+    connection: &Connection,
+    out: Option<&Path>,
+    paths: &[String],
+    progress: &Arc<Progress>,
+) -> Result<(), Failure> {
+    let opener = start(connection).await?;
+    let mut tasks = JoinSet::new();
+    for path in paths {
+        let target = out.map(|out| files::destination(out, path));
+        if target == Some(None) {
+            return failed(format!("no file name in {path}"));
+        }
+        let (opener, uri) = (opener.clone(), uri(path)?);
+        tasks.spawn(store(opener, uri, target.flatten(), Arc::clone(progress)));
+    }
+    while let Some(done) = tasks.join_next().await {
+        done??;
+    }
+    Ok(())
+}
+
+/// Makes the same request as often as asked for, and returns how many bytes came back.
+pub async fn repeat(connections: &[Connection], requests: &Requests) -> Result<u64, Failure> {
+    let mut lanes = JoinSet::new();
+    let uri = uri(&requests.path)?;
+    let count = requests.concurrency * connections.len() as u64;
+    for (index, connection) in (0..).zip(connections) {
+        let opener = start(connection).await?;
+        for lane in 0..requests.concurrency {
+            let (mut opener, uri) = (opener.clone(), uri.clone());
+            let rounds = share(requests.count, index * requests.concurrency + lane, count);
+            lanes.spawn(async move {
+                let mut bytes = 0;
+                for _ in 0..rounds {
+                    get(&mut opener, &uri, |piece| bytes += piece.remaining() as u64).await?;
+                }
+                Ok::<_, Failure>(bytes)
+            });
+        }
+    }
+    let mut bytes = 0;
+    while let Some(lane) = lanes.join_next().await {
+        bytes += lane??;
+    }
+    Ok(bytes)
+}
+
+fn uri(path: &str) -> Result<Uri, Failure> {
+    Ok(format!("https://{AUTHORITY}/{}", path.trim_start_matches('/')).parse()?)
+}
+
+async fn store(
+    mut opener: Opener,
+    uri: Uri,
+    target: Option<PathBuf>,
+    progress: Arc<Progress>,
+) -> Result<(), Failure> {
+    let mut body = Vec::new();
+    get(&mut opener, &uri, |piece| {
+        progress.add(piece.remaining() as u64);
+        while target.is_some() && piece.has_remaining() {
+            let chunk = piece.chunk();
+            body.extend_from_slice(chunk);
+            let n = chunk.len();
+            piece.advance(n);
+        }
+    })
+    .await?;
+    Ok(target.map_or(Ok(()), |target| std::fs::write(target, body))?)
+}
+
+/// One GET; `each` takes the pieces of the content as they come.
+async fn get(opener: &mut Opener, uri: &Uri, mut each: impl FnMut(&mut dyn Buf)) -> Result<(), Failure> {
+    let mut request = Request::new(());
+    *request.uri_mut() = uri.clone();
+    let mut stream = opener.send_request(request).await?;
+    stream.finish().await?;
+    let response = stream.recv_response().await?;
+    if response.status() != StatusCode::OK {
+        return failed(format!("{} for {uri}", response.status()));
+    }
+    while let Some(mut piece) = stream.recv_data().await? {
+        each(&mut piece);
+    }
+    Ok(())
+}

@@ -17,6 +17,7 @@ mod connection;
 mod driver;
 mod endpoint;
 mod error;
+pub mod http3;
 mod hub;
 mod incoming;
 mod member;
@@ -45,6 +46,7 @@ pub use crate::error::{
 pub use crate::incoming::{Incoming, IncomingFuture};
 pub use crate::recv_stream::RecvStream;
 pub use crate::send_stream::SendStream;
+pub use crate::tokens::AddressToken;
 
 /// Any error, for programs that only report them.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;

@@ -5,6 +5,8 @@ use std::collections::VecDeque;
 use anabranch_wire::Version;
 use bytes::Bytes;
 
+use crate::endpoint::Endpoint;
+
 /// Tokens that are kept; the oldest make way.
 const MAX_TOKENS: usize = 256;
 /// Of one server, so that it cannot push out those of others.
@@ -12,18 +14,37 @@ const MAX_TOKENS_OF_SERVER: usize = 4;
 /// Bytes of a token that is worth keeping: a longer one would crowd the ClientHello out of the first datagram.
 const MAX_TOKEN_BYTES: usize = 512;
 
-/// What servers gave to clients of this endpoint for later connections, in the order of arrival.
-#[derive(Debug, Default)]
-pub(crate) struct TokenStore(VecDeque<Kept>);
-
-#[derive(Debug)]
-struct Kept {
-    server_name: String,
-    version: Version,
-    token: Bytes,
+/// By this a server recognizes the address of a client that it has met before (NEW_TOKEN, RFC 9000 §8.1.3). Whoever has
+/// it can be told from others: it is to be kept like a cookie.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AddressToken {
+    /// Who gave it.
+    pub server_name: String,
+    /// The version of the connection that it came by.
+    pub version: Version,
+    /// What the server wants to be shown.
+    pub token: Bytes,
 }
 
-impl Kept {
+impl Endpoint {
+    /// The tokens that servers gave to this endpoint's clients and that were not used yet, oldest first. A program that
+    /// keeps them spares its next run a round trip to servers that are busy or send Retry.
+    pub fn address_tokens(&self) -> Vec<AddressToken> {
+        self.hub.tokens().0.iter().cloned().collect()
+    }
+
+    /// Has a later connection to its server show `token`. Old tokens make way when there are too many; one that is too
+    /// long to be worth its bytes is dropped.
+    pub fn add_address_token(&self, token: AddressToken) {
+        self.hub.tokens().put(token);
+    }
+}
+
+/// What servers gave to clients of this endpoint for later connections, in the order of arrival.
+#[derive(Debug, Default)]
+pub(crate) struct TokenStore(VecDeque<AddressToken>);
+
+impl AddressToken {
     /// RFC 9000 §8.1.3: a token is only for the server that gave it. RFC 9369 §5: and only for the version that it came by.
     fn is_for(&self, server_name: &str, version: Version) -> bool {
         self.server_name == server_name && self.version == version
@@ -31,18 +52,18 @@ impl Kept {
 }
 
 impl TokenStore {
-    pub(crate) fn put(&mut self, server_name: &str, version: Version, token: Bytes) {
-        if token.len() > MAX_TOKEN_BYTES {
+    pub(crate) fn put(&mut self, new: AddressToken) {
+        if new.token.len() > MAX_TOKEN_BYTES {
             return;
         }
-        let theirs = |kept: &Kept| kept.server_name == server_name;
+        let theirs = |kept: &AddressToken| kept.server_name == new.server_name;
         if self.0.iter().filter(|kept| theirs(kept)).count() >= MAX_TOKENS_OF_SERVER {
             let oldest = self.0.iter().position(theirs);
             oldest.and_then(|at| self.0.remove(at));
         } else if self.0.len() >= MAX_TOKENS {
             self.0.pop_front();
         }
-        self.0.push_back(Kept { server_name: server_name.to_owned(), version, token });
+        self.0.push_back(new);
     }
 
     /// The newest token for this server, which is used once: a second use would tell that both connections are of one
@@ -61,11 +82,15 @@ mod tests {
         Bytes::from(n.to_string())
     }
 
+    fn from(server_name: &str, n: usize) -> AddressToken {
+        AddressToken { server_name: server_name.to_owned(), version: Version::V1, token: token(n) }
+    }
+
     #[test]
     fn tokens_are_for_one_server_and_version_and_good_once() {
         let mut store = TokenStore::default();
-        store.put("a", Version::V1, token(1));
-        store.put("a", Version::V1, token(2));
+        store.put(from("a", 1));
+        store.put(from("a", 2));
         assert_eq!(store.take("b", Version::V1), None);
         assert_eq!(store.take("a", Version::V2), None);
         assert_eq!(store.take("a", Version::V1), Some(token(2)));
@@ -76,14 +101,14 @@ mod tests {
     #[test]
     fn the_store_is_bounded() {
         let mut store = TokenStore::default();
-        store.put("quiet", Version::V1, token(0));
-        (0..1_000).for_each(|n| store.put("loud", Version::V1, token(n)));
+        store.put(from("quiet", 0));
+        (0..1_000).for_each(|n| store.put(from("loud", n)));
         assert_eq!(store.0.len(), 1 + MAX_TOKENS_OF_SERVER);
         assert_eq!(store.take("loud", Version::V1), Some(token(999)));
         assert_eq!(store.take("quiet", Version::V1), Some(token(0)));
-        (0..1_000).for_each(|n| store.put(&format!("server {n}"), Version::V1, token(n)));
+        (0..1_000).for_each(|n| store.put(from(&format!("server {n}"), n)));
         assert_eq!(store.0.len(), MAX_TOKENS);
-        store.put("greedy", Version::V1, Bytes::from(vec![0; MAX_TOKEN_BYTES + 1]));
+        store.put(AddressToken { token: Bytes::from(vec![0; MAX_TOKEN_BYTES + 1]), ..from("greedy", 0) });
         assert_eq!(store.take("greedy", Version::V1), None);
     }
 }

@@ -17,7 +17,6 @@ mod connection;
 mod driver;
 mod endpoint;
 mod error;
-pub mod http3;
 mod hub;
 mod incoming;
 mod member;

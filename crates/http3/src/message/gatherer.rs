@@ -24,6 +24,8 @@ pub struct FieldGatherer {
     pub(super) path: Option<Bytes>,
     pub(super) protocol: Option<Protocol>,
     status: Option<StatusCode>,
+    /// Whether a regular field was seen: pseudo-headers come before all of them.
+    is_regular: bool,
     headers: HeaderMap,
     /// Cookie lines so far, joined (RFC 9114 §4.2.1), and whether one of them was never to be indexed.
     cookie: Vec<u8>,
@@ -93,7 +95,7 @@ impl FieldGatherer {
     }
 
     fn add_pseudo(&mut self, name: &[u8], value: &[u8]) -> Result<(), Malformed> {
-        if !self.headers.is_empty() || !self.cookie.is_empty() {
+        if self.is_regular {
             return Err(Malformed("a pseudo-header after a regular field"));
         }
         match name {
@@ -124,6 +126,7 @@ impl FieldGatherer {
     }
 
     fn add_regular(&mut self, name: &[u8], value: &[u8], sensitive: bool) -> Result<(), Malformed> {
+        self.is_regular = true;
         if is_connection_specific(name) {
             return Err(Malformed("a connection-specific field"));
         }

@@ -223,6 +223,18 @@ impl Streams {
         Some(send.credit.available().min(connection))
     }
 
+    /// Asks for [`StreamEvent::Writable`] once the stream has room, for callers that look at [`Self::writable`] first.
+    pub fn notify_writable(&mut self, id: StreamId) {
+        if let Some(key) = self.table.find(id, self.now) {
+            self.want_room(key);
+        }
+    }
+
+    /// Streams of `dir` that the peer has been allowed to open in all.
+    pub fn remote_limit(&mut self, dir: Dir) -> u64 {
+        self.table.remote(dir).limit()
+    }
+
     /// The code with which the peer stopped the stream, as long as the stream exists.
     pub fn stopped(&mut self, id: StreamId) -> Option<u64> {
         self.send_half(id)?.stopped

@@ -81,6 +81,11 @@ impl Remote {
         self.closed.saturating_add(self.concurrent).min(anabranch_wire::MAX_STREAM_COUNT)
     }
 
+    /// What the peer was told last, or is about to be told.
+    pub(crate) fn limit(&self) -> u64 {
+        self.limit
+    }
+
     /// The limit to tell the peer now.
     pub(crate) fn grant(&mut self) -> u64 {
         self.limit = self.limit.max(self.allowed());

@@ -1,0 +1,324 @@
+//! The decoder (RFC 9204 §2.2).
+
+use super::dynamic_table::{DynamicTable, ENTRY_OVERHEAD, Entry, entry_size};
+use super::instruction::{DecoderInstruction, EncoderInstruction, NameIndex, Pending};
+use super::integer::{Fault, Reader};
+use super::string::Literal;
+use super::{Decoded, FieldLine, Limits, static_table};
+use crate::{Code, Error};
+
+/// Most bytes for the decoder stream that wait to be taken. A peer that makes more work and gives the stream no credit
+/// is closed with H3_EXCESSIVE_LOAD (RFC 9204 §7.3).
+pub const MAX_UNSENT_INSTRUCTIONS: usize = 64 * 1024;
+
+/// Turns field sections into field lines.
+#[derive(Debug)]
+pub struct Decoder {
+    table: DynamicTable,
+    max_table_capacity: u64,
+    max_blocked_streams: u64,
+    blocked: Vec<Blocked>,
+    /// Entries that the encoder knows us to have.
+    known_received_count: u64,
+    instructions: Vec<u8>,
+    pending: Pending,
+    scratch: Scratch,
+}
+
+/// A stream that waits for entries.
+#[derive(Clone, Copy, Debug)]
+struct Blocked {
+    stream: u64,
+    required_insert_count: u64,
+}
+
+/// Where strings in Huffman code are decoded.
+#[derive(Debug, Default)]
+struct Scratch {
+    name: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl Decoder {
+    /// A decoder that permits what our SETTINGS say: bytes of dynamic table, and streams that wait for it.
+    pub fn new(max_table_capacity: u64, max_blocked_streams: u64) -> Self {
+        Self {
+            table: DynamicTable::default(),
+            max_table_capacity,
+            max_blocked_streams,
+            blocked: Vec::new(),
+            known_received_count: 0,
+            instructions: Vec::new(),
+            pending: Pending::default(),
+            scratch: Scratch::default(),
+        }
+    }
+
+    /// Takes bytes of the peer's encoder stream, split anywhere. What the peer does wrong is
+    /// QPACK_ENCODER_STREAM_ERROR.
+    pub fn on_encoder_stream(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        let Self { table, max_table_capacity, pending, scratch, .. } = self;
+        let handled = pending.feed(bytes, |reader| {
+            let max = usize::try_from(table.capacity().saturating_sub(ENTRY_OVERHEAD)).unwrap_or(usize::MAX);
+            let entry = match EncoderInstruction::read(reader, max)? {
+                EncoderInstruction::SetCapacity(capacity) if capacity > *max_table_capacity => {
+                    return Err(Fault::Malformed("a table capacity above the limit"));
+                }
+                EncoderInstruction::SetCapacity(capacity) => {
+                    table.set_capacity(capacity);
+                    return Ok(());
+                }
+                EncoderInstruction::InsertWithNameReference { name, value } => {
+                    let name = inserted_name(table, name)?;
+                    Entry::new(name, inserted_text(value, max, &mut scratch.value)?)
+                }
+                EncoderInstruction::InsertWithLiteralName { name, value } => Entry::new(
+                    inserted_text(name, max, &mut scratch.name)?,
+                    inserted_text(value, max, &mut scratch.value)?,
+                ),
+                EncoderInstruction::Duplicate { relative } => {
+                    let entry = table.before(table.insert_count(), relative);
+                    entry
+                        .map(|(_, entry)| entry.clone())
+                        .ok_or(Fault::Malformed("a duplicate of no entry"))?
+                }
+            };
+            if table.insert(entry) { Ok(()) } else { Err(TOO_LARGE) }
+        });
+        handled.map_err(|reason| Error::new(Code::QPACK_ENCODER_STREAM_ERROR, reason))
+    }
+
+    /// Decodes a field section and gives its lines to `sink` in their order. What the peer does wrong is
+    /// QPACK_DECOMPRESSION_FAILED. Lines that were given before an error or before [`Decoded::TooLarge`] are void.
+    pub fn decode(
+        &mut self,
+        stream: u64,
+        section: &[u8],
+        limits: &Limits,
+        sink: &mut dyn FnMut(FieldLine<'_>),
+    ) -> Result<Decoded, Error> {
+        if self.instructions.len() >= MAX_UNSENT_INSTRUCTIONS {
+            return Err(Error::new(Code::EXCESSIVE_LOAD, "the decoder stream has no credit"));
+        }
+        self.blocked.retain(|blocked| blocked.stream != stream);
+        let mut reader = Reader::new(section);
+        let prefix = self.prefix(&mut reader).map_err(decompression_failed)?;
+        if prefix.required_insert_count > self.table.insert_count() {
+            return self.block(stream, prefix.required_insert_count);
+        }
+        let budget = Budget { size: limits.max_size, fields: limits.max_fields };
+        let mut lines = Lines { table: &self.table, prefix, reader, budget };
+        while lines.reader.remaining() > 0 {
+            let line = lines.next(&mut self.scratch).map_err(decompression_failed)?;
+            let Some(line) = line else {
+                self.cancel(stream);
+                return Ok(Decoded::TooLarge);
+            };
+            sink(line);
+        }
+        if prefix.required_insert_count > 0 {
+            DecoderInstruction::SectionAcknowledgment { stream }.write(&mut self.instructions);
+            self.known_received_count = self.known_received_count.max(prefix.required_insert_count);
+        }
+        Ok(Decoded::Complete)
+    }
+
+    /// Forgets a stream whose reading is given up and tells the encoder if the table may be in use
+    /// (RFC 9204 §2.2.2.2). Once for each stream is enough; more often does no harm.
+    pub fn cancel(&mut self, stream: u64) {
+        self.blocked.retain(|blocked| blocked.stream != stream);
+        if self.max_table_capacity > 0 && self.instructions.len() < MAX_UNSENT_INSTRUCTIONS {
+            DecoderInstruction::StreamCancellation { stream }.write(&mut self.instructions);
+        }
+    }
+
+    /// A blocked stream whose entries have come, each once; its section can be decoded now.
+    pub fn take_unblocked(&mut self) -> Option<u64> {
+        let insert_count = self.table.insert_count();
+        let at = self.blocked.iter().position(|blocked| blocked.required_insert_count <= insert_count)?;
+        Some(self.blocked.remove(at).stream)
+    }
+
+    /// Bytes for the decoder stream, to be taken by the caller. To ask acknowledges the entries that have come and that
+    /// no section acknowledged, so asking once after many packets is cheaper than once after each.
+    pub fn instructions(&mut self) -> &mut Vec<u8> {
+        let increment = self.table.insert_count() - self.known_received_count;
+        if increment > 0 {
+            DecoderInstruction::InsertCountIncrement(increment).write(&mut self.instructions);
+            self.known_received_count += increment;
+        }
+        &mut self.instructions
+    }
+
+    fn block(&mut self, stream: u64, required_insert_count: u64) -> Result<Decoded, Error> {
+        let insert_count = self.table.insert_count();
+        let waiting =
+            self.blocked.iter().filter(|blocked| blocked.required_insert_count > insert_count).count();
+        if waiting as u64 >= self.max_blocked_streams {
+            return Err(Error::new(Code::QPACK_DECOMPRESSION_FAILED, "more blocked streams than permitted"));
+        }
+        self.blocked.push(Blocked { stream, required_insert_count });
+        Ok(Decoded::Blocked)
+    }
+
+    /// Reads the encoded field section prefix (RFC 9204 §4.5.1).
+    fn prefix(&self, reader: &mut Reader<'_>) -> Result<Prefix, Fault> {
+        let required_insert_count = self.required_insert_count(reader.integer(8)?)?;
+        let negative = reader.peek()? & 0x80 != 0;
+        let delta = reader.integer(7)?;
+        let base = if negative {
+            required_insert_count.checked_sub(delta).and_then(|base| base.checked_sub(1))
+        } else {
+            Some(required_insert_count + delta)
+        };
+        Ok(Prefix { required_insert_count, base: base.ok_or(Fault::Malformed("a negative base"))? })
+    }
+
+    /// RFC 9204 §4.5.1.1.
+    fn required_insert_count(&self, encoded: u64) -> Result<u64, Fault> {
+        if encoded == 0 {
+            return Ok(0);
+        }
+        let impossible = Fault::Malformed("an impossible required insert count");
+        let max_entries = self.max_table_capacity / ENTRY_OVERHEAD;
+        let full_range = 2 * max_entries;
+        if encoded > full_range {
+            return Err(impossible);
+        }
+        let max_value = self.table.insert_count() + max_entries;
+        let mut required = max_value / full_range * full_range + encoded - 1;
+        if required > max_value {
+            required = required.checked_sub(full_range).ok_or(impossible)?;
+        }
+        if required == 0 { Err(impossible) } else { Ok(required) }
+    }
+}
+
+/// The numbers at the beginning of a section.
+#[derive(Clone, Copy, Debug)]
+struct Prefix {
+    required_insert_count: u64,
+    base: u64,
+}
+
+/// What the limits still permit.
+struct Budget {
+    size: u64,
+    fields: usize,
+}
+
+/// The lines of one section.
+struct Lines<'a> {
+    table: &'a DynamicTable,
+    prefix: Prefix,
+    reader: Reader<'a>,
+    budget: Budget,
+}
+
+impl<'a> Lines<'a> {
+    /// The next line; `None` if it exceeds the limits.
+    #[inline]
+    fn next<'b>(&mut self, scratch: &'b mut Scratch) -> Result<Option<FieldLine<'b>>, Fault>
+    where
+        'a: 'b,
+    {
+        let Some(fields) = self.budget.fields.checked_sub(1) else { return Ok(None) };
+        self.budget.fields = fields;
+        let Some(max) = self.budget.size.checked_sub(ENTRY_OVERHEAD) else { return Ok(None) };
+        let max = usize::try_from(max).unwrap_or(usize::MAX);
+        let Some(line) = self.representation(max, scratch)? else { return Ok(None) };
+        let rest = self.budget.size.checked_sub(entry_size(line.name, line.value));
+        self.budget.size = rest.unwrap_or(0);
+        Ok(rest.map(|_| line))
+    }
+
+    /// RFC 9204 §4.5.2 to §4.5.6. `None` if a string is longer than `max` bytes.
+    #[inline]
+    fn representation<'b>(
+        &mut self,
+        max: usize,
+        scratch: &'b mut Scratch,
+    ) -> Result<Option<FieldLine<'b>>, Fault>
+    where
+        'a: 'b,
+    {
+        let first = self.reader.peek()?;
+        let (name, never) = match first.leading_zeros() {
+            0 => return self.indexed(first & 0x40 != 0).map(Some),
+            1 if first & 0x10 != 0 => (static_line(self.reader.integer(4)?)?.0, 0x20),
+            1 => (self.relative(4)?.name(), 0x20),
+            2 => {
+                let Some(name) = Literal::read(&mut self.reader, 4, max)? else { return Ok(None) };
+                let Some(name) = name.text(max, &mut scratch.name)? else { return Ok(None) };
+                (name, 0x10)
+            }
+            3 => return Ok(Some(plain(self.post_base(4)?))),
+            _ => (self.post_base(3)?.name(), 0x08),
+        };
+        let Some(value) = Literal::read(&mut self.reader, 8, max)? else { return Ok(None) };
+        let Some(value) = value.text(max, &mut scratch.value)? else { return Ok(None) };
+        Ok(Some(FieldLine { name, value, never_indexed: first & never != 0 }))
+    }
+
+    fn indexed(&mut self, in_static_table: bool) -> Result<FieldLine<'a>, Fault> {
+        if in_static_table {
+            let (name, value) = static_line(self.reader.integer(6)?)?;
+            return Ok(FieldLine { name, value, never_indexed: false });
+        }
+        self.relative(6).map(plain)
+    }
+
+    /// The entry that is counted back from the base.
+    fn relative(&mut self, prefix: u32) -> Result<&'a Entry, Fault> {
+        let relative = self.reader.integer(prefix)?;
+        let absolute = self.prefix.base.checked_sub(relative).and_then(|index| index.checked_sub(1));
+        self.entry(absolute)
+    }
+
+    /// The entry that is counted on from the base.
+    fn post_base(&mut self, prefix: u32) -> Result<&'a Entry, Fault> {
+        let index = self.reader.integer(prefix)?;
+        self.entry(self.prefix.base.checked_add(index))
+    }
+
+    fn entry(&self, absolute: Option<u64>) -> Result<&'a Entry, Fault> {
+        let announced = absolute.filter(|absolute| *absolute < self.prefix.required_insert_count);
+        announced.and_then(|absolute| self.table.get(absolute)).ok_or(NO_ENTRY)
+    }
+}
+
+const NO_ENTRY: Fault = Fault::Malformed("a reference to no entry of the dynamic table");
+const TOO_LARGE: Fault = Fault::Malformed("an entry larger than the dynamic table");
+
+fn plain(entry: &Entry) -> FieldLine<'_> {
+    FieldLine { name: entry.name(), value: entry.value(), never_indexed: false }
+}
+
+fn static_line(index: u64) -> Result<(&'static [u8], &'static [u8]), Fault> {
+    static_table::get(index).ok_or(Fault::Malformed("an index beyond the static table"))
+}
+
+fn inserted_name(table: &DynamicTable, index: NameIndex) -> Result<&[u8], Fault> {
+    match index {
+        NameIndex::Static(index) => Ok(static_line(index)?.0),
+        NameIndex::Relative(relative) => {
+            table.before(table.insert_count(), relative).map(|(_, entry)| entry.name()).ok_or(NO_ENTRY)
+        }
+    }
+}
+
+fn inserted_text<'a>(literal: Literal<'a>, max: usize, scratch: &'a mut Vec<u8>) -> Result<&'a [u8], Fault> {
+    literal.text(max, scratch)?.ok_or(TOO_LARGE)
+}
+
+fn decompression_failed(fault: Fault) -> Error {
+    let reason = match fault {
+        Fault::Incomplete => "a field section that ends too early",
+        Fault::Malformed(reason) => reason,
+    };
+    Error::new(Code::QPACK_DECOMPRESSION_FAILED, reason)
+}
+
+#[cfg(test)]
+#[path = "decoder_tests.rs"]
+mod tests;

@@ -1,0 +1,359 @@
+//! The encoder (RFC 9204 §2.1): one pass over the field lines of a section.
+//!
+//! What enters the dynamic table: a line that is seen for the second time within a short memory, and a line whose name
+//! is seen for the second time and stands in no table. Lines that are sensitive or large never do. A line is referred
+//! to when the decoder has it for sure, or when the stream may block; otherwise it is a literal.
+
+use super::Field;
+use super::encoder_table::{EncoderTable, LineHash};
+use super::instruction::{self, DecoderInstruction, NameIndex, Pending};
+use super::integer;
+use super::outstanding::{Outstanding, Section};
+use super::static_table::{self, Match};
+use super::string;
+use crate::{Code, Error};
+
+/// Most bytes of dynamic table that the encoder uses, whatever the decoder permits.
+pub const MAX_ENCODER_TABLE: u64 = 16 * 1024;
+
+/// A line may take this part of the table at the most.
+const MAX_LINE_PART: u64 = 4;
+
+/// Cookies that are shorter could be guessed one by one (RFC 9204 §7.1.3).
+const MIN_INDEXED_COOKIE: usize = 20;
+
+/// Turns field lines into field sections.
+#[derive(Debug, Default)]
+pub struct Encoder {
+    table: EncoderTable,
+    outstanding: Outstanding,
+    history: History,
+    /// Twice the decoder's MaxEntries, by which required insert counts wrap (RFC 9204 §4.5.1.1).
+    full_range: u64,
+    known_received_count: u64,
+    instructions: Vec<u8>,
+    pending: Pending,
+    /// The lines of the section that is being encoded: its prefix is known last.
+    lines: Vec<u8>,
+}
+
+impl Encoder {
+    /// An encoder that has not seen the peer's settings: it uses the static table and literals only.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes the peer's SETTINGS_QPACK_MAX_TABLE_CAPACITY in bytes and SETTINGS_QPACK_BLOCKED_STREAMS. A table that is
+    /// in use keeps its capacity: a peer must repeat the value that 0-RTT data relied on (RFC 9204 §3.2.3).
+    pub fn set_limits(&mut self, max_table_capacity: u64, blocked_streams: u64) {
+        self.outstanding.set_max_blocking(blocked_streams);
+        if self.table.capacity() > 0 || max_table_capacity == 0 {
+            return;
+        }
+        self.full_range = 2 * (max_table_capacity / super::dynamic_table::ENTRY_OVERHEAD);
+        if self.full_range == 0 {
+            return;
+        }
+        let capacity = max_table_capacity.min(MAX_ENCODER_TABLE);
+        self.table.set_capacity(capacity);
+        instruction::write_capacity(&mut self.instructions, capacity);
+    }
+
+    /// Appends the field section of `fields`, prefix included, to `out`. `room`: bytes that the encoder stream takes
+    /// now; the instructions that wait do not grow beyond it (RFC 9204 §2.1.3).
+    pub fn encode<'a>(
+        &mut self,
+        stream: u64,
+        fields: impl Iterator<Item = Field<'a>>,
+        room: usize,
+        out: &mut Vec<u8>,
+    ) {
+        let mut draft = Draft {
+            base: self.table.insert_count(),
+            dynamic: self.table.capacity() > 0 && self.outstanding.has_room(),
+            may_block: self.outstanding.may_block(stream),
+            room,
+            required_insert_count: 0,
+            oldest: u64::MAX,
+        };
+        self.lines.clear();
+        for field in fields {
+            self.field(&mut draft, field);
+        }
+        self.write_prefix(&draft, out);
+        out.extend_from_slice(&self.lines);
+        if draft.required_insert_count > 0 {
+            let Draft { required_insert_count, oldest, .. } = draft;
+            self.table.pin(oldest);
+            self.outstanding
+                .push(Section { stream, required_insert_count, oldest }, self.known_received_count);
+        }
+    }
+
+    /// Bytes for the encoder stream; the caller takes them after each call.
+    pub fn instructions(&mut self) -> &mut Vec<u8> {
+        &mut self.instructions
+    }
+
+    /// Takes bytes of the peer's decoder stream, split anywhere. What the peer does wrong is
+    /// QPACK_DECODER_STREAM_ERROR.
+    pub fn on_decoder_stream(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        let Self { table, outstanding, known_received_count, pending, .. } = self;
+        let handled = pending.feed(bytes, |reader| {
+            let mut known = *known_received_count;
+            match DecoderInstruction::read(reader)? {
+                DecoderInstruction::SectionAcknowledgment { stream } => {
+                    let section = outstanding.acknowledge(stream);
+                    let section = section.ok_or(malformed("an acknowledgment of no section"))?;
+                    table.unpin(section.oldest);
+                    known = known.max(section.required_insert_count);
+                }
+                DecoderInstruction::StreamCancellation { stream } => {
+                    while let Some(section) = outstanding.cancel(stream) {
+                        table.unpin(section.oldest);
+                    }
+                }
+                DecoderInstruction::InsertCountIncrement(0) => return Err(malformed("an increment of zero")),
+                DecoderInstruction::InsertCountIncrement(increment) => {
+                    known += increment;
+                    if known > table.insert_count() {
+                        return Err(malformed("an increment beyond what was inserted"));
+                    }
+                }
+            }
+            if known > *known_received_count {
+                *known_received_count = known;
+                outstanding.on_known_received(known);
+            }
+            Ok(())
+        });
+        handled.map_err(|reason| Error::new(Code::QPACK_DECODER_STREAM_ERROR, reason))
+    }
+
+    /// The encoded field section prefix (RFC 9204 §4.5.1).
+    fn write_prefix(&self, draft: &Draft, out: &mut Vec<u8>) {
+        let required = draft.required_insert_count;
+        if required == 0 {
+            out.extend_from_slice(&[0, 0]);
+            return;
+        }
+        integer::write(out, 0, 8, required % self.full_range + 1);
+        match draft.base.checked_sub(required) {
+            Some(delta) => integer::write(out, 0, 7, delta),
+            None => integer::write(out, 0x80, 7, required - draft.base - 1),
+        }
+    }
+
+    fn field(&mut self, draft: &mut Draft, field: Field<'_>) {
+        let Field { name, value, .. } = field;
+        let sensitive = field.sensitive || is_guessable(name, value);
+        let known = static_table::find(name, value);
+        if let (Match::Line(index), false) = (known, sensitive) {
+            return integer::write(&mut self.lines, 0xc0, 6, index);
+        }
+        let mut reference = known.name().map(NameReference::Static);
+        if draft.dynamic {
+            let hash = LineHash::new(name, value);
+            let line = Line { name, value, hash, known };
+            if !sensitive && let Some(absolute) = self.find_or_insert(draft, &line) {
+                return draft.write_indexed(&mut self.lines, absolute);
+            }
+            reference = reference.or_else(|| self.usable_name(draft, &line).map(NameReference::Dynamic));
+        }
+        draft.write_literal(&mut self.lines, reference, name, value, sensitive);
+    }
+
+    /// An entry with the line that this section may refer to. The table may gain one.
+    fn find_or_insert(&mut self, draft: &mut Draft, line: &Line<'_>) -> Option<u64> {
+        let found = self.table.find_line(line.hash, line.name, line.value);
+        let newest = match found {
+            Some(absolute) if !self.table.is_draining(absolute) => Some(absolute),
+            Some(absolute) => self.duplicate(draft, line, absolute),
+            None if self.is_worth_inserting(line) => self.insert(draft, line),
+            None => None,
+        };
+        // While the decoder may lack a duplicate, the original serves if the duplicate did not displace it.
+        let original = found.filter(|&absolute| newest.is_some() && self.table.contains(absolute));
+        let usable = |absolute: &u64| *absolute < self.known_received_count || draft.may_block;
+        newest.filter(usable).or(original.filter(usable))
+    }
+
+    /// A line that comes again is likely to go on coming.
+    fn is_worth_inserting(&mut self, line: &Line<'_>) -> bool {
+        let size = super::dynamic_table::entry_size(line.name, line.value);
+        if size > self.table.capacity() / MAX_LINE_PART {
+            return false;
+        }
+        let new_name = line.known == Match::None && self.table.find_name(line.hash, line.name).is_none();
+        self.history.has_seen(line.hash.line) || new_name && self.history.has_seen(line.hash.name)
+    }
+
+    /// An entry from which this section may take the name.
+    fn usable_name(&self, draft: &Draft, line: &Line<'_>) -> Option<u64> {
+        let absolute = self.table.find_name(line.hash, line.name)?;
+        let usable = absolute < self.known_received_count || draft.may_block;
+        (usable && !self.table.is_draining(absolute)).then_some(absolute)
+    }
+
+    fn insert(&mut self, draft: &Draft, line: &Line<'_>) -> Option<u64> {
+        if !self.table.has_room(line.name, line.value, draft.evictable_before(self.known_received_count)) {
+            return None;
+        }
+        let by_name =
+            if line.known == Match::None { self.table.find_name(line.hash, line.name) } else { None };
+        let relative = by_name.map(|absolute| NameIndex::Relative(self.table.insert_count() - 1 - absolute));
+        let written =
+            self.instruct(draft, |out| match line.known.name().map(NameIndex::Static).or(relative) {
+                Some(index) => instruction::write_insert(out, index, line.value),
+                None => instruction::write_insert_literal(out, line.name, line.value),
+            });
+        let index_name = line.known == Match::None;
+        written.then(|| self.table.insert(line.hash, line.name, line.value, index_name))
+    }
+
+    /// Inserts a draining entry again.
+    fn duplicate(&mut self, draft: &Draft, line: &Line<'_>, absolute: u64) -> Option<u64> {
+        if !self.table.has_room(line.name, line.value, draft.evictable_before(self.known_received_count)) {
+            return None;
+        }
+        let relative = self.table.insert_count() - 1 - absolute;
+        if !self.instruct(draft, |out| instruction::write_duplicate(out, relative)) {
+            return None;
+        }
+        self.table.duplicate(line.hash, absolute, line.known == Match::None)
+    }
+
+    /// Writes an instruction, unless it is longer than the encoder stream's room.
+    fn instruct(&mut self, draft: &Draft, write: impl FnOnce(&mut Vec<u8>)) -> bool {
+        let before = self.instructions.len();
+        write(&mut self.instructions);
+        let fits = self.instructions.len() <= draft.room;
+        if !fits {
+            self.instructions.truncate(before);
+        }
+        fits
+    }
+}
+
+/// A line that the dynamic table may serve.
+struct Line<'a> {
+    name: &'a [u8],
+    value: &'a [u8],
+    hash: LineHash,
+    known: Match,
+}
+
+impl Match {
+    /// The index of a line with the name.
+    fn name(self) -> Option<u64> {
+        match self {
+            Self::Line(index) | Self::Name(index) => Some(index),
+            Self::None => None,
+        }
+    }
+}
+
+/// Where a literal's name stands: an index into the static table, or an entry's absolute index.
+#[derive(Clone, Copy)]
+enum NameReference {
+    Static(u64),
+    Dynamic(u64),
+}
+
+/// The section that is being encoded.
+struct Draft {
+    /// The insert count before the section: what it inserts itself comes after the base.
+    base: u64,
+    /// The section may refer to the dynamic table.
+    dynamic: bool,
+    /// The section may refer to entries that the decoder may not have.
+    may_block: bool,
+    room: usize,
+    required_insert_count: u64,
+    oldest: u64,
+}
+
+impl Draft {
+    /// Entries from here on must stay: the section refers to them, or the decoder may not have them.
+    fn evictable_before(&self, known_received_count: u64) -> u64 {
+        self.oldest.min(known_received_count)
+    }
+
+    fn refer(&mut self, absolute: u64) {
+        self.required_insert_count = self.required_insert_count.max(absolute + 1);
+        self.oldest = self.oldest.min(absolute);
+    }
+
+    /// RFC 9204 §4.5.2 and §4.5.3.
+    fn write_indexed(&mut self, out: &mut Vec<u8>, absolute: u64) {
+        self.refer(absolute);
+        match absolute.checked_sub(self.base) {
+            Some(post_base) => integer::write(out, 0x10, 4, post_base),
+            None => integer::write(out, 0x80, 6, self.base - 1 - absolute),
+        }
+    }
+
+    /// RFC 9204 §4.5.4 to §4.5.6.
+    fn write_literal(
+        &mut self,
+        out: &mut Vec<u8>,
+        reference: Option<NameReference>,
+        name: &[u8],
+        value: &[u8],
+        never_indexed: bool,
+    ) {
+        let never = |bit: u8| if never_indexed { bit } else { 0 };
+        match reference {
+            Some(NameReference::Static(index)) => integer::write(out, 0x50 | never(0x20), 4, index),
+            Some(NameReference::Dynamic(absolute)) => {
+                self.refer(absolute);
+                match absolute.checked_sub(self.base) {
+                    Some(post_base) => integer::write(out, never(0x08), 3, post_base),
+                    None => integer::write(out, 0x40 | never(0x20), 4, self.base - 1 - absolute),
+                }
+            }
+            None => string::write(out, 0x20 | never(0x10), 4, name),
+        }
+        string::write(out, 0, 8, value);
+    }
+}
+
+/// Hashes of lines and names that were literals lately. One that is overwritten too early only comes later into the
+/// table.
+#[derive(Debug)]
+struct History {
+    slots: [u32; Self::SLOTS],
+}
+
+impl History {
+    const SLOTS: usize = 128;
+
+    /// Whether the hash is remembered; it is from now on.
+    fn has_seen(&mut self, hash: u64) -> bool {
+        let tag = (hash >> 32) as u32;
+        std::mem::replace(&mut self.slots[hash as usize % Self::SLOTS], tag) == tag
+    }
+}
+
+impl Default for History {
+    fn default() -> Self {
+        Self { slots: [0; Self::SLOTS] }
+    }
+}
+
+/// Credentials that are short enough to be found by trying: whoever sees how long sections get could guess them.
+fn is_guessable(name: &[u8], value: &[u8]) -> bool {
+    match name {
+        b"authorization" | b"proxy-authorization" => true,
+        b"cookie" => value.len() < MIN_INDEXED_COOKIE,
+        _ => false,
+    }
+}
+
+fn malformed(reason: &'static str) -> integer::Fault {
+    integer::Fault::Malformed(reason)
+}
+
+#[cfg(test)]
+#[path = "encoder_tests.rs"]
+mod tests;

@@ -1,0 +1,74 @@
+//! HTTP datagrams (RFC 9297): DATAGRAM frames that belong to a request.
+
+use anabranch_transport::datagram::{Datagrams, SendDatagramError};
+use anabranch_wire::StreamId;
+use bytes::Bytes;
+
+use super::Session;
+use super::types::Event;
+use crate::datagram::{datagram_overhead, decode_datagram, encode_datagram};
+use crate::error::{Code, Error};
+use crate::trace::TraceEvent;
+
+/// Datagrams of a request that wait to be taken; the oldest are dropped.
+const MAX_WAITING: usize = 128;
+
+impl Session {
+    /// DATAGRAM frames have arrived.
+    pub fn on_datagrams(&mut self, datagrams: &mut Datagrams) {
+        while let Some(datagram) = datagrams.recv() {
+            if !self.config.h3_datagram {
+                let reason = "a datagram although SETTINGS_H3_DATAGRAM was not sent";
+                return self.note(Err(Error::new(Code::DATAGRAM_ERROR, reason)));
+            }
+            match decode_datagram(datagram) {
+                Ok((id, payload)) => self.on_datagram(id, payload),
+                Err(error) => return self.note(Err(error)),
+            }
+        }
+    }
+
+    fn on_datagram(&mut self, id: StreamId, payload: Bytes) {
+        // One that comes before its request, or after it, is dropped as it might be on the way (RFC 9297 §2.1).
+        let Some(request) = self.requests.get_mut(&id) else { return };
+        self.qpack.trace.event(&TraceEvent::Datagram { id, local: false, len: payload.len() });
+        if request.datagrams.len() >= MAX_WAITING {
+            request.datagrams.pop_front();
+        }
+        request.datagrams.push_back(payload);
+        self.events.push_back(Event::Datagram(id));
+    }
+
+    /// The next datagram of this request.
+    pub fn recv_datagram(&mut self, id: StreamId) -> Option<Bytes> {
+        self.requests.get_mut(&id)?.datagrams.pop_front()
+    }
+
+    /// Sends a datagram that belongs to this request; it may be lost.
+    ///
+    /// # Errors
+    /// If the peer takes none, or none of that size, or the queue is full.
+    pub fn send_datagram(
+        &mut self,
+        datagrams: &mut Datagrams,
+        id: StreamId,
+        payload: &[u8],
+    ) -> Result<(), SendDatagramError> {
+        if !self.takes_datagrams() {
+            return Err(SendDatagramError::UnsupportedByPeer);
+        }
+        datagrams.send(encode_datagram(id, payload))?;
+        self.qpack.trace.event(&TraceEvent::Datagram { id, local: true, len: payload.len() });
+        Ok(())
+    }
+
+    /// Longest payload that [`Self::send_datagram`] takes now; `None` if the peer takes none.
+    pub fn max_datagram_len(&self, datagrams: &Datagrams, id: StreamId) -> Option<usize> {
+        let len = datagrams.max_len().filter(|_| self.takes_datagrams())?;
+        len.checked_sub(datagram_overhead(id))
+    }
+
+    fn takes_datagrams(&self) -> bool {
+        self.config.h3_datagram && self.peer_settings.as_ref().is_some_and(|settings| settings.h3_datagram)
+    }
+}

@@ -1,0 +1,286 @@
+//! The receiving half of a request stream: frames, as far as the application has read (RFC 9114 §4.1).
+
+use anabranch_transport::stream::{self, Streams};
+use anabranch_wire::StreamId;
+
+use super::qpack::{Qpack, Section};
+use super::types::{Fault, ReadError};
+use crate::error::{Code, Error};
+use crate::frame::{FrameHeader, FrameType, HeaderReader};
+
+/// Frames in a row that bring nothing: of unknown types, or DATA without bytes.
+const MAX_IDLE_FRAMES: u32 = 256;
+
+/// Which frame may come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// HEADERS, the message's head.
+    Head,
+    /// DATA, or HEADERS with trailers.
+    Body,
+    /// DATA only: behind a successful CONNECT (RFC 9114 §4.4).
+    Tunnel,
+    /// Nothing but the end.
+    Trailed,
+}
+
+/// Where in the frames reading stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// In a frame's type and length.
+    Header,
+    /// In a field section, with so many bytes to come.
+    Section { left: u64 },
+    /// The field section is whole and waits for the peer's encoder stream.
+    Blocked,
+    /// In a DATA frame.
+    Data { left: u64 },
+    /// In a frame of no interest.
+    Skip { left: u64 },
+}
+
+/// The receiving half.
+#[derive(Debug)]
+pub(super) struct Incoming {
+    pub(super) phase: Phase,
+    state: State,
+    header: HeaderReader,
+    /// A field section that did not arrive in one piece, or is blocked.
+    section: Vec<u8>,
+    /// What content-length promises.
+    pub(super) expected: Option<u64>,
+    /// Bytes of the DATA frames so far, announced ones included.
+    received: u64,
+    idle_frames: u32,
+    /// Why there is nothing more to read.
+    pub(super) end: Option<ReadError>,
+}
+
+/// What reading came to.
+#[expect(clippy::large_enum_variant, reason = "it lives on the stack, for one call")]
+pub(super) enum Progress {
+    /// A field section was decoded.
+    Section(Section),
+    /// A field section is beyond the limits.
+    TooLarge,
+    /// At a byte of the body.
+    Body,
+    /// Nothing more has arrived.
+    Blocked,
+    /// See [`Incoming::end`].
+    End,
+}
+
+/// What reading a request stream needs beside its own state.
+pub(super) struct Context<'a> {
+    pub(super) streams: &'a mut Streams,
+    pub(super) qpack: &'a mut Qpack,
+    pub(super) id: StreamId,
+    pub(super) is_server: bool,
+}
+
+impl Incoming {
+    pub(super) fn new() -> Self {
+        Self {
+            phase: Phase::Head,
+            state: State::Header,
+            header: HeaderReader::default(),
+            section: Vec::new(),
+            expected: None,
+            received: 0,
+            idle_frames: 0,
+            end: None,
+        }
+    }
+
+    /// Whether QPACK knows of a section that was not decoded to its end.
+    pub(super) fn is_in_section(&self) -> bool {
+        matches!(self.state, State::Section { .. } | State::Blocked)
+    }
+
+    /// Reads on, up to a decoded field section, a byte of the body, or the end.
+    pub(super) fn advance(&mut self, cx: &mut Context<'_>) -> Result<Progress, Fault> {
+        while self.end.is_none() {
+            let progress = match self.state {
+                State::Header => self.read_header(cx)?,
+                State::Section { left } => self.read_section(cx, left)?,
+                State::Blocked => self.decode_gathered(cx)?,
+                State::Skip { left } => self.skip(cx, left)?,
+                State::Data { left: 0 } => {
+                    self.state = State::Header;
+                    None
+                }
+                State::Data { .. } => match cx.streams.peek(cx.id) {
+                    Ok(_) => Some(Progress::Body),
+                    Err(error) => Some(self.interrupted(cx, error)?),
+                },
+            };
+            if let Some(progress) = progress {
+                return Ok(progress);
+            }
+        }
+        Ok(Progress::End)
+    }
+
+    fn read_header(&mut self, cx: &mut Context<'_>) -> Result<Option<Progress>, Fault> {
+        let bytes = match cx.streams.peek(cx.id) {
+            Ok(bytes) => bytes,
+            Err(error) => return self.interrupted(cx, error).map(Some),
+        };
+        let (n, header) = self.header.read(bytes);
+        // The stream was readable a moment ago.
+        let _ = cx.streams.consume(cx.id, n);
+        match header {
+            Some(header) => self.on_frame(cx, header),
+            None => Ok(None),
+        }
+    }
+
+    /// A frame begins: may it, here?
+    fn on_frame(&mut self, cx: &mut Context<'_>, header: FrameHeader) -> Result<Option<Progress>, Fault> {
+        let FrameHeader { kind, len } = header;
+        cx.qpack.trace.frame_parsed(cx.id, header);
+        match (kind, self.phase) {
+            (FrameType::DATA, Phase::Body | Phase::Tunnel) => {
+                self.received = self.received.saturating_add(len);
+                if self.expected.is_some_and(|expected| self.received > expected) {
+                    return Err(Fault::Stream(Code::MESSAGE_ERROR));
+                }
+                self.state = State::Data { left: len };
+                if len == 0 { self.count_idle()? } else { self.idle_frames = 0 }
+            }
+            (FrameType::HEADERS, Phase::Head | Phase::Body) => {
+                self.state = State::Section { left: len };
+                if len > cx.qpack.max_section() {
+                    self.state = State::Skip { left: len };
+                    return Ok(Some(Progress::TooLarge));
+                }
+            }
+            (FrameType::PUSH_PROMISE, _) if !cx.is_server => {
+                return Err(Error::new(Code::ID_ERROR, "PUSH_PROMISE although no push is allowed").into());
+            }
+            _ if kind.is_known() || kind.is_http2_reserved() => {
+                let reason = format!("{kind:?} frame on a request stream");
+                return Err(Error::new(Code::FRAME_UNEXPECTED, reason).into());
+            }
+            _ => {
+                self.state = State::Skip { left: len };
+                self.count_idle()?;
+            }
+        }
+        Ok(None)
+    }
+
+    fn count_idle(&mut self) -> Result<(), Fault> {
+        self.idle_frames += 1;
+        if self.idle_frames > MAX_IDLE_FRAMES {
+            return Err(Error::new(Code::EXCESSIVE_LOAD, "frames that bring nothing").into());
+        }
+        Ok(())
+    }
+
+    /// Gathers a field section; one that lies there in one piece is decoded where it lies.
+    fn read_section(&mut self, cx: &mut Context<'_>, left: u64) -> Result<Option<Progress>, Fault> {
+        if left == 0 {
+            return self.decode_gathered(cx);
+        }
+        let bytes = match cx.streams.peek(cx.id) {
+            Ok(bytes) => bytes,
+            Err(error) => return self.interrupted(cx, error).map(Some),
+        };
+        let n = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
+        if self.section.is_empty() && n as u64 == left {
+            let decoded = cx.qpack.decode(cx.id, &bytes[..n])?;
+            if matches!(decoded, Section::Blocked) {
+                self.section.extend_from_slice(&bytes[..n]);
+            }
+            let _ = cx.streams.consume(cx.id, n);
+            return Ok(self.decoded(decoded));
+        }
+        self.section.extend_from_slice(&bytes[..n]);
+        let _ = cx.streams.consume(cx.id, n);
+        self.state = State::Section { left: left - n as u64 };
+        Ok(None)
+    }
+
+    fn decode_gathered(&mut self, cx: &mut Context<'_>) -> Result<Option<Progress>, Fault> {
+        let decoded = cx.qpack.decode(cx.id, &self.section)?;
+        Ok(self.decoded(decoded))
+    }
+
+    fn decoded(&mut self, section: Section) -> Option<Progress> {
+        self.state = State::Header;
+        let progress = match section {
+            Section::Blocked => {
+                self.state = State::Blocked;
+                return Some(Progress::Blocked);
+            }
+            Section::TooLarge => Progress::TooLarge,
+            section @ Section::Fields(_) => Progress::Section(section),
+        };
+        self.section = Vec::new();
+        self.idle_frames = 0;
+        Some(progress)
+    }
+
+    fn skip(&mut self, cx: &mut Context<'_>, left: u64) -> Result<Option<Progress>, Fault> {
+        if left == 0 {
+            self.state = State::Header;
+            return Ok(None);
+        }
+        match cx.streams.peek(cx.id) {
+            Ok(bytes) => {
+                let n = left.min(bytes.len() as u64);
+                let _ = cx.streams.consume(cx.id, usize::try_from(n).unwrap_or(usize::MAX));
+                self.state = State::Skip { left: left - n };
+                Ok(None)
+            }
+            Err(error) => self.interrupted(cx, error).map(Some),
+        }
+    }
+
+    /// The transport has no bytes: not yet, or not any longer.
+    fn interrupted(&mut self, cx: &Context<'_>, error: stream::ReadError) -> Result<Progress, Fault> {
+        let end = match error {
+            stream::ReadError::Blocked => return Ok(Progress::Blocked),
+            stream::ReadError::Finished => self.on_end(cx.is_server)?,
+            stream::ReadError::Reset(code) if !cx.is_server && Code(code) == Code::REQUEST_REJECTED => {
+                ReadError::Rejected
+            }
+            stream::ReadError::Reset(code) => ReadError::Reset(Code(code)),
+            stream::ReadError::Closed => ReadError::Closed,
+        };
+        self.end = Some(end);
+        Ok(Progress::End)
+    }
+
+    /// The stream has ended: is the message whole?
+    fn on_end(&self, is_server: bool) -> Result<ReadError, Fault> {
+        if self.state != State::Header || !self.header.is_empty() {
+            return Err(Error::new(Code::FRAME_ERROR, "the stream ends within a frame").into());
+        }
+        if self.phase == Phase::Head {
+            let code = if is_server { Code::REQUEST_INCOMPLETE } else { Code::MESSAGE_ERROR };
+            return Err(Fault::Stream(code));
+        }
+        if self.expected.is_some_and(|expected| self.received != expected) {
+            return Err(Fault::Stream(Code::MESSAGE_ERROR));
+        }
+        Ok(ReadError::Finished)
+    }
+
+    /// Bytes of the DATA frame that reading stands in.
+    pub(super) fn left_in_frame(&self) -> usize {
+        match self.state {
+            State::Data { left } => usize::try_from(left).unwrap_or(usize::MAX),
+            _ => 0,
+        }
+    }
+
+    /// `n` bytes of the body have been read.
+    pub(super) fn on_read(&mut self, n: usize) {
+        if let State::Data { left } = &mut self.state {
+            *left = left.saturating_sub(n as u64);
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! The sending half of a stream: what flow control does not let out yet.
+
+use std::collections::VecDeque;
+
+use anabranch_transport::stream::{self, Streams};
+use anabranch_wire::StreamId;
+use bytes::Bytes;
+
+use super::types::WriteError;
+use crate::error::Code;
+use crate::frame::{FrameType, header_len, write_header};
+
+/// Bytes of a DATA frame that are promised at once when the window is all but empty.
+const MIN_PROMISE: u64 = 1;
+
+/// How far a message has been sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sending {
+    /// Interim heads may come, and the head has to.
+    Head,
+    /// The body, or the bytes of a tunnel.
+    Body,
+    /// Nothing more will be sent.
+    Over,
+}
+
+/// The sending half of a stream. What was begun is written to its end: a frame's header promises its bytes.
+#[derive(Debug)]
+pub(super) struct Outgoing {
+    pub(super) state: Sending,
+    /// Bytes that did not fit; the application adds none while there are any.
+    queue: VecDeque<Bytes>,
+    /// The stream ends after the queue.
+    finish: bool,
+    /// The application waits for room.
+    pub(super) waiting: bool,
+    /// The peer does not want the rest.
+    pub(super) stopped: Option<Code>,
+}
+
+impl Outgoing {
+    pub(super) fn new() -> Self {
+        Self { state: Sending::Head, queue: VecDeque::new(), finish: false, waiting: false, stopped: None }
+    }
+
+    /// Whether all that was given has gone to the transport.
+    pub(super) fn is_flushed(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Copies `bytes` into the stream, and what does not fit into the queue.
+    pub(super) fn push(&mut self, streams: &mut Streams, id: StreamId, bytes: &[u8]) {
+        let written = if self.queue.is_empty() { streams.write(id, bytes) } else { Ok(0) };
+        match written {
+            Ok(n) if n == bytes.len() => {}
+            Ok(n) => self.queue.push_back(Bytes::copy_from_slice(&bytes[n..])),
+            Err(stream::WriteError::Blocked) => self.queue.push_back(Bytes::copy_from_slice(bytes)),
+            Err(error) => self.close(error),
+        }
+    }
+
+    /// Like [`Self::push`], without copying.
+    fn push_bytes(&mut self, streams: &mut Streams, id: StreamId, mut bytes: Bytes) {
+        self.queue.push_back(std::mem::take(&mut bytes));
+        self.flush(streams, id);
+    }
+
+    /// Takes as much of `data` into DATA frames as there is room for, at least one byte.
+    pub(super) fn write(
+        &mut self,
+        streams: &mut Streams,
+        id: StreamId,
+        data: &mut Bytes,
+    ) -> Result<usize, WriteError> {
+        self.check(Sending::Body)?;
+        if data.is_empty() {
+            return Ok(0);
+        }
+        self.flush(streams, id);
+        let room = streams.writable(id).unwrap_or_default();
+        if let Some(code) = self.stopped {
+            return Err(WriteError::Stopped(code));
+        }
+        if !self.queue.is_empty() || room == 0 {
+            streams.notify_writable(id);
+            self.waiting = true;
+            return Err(WriteError::Blocked);
+        }
+        let len = data.len() as u64;
+        let header = header_len(FrameType::DATA, len.min(room)) as u64;
+        let n = len.min(room.saturating_sub(header).max(MIN_PROMISE));
+        let mut bytes = Vec::with_capacity(header_len(FrameType::DATA, n));
+        write_header(FrameType::DATA, n, &mut bytes);
+        self.push(streams, id, &bytes);
+        let n = usize::try_from(n).unwrap_or(data.len());
+        self.push_bytes(streams, id, data.split_to(n));
+        Ok(n)
+    }
+
+    /// The message is whole: the stream ends once everything is out.
+    pub(super) fn finish(&mut self, streams: &mut Streams, id: StreamId) {
+        self.state = Sending::Over;
+        self.finish = true;
+        self.flush(streams, id);
+    }
+
+    /// Writes what there is room for.
+    pub(super) fn flush(&mut self, streams: &mut Streams, id: StreamId) {
+        while let Some(front) = self.queue.front_mut() {
+            match streams.write_bytes(id, front) {
+                Ok(_) if front.is_empty() => _ = self.queue.pop_front(),
+                Ok(_) | Err(stream::WriteError::Blocked) => {
+                    // A part was taken: asks for the event that says when the rest may follow.
+                    return;
+                }
+                Err(error) => return self.close(error),
+            }
+        }
+        if std::mem::take(&mut self.finish) {
+            // Fails when the peer has stopped the stream, which is as good an end.
+            let _ = streams.finish(id);
+        }
+    }
+
+    /// Gives up: nothing more is written.
+    pub(super) fn abandon(&mut self) {
+        self.state = Sending::Over;
+        self.queue.clear();
+        self.finish = false;
+    }
+
+    fn close(&mut self, error: stream::WriteError) {
+        if let stream::WriteError::Stopped(code) = error {
+            self.stopped.get_or_insert(Code(code));
+        }
+        self.abandon();
+    }
+
+    /// Whether the message is at `state`.
+    pub(super) fn check(&self, state: Sending) -> Result<(), WriteError> {
+        match self.stopped {
+            Some(code) => Err(WriteError::Stopped(code)),
+            None if self.state == state => Ok(()),
+            None => Err(WriteError::Closed),
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! QPACK within a session: the two tables, the streams that keep them in step, and decoded sections as HTTP messages.
+
+use anabranch_transport::stream::Streams;
+use anabranch_wire::StreamId;
+
+use super::types::Fault;
+use crate::config::Config;
+use crate::error::{Code, Error};
+use crate::message::{FieldGatherer, Malformed};
+use crate::qpack::{Decoded, Decoder, Encoder, Field, Limits};
+use crate::settings::Settings;
+use crate::stream_type::StreamType;
+use crate::trace::Tracer;
+
+/// Bytes of decoder instructions that the peer may leave waiting by giving their stream no credit.
+const MAX_DECODER_BACKLOG: usize = 64 * 1024;
+
+/// Field sections in both directions.
+pub(super) struct Qpack {
+    encoder: Encoder,
+    decoder: Decoder,
+    limits: Limits,
+    /// Our streams of instructions; `None` until the peer allows them.
+    pub(super) encoder_stream: Option<StreamId>,
+    pub(super) decoder_stream: Option<StreamId>,
+    /// Here because whatever reads and writes frames has this at hand.
+    pub(super) trace: Tracer,
+}
+
+/// A field section, as far as it can be decoded.
+#[expect(clippy::large_enum_variant, reason = "it lives on the stack, for one call")]
+pub(super) enum Section {
+    /// All of it; whether it is a message is still to be seen.
+    Fields(Result<FieldGatherer, Malformed>),
+    /// It refers to entries that are still on the way.
+    Blocked,
+    /// It is beyond what this end takes.
+    TooLarge,
+}
+
+impl Qpack {
+    pub(super) fn new(config: &Config) -> Self {
+        Self {
+            encoder: Encoder::new(),
+            decoder: Decoder::new(config.qpack_max_table_capacity, config.qpack_blocked_streams),
+            limits: Limits { max_size: config.max_field_section_size, max_fields: config.max_fields },
+            encoder_stream: None,
+            decoder_stream: None,
+            trace: Tracer::default(),
+        }
+    }
+
+    /// Longest *encoded* section that may still be within the limits: encoding adds less to a line than the 32 bytes that
+    /// its decoded size counts.
+    pub(super) fn max_section(&self) -> u64 {
+        self.limits.max_size
+    }
+
+    /// The peer's limits for what this end encodes.
+    pub(super) fn on_settings(&mut self, streams: &mut Streams, settings: &Settings) {
+        self.encoder.set_limits(settings.qpack_max_table_capacity, settings.qpack_blocked_streams);
+        self.flush_encoder(streams);
+    }
+
+    /// Our stream of instructions exists: it begins with its type, before what has been queued.
+    pub(super) fn begin_stream(&mut self, streams: &mut Streams, kind: StreamType) {
+        let (id, instructions) = match kind {
+            StreamType::QPACK_ENCODER => (self.encoder_stream, self.encoder.instructions()),
+            _ => (self.decoder_stream, self.decoder.instructions()),
+        };
+        instructions.insert(0, kind.0);
+        if let Some(id) = id {
+            flush(streams, id, instructions);
+        }
+    }
+
+    /// Appends a field section for `stream` to `out`.
+    pub(super) fn encode<'a>(
+        &mut self,
+        streams: &mut Streams,
+        stream: StreamId,
+        fields: impl Iterator<Item = Field<'a>>,
+        out: &mut Vec<u8>,
+    ) {
+        let room = self.encoder_stream.and_then(|id| streams.writable(id)).unwrap_or(0);
+        let room = usize::try_from(room).unwrap_or(usize::MAX);
+        let queued = self.encoder.instructions().len();
+        self.encoder.encode(stream.as_u64(), fields, room.saturating_sub(queued), out);
+        self.flush_encoder(streams);
+    }
+
+    /// Decodes a field section of `stream`.
+    pub(super) fn decode(&mut self, stream: StreamId, section: &[u8]) -> Result<Section, Fault> {
+        let mut gatherer = FieldGatherer::new();
+        let mut checked = Ok(());
+        let decoded = self.decoder.decode(stream.as_u64(), section, &self.limits, &mut |line| {
+            if checked.is_ok() {
+                checked = gatherer.add(line.name, line.value, line.never_indexed);
+            }
+        })?;
+        Ok(match decoded {
+            Decoded::Complete => Section::Fields(checked.map(|()| gatherer)),
+            Decoded::Blocked => Section::Blocked,
+            Decoded::TooLarge => Section::TooLarge,
+        })
+    }
+
+    /// A section of `stream` will not be decoded.
+    pub(super) fn cancel(&mut self, stream: StreamId) {
+        self.decoder.cancel(stream.as_u64());
+    }
+
+    /// Bytes of the peer's encoder stream.
+    pub(super) fn on_encoder_stream(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.decoder.on_encoder_stream(bytes)
+    }
+
+    /// Bytes of the peer's decoder stream.
+    pub(super) fn on_decoder_stream(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.encoder.on_decoder_stream(bytes)
+    }
+
+    /// A stream whose section can be decoded now.
+    pub(super) fn take_unblocked(&mut self) -> Option<StreamId> {
+        self.decoder.take_unblocked().map(StreamId::from_u64)
+    }
+
+    /// Sends what the encoder has to tell.
+    pub(super) fn flush_encoder(&mut self, streams: &mut Streams) {
+        if let Some(id) = self.encoder_stream {
+            flush(streams, id, self.encoder.instructions());
+        }
+    }
+
+    /// Sends what the decoder has to tell.
+    pub(super) fn flush_decoder(&mut self, streams: &mut Streams) -> Result<(), Error> {
+        let waiting = self.decoder.instructions();
+        if let Some(id) = self.decoder_stream {
+            flush(streams, id, waiting);
+        }
+        if waiting.len() > MAX_DECODER_BACKLOG {
+            return Err(Error::new(Code::EXCESSIVE_LOAD, "the decoder stream gets no credit"));
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Qpack {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Qpack").finish_non_exhaustive()
+    }
+}
+
+fn flush(streams: &mut Streams, id: StreamId, instructions: &mut Vec<u8>) {
+    if instructions.is_empty() {
+        return;
+    }
+    // A stopped stream is noticed by the event that says so.
+    if let Ok(n) = streams.write(id, instructions) {
+        instructions.drain(..n);
+    }
+}

@@ -1,0 +1,332 @@
+//! Messages of the peer: heads, bodies, trailers.
+
+use anabranch_transport::stream::{self, Streams};
+use anabranch_wire::StreamId;
+use bytes::Bytes;
+use http::{HeaderMap, Method, StatusCode};
+
+use super::incoming::{Context, Phase, Progress};
+use super::outgoing::Sending;
+use super::qpack::Section;
+use super::request::Request;
+use super::types::{Event, Fault, ReadError};
+use super::{MAX_EARLY_RESETS, Session};
+use crate::error::{Code, Error};
+use crate::message::{FieldGatherer, Malformed, Protocol, content_length};
+use crate::priority::Priority;
+
+/// Interim responses that wait to be taken.
+const MAX_INTERIM: usize = 16;
+
+impl Session {
+    /// Server: the next request, its head. Its ID serves to answer it and to read its body; [`Self::release`] it in the end.
+    pub fn accept(&mut self) -> Option<(StreamId, http::request::Parts)> {
+        while let Some((id, parts)) = self.ready.pop_front() {
+            // The client may have given it up in the meantime.
+            if self.requests.contains_key(&id) {
+                return Some((id, parts));
+            }
+        }
+        None
+    }
+
+    /// Client: the next head of the response: interim ones (1xx) first, then the response's own.
+    pub fn response(&mut self, id: StreamId) -> Option<http::response::Parts> {
+        self.requests.get_mut(&id)?.heads.pop_front()
+    }
+
+    /// The trailers, once reading the body gave [`ReadError::Finished`].
+    pub fn trailers(&mut self, id: StreamId) -> Option<HeaderMap> {
+        self.requests.get_mut(&id)?.trailers.take()
+    }
+
+    /// Why there is nothing more to read of the peer's message; `None` while there may be.
+    pub fn read_end(&self, id: StreamId) -> Option<ReadError> {
+        self.requests.get(&id).map_or(Some(ReadError::Closed), |request| request.incoming.end)
+    }
+
+    /// The next bytes of the body: never empty, not necessarily all, lent where they lie.
+    ///
+    /// # Errors
+    /// If there are none, see [`ReadError`].
+    pub fn peek<'s>(&mut self, streams: &'s mut Streams, id: StreamId) -> Result<&'s [u8], ReadError> {
+        let left = self.read_body(streams, id)?;
+        let bytes = streams.peek(id).unwrap_or_default();
+        Ok(&bytes[..bytes.len().min(left)])
+    }
+
+    /// `n` of the bytes that were lent have been read.
+    pub fn consume(&mut self, streams: &mut Streams, id: StreamId, n: usize) {
+        if let Some(request) = self.requests.get_mut(&id) {
+            let n = n.min(request.incoming.left_in_frame());
+            if streams.consume(id, n).is_ok() {
+                request.incoming.on_read(n);
+            }
+        }
+    }
+
+    /// Takes bytes of the body, at most `max` and not empty unless `max` is 0, without copying them.
+    ///
+    /// # Errors
+    /// If there are none, see [`ReadError`].
+    pub fn take(&mut self, streams: &mut Streams, id: StreamId, max: usize) -> Result<Bytes, ReadError> {
+        let left = self.read_body(streams, id)?;
+        let bytes = streams.take(id, max.min(left)).unwrap_or_default();
+        if let Some(request) = self.requests.get_mut(&id) {
+            request.incoming.on_read(bytes.len());
+        }
+        Ok(bytes)
+    }
+
+    /// Reads on to the body's next byte; gives how many bytes its DATA frame has.
+    fn read_body(&mut self, streams: &mut Streams, id: StreamId) -> Result<usize, ReadError> {
+        let progress = self.read(streams, id);
+        let flushed = self.qpack.flush_decoder(streams);
+        self.note(flushed);
+        let request = self.requests.get(&id).ok_or(ReadError::Closed)?;
+        match progress {
+            Progress::Body if request.incoming.phase != Phase::Head => Ok(request.incoming.left_in_frame()),
+            Progress::End => Err(request.incoming.end.unwrap_or(ReadError::Closed)),
+            _ => Err(ReadError::Blocked),
+        }
+    }
+
+    /// The application does not want the rest of the peer's message.
+    pub fn stop(&mut self, streams: &mut Streams, id: StreamId, code: Code) {
+        if let Some(request) = self.requests.get_mut(&id)
+            && request.incoming.end.is_none()
+        {
+            if request.incoming.is_in_section() {
+                self.qpack.cancel(id);
+            }
+            request.incoming.end = Some(ReadError::Closed);
+            // Fails if all of it has arrived, which is as well.
+            let _ = streams.stop(id, code.0);
+        }
+    }
+
+    /// Server: the client has opened a stream.
+    pub(super) fn on_request_opened(&mut self, streams: &mut Streams, id: StreamId) {
+        self.next_request = self.next_request.max(StreamId::from_u64(id.as_u64() + 4));
+        if self.goaway_sent.is_some_and(|first| id >= first) {
+            let code = Code::REQUEST_REJECTED.0;
+            // A stream that was just opened can be stopped and reset.
+            let _ = (streams.stop(id, code), streams.reset(id, code));
+            self.early_priorities.remove(&id);
+            return;
+        }
+        self.requests.insert(id, Request::new(Method::GET));
+        self.on_request_readable(streams, id);
+    }
+
+    pub(super) fn on_request_readable(&mut self, streams: &mut Streams, id: StreamId) {
+        let Some(request) = self.requests.get(&id) else { return };
+        if request.is_delivered {
+            // Whoever reads the body reads on.
+            self.events.push_back(Event::Readable(id));
+            return;
+        }
+        if let Progress::End = self.read(streams, id)
+            && let Some(request) = self.requests.get(&id)
+        {
+            match request.incoming.end {
+                _ if request.is_delivered => {}
+                Some(ReadError::Finished) => {}
+                _ if self.side.is_server() => self.on_early_reset(streams, id),
+                _ => self.events.push_back(Event::Failed(id)),
+            }
+        }
+    }
+
+    /// The client gave a request up before it was whole: nobody has to know of it.
+    fn on_early_reset(&mut self, streams: &mut Streams, id: StreamId) {
+        self.forget(streams, id, Code::REQUEST_CANCELLED);
+        self.count_early_reset();
+    }
+
+    /// Charges for a request that was reset before it was answered (rapid reset).
+    fn count_early_reset(&mut self) {
+        self.early_resets += 1;
+        if self.early_resets > MAX_EARLY_RESETS {
+            let reason = "requests are reset as fast as they are made";
+            self.note(Err(Error::new(Code::EXCESSIVE_LOAD, reason)));
+        }
+    }
+
+    /// Drops a request that the application does not know of.
+    fn forget(&mut self, streams: &mut Streams, id: StreamId, code: Code) {
+        if let Some(request) = self.requests.remove(&id) {
+            if request.incoming.is_in_section() {
+                self.qpack.cancel(id);
+            }
+            // Either half may be over.
+            let _ = (streams.stop(id, code.0), streams.reset(id, code.0));
+        }
+    }
+
+    /// Reads on to the body's next byte, the end, or as far as bytes have arrived; takes heads and trailers on the way.
+    fn read(&mut self, streams: &mut Streams, id: StreamId) -> Progress {
+        loop {
+            let Some(request) = self.requests.get_mut(&id) else { return Progress::Blocked };
+            let is_server = self.side.is_server();
+            let mut cx = Context { streams, qpack: &mut self.qpack, id, is_server };
+            let result = match request.incoming.advance(&mut cx) {
+                Ok(Progress::Section(Section::Fields(fields))) => self.on_section(streams, id, fields),
+                Ok(Progress::TooLarge) => self.on_too_large(streams, id),
+                Ok(Progress::End) => {
+                    self.on_incoming_end(id);
+                    return Progress::End;
+                }
+                Ok(progress) => return progress,
+                Err(fault) => Err(fault),
+            };
+            match result {
+                Ok(()) => {}
+                Err(Fault::Stream(code)) => self.fail(streams, id, code),
+                Err(Fault::Connection(error)) => {
+                    self.note(Err(error));
+                    return Progress::Blocked;
+                }
+            }
+        }
+    }
+
+    /// Nothing more comes from the peer on this stream.
+    fn on_incoming_end(&mut self, id: StreamId) {
+        let Some(request) = self.requests.get(&id) else { return };
+        let was_reset = matches!(request.incoming.end, Some(ReadError::Reset(_)));
+        if was_reset && request.incoming.is_in_section() {
+            self.qpack.cancel(id);
+        }
+        if was_reset
+            && self.side.is_server()
+            && request.is_delivered
+            && request.outgoing.state == Sending::Head
+        {
+            self.count_early_reset();
+        }
+    }
+
+    /// The peer's message is of no use: both halves end, and the application learns of it if it knows of the request.
+    fn fail(&mut self, streams: &mut Streams, id: StreamId, code: Code) {
+        let Some(request) = self.requests.get_mut(&id) else { return };
+        if self.side.is_server() && !request.is_delivered {
+            self.count_early_reset();
+            return self.forget(streams, id, code);
+        }
+        if request.incoming.is_in_section() {
+            self.qpack.cancel(id);
+        }
+        request.incoming.end = Some(ReadError::Malformed(code));
+        request.outgoing.abandon();
+        // Either half may be over.
+        let _ = (streams.stop(id, code.0), streams.reset(id, code.0));
+        self.events.push_back(Event::Failed(id));
+    }
+
+    /// A field section is there: which one it is follows from what came before.
+    fn on_section(
+        &mut self,
+        streams: &mut Streams,
+        id: StreamId,
+        fields: Result<FieldGatherer, Malformed>,
+    ) -> Result<(), Fault> {
+        let Some(request) = self.requests.get_mut(&id) else { return Ok(()) };
+        let fields = fields?;
+        if request.incoming.phase == Phase::Body {
+            request.trailers = Some(fields.into_trailers()?);
+            request.incoming.phase = Phase::Trailed;
+            return Ok(());
+        }
+        if self.side.is_server() {
+            let parts = fields.into_request()?;
+            self.on_request(streams, id, parts)
+        } else {
+            on_response(request, fields.into_response()?)?;
+            self.events.push_back(Event::Response(id));
+            Ok(())
+        }
+    }
+
+    fn on_request(
+        &mut self,
+        streams: &mut Streams,
+        id: StreamId,
+        parts: http::request::Parts,
+    ) -> Result<(), Fault> {
+        if parts.extensions.get::<Protocol>().is_some() && !self.config.enable_connect_protocol {
+            return Err(Fault::Stream(Code::MESSAGE_ERROR));
+        }
+        let Some(request) = self.requests.get_mut(&id) else { return Ok(()) };
+        request.method = parts.method.clone();
+        if request.method == Method::CONNECT {
+            request.incoming.phase = Phase::Tunnel;
+        } else {
+            request.incoming.phase = Phase::Body;
+            request.incoming.expected = content_length(&parts.headers)?;
+        }
+        request.is_delivered = true;
+        let priority = self.early_priorities.remove(&id);
+        let priority = priority.unwrap_or_else(|| Priority::of(&parts.headers));
+        streams.set_priority(id, priority.into());
+        if self.ready.is_empty() {
+            self.events.push_back(Event::Request);
+        }
+        self.ready.push_back((id, parts));
+        Ok(())
+    }
+
+    /// A section beyond our limits: a server says so in HTTP's terms (RFC 6585 §5), for anything else the message is lost.
+    fn on_too_large(&mut self, streams: &mut Streams, id: StreamId) -> Result<(), Fault> {
+        self.qpack.cancel(id);
+        let is_head = self.requests.get(&id).is_some_and(|request| !request.is_delivered);
+        if !self.side.is_server() || !is_head {
+            return Err(Fault::Stream(Code::EXCESSIVE_LOAD));
+        }
+        let (mut parts, ()) = http::Response::new(()).into_parts();
+        parts.status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+        // If it cannot be sent, the client does without.
+        let _ = self.respond(streams, id, &parts, true);
+        self.count_early_reset();
+        self.release(streams, id);
+        Ok(())
+    }
+}
+
+/// A head of a response (RFC 9114 §4.1).
+fn on_response(request: &mut Request, parts: http::response::Parts) -> Result<(), Fault> {
+    if parts.status.is_informational() {
+        if request.heads.len() >= MAX_INTERIM {
+            return Err(Fault::Stream(Code::EXCESSIVE_LOAD));
+        }
+    } else {
+        let incoming = &mut request.incoming;
+        incoming.phase = Phase::Body;
+        if request.method == Method::CONNECT && parts.status.is_success() {
+            incoming.phase = Phase::Tunnel;
+        }
+        let length = content_length(&parts.headers)?;
+        incoming.expected = match parts.status {
+            // content-length speaks of what there would be (RFC 9110 §6.4.1).
+            _ if request.method == Method::HEAD => Some(0),
+            StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED => Some(0),
+            _ if incoming.phase == Phase::Tunnel => None,
+            _ => length,
+        };
+        request.is_delivered = true;
+    }
+    request.heads.push_back(parts);
+    Ok(())
+}
+
+impl From<Malformed> for Fault {
+    fn from(_: Malformed) -> Self {
+        Self::Stream(Code::MESSAGE_ERROR)
+    }
+}
+
+impl From<stream::ClosedStream> for ReadError {
+    fn from(_: stream::ClosedStream) -> Self {
+        Self::Closed
+    }
+}

@@ -1,0 +1,324 @@
+//! Unidirectional streams: ours, and what the peer's carry (RFC 9114 §6.2).
+
+use std::collections::BTreeMap;
+
+use anabranch_transport::stream::{self, Streams};
+use anabranch_wire::{Dir, StreamId};
+
+use super::qpack::Qpack;
+use crate::error::{Code, Error};
+use crate::frame::{ControlFrame, FrameHeader, FrameType, HeaderReader, MAX_CONTROL_PAYLOAD};
+use crate::stream_type::{StreamType, TypeReader};
+use crate::trace::TraceEvent;
+
+/// Control frames that may wait while the peer gives the control stream no credit.
+const MAX_CONTROL_BACKLOG: usize = 16 * 1024;
+/// Control frames of unknown types in a row.
+const MAX_IDLE_FRAMES: u32 = 256;
+
+/// Streams of one direction only.
+#[derive(Debug, Default)]
+pub(super) struct Unidirectional {
+    /// Ours, once the peer allows it.
+    control: Option<StreamId>,
+    /// What is still to be written to it.
+    backlog: Vec<u8>,
+    /// The peer's streams whose type is not known yet; the transport bounds their number.
+    untyped: BTreeMap<StreamId, TypeReader>,
+    peer: PeerStreams,
+    reader: ControlReader,
+}
+
+/// The peer's streams that the connection needs.
+#[derive(Debug, Default)]
+struct PeerStreams {
+    control: Option<StreamId>,
+    encoder: Option<StreamId>,
+    decoder: Option<StreamId>,
+}
+
+/// Frames of the peer's control stream.
+#[derive(Debug, Default)]
+struct ControlReader {
+    header: HeaderReader,
+    frame: Option<FrameHeader>,
+    /// Bytes of the frame so far, unless it is skipped.
+    payload: Vec<u8>,
+    /// Bytes of the frame to come.
+    left: u64,
+    has_settings: bool,
+    idle_frames: u32,
+}
+
+impl Unidirectional {
+    /// Opens our streams as far as the peer allows; `preface` is what the control stream begins with.
+    pub(super) fn open(&mut self, streams: &mut Streams, qpack: &mut Qpack, preface: &[u8]) {
+        if self.control.is_none()
+            && let Some(id) = streams.open(Dir::Uni)
+        {
+            self.control = Some(id);
+            // Frames that were queued before go behind the stream's type and the settings.
+            self.backlog.splice(0..0, preface.iter().copied());
+            qpack.trace.event(&TraceEvent::StreamType { id, local: true, kind: Some(StreamType::CONTROL) });
+        }
+        for kind in [StreamType::QPACK_ENCODER, StreamType::QPACK_DECODER] {
+            let slot = match kind {
+                StreamType::QPACK_ENCODER => &mut qpack.encoder_stream,
+                _ => &mut qpack.decoder_stream,
+            };
+            if slot.is_none()
+                && let Some(id) = streams.open(Dir::Uni)
+            {
+                *slot = Some(id);
+                qpack.begin_stream(streams, kind);
+                qpack.trace.event(&TraceEvent::StreamType { id, local: true, kind: Some(kind) });
+            }
+        }
+        for id in [self.control, qpack.encoder_stream, qpack.decoder_stream].into_iter().flatten() {
+            streams.set_priority(id, CRITICAL);
+        }
+        self.flush(streams);
+    }
+
+    /// Sends a control frame.
+    pub(super) fn send(
+        &mut self,
+        streams: &mut Streams,
+        qpack: &mut Qpack,
+        frame: &ControlFrame,
+    ) -> Result<(), Error> {
+        let before = self.backlog.len();
+        frame.encode(&mut self.backlog);
+        if let Some(id) = self.control
+            && qpack.trace.is_on()
+            && let (_, Some(header)) = HeaderReader::default().read(&self.backlog[before..])
+        {
+            qpack.trace.frame_created(id, header);
+        }
+        self.flush(streams);
+        if self.backlog.len() > MAX_CONTROL_BACKLOG {
+            return Err(Error::new(Code::EXCESSIVE_LOAD, "the control stream gets no credit"));
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self, streams: &mut Streams) {
+        if let (Some(id), false) = (self.control, self.backlog.is_empty())
+            // A stopped stream is noticed by the event that says so.
+            && let Ok(n) = streams.write(id, &self.backlog)
+        {
+            self.backlog.drain(..n);
+        }
+    }
+
+    /// Whether `id` is one of our streams; there is room on it again.
+    pub(super) fn on_writable(
+        &mut self,
+        streams: &mut Streams,
+        qpack: &mut Qpack,
+        id: StreamId,
+    ) -> Result<(), Error> {
+        if self.control == Some(id) {
+            self.flush(streams);
+        } else if qpack.encoder_stream == Some(id) {
+            qpack.flush_encoder(streams);
+        } else if qpack.decoder_stream == Some(id) {
+            qpack.flush_decoder(streams)?;
+        }
+        Ok(())
+    }
+
+    /// The peer does not read `id` any longer.
+    pub(super) fn on_stopped(&self, qpack: &Qpack, id: StreamId) -> Result<(), Error> {
+        if [self.control, qpack.encoder_stream, qpack.decoder_stream].contains(&Some(id)) {
+            return Err(Error::new(Code::CLOSED_CRITICAL_STREAM, "a critical stream was stopped"));
+        }
+        Ok(())
+    }
+
+    /// The peer has opened `id`.
+    pub(super) fn on_opened(&mut self, id: StreamId) {
+        self.untyped.insert(id, TypeReader::default());
+    }
+
+    /// Reads what has arrived on `id`; complete control frames go to `frames`.
+    pub(super) fn read(
+        &mut self,
+        streams: &mut Streams,
+        qpack: &mut Qpack,
+        id: StreamId,
+        is_server: bool,
+        frames: &mut Vec<ControlFrame>,
+    ) -> Result<(), Error> {
+        if self.untyped.contains_key(&id) {
+            self.read_type(streams, qpack, id, is_server)?;
+        }
+        if self.peer.control == Some(id) {
+            return self.read_critical(streams, id, |this, bytes| this.reader.read(qpack, id, bytes, frames));
+        }
+        if self.peer.encoder == Some(id) {
+            return self.read_critical(streams, id, |_, bytes| qpack.on_encoder_stream(bytes));
+        }
+        if self.peer.decoder == Some(id) {
+            return self.read_critical(streams, id, |_, bytes| qpack.on_decoder_stream(bytes));
+        }
+        Ok(())
+    }
+
+    fn read_critical(
+        &mut self,
+        streams: &mut Streams,
+        id: StreamId,
+        mut read: impl FnMut(&mut Self, &[u8]) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        loop {
+            let bytes = match streams.peek(id) {
+                Ok(bytes) => bytes,
+                Err(stream::ReadError::Blocked) => return Ok(()),
+                Err(_) => {
+                    return Err(Error::new(Code::CLOSED_CRITICAL_STREAM, "a critical stream was closed"));
+                }
+            };
+            let n = bytes.len();
+            read(self, bytes)?;
+            // The stream was readable a moment ago.
+            let _ = streams.consume(id, n);
+        }
+    }
+
+    fn read_type(
+        &mut self,
+        streams: &mut Streams,
+        qpack: &mut Qpack,
+        id: StreamId,
+        is_server: bool,
+    ) -> Result<(), Error> {
+        let Some(reader) = self.untyped.get_mut(&id) else { return Ok(()) };
+        loop {
+            let bytes = match streams.peek(id) {
+                Ok(bytes) => bytes,
+                Err(stream::ReadError::Blocked) => return Ok(()),
+                Err(_) => {
+                    // A stream may end before it says what it is (RFC 9114 §6.2).
+                    self.untyped.remove(&id);
+                    return Ok(());
+                }
+            };
+            let (n, kind) = reader.read(bytes);
+            let _ = streams.consume(id, n);
+            if let Some(kind) = kind {
+                self.untyped.remove(&id);
+                return self.on_type(streams, qpack, id, u8::try_from(kind).ok().map(StreamType), is_server);
+            }
+        }
+    }
+
+    fn on_type(
+        &mut self,
+        streams: &mut Streams,
+        qpack: &mut Qpack,
+        id: StreamId,
+        kind: Option<StreamType>,
+        is_server: bool,
+    ) -> Result<(), Error> {
+        qpack.trace.event(&TraceEvent::StreamType { id, local: false, kind });
+        let slot = match kind {
+            Some(StreamType::CONTROL) => Some(&mut self.peer.control),
+            Some(StreamType::QPACK_ENCODER) => Some(&mut self.peer.encoder),
+            Some(StreamType::QPACK_DECODER) => Some(&mut self.peer.decoder),
+            _ => None,
+        };
+        if let Some(slot) = slot {
+            if slot.replace(id).is_some() {
+                return Err(Error::new(
+                    Code::STREAM_CREATION_ERROR,
+                    "a second stream of a kind that exists once",
+                ));
+            }
+        } else if kind == Some(StreamType::PUSH) {
+            return Err(match is_server {
+                true => Error::new(Code::STREAM_CREATION_ERROR, "a push stream from a client"),
+                false => Error::new(Code::ID_ERROR, "a push stream although no push is allowed"),
+            });
+        } else {
+            // RFC 9114 §6.2.3: unknown types are no fault; nobody reads them.
+            let _ = streams.stop(id, Code::STREAM_CREATION_ERROR.0);
+        }
+        Ok(())
+    }
+}
+
+/// What the connection needs goes before what it carries.
+const CRITICAL: stream::Priority = stream::Priority { level: i32::MAX, incremental: false };
+
+impl ControlReader {
+    fn read(
+        &mut self,
+        qpack: &mut Qpack,
+        id: StreamId,
+        mut bytes: &[u8],
+        frames: &mut Vec<ControlFrame>,
+    ) -> Result<(), Error> {
+        loop {
+            let Some(frame) = self.frame else {
+                if bytes.is_empty() {
+                    return Ok(());
+                }
+                let (n, header) = self.header.read(bytes);
+                bytes = &bytes[n..];
+                if let Some(header) = header {
+                    qpack.trace.frame_parsed(id, header);
+                    self.begin(header)?;
+                }
+                continue;
+            };
+            let n = usize::try_from(self.left).unwrap_or(usize::MAX).min(bytes.len());
+            if frame.kind.is_known() {
+                self.payload.extend_from_slice(&bytes[..n]);
+            }
+            bytes = &bytes[n..];
+            self.left -= n as u64;
+            if self.left > 0 {
+                return Ok(());
+            }
+            self.frame = None;
+            let payload = std::mem::take(&mut self.payload);
+            if let Some(frame) = ControlFrame::decode(frame.kind, &payload)? {
+                frames.push(frame);
+            }
+        }
+    }
+
+    /// A frame begins: may it, here? (RFC 9114 §7.2)
+    fn begin(&mut self, header: FrameHeader) -> Result<(), Error> {
+        let FrameHeader { kind, len } = header;
+        if !std::mem::replace(&mut self.has_settings, true) {
+            if kind != FrameType::SETTINGS {
+                return Err(Error::new(
+                    Code::MISSING_SETTINGS,
+                    "the control stream does not begin with SETTINGS",
+                ));
+            }
+        } else if kind == FrameType::SETTINGS {
+            return Err(Error::new(Code::FRAME_UNEXPECTED, "a second SETTINGS frame"));
+        }
+        let misplaced = matches!(kind, FrameType::DATA | FrameType::HEADERS | FrameType::PUSH_PROMISE);
+        if misplaced || kind.is_http2_reserved() {
+            return Err(Error::new(Code::FRAME_UNEXPECTED, format!("{kind:?} frame on the control stream")));
+        }
+        if kind.is_known() {
+            self.idle_frames = 0;
+            if len > MAX_CONTROL_PAYLOAD {
+                return Err(Error::new(Code::EXCESSIVE_LOAD, format!("a {kind:?} frame of {len} bytes")));
+            }
+        } else {
+            self.idle_frames += 1;
+            if self.idle_frames > MAX_IDLE_FRAMES {
+                return Err(Error::new(Code::EXCESSIVE_LOAD, "frames that bring nothing"));
+            }
+        }
+        self.left = len;
+        self.frame = Some(header);
+        Ok(())
+    }
+}

@@ -1,0 +1,257 @@
+//! Messages of this end: heads, bodies, trailers.
+
+use anabranch_transport::stream::Streams;
+use anabranch_wire::{Dir, StreamId};
+use bytes::Bytes;
+use http::{HeaderMap, Method};
+
+use super::outgoing::Sending;
+use super::request::Request;
+use super::types::{Event, ReadError, RequestError, WriteError};
+use super::{Scratch, Session};
+use crate::error::Code;
+use crate::frame::{FrameHeader, FrameType, write_header};
+use crate::message::{Fields, InvalidMessage, Protocol, request_fields, response_fields, trailer_fields};
+
+impl Session {
+    /// Client: makes a request; with `end` it has neither body nor trailers. The response comes with
+    /// [`Event::Response`]. [`Self::release`] the request in the end.
+    ///
+    /// # Errors
+    /// If the request cannot be sent, or not now.
+    pub fn request(
+        &mut self,
+        streams: &mut Streams,
+        parts: &http::request::Parts,
+        end: bool,
+    ) -> Result<StreamId, RequestError> {
+        if self.goaway_received.is_some() || self.goaway_sent.is_some() {
+            return Err(RequestError::GoingAway);
+        }
+        let fields = request_fields(parts)?;
+        let allowed = self.peer_settings.as_ref().is_some_and(|settings| settings.enable_connect_protocol);
+        if parts.extensions.get::<Protocol>().is_some() && !allowed {
+            return Err(InvalidMessage("the server has not announced extended CONNECT").into());
+        }
+        self.check_size(&fields)?;
+        let id = streams.open(Dir::Bi).ok_or(RequestError::Blocked)?;
+        self.next_request = StreamId::from_u64(id.as_u64() + 4);
+        let mut request = Request::new(parts.method.clone());
+        streams.set_priority(id, crate::Priority::of(&parts.headers).into());
+        request.outgoing.state = Sending::Body;
+        self.send_section(streams, id, &mut request, &fields);
+        if end {
+            request.outgoing.finish(streams, id);
+        }
+        self.requests.insert(id, request);
+        Ok(id)
+    }
+
+    /// Server: answers with a head; interim ones (1xx) may come before. With `end` there are neither body nor trailers.
+    ///
+    /// # Errors
+    /// If it cannot be sent. It is never [`WriteError::Blocked`].
+    pub fn respond(
+        &mut self,
+        streams: &mut Streams,
+        id: StreamId,
+        parts: &http::response::Parts,
+        end: bool,
+    ) -> Result<(), WriteError> {
+        let fields = response_fields(parts)?;
+        self.check_size(&fields)?;
+        let mut request = self.requests.remove(&id).ok_or(WriteError::Closed)?;
+        let result = request.outgoing.check(Sending::Head);
+        if result.is_ok() {
+            self.send_section(streams, id, &mut request, &fields);
+            if !parts.status.is_informational() && request.outgoing.state == Sending::Head {
+                request.outgoing.state = Sending::Body;
+                if end {
+                    request.outgoing.finish(streams, id);
+                }
+            }
+        }
+        self.requests.insert(id, request);
+        result
+    }
+
+    /// Server: answers with head, body and end in one go, for bodies that are small and there. An empty body is none.
+    ///
+    /// # Errors
+    /// If it cannot be sent. It is never [`WriteError::Blocked`].
+    pub fn respond_whole(
+        &mut self,
+        streams: &mut Streams,
+        id: StreamId,
+        parts: &http::response::Parts,
+        body: &[u8],
+    ) -> Result<(), WriteError> {
+        let fields = response_fields(parts)?;
+        self.check_size(&fields)?;
+        let request = self.requests.get_mut(&id).ok_or(WriteError::Closed)?;
+        request.outgoing.check(Sending::Head)?;
+        let Scratch { section, frames } = &mut self.scratch;
+        section.clear();
+        frames.clear();
+        self.qpack.encode(streams, id, fields.iter(), section);
+        let header = FrameHeader { kind: FrameType::HEADERS, len: section.len() as u64 };
+        write_header(header.kind, header.len, frames);
+        frames.extend_from_slice(section);
+        self.qpack.trace.frame_created(id, header);
+        if !body.is_empty() {
+            let header = FrameHeader { kind: FrameType::DATA, len: body.len() as u64 };
+            write_header(header.kind, header.len, frames);
+            frames.extend_from_slice(body);
+            self.qpack.trace.frame_created(id, header);
+        }
+        request.outgoing.push(streams, id, frames);
+        request.outgoing.finish(streams, id);
+        Ok(())
+    }
+
+    /// Sends bytes of the body, as many as there is room for and at least one unless `data` is empty, without copying them:
+    /// they are split off `data`.
+    ///
+    /// # Errors
+    /// If none can be sent, or not now.
+    pub fn write(
+        &mut self,
+        streams: &mut Streams,
+        id: StreamId,
+        data: &mut Bytes,
+    ) -> Result<usize, WriteError> {
+        let request = self.requests.get_mut(&id).ok_or(WriteError::Closed)?;
+        let n = request.outgoing.write(streams, id, data)?;
+        self.qpack.trace.frame_created(id, FrameHeader { kind: FrameType::DATA, len: n as u64 });
+        Ok(n)
+    }
+
+    /// Ends the message with trailers.
+    ///
+    /// # Errors
+    /// If they cannot be sent. It is never [`WriteError::Blocked`].
+    pub fn write_trailers(
+        &mut self,
+        streams: &mut Streams,
+        id: StreamId,
+        trailers: &HeaderMap,
+    ) -> Result<(), WriteError> {
+        let fields = trailer_fields(trailers)?;
+        self.check_size(&fields)?;
+        let mut request = self.requests.remove(&id).ok_or(WriteError::Closed)?;
+        let mut result = request.outgoing.check(Sending::Body);
+        if request.method == Method::CONNECT {
+            result = result.and(Err(InvalidMessage("a tunnel has no trailers").into()));
+        }
+        if result.is_ok() {
+            self.send_section(streams, id, &mut request, &fields);
+            request.outgoing.finish(streams, id);
+        }
+        self.requests.insert(id, request);
+        result
+    }
+
+    /// Ends the message.
+    ///
+    /// # Errors
+    /// If it has ended before, or has no head yet.
+    pub fn finish(&mut self, streams: &mut Streams, id: StreamId) -> Result<(), WriteError> {
+        let request = self.requests.get_mut(&id).ok_or(WriteError::Closed)?;
+        request.outgoing.check(Sending::Body)?;
+        request.outgoing.finish(streams, id);
+        Ok(())
+    }
+
+    /// Gives up sending.
+    pub fn reset(&mut self, streams: &mut Streams, id: StreamId, code: Code) {
+        if let Some(request) = self.requests.get_mut(&id) {
+            request.outgoing.abandon();
+            // Fails if all of it has arrived, which is as well.
+            let _ = streams.reset(id, code.0);
+        }
+    }
+
+    /// Why nothing more can be sent; `None` while something can, or could if there were room.
+    pub fn write_end(&self, id: StreamId) -> Option<WriteError> {
+        let Some(request) = self.requests.get(&id) else { return Some(WriteError::Closed) };
+        match request.outgoing.stopped {
+            Some(code) => Some(WriteError::Stopped(code)),
+            None => (request.outgoing.state == Sending::Over).then_some(WriteError::Closed),
+        }
+    }
+
+    /// The application is done with the request: what is left of either direction is given up, but a message that was
+    /// finished is still delivered.
+    pub fn release(&mut self, streams: &mut Streams, id: StreamId) {
+        let Some(request) = self.requests.get_mut(&id) else { return };
+        request.is_released = true;
+        let is_whole = request.outgoing.state == Sending::Over;
+        if !is_whole {
+            let code = if self.side.is_server() { Code::INTERNAL_ERROR } else { Code::REQUEST_CANCELLED };
+            self.reset(streams, id, code);
+        }
+        // RFC 9114 §4.1.1: a server that has answered needs no more of the request.
+        let code = if self.side.is_server() && is_whole { Code::NO_ERROR } else { Code::REQUEST_CANCELLED };
+        self.stop(streams, id, code);
+        self.remove_if_over(id);
+    }
+
+    /// There is room on the stream again.
+    pub(super) fn on_request_writable(&mut self, streams: &mut Streams, id: StreamId) {
+        let Some(request) = self.requests.get_mut(&id) else { return };
+        request.outgoing.flush(streams, id);
+        if request.outgoing.is_flushed() && std::mem::take(&mut request.outgoing.waiting) {
+            self.events.push_back(Event::Writable(id));
+        }
+        self.remove_if_over(id);
+    }
+
+    /// The peer does not want the rest; the transport resets the stream.
+    pub(super) fn on_request_stopped(&mut self, id: StreamId, code: Code) {
+        let Some(request) = self.requests.get_mut(&id) else { return };
+        request.outgoing.abandon();
+        request.outgoing.stopped = Some(code);
+        self.events.push_back(Event::Stopped(id, code));
+        self.remove_if_over(id);
+    }
+
+    fn remove_if_over(&mut self, id: StreamId) {
+        if self.requests.get(&id).is_some_and(|request| request.is_released && request.outgoing.is_flushed())
+        {
+            self.requests.remove(&id);
+        }
+    }
+
+    /// RFC 9114 §4.2.2: a section that is larger than the peer takes is not worth sending.
+    fn check_size(&self, fields: &Fields<'_>) -> Result<(), InvalidMessage> {
+        let limit = self.peer_settings.as_ref().and_then(|settings| settings.max_field_section_size);
+        if limit.is_some_and(|limit| fields.section_size() > limit) {
+            return Err(InvalidMessage("the fields are larger than the peer takes"));
+        }
+        Ok(())
+    }
+
+    /// Sends a HEADERS frame.
+    fn send_section(
+        &mut self,
+        streams: &mut Streams,
+        id: StreamId,
+        request: &mut Request,
+        fields: &Fields<'_>,
+    ) {
+        let Scratch { section, frames } = &mut self.scratch;
+        section.clear();
+        frames.clear();
+        self.qpack.encode(streams, id, fields.iter(), section);
+        let header = FrameHeader { kind: FrameType::HEADERS, len: section.len() as u64 };
+        write_header(header.kind, header.len, frames);
+        frames.extend_from_slice(section);
+        self.qpack.trace.frame_created(id, header);
+        request.outgoing.push(streams, id, frames);
+    }
+
+    /// Whether the peer's message has ended, so that its body is empty if nothing was read.
+    pub fn is_read_to_end(&self, id: StreamId) -> bool {
+        self.read_end(id) == Some(ReadError::Finished)
+    }
+}

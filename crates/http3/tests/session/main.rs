@@ -1,0 +1,4 @@
+//! Sessions over real connections: two of them, or one and a peer that breaks the rules.
+
+mod exchange;
+mod pair;

@@ -1,0 +1,230 @@
+//! Two real endpoints back to back in one thread, with sessions on top or with somebody who writes what he likes.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch_http3::{Code, Config, Event, ReadError, Session};
+use anabranch_lab::tls::{SERVER_NAME, pair};
+use anabranch_tls::deterministic::{VirtualClock, seed_thread};
+use anabranch_transport::stream::{StreamEvent, Streams};
+use anabranch_transport::{
+    ClientConfig, Connection, ConnectionError, Datagram, Endpoint, EndpointConfig, FourTuple, Handle,
+    ServerConfig, TransmitBuf, TransportConfig,
+};
+use anabranch_wire::{Dir, Side, StreamId, Time};
+use bytes::Bytes;
+
+/// One side.
+pub(crate) struct Host {
+    pub(crate) endpoint: Endpoint,
+    handle: Option<Handle>,
+    /// `None` for a peer that speaks HTTP/3 by hand.
+    pub(crate) session: Option<Session>,
+    pub(crate) events: VecDeque<Event>,
+    /// What the transport said, for a peer without a session.
+    pub(crate) raw: Vec<StreamEvent>,
+    pub(crate) closed: Option<ConnectionError>,
+    address: SocketAddr,
+}
+
+/// Client and server of one connection.
+pub(crate) struct Pair {
+    pub(crate) now: Time,
+    pub(crate) client: Host,
+    pub(crate) server: Host,
+}
+
+/// Which sides have a session, and their configurations.
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    pub(crate) client: Option<Config>,
+    pub(crate) server: Option<Config>,
+    pub(crate) transport: TransportConfig,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            client: Some(Config::default()),
+            server: Some(Config::default()),
+            transport: TransportConfig::default(),
+        }
+    }
+}
+
+impl Pair {
+    /// A connection whose sessions have exchanged their settings.
+    pub(crate) fn new() -> Self {
+        Self::with(Setup::default())
+    }
+
+    pub(crate) fn with(setup: Setup) -> Self {
+        seed_thread(7);
+        let (client_tls, server_tls) = pair(&VirtualClock::new()).unwrap();
+        let transport = Arc::new(setup.transport);
+        let mut client_config = ClientConfig::new(client_tls);
+        client_config.transport = Arc::clone(&transport);
+        let mut server_config = ServerConfig::new(server_tls);
+        server_config.transport = transport;
+        let config = |seed: u8| EndpointConfig::new([seed; 32]);
+        let mut client = Endpoint::new(&config(1), None);
+        let mut server = Endpoint::new(&config(2), Some(Arc::new(server_config)));
+        server.set_auto_accept(true);
+        let addresses: [SocketAddr; 2] = [([10, 0, 0, 1], 1000).into(), ([10, 0, 0, 2], 443).into()];
+        let now = Time::ZERO + Duration::from_secs(1);
+        let tuple = FourTuple { local: addresses[0], remote: addresses[1] };
+        let handle = client.connect(now, &client_config, tuple, SERVER_NAME).unwrap();
+        let host = |endpoint, handle, session: Option<Session>, address| Host {
+            endpoint,
+            handle,
+            session,
+            events: VecDeque::new(),
+            raw: Vec::new(),
+            closed: None,
+            address,
+        };
+        let session = |side, config: Option<Config>| config.map(|config| Session::new(side, config));
+        let mut pair = Self {
+            now,
+            client: host(client, Some(handle), session(Side::Client, setup.client), addresses[0]),
+            server: host(server, None, session(Side::Server, setup.server), addresses[1]),
+        };
+        // The handshake first: most tests are about what comes after it.
+        let sessions = (pair.client.session.take(), pair.server.session.take());
+        pair.pump();
+        pair.client.raw.clear();
+        pair.server.raw.clear();
+        (pair.client.session, pair.server.session) = sessions;
+        for host in [&mut pair.client, &mut pair.server] {
+            host.with(|session, connection| session.start(connection.streams()));
+        }
+        pair.pump();
+        pair
+    }
+
+    /// Lets everything happen that will happen by itself within 100 ms.
+    pub(crate) fn pump(&mut self) {
+        let end = self.now + Duration::from_millis(100);
+        loop {
+            self.client.drain(self.now);
+            self.server.drain(self.now);
+            let moved = self.client.deliver(self.now, &mut self.server)
+                | self.server.deliver(self.now, &mut self.client);
+            if moved {
+                continue;
+            }
+            let next =
+                [&self.client, &self.server].iter().filter_map(|host| host.endpoint.poll_timeout()).min();
+            match next.filter(|next| *next <= end) {
+                Some(next) => self.now = next.max(self.now),
+                None => break,
+            }
+            self.client.endpoint.handle_timeout(self.now);
+            self.server.endpoint.handle_timeout(self.now);
+        }
+        self.now = end;
+    }
+}
+
+impl Host {
+    pub(crate) fn connection(&mut self) -> &mut Connection {
+        let handle = self.handle.unwrap();
+        self.endpoint.connection(handle).unwrap()
+    }
+
+    /// Uses the session and its connection, then takes over what follows.
+    pub(crate) fn with<T>(&mut self, f: impl FnOnce(&mut Session, &mut Connection) -> T) -> Option<T> {
+        let mut session = self.session.take()?;
+        let result = f(&mut session, self.connection());
+        self.session = Some(session);
+        Some(result)
+    }
+
+    /// The session on its streams; the side must have one.
+    pub(crate) fn http<T>(&mut self, f: impl FnOnce(&mut Session, &mut Streams) -> T) -> T {
+        self.with(|session, connection| f(session, connection.streams())).unwrap()
+    }
+
+    fn drain(&mut self, now: Time) {
+        while let Some((handle, event)) = self.endpoint.poll_event() {
+            self.handle.get_or_insert(handle);
+            match event {
+                anabranch_transport::Event::Stream(event) if self.session.is_some() => {
+                    self.with(|session, connection| session.on_event(connection.streams(), event));
+                }
+                anabranch_transport::Event::Stream(event) => self.raw.push(event),
+                anabranch_transport::Event::DatagramReceived => {
+                    self.with(|session, connection| session.on_datagrams(connection.datagrams()));
+                }
+                anabranch_transport::Event::Closed(error) => self.closed = Some(error),
+                _ => {}
+            }
+        }
+        let Some(session) = &mut self.session else { return };
+        self.events.extend(std::iter::from_fn(|| session.poll_event()));
+        if let Some(fault) = session.take_fault() {
+            let reason = Bytes::from(fault.reason.into_owned());
+            self.connection().close(now, fault.code.0, reason);
+        }
+    }
+
+    fn deliver(&mut self, now: Time, to: &mut Self) -> bool {
+        let mut out = TransmitBuf::new(1);
+        let mut moved = false;
+        while let Some(transmit) = self.endpoint.poll_transmit(now, &mut out) {
+            moved = true;
+            let mut payload = out.filled(&transmit).to_vec();
+            let tuple = FourTuple { local: to.address, remote: self.address };
+            let datagram = Datagram { tuple, ecn: None, payload: &mut payload };
+            to.endpoint.handle_batch(now, &mut [datagram]);
+        }
+        moved
+    }
+
+    /// All of the body that has arrived, and why reading stopped.
+    pub(crate) fn read(&mut self, id: StreamId) -> (Vec<u8>, ReadError) {
+        self.http(|session, streams| {
+            let mut body = Vec::new();
+            loop {
+                match session.peek(streams, id) {
+                    Ok(bytes) => {
+                        // Not all at once, so that frames are left in the middle.
+                        let n = bytes.len().div_ceil(2);
+                        body.extend_from_slice(&bytes[..n]);
+                        session.consume(streams, id, n);
+                    }
+                    Err(error) => return (body, error),
+                }
+            }
+        })
+    }
+
+    // What follows is for a side without a session.
+
+    /// Opens a stream and writes to it.
+    pub(crate) fn open(&mut self, dir: Dir, bytes: &[u8], end: bool) -> StreamId {
+        let id = self.connection().streams().open(dir).unwrap();
+        self.write(id, bytes, end);
+        id
+    }
+
+    pub(crate) fn write(&mut self, id: StreamId, bytes: &[u8], end: bool) {
+        let streams = self.connection().streams();
+        if !bytes.is_empty() {
+            assert_eq!(streams.write(id, bytes).unwrap(), bytes.len());
+        }
+        if end {
+            streams.finish(id).unwrap();
+        }
+    }
+
+    /// The code with which the other side closed the connection.
+    pub(crate) fn close_code(&self) -> Option<Code> {
+        match &self.closed {
+            Some(ConnectionError::PeerApplication { code, .. }) => Some(Code(*code)),
+            _ => None,
+        }
+    }
+}

@@ -72,6 +72,9 @@ for case in $cases; do
     exec 6>&-
     wait "$peer"
     server_status=$?
+    if [ "$case" = requests ] && [ "$status" = 0 ]; then
+        grep -q '"requests": *10000' <<<"$observed" || status="0, but did not count its requests"
+    fi
     for file in ${expect+"${expect[@]}"}; do
         cmp -s "$work/www/$file" "$work/out/$file" || { [ $status = 0 ] && status="0, but $file differs"; }
     done

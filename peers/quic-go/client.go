@@ -54,6 +54,9 @@ func (o *clientOptions) run() error {
 	if o.handshakes > 0 {
 		return c.fullHandshakes()
 	}
+	if o.requests > 0 {
+		return c.manyRequests()
+	}
 	switch o.testCase {
 	case "v2":
 		c.config.Versions = []quic.Version{quic.Version2}

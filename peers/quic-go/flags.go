@@ -91,7 +91,7 @@ func parseServer(args []string) (*serverOptions, error) {
 	flags.TextVar(&o.listen, "listen", netip.AddrPort{}, "IP:PORT")
 	flags.StringVar(&o.cert, "cert", "", "PEM")
 	flags.StringVar(&o.key, "key", "", "PEM")
-	flags.StringVar(&o.root, "root", "", "files for hq-interop")
+	flags.StringVar(&o.root, "root", "", "files for hq-interop and h3")
 	flags.Func("reset-key", "64 hexadecimal digits for stateless reset tokens", func(digits string) error {
 		key, err := hex.DecodeString(digits)
 		if err != nil || len(key) != len(quic.StatelessResetKey{}) {
@@ -130,7 +130,10 @@ type clientOptions struct {
 	out         string
 	paths       []string
 	handshakes  int64
+	requests    int64
 	concurrency int64
+	connections int64
+	http3       bool
 	datagrams   uint64
 }
 
@@ -142,13 +145,16 @@ func parseClient(args []string) (*clientOptions, error) {
 	flags.StringVar(&o.name, "name", "localhost", "server name")
 	flags.StringVar(&o.ca, "ca", "", "PEM")
 	flags.StringVar(&o.testCase, "case", "", "case")
-	flags.StringVar(&o.alpn, "alpn", "", "perf or hq-interop")
+	flags.StringVar(&o.alpn, "alpn", "", "perf, hq-interop or h3")
 	flags.Uint64Var(&o.download, "download", 0, "bytes in all")
 	flags.Uint64Var(&o.upload, "upload", 0, "bytes in all")
 	flags.Uint64Var(&o.streams, "streams", 1, "streams")
 	flags.StringVar(&o.out, "out", "", "where to store files")
 	flags.Int64Var(&o.handshakes, "handshakes", 0, "full handshakes")
-	flags.Int64Var(&o.concurrency, "concurrency", 1, "handshakes at once")
+	flags.BoolVar(&o.http3, "http3", false, "fetch over HTTP/3")
+	flags.Int64Var(&o.requests, "requests", 0, "small requests over HTTP/3")
+	flags.Int64Var(&o.concurrency, "concurrency", 1, "handshakes at once, or requests at once on each connection")
+	flags.Int64Var(&o.connections, "connections", 1, "connections for the requests")
 	flags.Uint64Var(&o.datagrams, "datagrams", 0, "datagrams to send")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
@@ -175,7 +181,16 @@ func (o *clientOptions) complete() error {
 		o.datagrams = defaultDatagrams
 	}
 	needed := "perf"
-	if o.handshakes == 0 && o.datagrams == 0 && (len(o.paths) > 0 || o.alpn == "hq-interop") {
+	switch {
+	case o.handshakes > 0 || o.datagrams > 0:
+		if o.http3 {
+			return errors.New("this work is not done over HTTP/3")
+		}
+	case o.requests > 0 && (!o.http3 || len(o.paths) != 1):
+		return errors.New("--requests needs --http3 and one path")
+	case o.http3:
+		needed = "h3"
+	case len(o.paths) > 0 || o.alpn == "hq-interop":
 		needed = "hq-interop"
 	}
 	if o.alpn != "" && o.alpn != needed {
@@ -184,5 +199,6 @@ func (o *clientOptions) complete() error {
 	o.alpn = needed
 	o.streams = max(o.streams, 1)
 	o.concurrency = max(o.concurrency, 1)
+	o.connections = max(o.connections, 1)
 	return nil
 }

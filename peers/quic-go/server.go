@@ -18,7 +18,7 @@ import (
 // maxRequest is the largest request line a server reads, in bytes.
 const maxRequest = 4096
 
-// serve answers perf and hq-interop until the process is told to end.
+// serve answers perf, hq-interop and h3 until the process is told to end.
 func serve(o *serverOptions) error {
 	end := ending()
 	cert, err := tls.LoadX509KeyPair(o.cert, o.key)
@@ -40,7 +40,7 @@ func serve(o *serverOptions) error {
 	}
 	listener, err := transport.ListenEarly(&tls.Config{
 		Certificates:     []tls.Certificate{cert},
-		NextProtos:       []string{"perf", "hq-interop"},
+		NextProtos:       []string{"perf", "hq-interop", "h3"},
 		CurvePreferences: []tls.CurveID{tls.X25519, tls.CurveP256},
 	}, config)
 	if err != nil {
@@ -66,7 +66,12 @@ func serve(o *serverOptions) error {
 
 // answer serves one connection. A client that goes away is its own test's business.
 func answer(conn *quic.Conn, root string) {
-	hq := conn.ConnectionState().TLS.NegotiatedProtocol == "hq-interop"
+	protocol := conn.ConnectionState().TLS.NegotiatedProtocol
+	if protocol == "h3" {
+		web{root}.serve(conn)
+		return
+	}
+	hq := protocol == "hq-interop"
 	if !hq {
 		go echoDatagrams(conn)
 	}

@@ -83,6 +83,9 @@ func share(total, index, count uint64) uint64 {
 
 // work does what o asks for on conn; only are the paths to fetch.
 func (o *clientOptions) work(ctx context.Context, conn *quic.Conn, only []string, p *progress) error {
+	if o.alpn == "h3" {
+		return o.fetchHTTP3(ctx, conn, only, p)
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	if o.alpn == "hq-interop" {
 		for _, path := range only {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 use h3::client::SendRequest;
+use h3::error::{Code, StreamError};
 use http::{Request, StatusCode, Uri};
 use peer_common::args::Requests;
 use peer_common::progress::{Progress, share};
@@ -104,7 +105,11 @@ async fn get(opener: &mut Opener, uri: &Uri, mut each: impl FnMut(&mut dyn Buf))
     let mut request = Request::new(());
     *request.uri_mut() = uri.clone();
     let mut stream = opener.send_request(request).await?;
-    stream.finish().await?;
+    match stream.finish().await {
+        // A server that has answered without waiting for the end of the request (RFC 9114 §4.1).
+        Err(StreamError::RemoteTerminate { code: Code::H3_NO_ERROR, .. }) => {}
+        other => other?,
+    }
     let response = stream.recv_response().await?;
     if response.status() != StatusCode::OK {
         return failed(format!("{} for {uri}", response.status()));

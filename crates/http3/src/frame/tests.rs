@@ -8,7 +8,7 @@ use crate::settings::{MAX_SETTINGS, Settings};
 const MAX: u64 = (1 << 62) - 1;
 
 fn varint() -> impl Strategy<Value = u64> {
-    prop_oneof![0..64u64, 0..1 << 14, 0..1u64 << 30, 0..=MAX]
+    prop_oneof![0..64u64, 0..1u64 << 14, 0..1u64 << 30, 0..=MAX]
 }
 
 fn control_frame() -> impl Strategy<Value = ControlFrame> {

@@ -12,7 +12,7 @@ use crate::qpack::Field;
 
 /// Cookies shorter than this are never indexed: a short one could be guessed by watching how it compresses
 /// (RFC 9204 §7.1.3).
-const GUESSABLE_COOKIE: usize = 20;
+pub(super) const GUESSABLE_COOKIE: usize = 20;
 
 /// Bytes that each line counts for beside its name and value (RFC 9114 §4.2.2).
 const FIELD_OVERHEAD: u64 = 32;

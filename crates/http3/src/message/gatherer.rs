@@ -136,7 +136,11 @@ impl FieldGatherer {
         if name == b"cookie" {
             return self.add_cookie(value, sensitive);
         }
-        let name = HeaderName::from_lowercase(name).map_err(|_| Malformed("an invalid field name"))?;
+        // `HeaderName` takes a quotation mark, which is no character of a token.
+        let name = match HeaderName::from_lowercase(name) {
+            Ok(parsed) if !name.contains(&b'"') => parsed,
+            _ => return Err(Malformed("an invalid field name")),
+        };
         if name == HOST && self.headers.contains_key(HOST) {
             return Err(Malformed("two host fields"));
         }
@@ -202,9 +206,16 @@ fn set_once<T>(place: &mut Option<T>, value: T) -> Result<(), Malformed> {
 }
 
 fn scheme(value: &[u8]) -> Result<Scheme, Malformed> {
+    if value.eq_ignore_ascii_case(b"https") {
+        return Ok(Scheme::HTTPS);
+    }
+    if value.eq_ignore_ascii_case(b"http") {
+        return Ok(Scheme::HTTP);
+    }
     match value {
-        b"https" => Ok(Scheme::HTTPS),
-        b"http" => Ok(Scheme::HTTP),
-        _ => Scheme::try_from(value).map_err(|_| Malformed(":scheme is no scheme")),
+        [first, ..] if first.is_ascii_alphabetic() => {
+            Scheme::try_from(value).map_err(|_| Malformed(":scheme is no scheme"))
+        }
+        _ => Err(Malformed(":scheme is no scheme")),
     }
 }

@@ -1,9 +1,9 @@
 //! The encoder's view of the dynamic table: finding lines in it, and what may be evicted.
 
 use std::collections::VecDeque;
-use std::hash::{BuildHasher, Hasher};
+use std::hash::Hasher;
 
-use foldhash::fast::FixedState;
+use rustc_hash::FxHasher;
 
 use super::dynamic_table::{DynamicTable, ENTRY_OVERHEAD, Entry, entry_size};
 
@@ -23,7 +23,7 @@ pub(super) struct LineHash {
 impl LineHash {
     #[inline]
     pub(super) fn new(name: &[u8], value: &[u8]) -> Self {
-        let mut hasher = FixedState::default().build_hasher();
+        let mut hasher = FxHasher::default();
         hasher.write(name);
         let name = hasher.finish();
         hasher.write_u64(name);
@@ -90,13 +90,11 @@ impl EncoderTable {
     pub(super) fn has_room(&self, name: &[u8], value: &[u8], keep: u64) -> bool {
         let size = entry_size(name, value);
         let mut free = self.table.free();
-        let mut oldest = self.table.oldest();
-        for pins in &self.pins {
-            if free >= size || *pins > 0 || oldest >= keep {
+        for (oldest, pins) in (self.table.oldest()..keep).zip(&self.pins) {
+            if free >= size || *pins > 0 {
                 break;
             }
             free += self.table.get(oldest).map_or(0, Entry::size);
-            oldest += 1;
         }
         free >= size
     }

@@ -21,4 +21,4 @@ pub use error::{Code, Error};
 pub use priority::Priority;
 pub use session::{Event, ReadError, RequestError, Session, WriteError};
 pub use settings::{MAX_SETTINGS, Settings};
-pub use stream_type::{StreamType, reserved};
+pub use stream_type::{StreamType, is_reserved, reserved};

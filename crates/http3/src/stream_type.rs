@@ -36,6 +36,11 @@ pub const fn reserved(number: u64) -> u64 {
     0x1f * (number % ((MAX_VARINT - 0x21) / 0x1f + 1)) + 0x21
 }
 
+/// Whether `value` is one of those (see [`reserved`]).
+pub const fn is_reserved(value: u64) -> bool {
+    value >= 0x21 && (value - 0x21).is_multiple_of(0x1f)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,7 +61,7 @@ mod tests {
         for number in [0, 1, 2, 0x1234_5678, MAX_VARINT, u64::MAX] {
             let value = reserved(number);
             assert!(value <= MAX_VARINT);
-            assert_eq!((value - 0x21) % 0x1f, 0);
+            assert!(is_reserved(value) && !is_reserved(value - 1));
         }
         assert_eq!((reserved(0), reserved(1)), (0x21, 0x40));
     }

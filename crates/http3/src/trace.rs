@@ -4,7 +4,7 @@ use std::fmt;
 
 use anabranch_wire::{StreamId, Time};
 
-use crate::frame::FrameHeader;
+use crate::frame::{ControlFrame, FrameHeader};
 use crate::priority::Priority;
 use crate::settings::Settings;
 use crate::stream_type::StreamType;
@@ -30,28 +30,9 @@ pub enum TraceEvent<'a> {
         kind: Option<StreamType>,
     },
     /// A frame was written to a stream; DATA frames before their bytes.
-    FrameCreated {
-        /// The stream.
-        id: StreamId,
-        /// Type and length.
-        header: FrameHeader,
-    },
-    /// A frame's type and length were read.
-    FrameParsed {
-        /// The stream.
-        id: StreamId,
-        /// Type and length.
-        header: FrameHeader,
-    },
-    /// The field lines of a HEADERS frame that was created or parsed; follows that event.
-    Fields {
-        /// The stream.
-        id: StreamId,
-        /// Whether this end sent them.
-        local: bool,
-        /// Names and values; the values of sensitive lines are empty.
-        fields: &'a [(Vec<u8>, Vec<u8>)],
-    },
+    FrameCreated(FrameTrace<'a>),
+    /// A frame was read, or of a DATA frame its type and length.
+    FrameParsed(FrameTrace<'a>),
     /// A request's priority was set (RFC 9218).
     PriorityUpdated {
         /// The request's stream.
@@ -68,6 +49,42 @@ pub enum TraceEvent<'a> {
         /// Bytes of its payload.
         len: usize,
     },
+}
+
+/// A frame on a stream.
+#[derive(Clone, Copy, Debug)]
+pub struct FrameTrace<'a> {
+    /// The stream.
+    pub id: StreamId,
+    /// Type and length.
+    pub header: FrameHeader,
+    /// What is in it, as far as the session looks into it.
+    pub content: FrameContent<'a>,
+}
+
+/// What is in a frame.
+#[derive(Clone, Copy, Debug)]
+pub enum FrameContent<'a> {
+    /// Bytes of a body, or of an unknown frame.
+    Opaque,
+    /// Field lines: name and value. The values of sensitive lines are left out.
+    Fields(&'a [(Vec<u8>, Option<Vec<u8>>)]),
+    /// What the control stream carries.
+    Control(&'a ControlFrame),
+}
+
+/// Field lines for an observer.
+#[derive(Default)]
+pub(crate) struct FieldTrace(Vec<(Vec<u8>, Option<Vec<u8>>)>);
+
+impl FieldTrace {
+    pub(crate) fn push(&mut self, name: &[u8], value: &[u8], sensitive: bool) {
+        self.0.push((name.to_vec(), (!sensitive).then(|| value.to_vec())));
+    }
+
+    pub(crate) fn content(&self) -> FrameContent<'_> {
+        FrameContent::Fields(&self.0)
+    }
 }
 
 /// Sees what happens, in order.
@@ -104,13 +121,13 @@ impl Tracer {
     }
 
     #[inline]
-    pub(crate) fn frame_parsed(&mut self, id: StreamId, header: FrameHeader) {
-        self.event(&TraceEvent::FrameParsed { id, header });
+    pub(crate) fn frame_parsed(&mut self, id: StreamId, header: FrameHeader, content: FrameContent<'_>) {
+        self.event(&TraceEvent::FrameParsed(FrameTrace { id, header, content }));
     }
 
     #[inline]
-    pub(crate) fn frame_created(&mut self, id: StreamId, header: FrameHeader) {
-        self.event(&TraceEvent::FrameCreated { id, header });
+    pub(crate) fn frame_created(&mut self, id: StreamId, header: FrameHeader, content: FrameContent<'_>) {
+        self.event(&TraceEvent::FrameCreated(FrameTrace { id, header, content }));
     }
 }
 

@@ -1,5 +1,6 @@
-//! An observer of transport connections that writes [qlog](https://datatracker.ietf.org/doc/draft-ietf-quic-qlog-main-schema/):
-//! draft-ietf-quic-qlog-main-schema-13 and draft-ietf-quic-qlog-quic-events-12, as JSON text sequences (`.sqlog`).
+//! An observer of transport connections, and of the HTTP/3 sessions on them, that writes [qlog](https://datatracker.ietf.org/doc/draft-ietf-quic-qlog-main-schema/):
+//! draft-ietf-quic-qlog-main-schema-13, draft-ietf-quic-qlog-quic-events-12 and draft-ietf-quic-qlog-h3-events-12, as JSON
+//! text sequences (`.sqlog`).
 //!
 //! Events that belong to a path carry the custom fields that multipath needs (quicwg/qlog#134): `path_id` beside the
 //! draft's `tuple`. Equal traces give equal bytes. Secrets and reset tokens are never written.
@@ -7,6 +8,7 @@
 
 mod event;
 mod frame;
+mod http3;
 mod json;
 mod parameters;
 
@@ -147,6 +149,23 @@ impl Observer for Qlog {
     }
 }
 
+impl anabranch_http3::trace::Observer for Qlog {
+    fn event(&mut self, time: Time, event: &anabranch_http3::trace::TraceEvent<'_>) {
+        if self.sink.is_none() {
+            return;
+        }
+        let Some(name) = http3::name(event) else { return };
+        write_record(&mut self.buffer, |o| {
+            o.millis("time", u128::from(time.as_nanos()));
+            o.text("name", &format!("http3:{name}"));
+            o.object("data", |o| http3::write_data(o, event));
+        });
+        if self.buffer.len() >= BUFFER {
+            self.flush();
+        }
+    }
+}
+
 impl Drop for Qlog {
     fn drop(&mut self) {
         self.flush();
@@ -189,10 +208,15 @@ fn write_header(out: &mut String, info: &TraceInfo) {
                 o.text("type", if info.side.is_client() { "client" } else { "server" });
             });
             // Drafts are named by their number (draft-ietf-quic-qlog-quic-events-12 §2.1).
-            o.array("event_schemas", |a| a.text("urn:ietf:params:qlog:events:quic-12"));
+            o.array("event_schemas", |a| {
+                a.text("urn:ietf:params:qlog:events:quic-12");
+                a.text("urn:ietf:params:qlog:events:http3-12");
+            });
         });
     });
 }
 
+#[cfg(test)]
+mod http3_tests;
 #[cfg(test)]
 mod tests;

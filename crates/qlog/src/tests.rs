@@ -16,17 +16,17 @@ const SCHEMA: &str = include_str!("quic-events.cddl");
 
 /// A sink that can be read while the writer has it; refuses everything beyond `limit` bytes.
 #[derive(Clone)]
-struct Sink {
+pub(crate) struct Sink {
     bytes: Arc<Mutex<Vec<u8>>>,
     limit: usize,
 }
 
 impl Sink {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { bytes: Arc::default(), limit: usize::MAX }
     }
 
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         String::from_utf8(self.bytes.lock().unwrap().clone()).unwrap()
     }
 }
@@ -46,7 +46,7 @@ impl Write for Sink {
     }
 }
 
-fn info(side: Side, clock: Clock) -> TraceInfo {
+pub(crate) fn info(side: Side, clock: Clock) -> TraceInfo {
     TraceInfo { side, title: "a \"test\"".into(), group_id: cid(&[1, 2, 3, 4]), clock }
 }
 

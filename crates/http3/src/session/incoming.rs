@@ -7,6 +7,7 @@ use super::qpack::{Qpack, Section};
 use super::types::{Fault, ReadError};
 use crate::error::{Code, Error};
 use crate::frame::{FrameHeader, FrameType, HeaderReader};
+use crate::trace::FrameContent;
 
 /// Frames in a row that bring nothing: of unknown types, or DATA without bytes.
 const MAX_IDLE_FRAMES: u32 = 256;
@@ -139,7 +140,9 @@ impl Incoming {
     /// A frame begins: may it, here?
     fn on_frame(&mut self, cx: &mut Context<'_>, header: FrameHeader) -> Result<Option<Progress>, Fault> {
         let FrameHeader { kind, len } = header;
-        cx.qpack.trace.frame_parsed(cx.id, header);
+        if kind != FrameType::HEADERS {
+            cx.qpack.trace.frame_parsed(cx.id, header, FrameContent::Opaque);
+        }
         match (kind, self.phase) {
             (FrameType::DATA, Phase::Body | Phase::Tunnel) => {
                 self.received = self.received.saturating_add(len);

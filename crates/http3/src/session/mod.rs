@@ -64,15 +64,8 @@ pub struct Session {
     early_resets: u32,
     events: VecDeque<Event>,
     fault: Option<Error>,
-    /// Reused for every message.
-    scratch: Scratch,
-}
-
-/// Buffers for messages on their way out.
-#[derive(Debug, Default)]
-struct Scratch {
-    section: Vec<u8>,
-    frames: Vec<u8>,
+    /// Reused for every message that is sent.
+    scratch: Vec<u8>,
 }
 
 impl Session {
@@ -95,7 +88,7 @@ impl Session {
             early_resets: 0,
             events: VecDeque::new(),
             fault: None,
-            scratch: Scratch::default(),
+            scratch: Vec::new(),
         }
     }
 

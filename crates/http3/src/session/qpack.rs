@@ -6,11 +6,12 @@ use anabranch_wire::StreamId;
 use super::types::Fault;
 use crate::config::Config;
 use crate::error::{Code, Error};
-use crate::message::{FieldGatherer, Malformed};
+use crate::frame::{FrameHeader, FrameType, write_header};
+use crate::message::{FieldGatherer, Fields, Malformed};
 use crate::qpack::{Decoded, Decoder, Encoder, Field, Limits};
 use crate::settings::Settings;
 use crate::stream_type::StreamType;
-use crate::trace::Tracer;
+use crate::trace::{FieldTrace, Tracer};
 
 /// Bytes of decoder instructions that the peer may leave waiting by giving their stream no credit.
 const MAX_DECODER_BACKLOG: usize = 64 * 1024;
@@ -23,6 +24,8 @@ pub(super) struct Qpack {
     /// Our streams of instructions; `None` until the peer allows them.
     pub(super) encoder_stream: Option<StreamId>,
     pub(super) decoder_stream: Option<StreamId>,
+    /// Reused for every section that is encoded.
+    section: Vec<u8>,
     /// Here because whatever reads and writes frames has this at hand.
     pub(super) trace: Tracer,
 }
@@ -46,6 +49,7 @@ impl Qpack {
             limits: Limits { max_size: config.max_field_section_size, max_fields: config.max_fields },
             encoder_stream: None,
             decoder_stream: None,
+            section: Vec::new(),
             trace: Tracer::default(),
         }
     }
@@ -75,7 +79,7 @@ impl Qpack {
     }
 
     /// Appends a field section for `stream` to `out`.
-    pub(super) fn encode<'a>(
+    fn encode<'a>(
         &mut self,
         streams: &mut Streams,
         stream: StreamId,
@@ -89,15 +93,45 @@ impl Qpack {
         self.flush_encoder(streams);
     }
 
+    /// Appends a HEADERS frame for `stream` to `frames`.
+    pub(super) fn write_headers(
+        &mut self,
+        streams: &mut Streams,
+        stream: StreamId,
+        fields: &Fields<'_>,
+        frames: &mut Vec<u8>,
+    ) {
+        let mut section = std::mem::take(&mut self.section);
+        section.clear();
+        self.encode(streams, stream, fields.iter(), &mut section);
+        let header = FrameHeader { kind: FrameType::HEADERS, len: section.len() as u64 };
+        write_header(header.kind, header.len, frames);
+        frames.extend_from_slice(&section);
+        self.section = section;
+        if self.trace.is_on() {
+            let mut traced = FieldTrace::default();
+            fields.iter().for_each(|field| traced.push(field.name, field.value, field.sensitive));
+            self.trace.frame_created(stream, header, traced.content());
+        }
+    }
+
     /// Decodes a field section of `stream`.
     pub(super) fn decode(&mut self, stream: StreamId, section: &[u8]) -> Result<Section, Fault> {
         let mut gatherer = FieldGatherer::new();
         let mut checked = Ok(());
+        let mut traced = self.trace.is_on().then(FieldTrace::default);
         let decoded = self.decoder.decode(stream.as_u64(), section, &self.limits, &mut |line| {
+            if let Some(traced) = &mut traced {
+                traced.push(line.name, line.value, line.never_indexed);
+            }
             if checked.is_ok() {
                 checked = gatherer.add(line.name, line.value, line.never_indexed);
             }
         })?;
+        if let (Some(traced), Decoded::Complete) = (&traced, &decoded) {
+            let header = FrameHeader { kind: FrameType::HEADERS, len: section.len() as u64 };
+            self.trace.frame_parsed(stream, header, traced.content());
+        }
         Ok(match decoded {
             Decoded::Complete => Section::Fields(checked.map(|()| gatherer)),
             Decoded::Blocked => Section::Blocked,

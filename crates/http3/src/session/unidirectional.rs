@@ -9,7 +9,7 @@ use super::qpack::Qpack;
 use crate::error::{Code, Error};
 use crate::frame::{ControlFrame, FrameHeader, FrameType, HeaderReader, MAX_CONTROL_PAYLOAD};
 use crate::stream_type::{StreamType, TypeReader};
-use crate::trace::TraceEvent;
+use crate::trace::{FrameContent, TraceEvent};
 
 /// Control frames that may wait while the peer gives the control stream no credit.
 const MAX_CONTROL_BACKLOG: usize = 16 * 1024;
@@ -93,7 +93,7 @@ impl Unidirectional {
             && qpack.trace.is_on()
             && let (_, Some(header)) = HeaderReader::default().read(&self.backlog[before..])
         {
-            qpack.trace.frame_created(id, header);
+            qpack.trace.frame_created(id, header, FrameContent::Control(frame));
         }
         self.flush(streams);
         if self.backlog.len() > MAX_CONTROL_BACKLOG {
@@ -267,7 +267,6 @@ impl ControlReader {
                 let (n, header) = self.header.read(bytes);
                 bytes = &bytes[n..];
                 if let Some(header) = header {
-                    qpack.trace.frame_parsed(id, header);
                     self.begin(header)?;
                 }
                 continue;
@@ -283,9 +282,10 @@ impl ControlReader {
             }
             self.frame = None;
             let payload = std::mem::take(&mut self.payload);
-            if let Some(frame) = ControlFrame::decode(frame.kind, &payload)? {
-                frames.push(frame);
-            }
+            let decoded = ControlFrame::decode(frame.kind, &payload)?;
+            let content = decoded.as_ref().map_or(FrameContent::Opaque, FrameContent::Control);
+            qpack.trace.frame_parsed(id, frame, content);
+            frames.extend(decoded);
         }
     }
 

@@ -5,13 +5,14 @@ use anabranch_wire::{Dir, StreamId};
 use bytes::Bytes;
 use http::{HeaderMap, Method};
 
+use super::Session;
 use super::outgoing::Sending;
 use super::request::Request;
 use super::types::{Event, ReadError, RequestError, WriteError};
-use super::{Scratch, Session};
 use crate::error::Code;
 use crate::frame::{FrameHeader, FrameType, write_header};
 use crate::message::{Fields, InvalidMessage, Protocol, request_fields, response_fields, trailer_fields};
+use crate::trace::FrameContent;
 
 impl Session {
     /// Client: makes a request; with `end` it has neither body nor trailers. The response comes with
@@ -90,19 +91,14 @@ impl Session {
         self.check_size(&fields)?;
         let request = self.requests.get_mut(&id).ok_or(WriteError::Closed)?;
         request.outgoing.check(Sending::Head)?;
-        let Scratch { section, frames } = &mut self.scratch;
-        section.clear();
+        let frames = &mut self.scratch;
         frames.clear();
-        self.qpack.encode(streams, id, fields.iter(), section);
-        let header = FrameHeader { kind: FrameType::HEADERS, len: section.len() as u64 };
-        write_header(header.kind, header.len, frames);
-        frames.extend_from_slice(section);
-        self.qpack.trace.frame_created(id, header);
+        self.qpack.write_headers(streams, id, &fields, frames);
         if !body.is_empty() {
             let header = FrameHeader { kind: FrameType::DATA, len: body.len() as u64 };
             write_header(header.kind, header.len, frames);
             frames.extend_from_slice(body);
-            self.qpack.trace.frame_created(id, header);
+            self.qpack.trace.frame_created(id, header, FrameContent::Opaque);
         }
         request.outgoing.push(streams, id, frames);
         request.outgoing.finish(streams, id);
@@ -122,7 +118,8 @@ impl Session {
     ) -> Result<usize, WriteError> {
         let request = self.requests.get_mut(&id).ok_or(WriteError::Closed)?;
         let n = request.outgoing.write(streams, id, data)?;
-        self.qpack.trace.frame_created(id, FrameHeader { kind: FrameType::DATA, len: n as u64 });
+        let header = FrameHeader { kind: FrameType::DATA, len: n as u64 };
+        self.qpack.trace.frame_created(id, header, FrameContent::Opaque);
         Ok(n)
     }
 
@@ -239,14 +236,9 @@ impl Session {
         request: &mut Request,
         fields: &Fields<'_>,
     ) {
-        let Scratch { section, frames } = &mut self.scratch;
-        section.clear();
+        let frames = &mut self.scratch;
         frames.clear();
-        self.qpack.encode(streams, id, fields.iter(), section);
-        let header = FrameHeader { kind: FrameType::HEADERS, len: section.len() as u64 };
-        write_header(header.kind, header.len, frames);
-        frames.extend_from_slice(section);
-        self.qpack.trace.frame_created(id, header);
+        self.qpack.write_headers(streams, id, fields, frames);
         request.outgoing.push(streams, id, frames);
     }
 

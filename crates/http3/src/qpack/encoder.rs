@@ -60,7 +60,7 @@ impl Encoder {
     }
 
     /// Appends the field section of `fields`, prefix included, to `out`. `room`: bytes that the encoder stream takes
-    /// now; the instructions that wait do not grow beyond it (RFC 9204 §2.1.3).
+    /// beyond the instructions that wait already; no more are added (RFC 9204 §2.1.3).
     pub fn encode<'a>(
         &mut self,
         stream: u64,
@@ -72,7 +72,7 @@ impl Encoder {
             base: self.table.insert_count(),
             dynamic: self.table.capacity() > 0 && self.outstanding.has_room(),
             may_block: self.outstanding.may_block(stream),
-            room,
+            instructions_end: self.instructions.len().saturating_add(room),
             required_insert_count: 0,
             oldest: u64::MAX,
         };
@@ -227,7 +227,7 @@ impl Encoder {
     fn instruct(&mut self, draft: &Draft, write: impl FnOnce(&mut Vec<u8>)) -> bool {
         let before = self.instructions.len();
         write(&mut self.instructions);
-        let fits = self.instructions.len() <= draft.room;
+        let fits = self.instructions.len() <= draft.instructions_end;
         if !fits {
             self.instructions.truncate(before);
         }
@@ -268,7 +268,8 @@ struct Draft {
     dynamic: bool,
     /// The section may refer to entries that the decoder may not have.
     may_block: bool,
-    room: usize,
+    /// Where the instructions may end.
+    instructions_end: usize,
     required_insert_count: u64,
     oldest: u64,
 }
@@ -318,26 +319,22 @@ impl Draft {
     }
 }
 
-/// Hashes of lines and names that were literals lately. One that is overwritten too early only comes later into the
-/// table.
-#[derive(Debug)]
+/// Hashes of lines and names that were literals lately, in sets that forget the oldest. One that is forgotten too early
+/// only comes later into the table.
+#[derive(Debug, Default)]
 struct History {
-    slots: [u32; Self::SLOTS],
+    sets: [[u32; 4]; 32],
 }
 
 impl History {
-    const SLOTS: usize = 128;
-
     /// Whether the hash is remembered; it is from now on.
     fn has_seen(&mut self, hash: u64) -> bool {
+        let set = &mut self.sets[hash as usize % 32];
         let tag = (hash >> 32) as u32;
-        std::mem::replace(&mut self.slots[hash as usize % Self::SLOTS], tag) == tag
-    }
-}
-
-impl Default for History {
-    fn default() -> Self {
-        Self { slots: [0; Self::SLOTS] }
+        let at = set.iter().position(|seen| *seen == tag);
+        set[..=at.unwrap_or(3)].rotate_right(1);
+        set[0] = tag;
+        at.is_some()
     }
 }
 

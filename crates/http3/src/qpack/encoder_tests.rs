@@ -173,10 +173,10 @@ fn instructions_stay_within_the_room() {
     assert!(encoder.instructions().is_empty());
     encode_with(&mut encoder, 4, &[("x-a", "1"), ("x-b", "1")], false, 6);
     assert_eq!(*encoder.instructions(), b"\x43x-a\x011");
-    // What was not taken counts.
-    encode_with(&mut encoder, 5, &[("x-b", "1")], false, 11);
+    // What was not taken before does not count.
+    encode_with(&mut encoder, 5, &[("x-b", "1")], false, 5);
     assert_eq!(encoder.instructions().len(), 6);
-    encode_with(&mut encoder, 5, &[("x-b", "1")], false, 12);
+    encode_with(&mut encoder, 5, &[("x-b", "1")], false, 6);
     assert_eq!(encoder.instructions().len(), 12);
 }
 
@@ -246,4 +246,18 @@ fn referenced_and_unacknowledged_entries_stay() {
     fill(&mut encoder, "x-f");
     assert_eq!(encoder.table.insert_count(), 6);
     assert!(!encoder.table.contains(0) && encoder.table.contains(1));
+}
+
+/// Lines that always come together do not make each other forgotten.
+#[test]
+fn every_line_of_a_repeated_section_enters_the_table() {
+    let mut encoder = encoder(0);
+    let lines: Vec<(String, String)> =
+        (0..16).map(|line| (format!("x-{line}"), "value".to_owned())).collect();
+    let lines: Vec<(&str, &str)> =
+        lines.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    for stream in 0..3 {
+        encode(&mut encoder, stream, &lines);
+    }
+    assert_eq!(encoder.table.insert_count(), 16);
 }

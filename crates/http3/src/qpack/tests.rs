@@ -99,7 +99,10 @@ impl Network {
     fn send(&mut self, stream: u64, list: Lines, room: usize) {
         let before = self.encoder.instructions().len();
         let section = encode(&mut self.encoder, stream, &list, room);
-        assert!(self.encoder.instructions().len() <= room.max(before), "no more instructions than have room");
+        assert!(
+            self.encoder.instructions().len() <= room.saturating_add(before),
+            "no more instructions than have room"
+        );
         self.encoder_stream.extend(std::mem::take(self.encoder.instructions()));
         self.sections.insert(stream, (section, list));
     }

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use anabranch_tls::rustls::pki_types::CertificateDer;
-use anabranch_transport::{ConnectionError, ConnectionStats, MigrateError, datagram};
+use anabranch_transport::{ConnectionError, ConnectionStats, MigrateError};
 use anabranch_wire::{Dir, MAX_VARINT, PathId, StreamId, Version};
 use bytes::Bytes;
 
@@ -347,6 +347,15 @@ impl Connection {
         self.0.change(|state| state.core.migrate(self.0.hub.clock.now(), local))
     }
 
+    /// Waits until the handshake is complete (RFC 9001 §4.1.1), for connections that are used before: says whether early
+    /// data was accepted.
+    ///
+    /// # Errors
+    /// If the connection is lost before.
+    pub async fn handshake_complete(&self) -> Result<bool, ConnectionError> {
+        poll_fn(|cx| self.0.look(|state| state.poll_connected(cx))).await
+    }
+
     /// Waits until the handshake is confirmed (RFC 9001 §4.1.2), from when on a client may migrate.
     ///
     /// # Errors
@@ -372,10 +381,6 @@ impl State {
         if let Some(error) = &self.ended {
             return Err(error.clone().into());
         }
-        self.core.datagrams().send(message).map_err(|error| match error {
-            datagram::SendDatagramError::UnsupportedByPeer => SendDatagramError::UnsupportedByPeer,
-            datagram::SendDatagramError::TooLarge => SendDatagramError::TooLarge,
-            datagram::SendDatagramError::Blocked => SendDatagramError::Blocked,
-        })
+        Ok(self.core.datagrams().send(message)?)
     }
 }

@@ -3,8 +3,8 @@
 use std::io;
 use std::net::SocketAddr;
 
-use anabranch_transport::ConnectionError;
 use anabranch_transport::stream::ClosedStream;
+use anabranch_transport::{ConnectionError, datagram};
 
 /// Why a connection was not even tried.
 #[derive(Debug, thiserror::Error)]
@@ -96,6 +96,16 @@ pub enum SendDatagramError {
 impl From<ClosedStream> for WriteError {
     fn from(_: ClosedStream) -> Self {
         Self::ClosedStream
+    }
+}
+
+impl From<datagram::SendDatagramError> for SendDatagramError {
+    fn from(error: datagram::SendDatagramError) -> Self {
+        match error {
+            datagram::SendDatagramError::UnsupportedByPeer => Self::UnsupportedByPeer,
+            datagram::SendDatagramError::TooLarge => Self::TooLarge,
+            datagram::SendDatagramError::Blocked => Self::Blocked,
+        }
     }
 }
 

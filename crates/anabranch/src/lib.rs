@@ -17,6 +17,7 @@ mod connection;
 mod driver;
 mod endpoint;
 mod error;
+pub mod http3;
 mod hub;
 mod incoming;
 mod member;

@@ -7,11 +7,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
+use anabranch_http3::Code;
 use anabranch_transport::stream::StreamEvent;
 use anabranch_transport::{Connection, ConnectionError, Event, Handle};
 use anabranch_wire::{Dir, StreamId};
 use bytes::Bytes;
 
+use crate::http3::Http3State;
 use crate::hub::{Hub, lock};
 use crate::tokens::AddressToken;
 use crate::wakers::WakerSet;
@@ -49,6 +51,8 @@ pub(crate) struct State {
     pub(crate) readers: HashMap<StreamId, Option<Waker>>,
     /// Streams that have a sending handle.
     pub(crate) writers: HashMap<StreamId, Writer>,
+    /// The HTTP/3 session, whose streams and datagrams they are from then on.
+    pub(crate) http3: Option<Box<Http3State>>,
 }
 
 /// A sending handle's part of the state.
@@ -92,6 +96,7 @@ impl Member {
             datagram_writers: WakerSet::default(),
             readers: HashMap::new(),
             writers: HashMap::new(),
+            http3: None,
         };
         let users = AtomicUsize::new(0);
         Self { hub, handle, touched: false.into(), queued: false.into(), users, state: Mutex::new(state) }
@@ -140,7 +145,7 @@ impl Member {
 
 impl State {
     /// Takes over an event of the core and gathers whom to wake.
-    pub(crate) fn apply(&mut self, hub: &Hub, event: Event, woken: &mut Vec<Waker>) {
+    fn apply(&mut self, hub: &Hub, event: Event, woken: &mut Vec<Waker>) {
         match event {
             Event::HandshakeDataReady => {
                 self.handshake_data = true;
@@ -158,13 +163,32 @@ impl State {
                 }
             }
             Event::Stream(event) => self.apply_stream(event, woken),
-            Event::DatagramReceived => self.datagram_readers.drain_into(woken),
+            Event::DatagramReceived => match &mut self.http3 {
+                Some(http3) => http3.on_datagrams(&mut self.core),
+                None => self.datagram_readers.drain_into(woken),
+            },
             Event::DatagramsUnblocked => self.datagram_writers.drain_into(woken),
             Event::Closed(error) => self.end(error, woken),
         }
     }
 
+    /// Takes over all events of the core. Says whether HTTP/3 had any, which may have had something to say to them.
+    pub(crate) fn take_events(&mut self, hub: &Hub, woken: &mut Vec<Waker>) -> bool {
+        let mut answered = false;
+        while let Some(event) = self.core.poll_event() {
+            answered |= self.http3.is_some();
+            self.apply(hub, event, woken);
+        }
+        if answered {
+            self.settle_http3(hub, woken);
+        }
+        answered
+    }
+
     fn apply_stream(&mut self, event: StreamEvent, woken: &mut Vec<Waker>) {
+        if let Some(http3) = &mut self.http3 {
+            return http3.on_stream_event(&mut self.core, event);
+        }
         match event {
             StreamEvent::Opened(dir) => self.accepting.of(dir).drain_into(woken),
             StreamEvent::Available(dir) => self.opening.of(dir).drain_into(woken),
@@ -198,6 +222,14 @@ impl State {
         for writer in self.writers.values_mut() {
             woken.extend(writer.room.take().into_iter().chain(writer.end.take()));
         }
+        if let Some(http3) = &mut self.http3 {
+            http3.end(woken);
+        }
+    }
+
+    /// The code with which the connection closes when nobody is left to use it.
+    fn farewell(&self) -> u64 {
+        if self.http3.is_some() { Code::NO_ERROR.0 } else { 0 }
     }
 
     /// `Err` once the connection has ended, else has the task woken by `waiting`.
@@ -220,7 +252,7 @@ impl fmt::Debug for Member {
     }
 }
 
-/// The application's hold on a connection. When the last one goes, the connection closes with code 0.
+/// The application's hold on a connection. When the last one goes, the connection closes without an error.
 #[derive(Debug)]
 pub(crate) struct User(Arc<Member>);
 
@@ -239,8 +271,11 @@ impl Clone for User {
 
 impl Drop for User {
     fn drop(&mut self) {
-        if self.0.users.fetch_sub(1, Ordering::AcqRel) == 1 && self.0.look(|state| state.ended.is_none()) {
-            self.0.close(0, Bytes::new());
+        if self.0.users.fetch_sub(1, Ordering::AcqRel) > 1 {
+            return;
+        }
+        if let Some(code) = self.0.look(|state| state.ended.is_none().then(|| state.farewell())) {
+            self.0.close(code, Bytes::new());
         }
     }
 }

@@ -126,6 +126,8 @@ impl Driver {
             }
             let Some(member) = self.queue.pop_front() else { break };
             member.set_queued(false);
+            // What HTTP/3 answers leaves with what is sent now.
+            member.look(|state| state.http3.is_some() && state.take_events(&member.hub, &mut self.woken));
             let unsent = self.sender.poll_ready(cx).is_pending() || self.sender.send_from(&member, now);
             let blocked = self.sender.is_blocked();
             if unsent {
@@ -145,13 +147,14 @@ impl Driver {
     fn settle(&mut self, member: &Arc<Member>, earliest: Time) {
         let mut news = Vec::new();
         let woken = &mut self.woken;
-        let deadline = member.look(|state| {
-            while let Some(event) = state.core.poll_event() {
-                state.apply(&member.hub, event, woken);
-            }
+        let (answered, deadline) = member.look(|state| {
+            let answered = state.take_events(&member.hub, woken);
             news.extend(std::iter::from_fn(|| state.core.poll_endpoint_event()));
-            state.core.poll_timeout()
+            (answered, state.core.poll_timeout())
         });
+        if answered {
+            member.touch();
+        }
         self.woken.drain(..).for_each(Waker::wake);
         self.timers.arm(member.handle, deadline.map(|deadline| deadline.max(earliest)));
         if !news.is_empty() {

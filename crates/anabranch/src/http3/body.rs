@@ -1,0 +1,215 @@
+//! Bodies that are received.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use anabranch_http3::Code;
+use bytes::{Bytes, BytesMut};
+use http::header::CONTENT_LENGTH;
+use http::{HeaderMap, StatusCode};
+use http_body::{Frame, SizeHint};
+
+use super::Error;
+use super::pace::Pace;
+use super::recv_half::RecvHalf;
+
+/// A body that is being received: of a request on a server, of a response on a client. Behind CONNECT it is what comes
+/// through the tunnel.
+///
+/// It is an [`http_body::Body`], whose frames are pieces as they arrived, not copied, and trailers. What is not read stays
+/// with the peer: flow control holds it back. Dropping a client's body before its end cancels the request.
+#[derive(Debug)]
+pub struct Body(Option<Box<Streaming>>);
+
+#[derive(Debug)]
+struct Streaming {
+    half: RecvHalf,
+    /// Bytes that are still to come, if that is known.
+    left: Option<u64>,
+    pace: Option<Pace>,
+    /// Server: the client waits for word that it may send (RFC 9110 §10.1.1).
+    expects_continue: bool,
+    /// Everything has been read, trailers included.
+    read: bool,
+}
+
+impl Body {
+    /// A body without content.
+    pub(super) fn empty() -> Self {
+        Self(None)
+    }
+
+    pub(super) fn response(half: RecvHalf, left: Option<u64>) -> Self {
+        Self::streaming(half, left, None, false)
+    }
+
+    pub(super) fn request(
+        half: RecvHalf,
+        left: Option<u64>,
+        pace: Option<Pace>,
+        expects_continue: bool,
+    ) -> Self {
+        Self::streaming(half, left, pace, expects_continue)
+    }
+
+    fn streaming(half: RecvHalf, left: Option<u64>, pace: Option<Pace>, expects_continue: bool) -> Self {
+        Self(Some(Box::new(Streaming { half, left, pace, expects_continue, read: false })))
+    }
+
+    /// Takes the next piece, at most `max` bytes, without copying it; `None` at the end, after which there may be
+    /// [`Body::trailers`].
+    ///
+    /// # Errors
+    /// If the peer gave up or is too slow, its message is malformed, or the connection is lost.
+    pub async fn read_chunk(&mut self, max: usize) -> Result<Option<Bytes>, Error> {
+        let Some(body) = &mut self.0 else { return Ok(None) };
+        poll_fn(|cx| body.poll_chunk(cx, max)).await
+    }
+
+    /// Lends the next piece, which is not empty, to `read`, which says how much of it has been read, and passes that on;
+    /// `None` at the end. The bytes are not copied.
+    ///
+    /// The connection stands still while `read` runs: it should not take long, and must not use the connection or its
+    /// requests, which would wait for each other forever.
+    ///
+    /// # Errors
+    /// Like [`Body::read_chunk`].
+    pub async fn read_with(&mut self, mut read: impl FnMut(&[u8]) -> usize) -> Result<Option<usize>, Error> {
+        let Some(body) = &mut self.0 else { return Ok(None) };
+        poll_fn(|cx| body.poll(cx, |half, cx| half.poll_read_with(cx, &mut read), |n| *n)).await
+    }
+
+    /// Reads everything to the end, at most `limit` bytes.
+    ///
+    /// # Errors
+    /// Like [`Body::read_chunk`], or if there is more than `limit`.
+    pub async fn read_to_end(&mut self, limit: usize) -> Result<Bytes, Error> {
+        let Some(first) = self.read_chunk(usize::MAX).await? else { return Ok(Bytes::new()) };
+        let mut all = BytesMut::new();
+        let mut next = Some(first);
+        while let Some(chunk) = next {
+            if all.len() + chunk.len() > limit {
+                return Err(Error::TooLong(limit));
+            }
+            all.extend_from_slice(&chunk);
+            next = self.read_chunk(usize::MAX).await?;
+        }
+        Ok(all.freeze())
+    }
+
+    /// The trailers, if there are any, once the end was read.
+    pub fn trailers(&mut self) -> Option<HeaderMap> {
+        self.0.as_mut()?.half.trailers()
+    }
+}
+
+impl Streaming {
+    fn poll_chunk(&mut self, cx: &mut Context<'_>, max: usize) -> Poll<Result<Option<Bytes>, Error>> {
+        self.poll(cx, |half, cx| half.poll_read_chunk(cx, max), Bytes::len)
+    }
+
+    /// Reads, and keeps count and patience.
+    fn poll<R>(
+        &mut self,
+        cx: &mut Context<'_>,
+        read: impl FnOnce(&mut RecvHalf, &Context<'_>) -> Poll<Result<Option<R>, Error>>,
+        len: impl FnOnce(&R) -> usize,
+    ) -> Poll<Result<Option<R>, Error>> {
+        if self.half.is_over() {
+            return Poll::Ready(Ok(None));
+        }
+        match read(&mut self.half, cx) {
+            Poll::Ready(Ok(Some(piece))) => {
+                let n = len(&piece);
+                self.left = self.left.map(|left| left.saturating_sub(n as u64));
+                if let Some(pace) = &mut self.pace {
+                    pace.on_progress(n);
+                }
+                Poll::Ready(Ok(Some(piece)))
+            }
+            Poll::Ready(end) => {
+                self.left = Some(0);
+                Poll::Ready(end)
+            }
+            Poll::Pending => self.poll_patience(cx).map(Err),
+        }
+    }
+
+    fn poll_patience(&mut self, cx: &mut Context<'_>) -> Poll<Error> {
+        if std::mem::take(&mut self.expects_continue) && !self.half.exchange().is_conversing() {
+            self.half.send_continue();
+        }
+        let exhausted = match &mut self.pace {
+            Some(pace) if !self.half.exchange().is_conversing() => pace.poll_exhausted(cx),
+            _ => Poll::Pending,
+        };
+        exhausted.map(|()| {
+            self.half.abort(Code::EXCESSIVE_LOAD);
+            Error::TooSlow
+        })
+    }
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        let Some(body) = self.0.as_mut().filter(|body| !body.read) else { return Poll::Ready(None) };
+        match ready!(body.poll_chunk(cx, usize::MAX)) {
+            Ok(Some(chunk)) => Poll::Ready(Some(Ok(Frame::data(chunk)))),
+            Ok(None) => {
+                body.read = true;
+                Poll::Ready(body.half.trailers().map(|trailers| Ok(Frame::trailers(trailers))))
+            }
+            Err(error) => {
+                body.read = true;
+                Poll::Ready(Some(Err(error)))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.as_ref().is_none_or(|body| body.read)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            None => SizeHint::with_exact(0),
+            Some(body) => body.left.map_or_else(SizeHint::default, SizeHint::with_exact),
+        }
+    }
+}
+
+impl Drop for Streaming {
+    fn drop(&mut self) {
+        if !self.half.is_server() && !self.half.is_over() {
+            // Nobody waits for the response, so nobody needs the rest of the request either.
+            self.half.abort(Code::REQUEST_CANCELLED);
+        }
+    }
+}
+
+/// What `content-length` promises. The session has seen to it that it is a number, and that it comes true.
+pub(super) fn content_length(headers: &HeaderMap) -> Option<u64> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.split(',').next()?.trim().parse().ok()
+}
+
+/// Bytes that the body of a response will have, if that is known.
+pub(super) fn response_length(
+    is_head: bool,
+    is_connect: bool,
+    status: StatusCode,
+    headers: &HeaderMap,
+) -> Option<u64> {
+    let bodiless = [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED].contains(&status);
+    match (is_head || bodiless, is_connect && status.is_success()) {
+        (true, _) => Some(0),
+        (false, true) => None,
+        (false, false) => content_length(headers),
+    }
+}

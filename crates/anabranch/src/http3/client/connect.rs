@@ -1,0 +1,94 @@
+//! From a host's name to a connection.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+
+use super::super::{Connection, Error};
+use super::pool::{Place, Reach};
+use crate::connection::Connecting;
+
+/// How long an address may take before the next one is tried beside it (RFC 8305 §5).
+const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
+
+/// The application protocol of HTTP/3 (RFC 9114 §3.1).
+const ALPN: &[u8] = b"h3";
+
+/// Connects to `place`, at `known` if that is possible. With `early` the handshake need not be complete if the server is
+/// known from before.
+pub(super) async fn connect(
+    reach: &Reach,
+    place: &Place,
+    known: Option<SocketAddr>,
+    early: bool,
+) -> Result<(Connection, SocketAddr), Error> {
+    if let Some(address) = known.filter(|_| early)
+        && let Ok((quic, _)) = begin(reach, place, address)?.into_0rtt()
+    {
+        return Ok((Connection::new(quic, reach.config.clone()), address));
+    }
+    let mut addresses = resolve(reach, place).await?;
+    if let Some(at) = addresses.iter().position(|address| Some(*address) == known) {
+        addresses.swap(0, at);
+    }
+    let (quic, address) = race(reach, place, addresses).await?;
+    if quic.handshake_data().protocol.as_deref() != Some(ALPN) {
+        return Err(Error::NotHttp3);
+    }
+    Ok((Connection::new(quic, reach.config.clone()), address))
+}
+
+async fn resolve(reach: &Reach, place: &Place) -> Result<VecDeque<SocketAddr>, Error> {
+    if let Some(address) = reach.overrides.get(&place.host) {
+        return Ok([*address].into());
+    }
+    if let Ok(address) = place.host.parse::<IpAddr>() {
+        return Ok([SocketAddr::new(address, place.port)].into());
+    }
+    match tokio::net::lookup_host((place.host.as_str(), place.port)).await {
+        Ok(addresses) => Ok(addresses.collect()),
+        Err(error) => Err(Error::Resolve { host: place.host.clone(), error }),
+    }
+}
+
+/// Tries one address after the other, each with a head start on the next.
+async fn race(
+    reach: &Reach,
+    place: &Place,
+    mut addresses: VecDeque<SocketAddr>,
+) -> Result<(crate::Connection, SocketAddr), Error> {
+    let mut attempts = JoinSet::new();
+    let mut failure = None;
+    loop {
+        if let Some(address) = addresses.pop_front() {
+            match begin(reach, place, address) {
+                Ok(connecting) => {
+                    attempts.spawn(async move { connecting.await.map(|connection| (connection, address)) });
+                }
+                Err(error) => {
+                    failure = Some(error);
+                    continue;
+                }
+            }
+        }
+        let patience = if addresses.is_empty() { Duration::MAX } else { ATTEMPT_DELAY };
+        match tokio::time::timeout(patience, attempts.join_next()).await {
+            Ok(Some(Ok(Ok(connected)))) => return Ok(connected),
+            Ok(Some(Ok(Err(error)))) => failure = Some(Error::ConnectionLost(error)),
+            Ok(None) if addresses.is_empty() => return Err(failure.unwrap_or_else(|| unreachable_host(place))),
+            // Nothing is decided: the next address is due, or an attempt was cut off with its runtime.
+            Ok(Some(Err(_)) | None) | Err(_) => {}
+        }
+    }
+}
+
+fn begin(reach: &Reach, place: &Place, address: SocketAddr) -> Result<Connecting, Error> {
+    Ok(reach.endpoint.connect_with(&reach.quic, address, &place.host)?)
+}
+
+fn unreachable_host(place: &Place) -> Error {
+    let error = std::io::Error::new(std::io::ErrorKind::NotFound, "the name has no address");
+    Error::Resolve { host: place.host.clone(), error }
+}

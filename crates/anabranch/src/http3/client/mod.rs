@@ -1,0 +1,247 @@
+//! A client that makes requests by URL.
+
+mod connect;
+mod pool;
+mod upload;
+
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use anabranch_transport::ClientConfig;
+use bytes::Bytes;
+use http::header::CONTENT_LENGTH;
+use http::request::Parts;
+use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
+use http_body::Body as _;
+
+use self::pool::{Pool, Reach};
+use self::upload::{Upload, Whole};
+use super::body::response_length;
+use super::pump::Pump;
+use super::{Body, Config, Connection, Error, RecvHalf, SendHalf};
+use crate::endpoint::Endpoint;
+
+/// An HTTP/3 client: requests by URL, over connections that it makes as needed and keeps for later requests to the same
+/// host and port.
+///
+/// A request that the server surely did not process is made once more by itself, if its body is still there: see
+/// [`Error::is_unprocessed`]. Cloning is cheap and gives another handle of the same client.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use anabranch::http3::{Client, Server};
+/// use anabranch::{Endpoint, SelfSigned, config};
+/// use axum::{Router, routing::post};
+///
+/// let identity = SelfSigned::new(["localhost"])?;
+/// let endpoint = Endpoint::server(identity.server_config(["h3"])?, "127.0.0.1:0".parse()?)?;
+/// let address = endpoint.local_addr()?;
+/// let router = Router::new().route("/echo", post(|body: String| async move { body }));
+/// tokio::spawn(Server::new(endpoint, router).serve());
+///
+/// let endpoint = Endpoint::client("127.0.0.1:0".parse()?)?;
+/// let client = Client::new(endpoint, config::client(identity.roots()?, ["h3"])?);
+/// let url = format!("https://localhost:{}/echo", address.port());
+/// let mut response = client.post(&url, "hello").await?;
+/// assert_eq!(response.status(), 200);
+/// assert_eq!(response.body_mut().read_to_end(100).await?, "hello");
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Client(Arc<Pool>);
+
+/// A [`Client`] that is being configured.
+#[derive(Debug)]
+#[must_use = "a builder builds nothing by itself"]
+pub struct ClientBuilder(Reach);
+
+impl ClientBuilder {
+    /// Limits and features of HTTP/3.
+    pub fn config(mut self, config: Config) -> Self {
+        self.0.config = config;
+        self
+    }
+
+    /// Whether requests with safe methods may be sent before the handshake is complete (0-RTT), if the server is known.
+    /// An attacker may replay them (RFC 8470). Not by default.
+    pub fn early_data(mut self, early_data: bool) -> Self {
+        self.0.early_data = early_data;
+        self
+    }
+
+    /// Connects to `address` whenever a URL's host is `host`, instead of asking the resolver.
+    pub fn resolve(mut self, host: impl Into<String>, address: SocketAddr) -> Self {
+        self.0.overrides.insert(host.into().to_ascii_lowercase(), address);
+        self
+    }
+
+    /// The client.
+    pub fn build(self) -> Client {
+        Client(Arc::new(Pool::new(self.0)))
+    }
+}
+
+impl Client {
+    /// A client that makes its connections from `endpoint` with `config`, whose application protocols have to include `h3`.
+    pub fn new(endpoint: Endpoint, config: ClientConfig) -> Self {
+        Self::builder(endpoint, config).build()
+    }
+
+    /// Like [`Client::new`], with more to choose.
+    pub fn builder(endpoint: Endpoint, config: ClientConfig) -> ClientBuilder {
+        ClientBuilder(Reach::new(endpoint, config))
+    }
+
+    /// GET.
+    ///
+    /// # Errors
+    /// Like [`Client::request`].
+    pub async fn get(&self, url: &str) -> Result<Response<Body>, Error> {
+        self.with_method(Method::GET, url, Bytes::new()).await
+    }
+
+    /// POST of `body`, without a content type.
+    ///
+    /// # Errors
+    /// Like [`Client::request`].
+    pub async fn post(&self, url: &str, body: impl Into<Bytes>) -> Result<Response<Body>, Error> {
+        self.with_method(Method::POST, url, body.into()).await
+    }
+
+    async fn with_method(&self, method: Method, url: &str, body: Bytes) -> Result<Response<Body>, Error> {
+        let mut request = Request::new(Whole::new(body));
+        *request.method_mut() = method;
+        *request.uri_mut() = parse(url)?;
+        self.request(request).await
+    }
+
+    /// Makes a request, whose URI is an https URL; a `host` header takes the place of the URL's authority towards the
+    /// server. Gives the response once its head is there: its body follows as it arrives, and what is left of the request's
+    /// body is sent in the meantime. Dropping the response cancels the request.
+    ///
+    /// # Errors
+    /// If the request cannot be made, or no response came.
+    pub async fn request<B>(&self, request: Request<B>) -> Result<Response<Body>, Error>
+    where
+        B: http_body::Body + Send + 'static,
+        B::Data: Send,
+        B::Error: Into<crate::Error>,
+    {
+        let (mut parts, body) = request.into_parts();
+        let place = self.0.place(&parts.uri)?;
+        let mut upload = Upload::new(body);
+        add_length(&mut parts, &upload);
+        let mut is_retry = false;
+        loop {
+            let early = parts.method.is_safe() && !is_retry;
+            let (connection, reused) = place.connection(&self.0.reach, early).await?;
+            let retries = !is_retry;
+            is_retry = true;
+            match attempt(&connection, &parts, &mut upload).await {
+                Ok((response, _)) if retries && response.status() == StatusCode::TOO_EARLY && upload.rewind() => {
+                    // RFC 8470 §5.2: once more, when the handshake is complete.
+                    connection.established().await?;
+                }
+                Ok((response, rest)) => {
+                    if let Some(rest) = rest {
+                        tokio::spawn(finish(rest, upload));
+                    }
+                    return Ok(response);
+                }
+                Err(error) if retries && may_retry(&error, &parts.method, reused) && upload.rewind() => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The connection that requests to this URL use, made if there is none: for what [`Client::request`] does not do, and
+    /// for figures.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub async fn connection(&self, url: &str) -> Result<Connection, Error> {
+        let place = self.0.place(&parse(url)?)?;
+        Ok(place.connection(&self.0.reach, false).await?.0)
+    }
+}
+
+fn parse(url: &str) -> Result<Uri, Error> {
+    url.parse().map_err(|_| Error::Url { url: url.to_owned(), reason: "not a URL" })
+}
+
+/// What is to be done yet of a request whose response is there.
+type Rest = (SendHalf, Pump);
+
+/// Sends the rest of a request's body.
+async fn finish<B>((mut send, mut pump): Rest, mut upload: Upload<B>)
+where
+    B: http_body::Body,
+    B::Error: Into<crate::Error>,
+{
+    // If it fails, the request is reset, of which whoever reads the response learns.
+    let _ = poll_fn(|cx| pump.poll(cx, Pin::new(&mut upload), &mut send)).await;
+}
+
+/// Makes the request. Gives the response, and what is left to do if the request's body is not all sent.
+async fn attempt<B>(
+    connection: &Connection,
+    parts: &Parts,
+    upload: &mut Upload<B>,
+) -> Result<(Response<Body>, Option<Rest>), Error>
+where
+    B: http_body::Body,
+    B::Error: Into<crate::Error>,
+{
+    let end = upload.is_end_stream() && parts.method != Method::CONNECT;
+    let exchange = connection.begin(parts, end).await?;
+    let mut receive = RecvHalf::client(Arc::clone(&exchange));
+    let mut rest = (!end).then(|| (SendHalf::client(exchange), Pump::default()));
+    let head = poll_fn(|cx| {
+        if let Some((send, pump)) = &mut rest
+            && let Poll::Ready(result) = pump.poll(cx, Pin::new(&mut *upload), send)
+        {
+            rest = None;
+            if let Err(error @ Error::Body(_)) = result {
+                return Poll::Ready(Err(error));
+            }
+            // A server that has stopped reading is about to say why.
+        }
+        poll_final(cx, &mut receive)
+    })
+    .await?;
+    let is_connect = parts.method == Method::CONNECT;
+    let left = response_length(parts.method == Method::HEAD, is_connect, head.status(), head.headers());
+    Ok((head.map(|()| Body::response(receive, left)), rest))
+}
+
+/// The head that is not an interim one.
+fn poll_final(cx: &Context<'_>, receive: &mut RecvHalf) -> Poll<Result<Response<()>, Error>> {
+    loop {
+        let head = ready!(receive.poll_response(cx))?;
+        if !head.status().is_informational() {
+            return Poll::Ready(Ok(head));
+        }
+    }
+}
+
+/// RFC 9110 §8.6: a client says how long its content is if it knows, and a method that usually has content says so even
+/// of none.
+fn add_length<B: http_body::Body>(parts: &mut Parts, upload: &Upload<B>) {
+    let expects_content = matches!(parts.method, Method::POST | Method::PUT | Method::PATCH);
+    if parts.method == Method::CONNECT || parts.headers.contains_key(CONTENT_LENGTH) {
+        return;
+    }
+    if let Some(length) = upload.size_hint().exact().filter(|length| *length > 0 || expects_content) {
+        parts.headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
+    }
+}
+
+/// Whether the request may be made again: the server did not process it, or it does no harm to do it twice and the
+/// connection may have been dead since long.
+fn may_retry(error: &Error, method: &Method, reused: bool) -> bool {
+    let stale = reused && method.is_idempotent() && matches!(error, Error::ConnectionLost(_));
+    error.is_unprocessed() || stale
+}

@@ -1,0 +1,125 @@
+//! Connections that are kept for later requests.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use anabranch_transport::ClientConfig;
+use http::Uri;
+use http::uri::Scheme;
+
+use super::super::{Config, Connection, Error};
+use super::connect;
+use crate::endpoint::Endpoint;
+use crate::hub::lock;
+
+/// Hosts whose connections are kept; unused ones make way.
+const MAX_PLACES: usize = 256;
+
+const HTTPS_PORT: u16 = 443;
+
+/// How a client reaches servers.
+#[derive(Debug)]
+pub(super) struct Reach {
+    pub(super) endpoint: Endpoint,
+    pub(super) quic: ClientConfig,
+    pub(super) config: Config,
+    pub(super) early_data: bool,
+    pub(super) overrides: HashMap<String, SocketAddr>,
+}
+
+impl Reach {
+    pub(super) fn new(endpoint: Endpoint, quic: ClientConfig) -> Self {
+        let config = Config::default();
+        Self { endpoint, quic, config, early_data: false, overrides: HashMap::new() }
+    }
+}
+
+/// A client's connections.
+#[derive(Debug)]
+pub(super) struct Pool {
+    pub(super) reach: Reach,
+    places: Mutex<HashMap<(String, u16), Arc<Place>>>,
+}
+
+/// A host and port, and the connection there.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) host: String,
+    pub(super) port: u16,
+    /// Locked while a connection is made, so that those who come in the meantime use it as well.
+    kept: tokio::sync::Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    connection: Option<Connection>,
+    /// Where a connection came about last time.
+    address: Option<SocketAddr>,
+}
+
+impl Pool {
+    pub(super) fn new(reach: Reach) -> Self {
+        Self { reach, places: Mutex::default() }
+    }
+
+    pub(super) fn place(&self, url: &Uri) -> Result<Arc<Place>, Error> {
+        let wrong = |reason| Error::Url { url: url.to_string(), reason };
+        if url.scheme() != Some(&Scheme::HTTPS) {
+            return Err(wrong("not an https URL"));
+        }
+        let host = url.host().filter(|host| !host.is_empty()).ok_or_else(|| wrong("no host"))?;
+        let host = host.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase();
+        let port = url.port_u16().unwrap_or(HTTPS_PORT);
+        let mut places = lock(&self.places);
+        let key = (host, port);
+        if let Some(place) = places.get(&key) {
+            return Ok(Arc::clone(place));
+        }
+        make_room(&mut places);
+        let place = Arc::new(Place { host: key.0.clone(), port, kept: tokio::sync::Mutex::default() });
+        places.insert(key, Arc::clone(&place));
+        Ok(place)
+    }
+}
+
+/// Drops what is not in use: first the connections that are over, then any.
+fn make_room(places: &mut HashMap<(String, u16), Arc<Place>>) {
+    if places.len() < MAX_PLACES {
+        return;
+    }
+    places.retain(|_, place| Arc::strong_count(place) > 1 || place.is_connected());
+    while places.len() >= MAX_PLACES {
+        let idle = places.iter().find(|(_, place)| Arc::strong_count(place) == 1);
+        let Some(key) = idle.map(|(key, _)| key.clone()) else { return };
+        places.remove(&key);
+    }
+}
+
+impl Place {
+    /// A connection, and whether it was there before. With `early` the handshake need not be complete.
+    pub(super) async fn connection(&self, reach: &Reach, early: bool) -> Result<(Connection, bool), Error> {
+        let mut kept = self.kept.lock().await;
+        let found = kept.connection.clone().filter(Connection::is_usable);
+        let reused = found.is_some();
+        let connection = match found {
+            Some(connection) => connection,
+            None => {
+                let early = early && reach.early_data;
+                let (connection, address) = connect::connect(reach, self, kept.address, early).await?;
+                kept.address = Some(address);
+                kept.connection.insert(connection).clone()
+            }
+        };
+        drop(kept);
+        if !early {
+            connection.established().await?;
+        }
+        Ok((connection, reused))
+    }
+
+    fn is_connected(&self) -> bool {
+        // If it is locked, somebody is about to connect.
+        self.kept.try_lock().map_or(true, |kept| kept.connection.as_ref().is_some_and(Connection::is_usable))
+    }
+}

@@ -1,0 +1,265 @@
+//! HTTP/3 connections as applications hold them.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use anabranch_http3::message::Protocol;
+use anabranch_http3::{Code, Config, ReadError, Settings};
+use anabranch_wire::StreamId;
+use http::Request;
+use http::request::Parts;
+
+use super::Error;
+use super::error::request_error;
+use super::exchange::Exchange;
+use super::recv_half::RecvHalf;
+use super::send_half::SendHalf;
+use super::state::Access;
+
+/// HTTP/3 on a QUIC connection, in either role: the level below [`Client`](super::Client) and [`Server`](super::Server).
+///
+/// Cloning it is cheap and gives another handle of the same connection. When the last handle is dropped, those of its
+/// requests included, the connection closes with H3_NO_ERROR.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use anabranch::http3::{Config, Connection};
+/// use anabranch::{Endpoint, SelfSigned, config};
+/// use bytes::Bytes;
+/// use http::{Request, Response};
+///
+/// let identity = SelfSigned::new(["localhost"])?;
+/// let server = Endpoint::server(identity.server_config(["h3"])?, "127.0.0.1:0".parse()?)?;
+/// let address = server.local_addr()?;
+/// tokio::spawn(async move {
+///     let quic = server.accept().await.ok_or("closed")?.await?;
+///     let connection = Connection::new(quic, Config::default());
+///     while let Some((request, mut send, _receive)) = connection.accept().await? {
+///         let body = Bytes::from(format!("you asked for {}", request.uri().path()));
+///         send.send_whole_response(Response::new(body)).await?;
+///     }
+///     Ok::<_, anabranch::Error>(())
+/// });
+///
+/// let mut endpoint = Endpoint::client("127.0.0.1:0".parse()?)?;
+/// endpoint.set_default_client_config(config::client(identity.roots()?, ["h3"])?);
+/// let quic = endpoint.connect(address, "localhost")?.await?;
+/// let connection = Connection::new(quic, Config::default());
+/// let mut receive = connection.request_without_body(Request::get("https://localhost/tea").body(())?).await?;
+/// assert_eq!(receive.response().await?.status(), 200);
+/// assert_eq!(receive.read_chunk(100).await?.as_deref(), Some(&b"you asked for /tea"[..]));
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Connection {
+    quic: crate::Connection,
+}
+
+/// A request that was accepted.
+pub(super) struct Accepted {
+    pub(super) id: StreamId,
+    pub(super) parts: Parts,
+    /// Whether the request has neither body nor trailers.
+    pub(super) ended: bool,
+}
+
+impl Connection {
+    /// Begins HTTP/3 on `quic`, whose streams belong to it from now on. The handshake need not be complete: a client may
+    /// send early data, a server may receive it.
+    ///
+    /// If HTTP/3 has begun before, this is another handle, and `config` means nothing.
+    pub fn new(quic: crate::Connection, config: Config) -> Self {
+        let mut woken = Vec::new();
+        quic.0.change(|state| {
+            state.http3(|| config);
+            state.settle_http3(&quic.0.hub, &mut woken);
+        });
+        woken.into_iter().for_each(std::task::Waker::wake);
+        Self { quic }
+    }
+
+    /// The QUIC connection, for its addresses and figures.
+    pub fn quic(&self) -> &crate::Connection {
+        &self.quic
+    }
+
+    /// Client: makes a request with a body, or with a tunnel if the method is CONNECT. Waits while the server allows no
+    /// more requests; one of extended CONNECT (RFC 9220) waits for the server's settings, too.
+    ///
+    /// # Errors
+    /// If the server takes no more requests, the request cannot be sent over HTTP/3, or the connection is lost.
+    pub async fn request(&self, request: Request<()>) -> Result<(SendHalf, RecvHalf), Error> {
+        let exchange = self.begin(&request.into_parts().0, false).await?;
+        Ok((SendHalf::client(Arc::clone(&exchange)), RecvHalf::client(exchange)))
+    }
+
+    /// Client: makes a request without a body. Like [`Connection::request`].
+    ///
+    /// # Errors
+    /// Like [`Connection::request`].
+    pub async fn request_without_body(&self, request: Request<()>) -> Result<RecvHalf, Error> {
+        Ok(RecvHalf::client(self.begin(&request.into_parts().0, true).await?))
+    }
+
+    pub(super) async fn begin(&self, parts: &Parts, end: bool) -> Result<Arc<Exchange>, Error> {
+        if parts.extensions.get::<Protocol>().is_some() {
+            self.settings().await?;
+        }
+        let id = poll_fn(|cx| self.poll_begin(cx, parts, end)).await?;
+        Ok(Arc::new(Exchange::new(self.quic.0.clone(), id)))
+    }
+
+    fn poll_begin(&self, cx: &Context<'_>, parts: &Parts, end: bool) -> Poll<Result<StreamId, Error>> {
+        self.quic.0.change_http3(|access| {
+            if let Some(error) = access.ended() {
+                return Poll::Ready(Err(error));
+            }
+            match access.session.request(access.core.streams(), parts, end).map_err(request_error) {
+                Ok(id) => Poll::Ready(Ok(id)),
+                Err(Some(error)) => Poll::Ready(Err(error)),
+                Err(None) => {
+                    access.tasks.requesting.register(cx);
+                    Poll::Pending
+                }
+            }
+        })
+    }
+
+    /// Server: the next request, with the half that answers it and the half that its body is read from. `None` once the
+    /// client has closed the connection without a fault.
+    ///
+    /// # Errors
+    /// If the connection is lost.
+    pub async fn accept(&self) -> Result<Option<(Request<()>, SendHalf, RecvHalf)>, Error> {
+        let mut accepted = Vec::with_capacity(1);
+        match poll_fn(|cx| self.poll_accept(cx, 1, &mut accepted)).await {
+            Ok(_) => Ok(accepted.pop().map(|Accepted { id, parts, .. }| {
+                let exchange = Arc::new(Exchange::new(self.quic.0.clone(), id));
+                let send = SendHalf::server(Arc::clone(&exchange));
+                (Request::from_parts(parts, ()), send, RecvHalf::server(exchange))
+            })),
+            Err(error) if error.is_farewell() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Appends up to `max` requests, at least one; says whether they are early data that may have been replayed.
+    pub(super) fn poll_accept(
+        &self,
+        cx: &Context<'_>,
+        max: usize,
+        accepted: &mut Vec<Accepted>,
+    ) -> Poll<Result<bool, Error>> {
+        self.quic.0.http3(|access| {
+            let before = accepted.len();
+            while accepted.len() - before < max
+                && let Some((id, parts)) = access.session.accept()
+            {
+                let ended = access.session.read_end(id) == Some(ReadError::Finished);
+                accepted.push(Accepted { id, parts, ended });
+            }
+            let poll = if accepted.len() > before {
+                Poll::Ready(Ok(access.core.is_handshaking()))
+            } else if let Some(error) = access.ended() {
+                Poll::Ready(Err(error))
+            } else {
+                access.tasks.accepting.register(cx);
+                Poll::Pending
+            };
+            (poll, false)
+        })
+    }
+
+    /// The peer's settings; waits for them.
+    ///
+    /// # Errors
+    /// If the connection is lost before.
+    pub async fn settings(&self) -> Result<Settings, Error> {
+        self.wait(|access| access.session.peer_settings().copied()).await
+    }
+
+    /// Tells the peer to begin nothing new on this connection (GOAWAY, RFC 9114 §5.2) and gives it a round trip to hear of
+    /// it; requests after that are rejected. What was accepted goes on: close the connection when it is done.
+    pub async fn shutdown(&self) {
+        self.announce_shutdown();
+        let heard = self.quic.rtt();
+        let _ = tokio::time::timeout(heard, self.closed()).await;
+        self.finish_shutdown();
+    }
+
+    pub(super) fn announce_shutdown(&self) {
+        self.quic.0.change_http3(|access| access.session.announce_shutdown(access.core.streams()));
+    }
+
+    pub(super) fn finish_shutdown(&self) {
+        self.quic.0.change_http3(|access| access.session.shutdown(access.core.streams()));
+    }
+
+    /// Closes at once with H3_NO_ERROR: what the peer has not received yet is lost.
+    pub fn close(&self) {
+        self.close_with(Code::NO_ERROR, "");
+    }
+
+    /// Closes at once.
+    pub fn close_with(&self, code: Code, reason: &str) {
+        self.quic.close(code.0, reason.as_bytes());
+    }
+
+    /// Waits for the connection's end and says why it came.
+    pub async fn closed(&self) -> Error {
+        match self.wait(|_| None::<std::convert::Infallible>).await {
+            Ok(never) => match never {},
+            Err(error) => error,
+        }
+    }
+
+    /// Waits until the peer says that it wants no more requests, which it may never do.
+    ///
+    /// # Errors
+    /// If the connection is lost before.
+    pub async fn going_away(&self) -> Result<(), Error> {
+        self.wait(|access| access.session.is_going_away().then_some(())).await
+    }
+
+    /// Waits until the handshake is complete.
+    pub(super) async fn established(&self) -> Result<(), Error> {
+        match self.quic.handshake_complete().await {
+            Ok(_) => Ok(()),
+            Err(error) => Err(self.quic.0.http3(|access| (access.ended(), false)).unwrap_or(Error::ConnectionLost(error))),
+        }
+    }
+
+    /// Whether requests may still be made.
+    pub(super) fn is_usable(&self) -> bool {
+        self.quic.0.http3(|access| {
+            let usable = access.connection_error().is_none() && !access.session.is_going_away();
+            (usable, false)
+        })
+    }
+
+    /// Requests that are not over, and bytes that the peer has not acknowledged.
+    pub(super) fn unfinished(&self) -> (usize, u64) {
+        self.quic.0.http3(|access| {
+            let bytes = access.core.streams().buffered_bytes();
+            ((access.session.open_requests(), bytes), false)
+        })
+    }
+
+    async fn wait<R>(&self, mut ready: impl FnMut(&mut Access<'_>) -> Option<R>) -> Result<R, Error> {
+        poll_fn(|cx| {
+            let mut poll = |access: &mut Access<'_>| {
+                if let Some(result) = ready(access) {
+                    return Poll::Ready(Ok(result));
+                }
+                if let Some(error) = access.ended() {
+                    return Poll::Ready(Err(error));
+                }
+                access.tasks.progress.register(cx);
+                Poll::Pending
+            };
+            self.quic.0.http3(|access| (poll(access), false))
+        })
+        .await
+    }
+}

@@ -1,0 +1,59 @@
+//! HTTP datagrams of one request (RFC 9297).
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+
+use super::Error;
+use super::exchange::Exchange;
+use crate::error::SendDatagramError;
+
+/// The unreliable messages that belong to a request: they are sent once and may be lost.
+///
+/// Services find it among the extensions of requests whose method is CONNECT.
+#[derive(Clone, Debug)]
+pub struct Datagrams(Arc<Exchange>);
+
+impl Datagrams {
+    pub(super) fn new(exchange: Arc<Exchange>) -> Self {
+        Self(exchange)
+    }
+
+    /// Queues a message.
+    ///
+    /// # Errors
+    /// If the peer takes none, or none of that size; if the queue is full; if the connection is lost.
+    pub fn send(&self, payload: &[u8]) -> Result<(), SendDatagramError> {
+        self.0.change(|access, id| match access.connection_error() {
+            Some(error) => Err(error.into()),
+            None => {
+                let sent = access.session.send_datagram(access.core.datagrams(), id, payload);
+                sent.map_err(SendDatagramError::from)
+            }
+        })
+    }
+
+    /// The next message of the peer. Only the task that asked last is woken.
+    ///
+    /// # Errors
+    /// If the connection is lost, or the request is over.
+    pub async fn recv(&self) -> Result<Bytes, Error> {
+        poll_fn(|cx| self.poll_recv(cx)).await
+    }
+
+    /// [`Datagrams::recv`] for tasks that poll.
+    ///
+    /// # Errors
+    /// Like [`Datagrams::recv`].
+    pub fn poll_recv(&self, cx: &Context<'_>) -> Poll<Result<Bytes, Error>> {
+        self.0.poll(
+            |access, id| access.session.recv_datagram(id).ok_or(None),
+            |access, id| {
+                access.tasks.wait_for_datagrams(id, cx);
+                false
+            },
+        )
+    }
+}

@@ -1,0 +1,145 @@
+//! What can go wrong with a request, named by blame.
+
+use std::io;
+
+use anabranch_http3::message::InvalidMessage;
+use anabranch_http3::{self as h3, Code, ReadError, RequestError, WriteError};
+use anabranch_transport::ConnectionError;
+
+use crate::error::ConnectError;
+
+/// Why a request, its response or its connection failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The application asked for something that is not an https URL with a host.
+    #[error("cannot request {url}: {reason}")]
+    Url {
+        /// What was asked for.
+        url: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// The host's name has no address that the endpoint can reach.
+    #[error("cannot find the address of {host}: {error}")]
+    Resolve {
+        /// The host.
+        host: String,
+        /// What the resolver says.
+        error: io::Error,
+    },
+    /// No connection could be tried.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// The server chose another application protocol than h3.
+    #[error("the server does not speak HTTP/3")]
+    NotHttp3,
+    /// The connection was lost, or never came to be.
+    #[error("the connection is lost: {0}")]
+    ConnectionLost(#[source] ConnectionError),
+    /// The peer broke the rules of HTTP/3, and the connection was closed over it.
+    #[error("the peer violates HTTP/3: {0}")]
+    Protocol(#[source] h3::Error),
+    /// The server did not process the request: it may be made again.
+    #[error("rejected by the server before it was processed")]
+    Rejected,
+    /// The peer gave the stream up.
+    #[error("reset by the peer: {0}")]
+    Reset(Code),
+    /// The peer does not want the rest of what this end sends.
+    #[error("stopped by the peer: {0}")]
+    Stopped(Code),
+    /// The peer's message breaks the rules of HTTP; its stream was ended with this code.
+    #[error("malformed message: {0}")]
+    Malformed(Code),
+    /// The application's message cannot be sent over HTTP/3.
+    #[error(transparent)]
+    Invalid(#[from] InvalidMessage),
+    /// The body that the application gave failed.
+    #[error("the body failed: {0}")]
+    Body(#[source] crate::Error),
+    /// The peer sends or reads slower than it may, see [`Limits`](super::Limits).
+    #[error("the peer is too slow")]
+    TooSlow,
+    /// The body is longer than the caller allows.
+    #[error("the body is longer than {0} bytes")]
+    TooLong(usize),
+    /// This end has finished, stopped or reset the stream before.
+    #[error("the stream is closed")]
+    Closed,
+}
+
+impl Error {
+    /// Whether the server surely did not process the request, so that making it again does no harm (RFC 9114 §4.1.1).
+    pub fn is_unprocessed(&self) -> bool {
+        matches!(self, Self::Rejected)
+    }
+
+    /// The code that the peer gave for it, or that it was given.
+    pub fn code(&self) -> Option<Code> {
+        match self {
+            Self::Reset(code) | Self::Stopped(code) | Self::Malformed(code) => Some(*code),
+            Self::Protocol(fault) => Some(fault.code),
+            Self::Rejected => Some(Code::REQUEST_REJECTED),
+            Self::ConnectionLost(ConnectionError::PeerApplication { code, .. }) => Some(Code(*code)),
+            _ => None,
+        }
+    }
+
+    /// Whether the other end has closed the connection without a fault.
+    pub(super) fn is_farewell(&self) -> bool {
+        match self {
+            Self::ConnectionLost(ConnectionError::LocallyClosed | ConnectionError::TimedOut) => true,
+            Self::ConnectionLost(ConnectionError::PeerApplication { code, .. }) => {
+                // Some peers have never heard of H3_NO_ERROR.
+                Code(*code) == Code::NO_ERROR || *code == 0
+            }
+            _ => false,
+        }
+    }
+}
+
+/// `None` for what is no error: the end, and nothing to read yet.
+pub(super) fn read_error(error: ReadError) -> Option<Error> {
+    match error {
+        ReadError::Blocked | ReadError::Finished => None,
+        ReadError::Reset(code) => Some(Error::Reset(code)),
+        ReadError::Malformed(code) => Some(Error::Malformed(code)),
+        ReadError::Rejected => Some(Error::Rejected),
+        ReadError::Closed => Some(Error::Closed),
+    }
+}
+
+/// `None` if writing has to wait.
+pub(super) fn write_error(error: WriteError) -> Option<Error> {
+    match error {
+        WriteError::Blocked => None,
+        WriteError::Stopped(code) => Some(Error::Stopped(code)),
+        WriteError::Closed => Some(Error::Closed),
+        WriteError::Invalid(invalid) => Some(Error::Invalid(invalid)),
+    }
+}
+
+/// `None` if the request has to wait.
+pub(super) fn request_error(error: RequestError) -> Option<Error> {
+    match error {
+        RequestError::Blocked => None,
+        RequestError::GoingAway => Some(Error::Rejected),
+        RequestError::Invalid(invalid) => Some(Error::Invalid(invalid)),
+    }
+}
+
+impl From<Error> for io::Error {
+    fn from(error: Error) -> Self {
+        let kind = match &error {
+            Error::Reset(_) | Error::Rejected => io::ErrorKind::ConnectionReset,
+            Error::Stopped(_) => io::ErrorKind::BrokenPipe,
+            Error::ConnectionLost(ConnectionError::TimedOut) | Error::TooSlow => io::ErrorKind::TimedOut,
+            Error::ConnectionLost(_) | Error::Closed => io::ErrorKind::NotConnected,
+            Error::Malformed(_) | Error::Protocol(_) | Error::NotHttp3 | Error::TooLong(_) => io::ErrorKind::InvalidData,
+            Error::Url { .. } | Error::Invalid(_) => io::ErrorKind::InvalidInput,
+            Error::Connect(_) | Error::Resolve { .. } | Error::Body(_) => io::ErrorKind::Other,
+        };
+        Self::new(kind, error)
+    }
+}

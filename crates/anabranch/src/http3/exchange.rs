@@ -1,0 +1,99 @@
+//! The hold that both halves of a request have on it.
+
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker};
+
+use anabranch_http3::Code;
+use anabranch_wire::StreamId;
+
+use super::Error;
+use super::error::write_error;
+use super::state::Access;
+use crate::member::User;
+
+/// A request and its response. When both halves are gone, the session forgets it.
+#[derive(Debug)]
+pub(super) struct Exchange {
+    pub(super) connection: User,
+    pub(super) id: StreamId,
+    /// Whether this end has begun to answer: from then on both ends may take turns as they like.
+    conversing: AtomicBool,
+}
+
+impl Exchange {
+    pub(super) fn new(connection: User, id: StreamId) -> Self {
+        Self { connection, id, conversing: AtomicBool::new(false) }
+    }
+
+    /// Uses the session without sending anything.
+    pub(super) fn look<R>(&self, look: impl FnOnce(&mut Access<'_>, StreamId) -> R) -> R {
+        self.connection.http3(|access| (look(access, self.id), false))
+    }
+
+    /// Uses the session and has the driver send what follows from that.
+    pub(super) fn change<R>(&self, change: impl FnOnce(&mut Access<'_>, StreamId) -> R) -> R {
+        self.connection.change_http3(|access| change(access, self.id))
+    }
+
+    /// Tries something that may have to wait: `attempt` gives `Ok` when it is done, an error, or `Err(None)` for having to
+    /// wait, which `wait` arranges. It says whether the peer may have to be told that this end waits.
+    pub(super) fn poll<R>(
+        &self,
+        attempt: impl FnOnce(&mut Access<'_>, StreamId) -> Result<R, Option<Error>>,
+        wait: impl FnOnce(&mut Access<'_>, StreamId) -> bool,
+    ) -> Poll<Result<R, Error>> {
+        self.connection.http3(|access| match attempt(access, self.id) {
+            Ok(result) => (Poll::Ready(Ok(result)), true),
+            Err(Some(Error::Closed)) => (Poll::Ready(Err(access.ended().unwrap_or(Error::Closed))), true),
+            Err(Some(error)) => (Poll::Ready(Err(error)), true),
+            Err(None) => match access.ended() {
+                Some(error) => (Poll::Ready(Err(error)), false),
+                None => (Poll::Pending, wait(access, self.id)),
+            },
+        })
+    }
+
+    /// Gives up both directions with `code`.
+    pub(super) fn abort(&self, code: Code) {
+        let waiting = self.change(|access, id| {
+            access.session.stop(access.core.streams(), id, code);
+            access.session.reset(access.core.streams(), id, code);
+            access.tasks.forget(id)
+        });
+        waiting.for_each(Waker::wake);
+    }
+
+    /// Waits for the peer to refuse the rest of what this end sends, or for its end.
+    pub(super) fn poll_refused(&self, cx: &Context<'_>) -> Poll<Error> {
+        let poll = self.poll(
+            |access, id| Err::<Infallible, _>(access.session.write_end(id).and_then(write_error)),
+            |access, id| {
+                access.tasks.wait_to_write(id, cx);
+                false
+            },
+        );
+        poll.map(|result| match result {
+            Ok(never) => match never {},
+            Err(error) => error,
+        })
+    }
+
+    pub(super) fn set_conversing(&self) {
+        self.conversing.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_conversing(&self) -> bool {
+        self.conversing.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        // Nobody waits any longer; what is left of those who did is dropped when the lock is released.
+        let _waiting = self.change(|access, id| {
+            access.session.release(access.core.streams(), id);
+            access.tasks.forget(id)
+        });
+    }
+}

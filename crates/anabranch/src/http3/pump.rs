@@ -1,0 +1,77 @@
+//! Sending a body as fast as the peer takes it.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use anabranch_http3::Code;
+use bytes::{Buf, Bytes};
+use http_body::Frame;
+
+use super::pace::Pace;
+use super::{Error, SendHalf};
+
+/// What is under way of a body.
+#[derive(Debug, Default)]
+pub(super) struct Pump {
+    /// Taken from the body, and not sent yet.
+    piece: Bytes,
+    pace: Option<Pace>,
+}
+
+impl Pump {
+    /// Sends `piece` before the body; gives a peer up that is slower than `pace`.
+    pub(super) fn new(piece: Bytes, pace: Option<Pace>) -> Self {
+        Self { piece, pace }
+    }
+
+    /// Sends as much of `body` as there is room for; ready when its end is sent, or never will be.
+    pub(super) fn poll<B>(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut body: Pin<&mut B>,
+        send: &mut SendHalf,
+    ) -> Poll<Result<(), Error>>
+    where
+        B: http_body::Body,
+        B::Error: Into<crate::Error>,
+    {
+        loop {
+            while !self.piece.is_empty() {
+                match send.poll_write(cx, &mut self.piece) {
+                    Poll::Ready(Ok(n)) => self.on_progress(n),
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                    Poll::Pending => return self.poll_patience(cx, send).map(Err),
+                }
+            }
+            let frame = match body.as_mut().poll_frame(cx) {
+                Poll::Ready(frame) => frame,
+                // Whoever makes a body that nobody wants any longer is to learn of it at once.
+                Poll::Pending => return send.poll_stopped(cx).map(Err),
+            };
+            match frame.map(|frame| frame.map(Frame::into_data)) {
+                Some(Ok(Ok(mut data))) => self.piece = data.copy_to_bytes(data.remaining()),
+                Some(Ok(Err(frame))) => {
+                    if let Ok(trailers) = frame.into_trailers() {
+                        return Poll::Ready(send.send_trailers(&trailers));
+                    }
+                }
+                Some(Err(error)) => return Poll::Ready(Err(Error::Body(error.into()))),
+                None => return Poll::Ready(send.finish()),
+            }
+        }
+    }
+
+    fn on_progress(&mut self, n: usize) {
+        if let Some(pace) = &mut self.pace {
+            pace.on_progress(n);
+        }
+    }
+
+    fn poll_patience(&mut self, cx: &mut Context<'_>, send: &mut SendHalf) -> Poll<Error> {
+        let Some(pace) = &mut self.pace else { return Poll::Pending };
+        pace.poll_exhausted(cx).map(|()| {
+            send.reset(Code::EXCESSIVE_LOAD);
+            Error::TooSlow
+        })
+    }
+}

@@ -1,0 +1,188 @@
+//! The half of a request that the peer sends.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use anabranch_http3::{Code, ReadError};
+use anabranch_wire::StreamId;
+use bytes::Bytes;
+use http::{HeaderMap, Response, StatusCode};
+
+use super::Error;
+use super::datagrams::Datagrams;
+use super::error::read_error;
+use super::exchange::Exchange;
+use super::state::Access;
+
+/// What the peer sends on a request's stream: a server reads the request's body, a client the response.
+///
+/// Dropping it before the end asks the peer to send no more: with H3_REQUEST_CANCELLED on a client, with H3_NO_ERROR on a
+/// server, which may answer without having read everything (RFC 9114 §4.1).
+#[derive(Debug)]
+pub struct RecvHalf {
+    exchange: Arc<Exchange>,
+    is_server: bool,
+    over: bool,
+}
+
+impl RecvHalf {
+    pub(super) fn client(exchange: Arc<Exchange>) -> Self {
+        Self { exchange, is_server: false, over: false }
+    }
+
+    pub(super) fn server(exchange: Arc<Exchange>) -> Self {
+        Self { exchange, is_server: true, over: false }
+    }
+
+    /// The stream's identifier.
+    pub fn id(&self) -> StreamId {
+        self.exchange.id
+    }
+
+    /// Client: the next head of the response. Interim ones (1xx) come before the response's own, after which only the body
+    /// is left.
+    ///
+    /// # Errors
+    /// If the server rejected the request or reset the stream, the response is malformed, or the connection is lost.
+    pub async fn response(&mut self) -> Result<Response<()>, Error> {
+        poll_fn(|cx| self.poll_response(cx)).await
+    }
+
+    /// [`RecvHalf::response`] for tasks that poll. Only the task that asked last is woken.
+    ///
+    /// # Errors
+    /// Like [`RecvHalf::response`].
+    pub fn poll_response(&mut self, cx: &Context<'_>) -> Poll<Result<Response<()>, Error>> {
+        let poll = self.poll(cx, |access, id| match access.session.response(id) {
+            Some(parts) => Ok(Response::from_parts(parts, ())),
+            None => match access.session.read_end(id) {
+                Some(error) => Err(Some(read_error(error).unwrap_or(Error::Closed))),
+                None => Err(None),
+            },
+        });
+        self.over |= matches!(poll, Poll::Ready(Err(_)));
+        poll
+    }
+
+    /// Takes the next piece of the body, at most `max` bytes, without copying it; `None` at the end.
+    ///
+    /// # Errors
+    /// If the peer reset the stream, its message is malformed, or the connection is lost.
+    pub async fn read_chunk(&mut self, max: usize) -> Result<Option<Bytes>, Error> {
+        poll_fn(|cx| self.poll_read_chunk(cx, max)).await
+    }
+
+    /// [`RecvHalf::read_chunk`] for tasks that poll. Only the task that asked last is woken.
+    ///
+    /// # Errors
+    /// Like [`RecvHalf::read_chunk`].
+    pub fn poll_read_chunk(&mut self, cx: &Context<'_>, max: usize) -> Poll<Result<Option<Bytes>, Error>> {
+        if max == 0 {
+            return Poll::Ready(Ok(Some(Bytes::new())));
+        }
+        self.poll_body(cx, |access, id| access.session.take(access.core.streams(), id, max))
+    }
+
+    /// Lends the next piece of the body, which is not empty, to `read`, which says how much of it has been read, and passes
+    /// that on; `None` at the end. The bytes are not copied.
+    ///
+    /// The connection stands still while `read` runs: it should not take long, and must not use the connection or its
+    /// streams, which would wait for each other forever.
+    ///
+    /// # Errors
+    /// Like [`RecvHalf::read_chunk`].
+    pub async fn read_with(&mut self, mut read: impl FnMut(&[u8]) -> usize) -> Result<Option<usize>, Error> {
+        poll_fn(|cx| self.poll_read_with(cx, &mut read)).await
+    }
+
+    pub(super) fn poll_read_with(
+        &mut self,
+        cx: &Context<'_>,
+        read: impl FnOnce(&[u8]) -> usize,
+    ) -> Poll<Result<Option<usize>, Error>> {
+        self.poll_body(cx, |access, id| {
+            let bytes = access.session.peek(access.core.streams(), id)?;
+            let n = read(bytes).min(bytes.len());
+            access.session.consume(access.core.streams(), id, n);
+            Ok(n)
+        })
+    }
+
+    /// The trailers, if there are any, once reading the body gave its end.
+    pub fn trailers(&mut self) -> Option<HeaderMap> {
+        self.exchange.look(|access, id| access.session.trailers(id))
+    }
+
+    /// Tells the peer that nobody will read the rest.
+    pub fn stop(&mut self, code: Code) {
+        self.over = true;
+        self.exchange.change(|access, id| access.session.stop(access.core.streams(), id, code));
+    }
+
+    /// The request's datagrams (RFC 9297).
+    pub fn datagrams(&self) -> Datagrams {
+        Datagrams::new(Arc::clone(&self.exchange))
+    }
+
+    pub(super) fn exchange(&self) -> &Arc<Exchange> {
+        &self.exchange
+    }
+
+    pub(super) fn is_server(&self) -> bool {
+        self.is_server
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.over
+    }
+
+    /// Server: tells a client that it may send the request's body.
+    pub(super) fn send_continue(&self) {
+        let (mut parts, ()) = Response::new(()).into_parts();
+        parts.status = StatusCode::CONTINUE;
+        // A client that cannot be told sends by itself after a while, or has gone.
+        let _ = self.exchange.change(|access, id| {
+            access.session.respond(access.core.streams(), id, &parts, false)
+        });
+    }
+
+    /// Gives up the request as a whole.
+    pub(super) fn abort(&mut self, code: Code) {
+        self.over = true;
+        self.exchange.abort(code);
+    }
+
+    fn poll_body<R>(
+        &mut self,
+        cx: &Context<'_>,
+        read: impl FnOnce(&mut Access<'_>, StreamId) -> Result<R, ReadError>,
+    ) -> Poll<Result<Option<R>, Error>> {
+        let poll = self.poll(cx, |access, id| match read(access, id) {
+            Ok(value) => Ok(Some(value)),
+            Err(ReadError::Finished) => Ok(None),
+            Err(error) => Err(read_error(error)),
+        });
+        self.over |= matches!(poll, Poll::Ready(Ok(None) | Err(_)));
+        poll
+    }
+
+    fn poll<R>(
+        &self,
+        cx: &Context<'_>,
+        attempt: impl FnOnce(&mut Access<'_>, StreamId) -> Result<R, Option<Error>>,
+    ) -> Poll<Result<R, Error>> {
+        self.exchange.poll(attempt, |access, id| {
+            access.tasks.wait_to_read(id, cx);
+            false
+        })
+    }
+}
+
+impl Drop for RecvHalf {
+    fn drop(&mut self) {
+        if !self.over {
+            self.stop(if self.is_server { Code::NO_ERROR } else { Code::REQUEST_CANCELLED });
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! The half of a request that this end sends.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use anabranch_http3::{Code, Priority};
+use anabranch_wire::StreamId;
+use bytes::Bytes;
+use http::{HeaderMap, Response};
+
+use super::Error;
+use super::datagrams::Datagrams;
+use super::error::write_error;
+use super::exchange::Exchange;
+
+/// What this end sends on a request's stream: a client the request's body, a server the response.
+///
+/// Dropping it before [`SendHalf::finish`] resets the stream: with H3_REQUEST_CANCELLED on a client, with
+/// H3_INTERNAL_ERROR on a server.
+#[derive(Debug)]
+pub struct SendHalf {
+    exchange: Arc<Exchange>,
+    is_server: bool,
+    over: bool,
+}
+
+impl SendHalf {
+    pub(super) fn client(exchange: Arc<Exchange>) -> Self {
+        Self { exchange, is_server: false, over: false }
+    }
+
+    pub(super) fn server(exchange: Arc<Exchange>) -> Self {
+        Self { exchange, is_server: true, over: false }
+    }
+
+    /// The stream's identifier.
+    pub fn id(&self) -> StreamId {
+        self.exchange.id
+    }
+
+    /// Server: sends the response's head; interim ones (1xx, except 101) may come before it. The body follows by
+    /// [`SendHalf::write`].
+    ///
+    /// # Errors
+    /// If the peer stopped the stream, the connection is lost, or the response cannot be sent over HTTP/3.
+    pub fn send_response(&mut self, response: Response<()>) -> Result<(), Error> {
+        self.send_head(&response.into_parts().0, false)
+    }
+
+    /// Server: sends a whole response.
+    ///
+    /// # Errors
+    /// Like [`SendHalf::send_response`].
+    pub async fn send_whole_response(&mut self, response: Response<Bytes>) -> Result<(), Error> {
+        let (parts, body) = response.into_parts();
+        if body.is_empty() {
+            return self.send_head(&parts, true);
+        }
+        self.send_head(&parts, false)?;
+        self.write(body).await?;
+        self.finish()
+    }
+
+    pub(super) fn send_head(&mut self, parts: &http::response::Parts, end: bool) -> Result<(), Error> {
+        self.act(|access, id| access.session.respond(access.core.streams(), id, parts, end))?;
+        if !parts.status.is_informational() {
+            self.exchange.set_conversing();
+        }
+        self.over |= end;
+        Ok(())
+    }
+
+    /// Sends all of `data`, without copying it. Waits while flow control or the send buffer has no room.
+    ///
+    /// # Errors
+    /// If the peer stopped the stream, the connection is lost, or the stream is finished.
+    pub async fn write(&mut self, mut data: Bytes) -> Result<(), Error> {
+        while !data.is_empty() {
+            poll_fn(|cx| self.poll_write(cx, &mut data)).await?;
+        }
+        Ok(())
+    }
+
+    /// Sends as much of `data` as there is room for, without copying it, takes that off its front, and says how much it
+    /// was. Only the task that asked last is woken.
+    ///
+    /// # Errors
+    /// Like [`SendHalf::write`].
+    pub fn poll_write(&mut self, cx: &Context<'_>, data: &mut Bytes) -> Poll<Result<usize, Error>> {
+        self.exchange.poll(
+            |access, id| {
+                // What a lost connection is given goes nowhere.
+                access.ended().map_or(Ok(()), |error| Err(Some(error)))?;
+                access.session.write(access.core.streams(), id, data).map_err(write_error)
+            },
+            |access, id| {
+                access.tasks.wait_to_write(id, cx);
+                true
+            },
+        )
+    }
+
+    /// Ends the message with trailers.
+    ///
+    /// # Errors
+    /// Like [`SendHalf::write`], or if the trailers cannot be sent over HTTP/3.
+    pub fn send_trailers(&mut self, trailers: &HeaderMap) -> Result<(), Error> {
+        self.act(|access, id| access.session.write_trailers(access.core.streams(), id, trailers))?;
+        self.over = true;
+        Ok(())
+    }
+
+    /// Ends the message: what was written is delivered, then the peer reads the end.
+    ///
+    /// # Errors
+    /// Like [`SendHalf::write`].
+    pub fn finish(&mut self) -> Result<(), Error> {
+        self.act(|access, id| access.session.finish(access.core.streams(), id))?;
+        self.over = true;
+        Ok(())
+    }
+
+    /// Gives the stream up: what has not arrived is dropped, and the peer reads `code`.
+    pub fn reset(&mut self, code: Code) {
+        self.over = true;
+        self.exchange.change(|access, id| access.session.reset(access.core.streams(), id, code));
+    }
+
+    /// Waits until the peer does not want the rest, and says why; or until the connection is lost.
+    pub async fn stopped(&mut self) -> Error {
+        poll_fn(|cx| self.poll_stopped(cx)).await
+    }
+
+    pub(super) fn poll_stopped(&self, cx: &Context<'_>) -> Poll<Error> {
+        self.exchange.poll_refused(cx)
+    }
+
+    /// How urgent this stream is among others of the connection (RFC 9218). On a client the server is told as well, by a
+    /// PRIORITY_UPDATE frame.
+    pub fn set_priority(&self, priority: Priority) {
+        self.exchange.change(|access, id| access.session.set_priority(access.core.streams(), id, priority));
+    }
+
+    /// The request's datagrams (RFC 9297).
+    pub fn datagrams(&self) -> Datagrams {
+        Datagrams::new(Arc::clone(&self.exchange))
+    }
+
+    fn act(
+        &self,
+        act: impl FnOnce(&mut super::state::Access<'_>, StreamId) -> Result<(), anabranch_http3::WriteError>,
+    ) -> Result<(), Error> {
+        self.exchange.change(|access, id| match access.ended() {
+            Some(error) => Err(error),
+            // Heads and trailers never have to wait: the session keeps what does not fit.
+            None => act(access, id).map_err(|error| write_error(error).unwrap_or(Error::Closed)),
+        })
+    }
+}
+
+impl Drop for SendHalf {
+    fn drop(&mut self) {
+        if !self.over {
+            self.reset(if self.is_server { Code::INTERNAL_ERROR } else { Code::REQUEST_CANCELLED });
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! An HTTP/3 session as its handles and the driver share it, and the tasks that wait for it.
+
+use std::collections::HashMap;
+use std::task::{Context, Waker};
+
+use anabranch_http3::{self as h3, Event, Session};
+use anabranch_transport::stream::StreamEvent;
+use anabranch_transport::{Connection, ConnectionError};
+use anabranch_wire::StreamId;
+use bytes::Bytes;
+
+use super::Error;
+use crate::hub::Hub;
+use crate::member::{Member, State};
+use crate::wakers::WakerSet;
+
+/// The part of a connection's state that HTTP/3 needs.
+pub(crate) struct Http3State {
+    session: Session,
+    tasks: Tasks,
+    /// What the peer did wrong, for which the connection was closed.
+    fault: Option<h3::Error>,
+}
+
+/// Tasks that wait for a session.
+#[derive(Debug, Default)]
+pub(super) struct Tasks {
+    /// Only streams that somebody waits for are here.
+    by_stream: HashMap<StreamId, StreamTasks>,
+    /// A server's, for requests.
+    pub(super) accepting: WakerSet,
+    /// A client's, for leave to make requests.
+    pub(super) requesting: WakerSet,
+    /// For the peer's settings, or for its farewell.
+    pub(super) progress: WakerSet,
+}
+
+/// The tasks that wait for one stream: at most one for each half, and one for datagrams.
+#[derive(Debug, Default)]
+struct StreamTasks {
+    reader: Option<Waker>,
+    writer: Option<Waker>,
+    datagrams: Option<Waker>,
+}
+
+/// What a handle may use while it holds the connection's lock.
+pub(super) struct Access<'a> {
+    pub(super) session: &'a mut Session,
+    pub(super) core: &'a mut Connection,
+    pub(super) tasks: &'a mut Tasks,
+    fault: Option<&'a h3::Error>,
+    ended: Option<&'a ConnectionError>,
+}
+
+impl Access<'_> {
+    /// Why the connection is over in the words of QUIC, if it is.
+    pub(super) fn connection_error(&self) -> Option<ConnectionError> {
+        self.ended.cloned()
+    }
+
+    /// Why the connection is over, if it is.
+    pub(super) fn ended(&self) -> Option<Error> {
+        let ended = self.ended?;
+        Some(match self.fault {
+            Some(fault) => Error::Protocol(fault.clone()),
+            None => Error::ConnectionLost(ended.clone()),
+        })
+    }
+}
+
+impl Tasks {
+    pub(super) fn wait_to_read(&mut self, id: StreamId, cx: &Context<'_>) {
+        self.by_stream.entry(id).or_default().reader = Some(cx.waker().clone());
+    }
+
+    pub(super) fn wait_to_write(&mut self, id: StreamId, cx: &Context<'_>) {
+        self.by_stream.entry(id).or_default().writer = Some(cx.waker().clone());
+    }
+
+    pub(super) fn wait_for_datagrams(&mut self, id: StreamId, cx: &Context<'_>) {
+        self.by_stream.entry(id).or_default().datagrams = Some(cx.waker().clone());
+    }
+
+    /// Nobody waits for the stream any longer; those who did are given back.
+    pub(super) fn forget(&mut self, id: StreamId) -> impl Iterator<Item = Waker> + use<> {
+        self.by_stream.remove(&id).into_iter().flat_map(StreamTasks::into_wakers)
+    }
+
+    fn take(&mut self, id: StreamId, which: impl FnOnce(&mut StreamTasks) -> &mut Option<Waker>) -> Option<Waker> {
+        which(self.by_stream.get_mut(&id)?).take()
+    }
+
+    fn on_event(&mut self, event: Event, woken: &mut Vec<Waker>) {
+        match event {
+            Event::Settings => self.progress.drain_into(woken),
+            Event::Request => self.accepting.drain_into(woken),
+            Event::Available => self.requesting.drain_into(woken),
+            Event::GoingAway => {
+                self.progress.drain_into(woken);
+                self.requesting.drain_into(woken);
+            }
+            Event::Response(id) | Event::Readable(id) => woken.extend(self.take(id, |tasks| &mut tasks.reader)),
+            Event::Writable(id) | Event::Stopped(id, _) => {
+                woken.extend(self.take(id, |tasks| &mut tasks.writer));
+            }
+            Event::Datagram(id) => woken.extend(self.take(id, |tasks| &mut tasks.datagrams)),
+            Event::Failed(id) => woken.extend(self.forget(id)),
+        }
+    }
+
+    fn end(&mut self, woken: &mut Vec<Waker>) {
+        for set in [&mut self.accepting, &mut self.requesting, &mut self.progress] {
+            set.drain_into(woken);
+        }
+        woken.extend(self.by_stream.drain().flat_map(|(_, tasks)| tasks.into_wakers()));
+    }
+}
+
+impl StreamTasks {
+    fn into_wakers(self) -> impl Iterator<Item = Waker> {
+        self.reader.into_iter().chain(self.writer).chain(self.datagrams)
+    }
+}
+
+impl Http3State {
+    /// Something happened to a stream; all streams are the session's.
+    pub(crate) fn on_stream_event(&mut self, core: &mut Connection, event: StreamEvent) {
+        self.session.on_event(core.streams(), event);
+    }
+
+    /// DATAGRAM frames have arrived.
+    pub(crate) fn on_datagrams(&mut self, core: &mut Connection) {
+        self.session.on_datagrams(core.datagrams());
+    }
+
+    /// The connection is over.
+    pub(crate) fn end(&mut self, woken: &mut Vec<Waker>) {
+        self.tasks.end(woken);
+    }
+}
+
+impl State {
+    /// Gathers whom the session's events wake, and closes the connection if the peer has made it impossible to go on.
+    pub(crate) fn settle_http3(&mut self, hub: &Hub, woken: &mut Vec<Waker>) {
+        let Some(http3) = &mut self.http3 else { return };
+        while let Some(event) = http3.session.poll_event() {
+            http3.tasks.on_event(event, woken);
+        }
+        if let Some(fault) = http3.session.take_fault() {
+            let reason = Bytes::copy_from_slice(fault.reason.as_bytes());
+            self.core.close(hub.clock.now(), fault.code.0, reason);
+            http3.fault.get_or_insert(fault);
+            self.end(ConnectionError::LocallyClosed, woken);
+        }
+    }
+
+    /// The session and what it needs; one begins if there is none.
+    pub(super) fn http3(&mut self, config: impl FnOnce() -> h3::Config) -> Access<'_> {
+        let Self { core, http3, ended, .. } = self;
+        let state = http3.get_or_insert_with(|| {
+            let mut session = Session::new(core.side(), config());
+            session.start(core.streams());
+            Box::new(Http3State { session, tasks: Tasks::default(), fault: None })
+        });
+        let Http3State { session, tasks, fault } = &mut **state;
+        Access { session, core, tasks, fault: fault.as_ref(), ended: ended.as_ref() }
+    }
+}
+
+impl Member {
+    /// Uses the connection's session. What `act` gives beside its result says whether there may be something to send.
+    pub(super) fn http3<R>(&self, act: impl FnOnce(&mut Access<'_>) -> (R, bool)) -> R {
+        let mut woken = Vec::new();
+        let (result, sends) = self.look(|state| {
+            let result = act(&mut state.http3(h3::Config::default));
+            state.settle_http3(&self.hub, &mut woken);
+            result
+        });
+        if sends {
+            self.touch();
+        }
+        woken.into_iter().for_each(Waker::wake);
+        result
+    }
+
+    /// Uses the connection's session, and has the driver send what follows from that.
+    pub(super) fn change_http3<R>(&self, act: impl FnOnce(&mut Access<'_>) -> R) -> R {
+        self.http3(|access| (act(access), true))
+    }
+}

@@ -10,6 +10,7 @@ mod idle;
 mod memory;
 mod receive;
 mod report;
+mod requests;
 mod stacks;
 
 use clap::{Parser, Subcommand};
@@ -43,6 +44,8 @@ enum Benchmark {
     Handshakes(handshakes::Options),
     /// CPU seconds per GB of one download on one stream, over loopback
     Bulk(bulk::Options),
+    /// Small HTTP/3 requests per second of server CPU, over loopback
+    Requests(requests::Options),
 }
 
 fn main() -> std::process::ExitCode {
@@ -52,6 +55,7 @@ fn main() -> std::process::ExitCode {
         Benchmark::Idle(options) => idle::run(options),
         Benchmark::Handshakes(options) => handshakes::run(options),
         Benchmark::Bulk(options) => bulk::run(options),
+        Benchmark::Requests(options) => requests::run(options),
     };
     match result.and_then(|result| report::publish(&result, cli.json.as_deref())) {
         Ok(()) => std::process::ExitCode::SUCCESS,

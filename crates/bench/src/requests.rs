@@ -1,0 +1,147 @@
+//! Small HTTP/3 requests over loopback: how many a second of server CPU answers.
+
+use clap::Args;
+use serde_json::{Map, Value, json};
+
+use crate::Error;
+use crate::report::{Report, median, rounded};
+use crate::stacks::{Choice, Identity, OURS, Run, Stack, rotate};
+
+/// Stacks whose programs answer `/bytes/N` over HTTP/3.
+const SPEAK_HTTP3: &[&str] = &[OURS, "quinn", "quiche", "quic-go"];
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Rounds; every stack has its turn in each, in rotated order
+    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// Requests in a round, over all connections
+    #[arg(long, default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1..))]
+    requests: u64,
+    /// Requests at once on each connection when there is one; with more connections they share as many in all
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
+    concurrency: u64,
+    /// Numbers of connections
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 100])]
+    connections: Vec<u64>,
+    /// Bytes of a response
+    #[arg(long, default_value_t = 100)]
+    bytes: u64,
+    /// Use this stack's client for every server [default: each stack's own]
+    #[arg(long, value_name = "STACK")]
+    client: Option<String>,
+    #[command(flatten)]
+    choice: Choice,
+}
+
+/// Medians of one stack with one number of connections.
+struct Row {
+    name: &'static str,
+    connections: u64,
+    /// Requests per CPU second of the end.
+    server: f64,
+    client: f64,
+    /// Requests per second of wall time.
+    wall: f64,
+}
+
+impl Row {
+    fn new(options: &Options, connections: u64, stack: &Stack, runs: &[Run]) -> Self {
+        let count = options.requests as f64;
+        let middle = |value: &dyn Fn(&Run) -> f64| median(&runs.iter().map(value).collect::<Vec<_>>());
+        Self {
+            name: stack.name,
+            connections,
+            server: middle(&|run| count / run.server.cpu),
+            client: middle(&|run| count / run.client.cpu),
+            wall: middle(&|run| count / run.result["seconds"].as_f64().unwrap_or(f64::NAN)),
+        }
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "name": self.name, "connections": self.connections,
+            "requests_per_s_core": rounded(self.server),
+            "client_requests_per_s_core": rounded(self.client), "requests_per_s": rounded(self.wall),
+        })
+    }
+}
+
+pub(crate) fn run(options: &Options) -> Result<Report, Error> {
+    let mut stacks = options.choice.built()?;
+    stacks.retain(|stack| SPEAK_HTTP3.contains(&stack.name));
+    let client = match &options.client {
+        Some(name) => {
+            let found = stacks.iter().find(|stack| stack.name == name);
+            Some(found.ok_or("the stack of that client is not built")?.clone())
+        }
+        None => None,
+    };
+    let identity = Identity::new()?;
+    let mut rows = Vec::new();
+    for &connections in &options.connections {
+        let work = work(options, connections);
+        let runs = rotate(options.rounds, stacks.clone(), |stack| {
+            let run = stack.run(client.as_ref().unwrap_or(stack), &identity, &work)?;
+            match run.result["requests"].as_u64() {
+                Some(made) if made == options.requests => Ok(run),
+                other => Err(format!("{}: {other:?} requests were answered", stack.name).into()),
+            }
+        })?;
+        rows.extend(runs.iter().map(|(stack, runs)| Row::new(options, connections, stack, runs)));
+    }
+    Ok(report(options, &rows))
+}
+
+fn work(options: &Options, connections: u64) -> Vec<String> {
+    let concurrency = options.concurrency.div_ceil(connections.max(1));
+    let mut work = vec!["--http3".to_owned()];
+    for (flag, value) in
+        [("--requests", options.requests), ("--concurrency", concurrency), ("--connections", connections)]
+    {
+        work.extend([flag.to_owned(), value.to_string()]);
+    }
+    work.push(format!("/bytes/{}", options.bytes));
+    work
+}
+
+fn report(options: &Options, rows: &[Row]) -> Report {
+    let against = |row: &Row| {
+        let ours = rows.iter().find(|ours| ours.name == OURS && ours.connections == row.connections)?;
+        (row.name != OURS).then(|| ours.server / row.server)
+    };
+    let ratio: Map<String, Value> = rows
+        .iter()
+        .filter_map(|row| Some((format!("{}/{}", row.name, row.connections), json!(rounded(against(row)?)))))
+        .collect();
+    let cells = |row: &Row| {
+        vec![
+            row.name.to_owned(),
+            row.connections.to_string(),
+            format!("{:.0}", row.server),
+            format!("{:.0}", row.client),
+            format!("{:.0}", row.wall),
+            against(row).map_or(String::from("–"), |ratio| format!("{ratio:.2}")),
+        ]
+    };
+    Report {
+        title: format!(
+            "HTTP/3 requests of {} bytes over loopback, {} at once, medians of {} rounds of {}; client: {}",
+            options.bytes,
+            options.concurrency,
+            options.rounds,
+            options.requests,
+            options.client.as_deref().unwrap_or("each stack's own"),
+        ),
+        columns: vec![
+            "stack",
+            "connections",
+            "per server CPU s",
+            "per client CPU s",
+            "per s",
+            "ours / theirs",
+        ],
+        rows: rows.iter().map(cells).collect(),
+        json: json!({ "rows": rows.iter().map(Row::json).collect::<Vec<_>>(), "ratio": ratio }),
+    }
+}

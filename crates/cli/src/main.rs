@@ -3,10 +3,13 @@
 
 mod demo;
 mod exit;
+mod files;
 mod get;
 mod hq;
+mod identity;
 mod insecure;
 mod interop;
+mod manual;
 mod options;
 mod output;
 mod perf;
@@ -17,7 +20,7 @@ mod target;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use tokio::runtime::Builder;
 
 use crate::exit::{Failure, Result};
@@ -32,7 +35,7 @@ struct Cli {
 
 const AFTER_HELP: &str = "\
 Exit status: 0 success, 2 usage, 3 name resolution, 4 handshake, 5 certificate, 6 protocol, 7 timeout,
-8 files and sockets, 9 port in use, 10 interrupted by a signal.
+8 files and sockets, 9 port in use, 10 interrupted by a signal, 11 HTTP status of 300 or more.
 
 Environment: SSLKEYLOGFILE names a file for TLS secrets, QLOGDIR a directory for traces of connections.";
 
@@ -44,6 +47,8 @@ enum Command {
     Perf(perf::Perf),
     Demo(demo::Demo),
     Interop(interop::Interop),
+    Completions(manual::Completions),
+    Man(manual::Manual),
 }
 
 fn main() -> ExitCode {
@@ -59,6 +64,8 @@ fn run(command: Command) -> Result {
         Command::Serve(options) => block_on(0, serve::run(options)),
         Command::Demo(options) => block_on(0, demo::run(options)),
         Command::Interop(options) => block_on(0, interop::run(options)),
+        Command::Completions(options) => manual::completions(&options, Cli::command()),
+        Command::Man(options) => manual::manual(&options, Cli::command()),
         Command::Perf(options) => {
             options.place().settle()?;
             let threads = usize::from(options.place().one_core.is_some());

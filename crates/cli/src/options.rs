@@ -8,7 +8,7 @@ use std::time::Duration;
 use anabranch::tls::rustls::{self, crypto::CryptoProvider};
 use anabranch::transport::recovery::Algorithm;
 use anabranch::transport::stream::StreamsConfig;
-use anabranch::{ClientConfig, Endpoint, SelfSigned, ServerConfig, TransportConfig, Version, config, tls};
+use anabranch::{ClientConfig, Endpoint, ServerConfig, TransportConfig, Version, config, tls};
 use clap::Args;
 
 use crate::exit::{Exit, Failure, Result};
@@ -114,36 +114,6 @@ pub(crate) fn only_chacha20() -> CryptoProvider {
     provider
 }
 
-/// Who a server is.
-#[derive(Args, Clone, Debug)]
-pub(crate) struct Identity {
-    /// Certificate chain; without one the server makes a certificate for localhost that nobody trusts by itself
-    #[arg(long, value_name = "PEM", requires = "key")]
-    pub(crate) cert: Option<PathBuf>,
-    /// Private key of the certificate
-    #[arg(long, value_name = "PEM", requires = "cert")]
-    pub(crate) key: Option<PathBuf>,
-}
-
-impl Identity {
-    /// Accepts early data, too: everything that is served here may be asked for twice.
-    pub(crate) fn config(&self, alpn: &[&str], transport: TransportConfig) -> Result<ServerConfig> {
-        let (chain, key) = match (&self.cert, &self.key) {
-            (Some(cert), Some(key)) => (config::certificates(cert)?, config::private_key(key)?),
-            _ => {
-                let made = SelfSigned::new(["localhost", "127.0.0.1", "::1"])?;
-                (vec![made.certificate().clone()], made.key())
-            }
-        };
-        let builder = tls::ServerConfig::builder().certificate(chain, key).alpn(alpn).early_data(true);
-        let tls =
-            builder.key_log_from_environment().build().map_err(|error| Failure::new(Exit::Usage, error))?;
-        let mut config = ServerConfig::new(tls);
-        config.transport = Arc::new(transport);
-        Ok(config)
-    }
-}
-
 /// The secret that stateless resets come from: 64 hexadecimal digits.
 pub(crate) fn reset_key(digits: &str) -> std::result::Result<[u8; 32], String> {
     let mut key = [0; 32];
@@ -169,11 +139,15 @@ pub(crate) fn listen(
         }
         Endpoint::new(&secrets, Some(config), socket)
     });
-    bound.map_err(|error| match error.kind() {
+    bound.map_err(|error| cannot_listen(address, &error))
+}
+
+pub(crate) fn cannot_listen(address: SocketAddr, error: &std::io::Error) -> Failure {
+    match error.kind() {
         std::io::ErrorKind::AddrInUse => Failure::new(Exit::BusyPort, format!("{address} is in use"))
             .or("choose another --listen address, or port 0"),
-        _ => Failure::io(format_args!("cannot listen on {address}"), &error),
-    })
+        _ => Failure::io(format_args!("cannot listen on {address}"), error),
+    }
 }
 
 /// A directory that is there, as an absolute path without links.

@@ -13,7 +13,8 @@ use clap::Args;
 use super::{ALPN, Place, Report};
 use crate::exit::{self, Failure, Result};
 use crate::hq;
-use crate::options::{Identity, Tuning, directory, listen, reset_key};
+use crate::identity::Identity;
+use crate::options::{Tuning, directory, listen, reset_key};
 use crate::server::{self, Services};
 use crate::signal::{Stop, end_of_input};
 
@@ -57,7 +58,7 @@ pub(crate) async fn run(options: Server) -> Result {
     let root = options.root.as_deref().map(directory).transpose()?;
     let mut transport = options.tuning.transport();
     transport.migration = !options.no_migration;
-    let mut config = options.identity.config(&[ALPN, hq::ALPN], transport)?;
+    let mut config = options.identity.load()?.quic(&[ALPN, hq::ALPN], transport)?;
     if options.retry {
         config.retry = RetryPolicy::Always;
     }

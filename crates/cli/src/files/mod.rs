@@ -1,0 +1,110 @@
+//! The file service: GET and HEAD on the files of a directory (RFC 9110), whichever protocol a request came over.
+//!
+//! Everything that touches the disk happens on threads that may wait for it. Paths are resolved beneath an open directory,
+//! without a moment at which a link could be put in their way (`openat2` where the system has it): what is served is below
+//! the root, links that stay inside of it included. Absolute links are refused, wherever they lead to.
+
+mod body;
+mod listing;
+mod path;
+mod preconditions;
+mod range;
+mod response;
+mod root;
+#[cfg(test)]
+mod tests;
+
+use std::convert::Infallible;
+use std::io;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use http::request::Parts;
+use http::{Method, Request, Response, StatusCode};
+use tokio::task::spawn_blocking;
+use tower_service::Service;
+
+pub(crate) use self::body::FileBody;
+use self::path::Wanted;
+use self::root::{Found, Root};
+
+/// The file that stands for its directory.
+const INDEX: &str = "index.html";
+
+/// The files of a directory as a service. Cloning it is cheap.
+#[derive(Clone, Debug)]
+pub(crate) struct Files {
+    root: Arc<Root>,
+    listing: bool,
+}
+
+impl Files {
+    /// `listing` says whether directories without an index are listed.
+    ///
+    /// # Errors
+    /// If the directory cannot be opened.
+    pub(crate) fn open(directory: &Path, listing: bool) -> io::Result<Self> {
+        Ok(Self { root: Arc::new(Root::open(directory)?), listing })
+    }
+
+    /// The whole answer, but for what comes after the first piece of a file. It may wait for the disk.
+    fn answer(&self, request: &Parts) -> Response<FileBody> {
+        if !matches!(request.method, Method::GET | Method::HEAD) {
+            return response::not_allowed();
+        }
+        let found = Wanted::parse(request.uri.path()).and_then(|wanted| self.represent(&wanted, request));
+        let response = found.unwrap_or_else(response::refusal);
+        if request.method == Method::HEAD { response.map(|_| FileBody::empty()) } else { response }
+    }
+
+    fn represent(&self, wanted: &Wanted, request: &Parts) -> Result<Response<FileBody>, StatusCode> {
+        let of_error = |error| response::status_of(&error);
+        match (self.root.find(wanted.path()).map_err(of_error)?, wanted.names_directory()) {
+            (Found::File(file), false) => response::file(file, wanted.path(), request).map_err(of_error),
+            (Found::File(_), true) => Err(StatusCode::NOT_FOUND),
+            (Found::Directory, false) => Ok(response::moved(&wanted.as_directory(), request.uri.query())),
+            (Found::Directory, true) => self.directory(wanted, request),
+        }
+    }
+
+    fn directory(&self, wanted: &Wanted, request: &Parts) -> Result<Response<FileBody>, StatusCode> {
+        let index = wanted.path().join(INDEX);
+        match self.root.find(&index) {
+            Ok(Found::File(file)) => response::file(file, &index, request),
+            Ok(Found::Directory) => self.list(wanted),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.list(wanted),
+            Err(error) => Err(error),
+        }
+        .map_err(|error| response::status_of(&error))
+    }
+
+    fn list(&self, wanted: &Wanted) -> io::Result<Response<FileBody>> {
+        if !self.listing {
+            return Ok(response::refusal(StatusCode::FORBIDDEN));
+        }
+        let entries = self.root.list(wanted.path())?;
+        Ok(response::page(listing::page(wanted, &entries)))
+    }
+}
+
+/// What a request brings along is not read.
+impl<B> Service<Request<B>> for Files {
+    type Response = Response<FileBody>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let files = self.clone();
+        let (parts, _) = request.into_parts();
+        Box::pin(async move {
+            let answered = spawn_blocking(move || files.answer(&parts)).await;
+            Ok(answered.unwrap_or_else(|_| response::refusal(StatusCode::INTERNAL_SERVER_ERROR)))
+        })
+    }
+}

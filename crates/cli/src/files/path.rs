@@ -1,0 +1,158 @@
+//! The path of a request, as the name of something below the root.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use http::StatusCode;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
+
+/// Longest path of a request, in bytes.
+pub(super) const MAX_PATH: usize = 4_096;
+
+/// All but the unreserved characters (RFC 3986 §2.3): what is left has no meaning in a URL, nor in HTML.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// What a request asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Wanted {
+    path: PathBuf,
+    directory: bool,
+}
+
+impl Wanted {
+    /// Decodes a path once (RFC 3986 §2.4). Names that no file can have are not found. Dot segments are bad requests:
+    /// removing them is up to clients (RFC 3986 §5.2.4), and who sends them is up to no good.
+    pub(super) fn parse(path: &str) -> Result<Self, StatusCode> {
+        if path.len() > MAX_PATH {
+            return Err(StatusCode::URI_TOO_LONG);
+        }
+        let relative = path.strip_prefix('/').ok_or(StatusCode::BAD_REQUEST)?;
+        if relative.is_empty() {
+            return Ok(Self { path: PathBuf::from("."), directory: true });
+        }
+        let (names, directory) = match relative.strip_suffix('/') {
+            Some(names) => (names, true),
+            None => (relative, false),
+        };
+        let path = names.split('/').map(decode).collect::<Result<_, _>>()?;
+        Ok(Self { path, directory })
+    }
+
+    /// Relative to the root, and without dot segments unless it is the root itself.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether it ends with a slash.
+    pub(super) fn names_directory(&self) -> bool {
+        self.directory
+    }
+
+    /// Whether it is the root itself.
+    pub(super) fn is_root(&self) -> bool {
+        self.path == Path::new(".")
+    }
+
+    /// The same path with a slash at its end, as it stands in a URL.
+    pub(super) fn as_directory(&self) -> String {
+        if self.is_root() {
+            return "/".to_owned();
+        }
+        self.path.iter().fold("/".to_owned(), |url, name| url + &encode(name) + "/")
+    }
+}
+
+/// A name as it stands in a URL.
+pub(super) fn encode(name: &OsStr) -> String {
+    percent_encode(name.as_bytes(), ESCAPED).to_string()
+}
+
+fn decode(segment: &str) -> Result<PathBuf, StatusCode> {
+    if !escapes_are_whole(segment.as_bytes()) {
+        return Err(StatusCode::BAD_REQUEST);
+    }
+    let name: Vec<u8> = percent_decode_str(segment).collect();
+    match name.as_slice() {
+        b"" => Err(StatusCode::NOT_FOUND),
+        b"." | b".." => Err(StatusCode::BAD_REQUEST),
+        name if name.contains(&0) || name.contains(&b'/') => Err(StatusCode::BAD_REQUEST),
+        name => Ok(PathBuf::from(OsStr::from_bytes(name))),
+    }
+}
+
+/// Whether each `%` is followed by two hexadecimal digits.
+fn escapes_are_whole(segment: &[u8]) -> bool {
+    let whole = |at: usize| {
+        segment.get(at + 1..at + 3).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    };
+    (0..segment.len()).filter(|at| segment[*at] == b'%').all(whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn parsed(path: &str) -> (PathBuf, bool) {
+        let wanted = Wanted::parse(path).unwrap();
+        (wanted.path, wanted.directory)
+    }
+
+    #[test]
+    fn paths_are_decoded_once() {
+        assert_eq!(parsed("/"), (".".into(), true));
+        assert_eq!(parsed("/a/b.txt"), ("a/b.txt".into(), false));
+        assert_eq!(parsed("/a%20b/"), ("a b".into(), true));
+        assert_eq!(parsed("/%252e%252e"), ("%2e%2e".into(), false));
+        assert_eq!(parsed("/...%5c"), ("...\\".into(), false));
+    }
+
+    #[test]
+    fn bad_paths_have_their_status() {
+        let bad = [
+            "",
+            "*",
+            "a",
+            "/..",
+            "/../a",
+            "/a/../b",
+            "/a/..",
+            "/./a",
+            "/a/.",
+            "/%2e%2E/a",
+            "/.%2e",
+            "/a%2fb",
+            "/%2F",
+            "/a%00",
+            "/%",
+            "/%4",
+            "/%zz",
+            "/a%4/b",
+            "/%%41",
+        ];
+        for path in bad {
+            assert_eq!(Wanted::parse(path), Err(StatusCode::BAD_REQUEST), "{path}");
+        }
+        for path in ["//", "//a", "/a//b", "/a//"] {
+            assert_eq!(Wanted::parse(path), Err(StatusCode::NOT_FOUND), "{path}");
+        }
+        let longest = format!("/{}", "a".repeat(MAX_PATH - 1));
+        assert!(Wanted::parse(&longest).is_ok());
+        assert_eq!(Wanted::parse(&(longest + "a")), Err(StatusCode::URI_TOO_LONG));
+    }
+
+    proptest! {
+        /// Whatever is parsed has ordinary components only, and means the same when it is written down again.
+        #[test]
+        fn what_is_parsed_stays_below(path in "/[a./%02eEfF\\\\ü-]{0,30}") {
+            if let Ok(wanted) = Wanted::parse(&path) {
+                let ordinary = |part| matches!(part, std::path::Component::Normal(_));
+                prop_assert!(wanted.is_root() || wanted.path.components().all(ordinary));
+                let again = Wanted::parse(&wanted.as_directory()).unwrap();
+                prop_assert_eq!(again.path, wanted.path);
+            }
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Validators, and the requests that depend on them (RFC 9110 §8.8, §13).
+
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, SystemTime};
+
+use headers::{ETag, HeaderMapExt, IfMatch, IfModifiedSince, IfNoneMatch, IfUnmodifiedSince, LastModified};
+use http::HeaderMap;
+use http::header::IF_RANGE;
+
+/// How one state of a file is told from the next.
+#[derive(Clone, Debug)]
+pub(super) struct Validators {
+    /// Strong: it changes with the length and with the nanosecond of the last modification.
+    etag: ETag,
+    modified: SystemTime,
+}
+
+/// What preconditions make of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Proceed,
+    NotModified,
+    Failed,
+}
+
+impl Validators {
+    pub(super) fn of(file: &Metadata, now: SystemTime) -> Option<Self> {
+        let tag = format!("\"{:x}-{:x}-{:x}\"", file.len(), file.mtime(), file.mtime_nsec());
+        let modified = file.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+        // Dates in header fields begin in 1970, and none may lie in the future (§8.8.2.1).
+        let modified = whole_seconds(modified.clamp(SystemTime::UNIX_EPOCH, now.max(SystemTime::UNIX_EPOCH)));
+        Some(Self { etag: tag.parse().ok()?, modified })
+    }
+
+    /// Says them in an answer.
+    pub(super) fn tell(&self, headers: &mut HeaderMap) {
+        headers.typed_insert(self.etag.clone());
+        headers.typed_insert(LastModified::from(self.modified));
+    }
+
+    /// Evaluates preconditions in their order of precedence (§13.2.2). A field that makes no sense is ignored.
+    pub(super) fn judge(&self, headers: &HeaderMap) -> Verdict {
+        let kept = match headers.typed_get::<IfMatch>() {
+            Some(wanted) => wanted.precondition_passes(&self.etag),
+            None => headers
+                .typed_get::<IfUnmodifiedSince>()
+                .is_none_or(|since| since.precondition_passes(self.modified)),
+        };
+        if !kept {
+            return Verdict::Failed;
+        }
+        let changed = match headers.typed_get::<IfNoneMatch>() {
+            Some(known) => known.precondition_passes(&self.etag),
+            None => {
+                headers.typed_get::<IfModifiedSince>().is_none_or(|since| since.is_modified(self.modified))
+            }
+        };
+        if changed { Verdict::Proceed } else { Verdict::NotModified }
+    }
+
+    /// Whether ranges are of the file that the client knows (§13.1.5): it names the same entity tag, or exactly the same
+    /// date.
+    pub(super) fn allow_range(&self, headers: &HeaderMap) -> bool {
+        let Some(known) = headers.get(IF_RANGE) else { return true };
+        let Ok(known) = known.to_str() else { return false };
+        match known.parse::<ETag>() {
+            // Weak tags never match here.
+            Ok(known) => known == self.etag,
+            Err(_) => httpdate::parse_http_date(known).is_ok_and(|known| known == self.modified),
+        }
+    }
+}
+
+/// Dates in header fields know no fractions.
+fn whole_seconds(time: SystemTime) -> SystemTime {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    SystemTime::UNIX_EPOCH + Duration::from_secs(since.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    const BEFORE: &str = "Sun, 06 Nov 1994 08:49:36 GMT";
+    const DATE: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
+    const AFTER: &str = "Sun, 06 Nov 1994 08:49:38 GMT";
+
+    fn validators() -> Validators {
+        Validators { etag: "\"a\"".parse().unwrap(), modified: httpdate::parse_http_date(DATE).unwrap() }
+    }
+
+    fn headers(fields: &[(&'static str, &'static str)]) -> HeaderMap {
+        fields.iter().map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_static(value))).collect()
+    }
+
+    #[test]
+    fn preconditions_in_their_order() {
+        use Verdict::{Failed, NotModified, Proceed};
+        let (etag, other) = (("if-none-match", "\"a\""), ("if-none-match", "\"b\""));
+        let cases: [(&[(&'static str, &'static str)], Verdict); 16] = [
+            (&[], Proceed),
+            (&[etag], NotModified),
+            (&[other], Proceed),
+            (&[("if-none-match", "W/\"a\"")], NotModified),
+            (&[("if-none-match", "\"x\", \"a\"")], NotModified),
+            (&[("if-none-match", "*")], NotModified),
+            (&[("if-modified-since", DATE)], NotModified),
+            (&[("if-modified-since", AFTER)], NotModified),
+            (&[("if-modified-since", BEFORE)], Proceed),
+            (&[other, ("if-modified-since", DATE)], Proceed),
+            (&[("if-modified-since", "yesterday")], Proceed),
+            (&[("if-match", "\"b\"")], Failed),
+            (&[("if-match", "\"a\""), etag], NotModified),
+            (&[("if-match", "W/\"a\"")], Failed),
+            (&[("if-unmodified-since", BEFORE)], Failed),
+            (&[("if-unmodified-since", DATE)], Proceed),
+        ];
+        for (fields, verdict) in cases {
+            assert_eq!(validators().judge(&headers(fields)), verdict, "{fields:?}");
+        }
+    }
+
+    #[test]
+    fn ranges_need_the_very_same_file() {
+        let allowed = |value| validators().allow_range(&headers(&[("if-range", value)]));
+        assert!(validators().allow_range(&headers(&[])));
+        assert!(allowed("\"a\"") && allowed(DATE));
+        for not in ["\"b\"", "W/\"a\"", BEFORE, AFTER, "a", ""] {
+            assert!(!allowed(not), "{not}");
+        }
+    }
+
+    #[test]
+    fn times_that_cannot_be_written_are_moved() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = std::fs::File::create(dir.path().join("file")).unwrap();
+        let now = SystemTime::now();
+        for odd in [SystemTime::UNIX_EPOCH - Duration::from_secs(5), now + Duration::from_secs(500)] {
+            file.set_modified(odd).unwrap();
+            let validators = Validators::of(&file.metadata().unwrap(), now).unwrap();
+            validators.tell(&mut HeaderMap::new());
+            assert!(validators.modified >= SystemTime::UNIX_EPOCH && validators.modified <= now);
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! The end of a server: running answers are finished, up to a time.
+
+use std::time::Duration;
+
+use anabranch::Endpoint;
+
+use super::shared::Shared;
+use crate::signal::Stop;
+
+/// How long clients get to learn that their connections are closed.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// Nothing new begins; returns when everything has ended, when `patience` is over, or with the next signal.
+pub(super) async fn drain(shared: &Shared, endpoints: &[Endpoint], patience: Duration, stop: &mut Stop) {
+    shared.stopping.cancel();
+    for endpoint in endpoints {
+        endpoint.set_server_config(None);
+    }
+    shared.connections.close();
+    let orderly = async {
+        // What is not done by then is cut off.
+        let _ = tokio::time::timeout(patience, shared.connections.wait()).await;
+        endpoints.iter().for_each(|endpoint| endpoint.close(0, b""));
+        let idle = async {
+            for endpoint in endpoints {
+                endpoint.wait_idle().await;
+            }
+        };
+        // Clients that do not listen any longer are not waited for.
+        let _ = tokio::time::timeout(FAREWELL, idle).await;
+    };
+    tokio::select! {
+        () = orderly => {}
+        () = stop.wait() => endpoints.iter().for_each(|endpoint| endpoint.close(0, b"")),
+    }
+}

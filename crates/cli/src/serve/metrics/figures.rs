@@ -1,0 +1,165 @@
+//! What is counted.
+
+use std::fmt::{self, Write};
+use std::sync::Arc;
+
+use anabranch::Connection;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+
+use super::super::log::Entry;
+use super::super::observe::Protocol;
+use super::paths::{Paths, Watched};
+
+/// What a connection runs over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(in crate::serve) enum Transport {
+    Quic,
+    Tcp,
+}
+
+/// How a handshake ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(in crate::serve) enum Handshake {
+    Completed,
+    Failed,
+}
+
+impl EncodeLabelValue for Transport {
+    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> fmt::Result {
+        encoder.write_str(match self {
+            Self::Quic => "quic",
+            Self::Tcp => "tcp",
+        })
+    }
+}
+
+impl EncodeLabelValue for Handshake {
+    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> fmt::Result {
+        encoder.write_str(match self {
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+        })
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfTransport {
+    transport: Transport,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfHandshake {
+    transport: Transport,
+    result: Handshake,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfProtocol {
+    protocol: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfStatus {
+    protocol: &'static str,
+    /// 0 for clients that were gone before there was an answer.
+    status: u16,
+}
+
+/// Everything that is counted.
+#[derive(Debug)]
+pub(in crate::serve) struct Metrics {
+    registry: Registry,
+    active: Family<OfTransport, Gauge>,
+    connections: Family<OfTransport, Counter>,
+    handshakes: Family<OfHandshake, Counter>,
+    requests: Family<OfStatus, Counter>,
+    content: Family<OfProtocol, Counter>,
+    durations: Family<OfProtocol, Histogram, fn() -> Histogram>,
+    paths: Arc<Paths>,
+}
+
+/// A hundred microseconds to about a minute and a half.
+fn durations() -> Histogram {
+    Histogram::new(exponential_buckets(0.000_1, 4.0, 11))
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut metrics = Self {
+            registry: Registry::with_prefix("anabranch"),
+            active: Family::default(),
+            connections: Family::default(),
+            handshakes: Family::default(),
+            requests: Family::default(),
+            content: Family::default(),
+            durations: Family::new_with_constructor(durations),
+            paths: Arc::default(),
+        };
+        metrics.register();
+        metrics
+    }
+}
+
+impl Metrics {
+    fn register(&mut self) {
+        let registry = &mut self.registry;
+        registry.register("connections_active", "Connections that are open", self.active.clone());
+        registry.register("connections", "Connections that were begun", self.connections.clone());
+        registry.register("handshakes", "Handshakes that ended", self.handshakes.clone());
+        registry.register("http_requests", "Requests that ended", self.requests.clone());
+        registry.register("http_content_bytes", "Bytes of content sent", self.content.clone());
+        let what = "Seconds from a request to the end of its answer";
+        registry.register("http_request_duration_seconds", what, self.durations.clone());
+        registry.register_collector(Box::new(Arc::clone(&self.paths)));
+    }
+
+    /// A connection begins; it ends when the result is dropped.
+    pub(in crate::serve) fn connection(&self, transport: Transport) -> Open {
+        let label = OfTransport { transport };
+        self.connections.get_or_create(&label).inc();
+        let active = self.active.get_or_create_owned(&label);
+        active.inc();
+        Open(active)
+    }
+
+    pub(in crate::serve) fn handshake(&self, transport: Transport, result: Handshake) {
+        self.handshakes.get_or_create(&OfHandshake { transport, result }).inc();
+    }
+
+    /// Shows a connection's paths until the result is dropped, and counts what they moved for good then.
+    pub(in crate::serve) fn watch(&self, connection: &Connection) -> Watched {
+        self.paths.watch(connection.clone())
+    }
+
+    pub(in crate::serve) fn request(&self, protocol: Protocol, entry: &Entry) {
+        let protocol = protocol.name();
+        let label = OfProtocol { protocol };
+        self.requests.get_or_create(&OfStatus { protocol, status: entry.status.unwrap_or(0) }).inc();
+        self.content.get_or_create(&label).inc_by(entry.bytes);
+        self.durations.get_or_create(&label).observe(entry.duration.as_secs_f64());
+    }
+
+    /// Everything as text.
+    pub(super) fn text(&self) -> String {
+        let mut text = String::new();
+        // A string takes whatever is written.
+        let _ = encode(&mut text, &self.registry);
+        text
+    }
+}
+
+/// A connection that is open.
+#[derive(Debug)]
+pub(in crate::serve) struct Open(Gauge);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}

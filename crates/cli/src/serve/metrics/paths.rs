@@ -1,0 +1,196 @@
+//! What QUIC connections moved, by path: read from those that are open when somebody asks, and added up when they end.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use anabranch::{Connection, ConnectionStats};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+
+/// Path identifiers that have figures of their own; those from this one on are shown as `other`.
+const MAX_PATHS: u32 = 8;
+
+/// The paths of all connections.
+#[derive(Debug, Default)]
+pub(super) struct Paths(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    next: u64,
+    /// A handle does not keep a connection open that its peer closes, and is given up with its task.
+    open: BTreeMap<u64, Connection>,
+    /// What connections moved that have ended.
+    ended: Totals,
+    /// What was shown last. A path that is given up takes its figures with it, and no counter may go back.
+    shown: Totals,
+}
+
+/// By path identifier, at most [`MAX_PATHS`].
+type Totals = BTreeMap<u32, Total>;
+
+/// What was moved on paths of one identifier.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Total {
+    sent_bytes: u64,
+    received_bytes: u64,
+    sent_packets: u64,
+    lost_packets: u64,
+    /// Of connections that are open: the sum of their smoothed round-trip times, and how many there are.
+    rtt_seconds: f64,
+    paths: u32,
+}
+
+impl Paths {
+    pub(super) fn watch(self: &Arc<Self>, connection: Connection) -> Watched {
+        let mut state = self.lock();
+        let id = state.next;
+        state.next += 1;
+        state.open.insert(id, connection);
+        Watched { paths: Arc::clone(self), id }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A connection whose paths are shown.
+#[derive(Debug)]
+pub(in crate::serve) struct Watched {
+    paths: Arc<Paths>,
+    id: u64,
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        let mut state = self.paths.lock();
+        let ended = state.open.remove(&self.id);
+        if let Some(connection) = &ended {
+            add(&mut state.ended, &connection.stats(), false);
+        }
+        drop(state);
+    }
+}
+
+impl State {
+    fn totals(&mut self) -> Totals {
+        let mut now = self.ended.clone();
+        self.open.values().for_each(|connection| add(&mut now, &connection.stats(), true));
+        for (id, shown) in &self.shown {
+            now.entry(*id).or_default().keep_at_least(shown);
+        }
+        self.shown.clone_from(&now);
+        now
+    }
+}
+
+fn add(totals: &mut Totals, stats: &ConnectionStats, open: bool) {
+    for path in &stats.paths {
+        let total = totals.entry(path.id.0.min(MAX_PATHS)).or_default();
+        total.sent_bytes += path.bytes_sent;
+        total.received_bytes += path.bytes_received;
+        total.sent_packets += path.recovery.sent_packets;
+        total.lost_packets += path.recovery.lost_packets;
+        if open {
+            total.rtt_seconds += path.smoothed_rtt.as_secs_f64();
+            total.paths += 1;
+        }
+    }
+}
+
+impl Total {
+    fn keep_at_least(&mut self, before: &Self) {
+        self.sent_bytes = self.sent_bytes.max(before.sent_bytes);
+        self.received_bytes = self.received_bytes.max(before.received_bytes);
+        self.sent_packets = self.sent_packets.max(before.sent_packets);
+        self.lost_packets = self.lost_packets.max(before.lost_packets);
+    }
+}
+
+impl Collector for Paths {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let totals = self.lock().totals();
+        type Counter = (&'static str, &'static str, fn(&Total) -> u64);
+        let counters: [Counter; 4] = [
+            ("quic_sent_bytes", "Bytes of UDP payload sent", |total| total.sent_bytes),
+            ("quic_received_bytes", "Bytes of UDP payload received", |total| total.received_bytes),
+            ("quic_sent_packets", "Packets sent", |total| total.sent_packets),
+            ("quic_lost_packets", "Packets lost", |total| total.lost_packets),
+        ];
+        for (name, help, value) in counters {
+            let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            for (id, total) in &totals {
+                let labels = [("path", label(*id))];
+                metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&value(total), None)?;
+            }
+        }
+        let help = "Mean smoothed round-trip time of open connections";
+        let mut metric = encoder.encode_descriptor("quic_rtt_seconds", help, None, MetricType::Gauge)?;
+        for (id, total) in totals.iter().filter(|(_, total)| total.paths > 0) {
+            let labels = [("path", label(*id))];
+            metric.encode_family(&labels)?.encode_gauge(&(total.rtt_seconds / f64::from(total.paths)))?;
+        }
+        Ok(())
+    }
+}
+
+fn label(id: u32) -> String {
+    if id < MAX_PATHS { id.to_string() } else { "other".to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch::{Endpoint, SelfSigned, config};
+    use prometheus_client::encoding::text::encode;
+    use prometheus_client::registry::Registry;
+
+    use super::*;
+
+    #[test]
+    fn identifiers_beyond_the_bound_share_a_label() {
+        assert_eq!(
+            (label(0), label(MAX_PATHS - 1), label(MAX_PATHS)),
+            ("0".into(), "7".into(), "other".into())
+        );
+    }
+
+    /// Counters stay when a connection ends, and its round-trip time goes.
+    #[tokio::test]
+    async fn connections_that_end_are_added_up() {
+        let identity = SelfSigned::new(["localhost"]).unwrap();
+        let loopback = ([127, 0, 0, 1], 0).into();
+        let server = Endpoint::server(identity.server_config(["x"]).unwrap(), loopback).unwrap();
+        let address = server.local_addr().unwrap();
+        let client = Endpoint::client(loopback).unwrap();
+        let config = config::client(identity.roots().unwrap(), ["x"]).unwrap();
+        let connecting = client.connect_with(&config, address, "localhost").unwrap();
+        let accepting = async { server.accept().await.unwrap().await.unwrap() };
+        let (connection, accepted) = tokio::join!(connecting, accepting);
+        let connection = connection.unwrap();
+
+        let paths = Arc::new(Paths::default());
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(Arc::clone(&paths)));
+        let text = || {
+            let mut text = String::new();
+            encode(&mut text, &registry).unwrap();
+            text
+        };
+        let sent = |text: &str| -> u64 {
+            let line = text.lines().find_map(|line| line.strip_prefix("quic_sent_bytes_total{path=\"0\"} "));
+            line.unwrap_or("0").parse().unwrap()
+        };
+        let watched = paths.watch(accepted.clone());
+        let while_open = text();
+        assert!(sent(&while_open) > 1_000, "{while_open}");
+        assert!(while_open.contains("quic_rtt_seconds{path=\"0\"}"), "{while_open}");
+        connection.close(0, b"");
+        accepted.closed().await;
+        drop(watched);
+        let afterwards = text();
+        assert!(sent(&afterwards) >= sent(&while_open) && !afterwards.contains("quic_rtt_seconds{"));
+        assert!(paths.lock().open.is_empty());
+    }
+}

@@ -1,0 +1,92 @@
+//! `GET /metrics`, over plain HTTP on a port of its own.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use super::super::shared::Shared;
+use super::super::sockets;
+use super::Metrics;
+use crate::exit::{Failure, Result};
+
+/// Connections at a time; others wait in the kernel's queue.
+const MAX_CONNECTIONS: usize = 16;
+/// How long a connection may last, so that nobody can keep others out.
+const MAX_LIFE: Duration = Duration::from_secs(60);
+/// How long a client may take for the header of a request.
+const MAX_HELLO: Duration = Duration::from_secs(5);
+/// How long accepting rests when the process has no more descriptors.
+const REST: Duration = Duration::from_millis(100);
+
+/// What Prometheus takes for OpenMetrics.
+const OPEN_METRICS: HeaderValue =
+    HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+
+/// Answers until the process ends, so that a drain can be watched. Says where.
+pub(in crate::serve) fn serve(
+    listener: std::net::TcpListener,
+    shared: &Shared,
+    tasks: &mut JoinSet<()>,
+) -> Result<SocketAddr> {
+    let listener = sockets::listener(listener)?;
+    let address = listener.local_addr().map_err(|error| Failure::io("no local address", &error))?;
+    tasks.spawn(accept(listener, Arc::clone(&shared.metrics)));
+    Ok(address)
+}
+
+async fn accept(listener: tokio::net::TcpListener, metrics: Arc<Metrics>) {
+    let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    loop {
+        // The semaphore is never closed.
+        let permit = Arc::clone(&room).acquire_owned().await.ok();
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let metrics = Arc::clone(&metrics);
+                tokio::spawn(async move {
+                    let _ = tokio::time::timeout(MAX_LIFE, converse(stream, metrics)).await;
+                    drop(permit);
+                });
+            }
+            Err(_) => tokio::time::sleep(REST).await,
+        }
+    }
+}
+
+/// Errors are the client's affair.
+async fn converse(stream: TcpStream, metrics: Arc<Metrics>) {
+    let service = service_fn(move |request: Request<Incoming>| {
+        let answer = answer(&request, &metrics);
+        async { Ok::<_, Infallible>(answer) }
+    });
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(MAX_HELLO);
+    let _ = builder.serve_connection(TokioIo::new(stream), service).await;
+}
+
+fn answer<B>(request: &Request<B>, metrics: &Metrics) -> Response<Full<Bytes>> {
+    let status = match (request.method(), request.uri().path()) {
+        (&Method::GET | &Method::HEAD, "/metrics") => {
+            let mut answer = Response::new(metrics.text().into());
+            answer.headers_mut().insert(CONTENT_TYPE, OPEN_METRICS);
+            return answer;
+        }
+        (_, "/metrics") => StatusCode::METHOD_NOT_ALLOWED,
+        _ => StatusCode::NOT_FOUND,
+    };
+    let mut answer = Response::new(format!("{status}; figures are at /metrics\n").into());
+    *answer.status_mut() = status;
+    answer
+}

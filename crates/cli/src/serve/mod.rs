@@ -1,0 +1,169 @@
+//! `anabranch serve`: files of a directory, over QUIC and over TLS on TCP.
+//!
+//! One [`Files`] service answers whatever a request came over; [`shared::Shared`] is what all connections have in common,
+//! and each protocol has a file of its own that carries requests to the service.
+
+mod drain;
+mod hq;
+mod log;
+mod metrics;
+mod observe;
+mod quic;
+mod shared;
+mod sockets;
+mod systemd;
+mod tcp;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch::Endpoint;
+use clap::Args;
+use tokio::task::JoinSet;
+
+use self::log::{AccessLog, Format};
+use self::shared::Shared;
+use self::sockets::Sockets;
+use crate::exit::{self, Exit, Failure, Result};
+use crate::files::Files;
+use crate::identity::{Certified, Identity};
+use crate::options::{Tuning, directory};
+use crate::signal::Stop;
+
+/// Serve the files of a directory over QUIC, HTTP/2 and HTTP/1.1
+#[derive(Args, Debug)]
+pub(crate) struct Serve {
+    /// Addresses and ports to listen on, for UDP and TCP alike; port 0 lets the system choose. Unless said, the sockets
+    /// that systemd passes, or else [::]:4433
+    #[arg(long, value_name = "IP:PORT", num_args = 1..)]
+    listen: Vec<SocketAddr>,
+    /// Directory whose files are served; nothing outside of it is, not by links either
+    #[arg(long, value_name = "DIR")]
+    root: PathBuf,
+    #[command(flatten)]
+    identity: Identity,
+    /// Do not list directories that have no index.html
+    #[arg(long)]
+    no_listing: bool,
+    /// Do not serve HTTP/2 and HTTP/1.1 over TCP
+    #[arg(long)]
+    no_tcp: bool,
+    /// Form of the access log on standard error, a line for each request
+    #[arg(long, value_enum, value_name = "FORM", default_value_t)]
+    log: Format,
+    /// Show figures to Prometheus at http://IP:PORT/metrics
+    #[arg(long, value_name = "IP:PORT")]
+    metrics: Option<SocketAddr>,
+    /// Seconds that running answers get after SIGTERM; a second signal ends them at once
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    drain: u32,
+    #[command(flatten)]
+    tuning: Tuning,
+}
+
+pub(crate) async fn run(options: Serve) -> Result {
+    let root = directory(&options.root)?;
+    let cannot_read = |error| Failure::io(format_args!("cannot read {}", root.display()), &error);
+    let files = Files::open(&root, !options.no_listing).map_err(cannot_read)?;
+    let certified = options.identity.load()?;
+    let sockets = Sockets::open(&options.listen, !options.no_tcp)?;
+    let scraped = options.metrics.map(sockets::bind_tcp).transpose()?;
+    // Before anybody can know that there is something to stop.
+    let mut stop = Stop::catch()?;
+
+    let log = AccessLog::start(options.log);
+    let shared = Arc::new(Shared::new(files, log.clone()));
+    let mut accepting = JoinSet::new();
+    let metrics = match scraped {
+        Some(listener) => Some(metrics::serve(listener, &shared, &mut accepting)?),
+        None => None,
+    };
+    let endpoints = listen(&options, &certified, sockets, &shared, &mut accepting)?;
+    let pin = options.identity.is_made_up().then(|| certified.pin());
+    exit::say(announcement(&addresses(&endpoints)?, pin.as_deref(), metrics))?;
+    systemd::ready();
+
+    tokio::select! {
+        _ = accepting.join_next() => return Err(Failure::new(Exit::Io, "a socket failed")),
+        () = stop.wait() => {}
+    }
+    systemd::stopping();
+    drain::drain(&shared, &endpoints, Duration::from_secs(options.drain.into()), &mut stop).await;
+    log.flush();
+    Ok(())
+}
+
+/// Begins to accept on every socket.
+fn listen(
+    options: &Serve,
+    certified: &Certified,
+    sockets: Sockets,
+    shared: &Arc<Shared>,
+    accepting: &mut JoinSet<()>,
+) -> Result<Vec<Endpoint>> {
+    let config = certified.quic(quic::PROTOCOLS, options.tuning.transport())?;
+    let ports = sockets.udp_ports();
+    let mut endpoints = Vec::new();
+    for socket in sockets.udp {
+        let endpoint = quic::endpoint(config.clone(), socket)?;
+        accepting.spawn(quic::accept(endpoint.clone(), Arc::clone(shared)));
+        endpoints.push(endpoint);
+    }
+    let tls = certified.tcp(tcp::PROTOCOLS)?;
+    for listener in sockets.tcp {
+        let listener = tcp::Listener::new(listener, Arc::clone(&tls), &ports)?;
+        accepting.spawn(tcp::accept(listener, Arc::clone(shared)));
+    }
+    Ok(endpoints)
+}
+
+fn addresses(endpoints: &[Endpoint]) -> Result<Vec<SocketAddr>> {
+    let addresses = endpoints.iter().map(Endpoint::local_addr).collect::<std::io::Result<_>>();
+    addresses.map_err(|error| Failure::io("no local address", &error))
+}
+
+/// What is said at the start. Programs that start this one read the first lines, which go before what people read.
+fn announcement(addresses: &[SocketAddr], pin: Option<&str>, metrics: Option<SocketAddr>) -> String {
+    let mut lines: Vec<_> = addresses.iter().map(|address| format!("listening {address}")).collect();
+    for address in addresses {
+        let line = format!("open {}", url(*address));
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    lines.extend(pin.map(|pin| format!("certificate made up for localhost, SPKI SHA-256 {pin}")));
+    lines.extend(metrics.map(|address| format!("metrics http://{address}/metrics")));
+    lines.join("\n")
+}
+
+/// What to open in a browser on this host.
+fn url(address: SocketAddr) -> String {
+    let port = address.port();
+    match address.ip() {
+        ip if ip.is_unspecified() || ip.is_loopback() => format!("https://localhost:{port}/"),
+        _ => format!("https://{address}/"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_lines_are_for_programs() {
+        let addresses = ["[::]:4433", "127.0.0.1:4433", "192.0.2.1:80"].map(|text| text.parse().unwrap());
+        let said = announcement(&addresses, Some("PIN="), Some("127.0.0.1:9".parse().unwrap()));
+        let expected = [
+            "listening [::]:4433",
+            "listening 127.0.0.1:4433",
+            "listening 192.0.2.1:80",
+            "open https://localhost:4433/",
+            "open https://192.0.2.1:80/",
+            "certificate made up for localhost, SPKI SHA-256 PIN=",
+            "metrics http://127.0.0.1:9/metrics",
+        ];
+        assert_eq!(said.lines().collect::<Vec<_>>(), expected);
+    }
+}

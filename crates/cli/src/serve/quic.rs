@@ -1,0 +1,51 @@
+//! QUIC connections, each with the application protocol that its client chose.
+
+use std::net::UdpSocket;
+use std::sync::Arc;
+
+use anabranch::{Endpoint, Incoming, ServerConfig};
+
+use super::hq;
+use super::metrics::{Handshake, Transport};
+use super::shared::Shared;
+use crate::exit::{Failure, Result};
+
+/// Application protocols, most preferred first.
+pub(super) const PROTOCOLS: &[&str] = &[crate::hq::ALPN];
+
+/// An endpoint on a socket that is bound.
+pub(super) fn endpoint(config: ServerConfig, socket: UdpSocket) -> Result<Endpoint> {
+    let made = anabranch::random_config().and_then(|secrets| Endpoint::new(&secrets, Some(config), socket));
+    made.map_err(|error| Failure::io("cannot use a UDP socket", &error))
+}
+
+/// Accepts connections until the endpoint is closed; refuses them once the server is to stop.
+pub(super) async fn accept(endpoint: Endpoint, shared: Arc<Shared>) {
+    while let Some(incoming) = endpoint.accept().await {
+        if shared.stopping.is_cancelled() {
+            incoming.refuse();
+        } else {
+            shared.connections.spawn(serve(incoming, Arc::clone(&shared)));
+        }
+    }
+}
+
+async fn serve(incoming: Incoming, shared: Arc<Shared>) {
+    let metrics = &shared.metrics;
+    let _open = metrics.connection(Transport::Quic);
+    let failed = || metrics.handshake(Transport::Quic, Handshake::Failed);
+    // Early data is served before the handshake is complete; whatever is asked for here may be asked for twice.
+    let Ok(connecting) = incoming.accept() else { return failed() };
+    if connecting.handshake_data().await.is_err() {
+        return failed();
+    }
+    let Ok((connection, _)) = connecting.into_0rtt() else { return failed() };
+    let _watched = metrics.watch(&connection);
+    let settled = async {
+        match connection.confirmed().await {
+            Ok(()) => metrics.handshake(Transport::Quic, Handshake::Completed),
+            Err(_) => failed(),
+        }
+    };
+    tokio::join!(settled, hq::serve(connection.clone(), Arc::clone(&shared)));
+}

@@ -1,0 +1,46 @@
+//! What all connections of a server have in common.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::log::AccessLog;
+use super::metrics::Metrics;
+use super::observe::{Activity, Observed, Protocol};
+use crate::files::Files;
+
+/// One for each server.
+#[derive(Debug)]
+pub(super) struct Shared {
+    files: Files,
+    pub(super) log: AccessLog,
+    pub(super) metrics: Arc<Metrics>,
+    /// Cancelled when the server is to stop: nothing new begins, and what runs comes to its end.
+    pub(super) stopping: CancellationToken,
+    /// The tasks of connections.
+    pub(super) connections: TaskTracker,
+}
+
+impl Shared {
+    pub(super) fn new(files: Files, log: AccessLog) -> Self {
+        Self {
+            files,
+            log,
+            metrics: Arc::default(),
+            stopping: CancellationToken::new(),
+            connections: TaskTracker::new(),
+        }
+    }
+
+    /// What answers the requests of one connection.
+    pub(super) fn service(
+        self: &Arc<Self>,
+        protocol: Protocol,
+        peer: SocketAddr,
+        activity: Arc<Activity>,
+    ) -> Observed<Files> {
+        Observed::new(self.files.clone(), Arc::clone(self), protocol, peer, activity)
+    }
+}

@@ -1,0 +1,48 @@
+//! systemd: the sockets that it passes (`LISTEN_FDS`), and what it wants to know (`NOTIFY_SOCKET`).
+
+use listenfd::ListenFd;
+use sd_notify::NotifyState;
+
+use super::sockets::Sockets;
+use crate::exit::{Exit, Failure, Result, note};
+
+/// Most sockets that are taken.
+const MAX_PASSED: usize = 64;
+
+/// The sockets that systemd passes to this process, if any.
+pub(super) fn sockets() -> Result<Sockets> {
+    let mut passed = ListenFd::from_env();
+    let mut sockets = Sockets::default();
+    if passed.len() > MAX_PASSED {
+        return Err(Failure::new(Exit::Usage, format!("systemd passes more than {MAX_PASSED} sockets")));
+    }
+    for at in 0..passed.len() {
+        // What is of another kind stays where it is.
+        match (passed.take_udp_socket(at), passed.take_tcp_listener(at)) {
+            (Ok(Some(udp)), _) => sockets.udp.push(udp),
+            (_, Ok(Some(tcp))) => sockets.tcp.push(tcp),
+            _ => {
+                let what = format!("socket {at} that systemd passes is neither for UDP nor for TCP");
+                return Err(Failure::new(Exit::Usage, what));
+            }
+        }
+    }
+    Ok(sockets)
+}
+
+/// Connections are accepted.
+pub(super) fn ready() {
+    tell(NotifyState::Ready);
+}
+
+/// They are not accepted any longer.
+pub(super) fn stopping() {
+    tell(NotifyState::Stopping);
+}
+
+/// Outside of systemd there is nobody to tell.
+fn tell(state: NotifyState<'_>) {
+    if let Err(error) = sd_notify::notify(&[state]) {
+        note(format_args!("anabranch: cannot notify systemd: {error}"));
+    }
+}

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds peers by name: build.sh [quinn|quic-go|s2n-quic|quiche|msquic]… (all of them without a name).
+# Builds peers by name: build.sh [quinn|quic-go|s2n-quic|quiche|msquic|aioquic]… (all of them without a name).
 set -eu
 cd "$(dirname "$0")"
 
@@ -12,9 +12,23 @@ libclang() {
     export LIBCLANG_PATH BINDGEN_EXTRA_CLANG_ARGS
 }
 
-for name in ${*:-quinn quic-go s2n-quic quiche msquic}; do
+# The program of a peer in Python: launcher NAME PYTHON.
+launcher() {
+    cat >"$1/peer-$1" <<END
+#!/bin/sh
+folder=\$(dirname "\$(readlink -f "\$0")")
+PYTHONPATH="\$folder/../common/python" exec $2 "\$folder/main.py" "\$@"
+END
+    chmod +x "$1/peer-$1"
+}
+
+for name in ${*:-quinn quic-go s2n-quic quiche msquic aioquic}; do
     case $name in
         quic-go) (cd quic-go && nice -n 10 go build -p "${JOBS:-1}" -trimpath -o peer-quic-go .) ;;
+        aioquic)
+            [ -d aioquic/.venv ] || python3 -m venv aioquic/.venv
+            aioquic/.venv/bin/pip install --quiet --requirement aioquic/requirements.txt
+            launcher aioquic '"$folder/.venv/bin/python"' ;;
         quiche) libclang && (cd quiche && nice -n 10 cargo build --release --locked -j "${JOBS:-1}") ;;
         msquic)
             (cd msquic && nice -n 10 cargo build --release --locked -j "${JOBS:-1}" &&

@@ -12,7 +12,7 @@ cases=${*:-handshake transfer upload streams multiplexing resumption zerortt key
 
 binary() {
     case $1 in
-        quic-go) echo "quic-go/peer-quic-go" ;;
+        quic-go | aioquic | ngtcp2) echo "$1/peer-$1" ;;
         *) echo "$1/target/release/peer-$1" ;;
     esac
 }
@@ -27,7 +27,7 @@ mkfifo "$work/stdin"
 # The interop runner's multiplexing case: 1,999 files of 32 bytes.
 head -c $((1999 * 32)) /dev/urandom | split -b 32 -a 4 -d - "$work/www/small"
 head -c 3000000 /dev/urandom >"$work/www/large"
-big=20000000
+big=${BIG:-20000000}
 
 failures=0
 for case in $cases; do

@@ -1,0 +1,18 @@
+"""aioquic as a peer: see peers/README.md for the contract."""
+
+import asyncio
+import logging
+
+import client
+import contract
+import server
+
+
+def main():
+    # What the stack logs is for its own developers; stderr is for the reason of a failure.
+    logging.getLogger("quic").addHandler(logging.NullHandler())
+    logging.getLogger("quic").propagate = False
+    contract.main(lambda options: asyncio.run(server.run(options)), lambda options: asyncio.run(client.run(options)))
+
+
+main()

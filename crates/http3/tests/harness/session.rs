@@ -1,0 +1,132 @@
+//! What must hold for a session whose peer writes what it likes: nobody panics, the connection ends with a registered code
+//! or goes on, and what the peer can pile up stays bounded.
+//!
+//! The input is a script. Its first byte says which side has the session; the peer then carries out one operation after the
+//! other on its streams.
+
+use anabranch_http3::{Config, Event, Session};
+use anabranch_transport::TransportConfig;
+use anabranch_wire::{Dir, Side, StreamId};
+use http::Request;
+
+use crate::pair::{Host, Pair, Setup};
+
+/// Operations of a script that are carried out.
+const MAX_OPERATIONS: usize = 64;
+
+/// Streams that the peer writes to: three unidirectional ones, then two of requests.
+const STREAMS: usize = 5;
+
+/// Events of a session that nobody has taken, after a script of this length.
+const MAX_EVENTS: usize = 16 * MAX_OPERATIONS;
+
+pub(crate) fn run(data: &[u8]) {
+    let Some((side, script)) = data.split_first() else { return };
+    let side = if side % 2 == 0 { Side::Server } else { Side::Client };
+    let config = Some(Config { grease: false, ..Config::default() });
+    let (client, server) = match side {
+        Side::Client => (config, None),
+        Side::Server => (None, config),
+    };
+    let mut pair = Pair::with(Setup { client, server, transport: TransportConfig::default() });
+    let mut streams = [None; STREAMS];
+    if side.is_client() {
+        for stream in &mut streams[3..] {
+            let parts = Request::get("https://server.lab/").body(()).unwrap().into_parts().0;
+            *stream = pair.client.http(|session, streams| session.request(streams, &parts, true)).ok();
+        }
+        pair.pump();
+    }
+    let mut rest = script;
+    for _ in 0..MAX_OPERATIONS {
+        let Some((operation, behind)) = rest.split_first() else { break };
+        rest = operate(&mut pair, side, &mut streams, *operation, behind);
+        if ends(&pair).0.closed.is_some() || ends(&pair).1.closed.is_some() {
+            break;
+        }
+    }
+    pair.pump();
+    let (client, server) = ends(&pair);
+    let (mine, peer) = if side.is_client() { (client, server) } else { (server, client) };
+    assert!(mine.events.len() <= MAX_EVENTS);
+    if let Some(code) = peer.close_code() {
+        assert!(code.name().is_some(), "{code:?}");
+    }
+}
+
+fn ends(pair: &Pair) -> (&Host, &Host) {
+    (&pair.client, &pair.server)
+}
+
+/// Carries out one operation of the side without a session; gives what is left of the script.
+fn operate<'a>(
+    pair: &mut Pair,
+    side: Side,
+    streams: &mut [Option<StreamId>; STREAMS],
+    operation: u8,
+    script: &'a [u8],
+) -> &'a [u8] {
+    let peer = if side.is_client() { &mut pair.server } else { &mut pair.client };
+    let stream = &mut streams[usize::from(operation >> 4) % STREAMS];
+    let is_uni = usize::from(operation >> 4) % STREAMS < 3;
+    match operation & 0xf {
+        // Bytes, as many as the next byte of the script says.
+        0..=9 => {
+            let (len, behind) = script.split_first().unwrap_or((&0, &[]));
+            let (bytes, behind) = behind.split_at(behind.len().min(usize::from(*len)));
+            let out = peer.connection().streams();
+            let dir = if is_uni { Dir::Uni } else { Dir::Bi };
+            if stream.is_none() {
+                *stream = out.open(dir);
+            }
+            if let Some(id) = *stream {
+                // A stream that was finished or stopped takes nothing.
+                let _ = out.write(id, bytes);
+            }
+            return behind;
+        }
+        10 => {
+            if let Some(id) = *stream {
+                let _ = peer.connection().streams().finish(id);
+            }
+        }
+        11 => {
+            if let Some(id) = *stream {
+                let _ = peer.connection().streams().reset(id, 0x10c);
+            }
+        }
+        12 => {
+            if let Some(id) = stream.filter(|_| !is_uni) {
+                let _ = peer.connection().streams().stop(id, 0x10c);
+            }
+        }
+        13 => answer(if side.is_client() { &mut pair.client } else { &mut pair.server }),
+        _ => pair.pump(),
+    }
+    script
+}
+
+/// Whoever has the session uses it as an application would.
+fn answer(host: &mut Host) {
+    for event in std::mem::take(&mut host.events) {
+        match event {
+            Event::Request => {
+                while let Some((id, _)) = host.session.as_mut().and_then(Session::accept) {
+                    let parts = http::Response::new(()).into_parts().0;
+                    host.http(|session, streams| {
+                        let _ = session.respond(streams, id, &parts, false);
+                    });
+                    host.read(id);
+                    host.http(|session, streams| {
+                        let _ = session.finish(streams, id);
+                    });
+                }
+            }
+            Event::Response(id) => {
+                host.http(|session, _| session.response(id));
+                host.read(id);
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! Reads frames, settings, priorities, capsules, datagrams and field sections, whole and in pieces; writes and reads them again.
+#![no_main]
+
+#[path = "../../crates/http3/tests/harness/http3.rs"]
+mod harness;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| harness::run(data));

@@ -82,11 +82,13 @@ impl Session {
     }
 
     fn note_goaway(&mut self, id: u64) -> Result<(), Error> {
-        if self.goaway_received.is_some_and(|before| id > before) {
-            return Err(Error::new(Code::ID_ERROR, "GOAWAY with a larger identifier than before"));
+        match self.goaway_received.replace(id) {
+            None => self.events.push_back(Event::GoingAway),
+            Some(before) if id > before => {
+                return Err(Error::new(Code::ID_ERROR, "GOAWAY with a larger identifier than before"));
+            }
+            Some(_) => {}
         }
-        self.goaway_received = Some(id);
-        self.events.push_back(Event::GoingAway);
         Ok(())
     }
 
@@ -95,13 +97,17 @@ impl Session {
         if !id.is_multiple_of(4) {
             return Err(Error::new(Code::ID_ERROR, "GOAWAY does not name a request"));
         }
+        // An earlier GOAWAY has rejected the later ones: however many come, each request is looked at once.
+        let end = self
+            .goaway_received
+            .map_or(self.next_request, |before| self.next_request.min(StreamId::from_u64(before)));
         self.note_goaway(id)?;
         let mut rejected = StreamId::from_u64(id);
-        while rejected < self.next_request {
+        while rejected < end {
             if let Some(request) = self.requests.get_mut(&rejected)
                 && request.incoming.end.is_none()
             {
-                request.incoming.end = Some(ReadError::Rejected);
+                request.incoming.abandon(&mut self.qpack, rejected, ReadError::Rejected);
                 request.outgoing.abandon();
                 let code = Code::REQUEST_CANCELLED.0;
                 // Either half may be over.
@@ -119,7 +125,8 @@ impl Session {
         if !element.is_multiple_of(4) || element / 4 >= streams.remote_limit(Dir::Bi) {
             return Err(Error::new(Code::ID_ERROR, "a priority for what cannot be a request"));
         }
-        if self.requests.contains_key(&id) {
+        if let Some(request) = self.requests.get_mut(&id) {
+            request.priority = Some(priority);
             self.qpack.trace.event(&TraceEvent::PriorityUpdated { id, priority });
             streams.set_priority(id, priority.into());
         } else if id >= self.next_request

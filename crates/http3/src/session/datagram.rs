@@ -5,6 +5,7 @@ use anabranch_wire::StreamId;
 use bytes::Bytes;
 
 use super::Session;
+use super::outgoing::Sending;
 use super::types::Event;
 use crate::datagram::{datagram_overhead, decode_datagram, encode_datagram};
 use crate::error::{Code, Error};
@@ -29,8 +30,9 @@ impl Session {
     }
 
     fn on_datagram(&mut self, id: StreamId, payload: Bytes) {
-        // One that comes before its request, or after it, is dropped as it might be on the way (RFC 9297 §2.1).
-        let Some(request) = self.requests.get_mut(&id) else { return };
+        // One that comes before its request, or after its end, is dropped as it might be on the way (RFC 9297 §2.1).
+        let request = self.requests.get_mut(&id).filter(|request| request.incoming.end.is_none());
+        let Some(request) = request else { return };
         self.qpack.trace.event(&TraceEvent::Datagram { id, local: false, len: payload.len() });
         if request.datagrams.len() >= MAX_WAITING {
             request.datagrams.pop_front();
@@ -44,7 +46,8 @@ impl Session {
         self.requests.get_mut(&id)?.datagrams.pop_front()
     }
 
-    /// Sends a datagram that belongs to this request; it may be lost.
+    /// Sends a datagram that belongs to this request; it may be lost, and is if this end has nothing more to send on the
+    /// request's stream (RFC 9297 §2.1).
     ///
     /// # Errors
     /// If the peer takes none, or none of that size, or the queue is full.
@@ -56,6 +59,9 @@ impl Session {
     ) -> Result<(), SendDatagramError> {
         if !self.takes_datagrams() {
             return Err(SendDatagramError::UnsupportedByPeer);
+        }
+        if self.requests.get(&id).is_none_or(|request| request.outgoing.state == Sending::Over) {
+            return Ok(());
         }
         datagrams.send(encode_datagram(id, payload))?;
         self.qpack.trace.event(&TraceEvent::Datagram { id, local: true, len: payload.len() });

@@ -53,6 +53,8 @@ pub(super) struct Incoming {
     /// Bytes of the DATA frames so far, announced ones included.
     received: u64,
     idle_frames: u32,
+    /// The transport has told of the stream's end, which it does once, while a section was blocked.
+    has_ended: bool,
     /// Why there is nothing more to read.
     pub(super) end: Option<ReadError>,
 }
@@ -90,13 +92,19 @@ impl Incoming {
             expected: None,
             received: 0,
             idle_frames: 0,
+            has_ended: false,
             end: None,
         }
     }
 
-    /// Whether QPACK knows of a section that was not decoded to its end.
-    pub(super) fn is_in_section(&self) -> bool {
-        matches!(self.state, State::Section { .. } | State::Blocked)
+    /// Nothing more will be read. The peer's encoder learns that sections of this stream, those that did not arrive
+    /// included, will not be decoded (RFC 9204 §2.2.2.2).
+    pub(super) fn abandon(&mut self, qpack: &mut Qpack, id: StreamId, why: ReadError) {
+        if self.end.is_none() {
+            qpack.cancel(id);
+            self.section = Vec::new();
+            self.end = Some(why);
+        }
     }
 
     /// Reads on, up to a decoded field section, a byte of the body, or the end.
@@ -105,7 +113,7 @@ impl Incoming {
             let progress = match self.state {
                 State::Header => self.read_header(cx)?,
                 State::Section { left } => self.read_section(cx, left)?,
-                State::Blocked => self.decode_gathered(cx)?,
+                State::Blocked => self.retry(cx)?,
                 State::Skip { left } => self.skip(cx, left)?,
                 State::Data { left: 0 } => {
                     self.state = State::Header;
@@ -206,6 +214,16 @@ impl Incoming {
         Ok(None)
     }
 
+    /// A section that was blocked is decoded, unless the stream was reset in the meantime.
+    fn retry(&mut self, cx: &mut Context<'_>) -> Result<Option<Progress>, Fault> {
+        match cx.streams.peek(cx.id) {
+            Err(error @ stream::ReadError::Reset(_)) => return self.interrupted(cx, error).map(Some),
+            Err(stream::ReadError::Finished) => self.has_ended = true,
+            _ => {}
+        }
+        self.decode_gathered(cx)
+    }
+
     fn decode_gathered(&mut self, cx: &mut Context<'_>) -> Result<Option<Progress>, Fault> {
         let decoded = cx.qpack.decode(cx.id, &self.section)?;
         Ok(self.decoded(decoded))
@@ -243,17 +261,24 @@ impl Incoming {
     }
 
     /// The transport has no bytes: not yet, or not any longer.
-    fn interrupted(&mut self, cx: &Context<'_>, error: stream::ReadError) -> Result<Progress, Fault> {
-        let end = match error {
+    fn interrupted(&mut self, cx: &mut Context<'_>, error: stream::ReadError) -> Result<Progress, Fault> {
+        let is_head = self.phase == Phase::Head;
+        let why = match error {
             stream::ReadError::Blocked => return Ok(Progress::Blocked),
-            stream::ReadError::Finished => self.on_end(cx.is_server)?,
-            stream::ReadError::Reset(code) if !cx.is_server && Code(code) == Code::REQUEST_REJECTED => {
+            stream::ReadError::Closed if !self.has_ended => ReadError::Closed,
+            stream::ReadError::Finished | stream::ReadError::Closed => {
+                self.end = Some(self.on_end(cx.is_server)?);
+                return Ok(Progress::End);
+            }
+            // A server that has answered has processed the request, whatever it says.
+            stream::ReadError::Reset(code)
+                if !cx.is_server && is_head && Code(code) == Code::REQUEST_REJECTED =>
+            {
                 ReadError::Rejected
             }
             stream::ReadError::Reset(code) => ReadError::Reset(Code(code)),
-            stream::ReadError::Closed => ReadError::Closed,
         };
-        self.end = Some(end);
+        self.abandon(cx.qpack, cx.id, why);
         Ok(Progress::End)
     }
 

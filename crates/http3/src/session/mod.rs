@@ -32,7 +32,8 @@ use crate::priority::Priority;
 use crate::settings::Settings;
 use crate::trace::{Observer, TraceEvent};
 
-/// Requests that the peer may reset before they were answered, beyond those that were answered (CVE-2023-44487).
+/// Requests that the peer may give up or spoil before they were answered, beyond those that were answered
+/// (CVE-2023-44487, CVE-2025-8671).
 const MAX_EARLY_RESETS: u32 = 1_000;
 
 /// One HTTP/3 connection.
@@ -141,7 +142,7 @@ impl Session {
                 self.unidirectional.on_stopped(&self.qpack, id)
             }
             StreamEvent::Stopped(id, code) => {
-                self.on_request_stopped(id, Code(code));
+                self.on_request_stopped(streams, id, Code(code));
                 Ok(())
             }
             StreamEvent::Available(Dir::Uni) => {
@@ -167,10 +168,8 @@ impl Session {
     }
 
     fn on_uni_readable(&mut self, streams: &mut Streams, id: StreamId) -> Result<(), Error> {
-        let mut frames = Vec::new();
         let is_server = self.side.is_server();
-        self.unidirectional.read(streams, &mut self.qpack, id, is_server, &mut frames)?;
-        for frame in frames {
+        while let Some(frame) = self.unidirectional.read(streams, &mut self.qpack, id, is_server)? {
             self.on_control(streams, frame)?;
         }
         while let Some(id) = self.qpack.take_unblocked() {

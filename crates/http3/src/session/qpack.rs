@@ -8,13 +8,10 @@ use crate::config::Config;
 use crate::error::{Code, Error};
 use crate::frame::{FrameHeader, FrameType, write_header};
 use crate::message::{FieldGatherer, Fields, Malformed};
-use crate::qpack::{Decoded, Decoder, Encoder, Field, Limits};
+use crate::qpack::{Decoded, Decoder, Encoder, Field, Limits, MAX_UNSENT_INSTRUCTIONS};
 use crate::settings::Settings;
 use crate::stream_type::StreamType;
 use crate::trace::{FieldTrace, Tracer};
-
-/// Bytes of decoder instructions that the peer may leave waiting by giving their stream no credit.
-const MAX_DECODER_BACKLOG: usize = 64 * 1024;
 
 /// Field sections in both directions.
 pub(super) struct Qpack {
@@ -139,7 +136,7 @@ impl Qpack {
         })
     }
 
-    /// A section of `stream` will not be decoded.
+    /// Sections of `stream` that were not decoded will not be.
     pub(super) fn cancel(&mut self, stream: StreamId) {
         self.decoder.cancel(stream.as_u64());
     }
@@ -172,7 +169,7 @@ impl Qpack {
         if let Some(id) = self.decoder_stream {
             flush(streams, id, waiting);
         }
-        if waiting.len() > MAX_DECODER_BACKLOG {
+        if waiting.len() >= MAX_UNSENT_INSTRUCTIONS {
             return Err(Error::new(Code::EXCESSIVE_LOAD, "the decoder stream gets no credit"));
         }
         Ok(())

@@ -22,8 +22,8 @@ impl Session {
     /// Server: the next request, its head. Its ID serves to answer it and to read its body; [`Self::release`] it in the end.
     pub fn accept(&mut self) -> Option<(StreamId, http::request::Parts)> {
         while let Some((id, parts)) = self.ready.pop_front() {
-            // The client may have given it up in the meantime.
-            if self.requests.contains_key(&id) {
+            if let Some(request) = self.requests.get_mut(&id) {
+                request.is_accepted = true;
                 return Some((id, parts));
             }
         }
@@ -96,12 +96,11 @@ impl Session {
         if let Some(request) = self.requests.get_mut(&id)
             && request.incoming.end.is_none()
         {
-            if request.incoming.is_in_section() {
-                self.qpack.cancel(id);
-            }
-            request.incoming.end = Some(ReadError::Closed);
+            request.incoming.abandon(&mut self.qpack, id, ReadError::Closed);
             // Fails if all of it has arrived, which is as well.
             let _ = streams.stop(id, code.0);
+            let flushed = self.qpack.flush_decoder(streams);
+            self.note(flushed);
         }
     }
 
@@ -113,39 +112,52 @@ impl Session {
             // A stream that was just opened can be stopped and reset.
             let _ = (streams.stop(id, code), streams.reset(id, code));
             self.early_priorities.remove(&id);
-            return;
+            self.qpack.cancel(id);
+            return self.count_early_reset();
         }
-        self.requests.insert(id, Request::new(Method::GET));
+        let mut request = Request::new(Method::GET);
+        request.priority = self.early_priorities.remove(&id);
+        self.requests.insert(id, request);
         self.on_request_readable(streams, id);
     }
 
     pub(super) fn on_request_readable(&mut self, streams: &mut Streams, id: StreamId) {
         let Some(request) = self.requests.get(&id) else { return };
-        if request.is_delivered {
+        if request.is_released {
+            return;
+        }
+        if request.is_delivered && request.is_accepted {
             // Whoever reads the body reads on.
             self.events.push_back(Event::Readable(id));
             return;
         }
         if let Progress::End = self.read(streams, id)
             && let Some(request) = self.requests.get(&id)
+            && !request.is_released
         {
             match request.incoming.end {
-                _ if request.is_delivered => {}
-                Some(ReadError::Finished) => {}
-                _ if self.side.is_server() => self.on_early_reset(streams, id),
-                _ => self.events.push_back(Event::Failed(id)),
+                // The latter has been told.
+                None | Some(ReadError::Finished | ReadError::Malformed(_)) => {}
+                // Nobody has to know of a request that was given up so early.
+                Some(_) if !request.is_accepted => self.forget(streams, id, Code::REQUEST_CANCELLED),
+                Some(_) if !request.is_delivered => self.events.push_back(Event::Failed(id)),
+                Some(_) => {}
             }
         }
     }
 
-    /// The client gave a request up before it was whole: nobody has to know of it.
-    fn on_early_reset(&mut self, streams: &mut Streams, id: StreamId) {
-        self.forget(streams, id, Code::REQUEST_CANCELLED);
-        self.count_early_reset();
+    /// Charges for a request that was given up, or is of no use, before it was answered (rapid reset).
+    pub(super) fn charge(&mut self, id: StreamId) {
+        if self.side.is_server()
+            && let Some(request) = self.requests.get_mut(&id)
+            && request.outgoing.state == Sending::Head
+            && !std::mem::replace(&mut request.is_charged, true)
+        {
+            self.count_early_reset();
+        }
     }
 
-    /// Charges for a request that was reset before it was answered (rapid reset).
-    fn count_early_reset(&mut self) {
+    pub(super) fn count_early_reset(&mut self) {
         self.early_resets += 1;
         if self.early_resets > MAX_EARLY_RESETS {
             let reason = "requests are reset as fast as they are made";
@@ -154,11 +166,10 @@ impl Session {
     }
 
     /// Drops a request that the application does not know of.
-    fn forget(&mut self, streams: &mut Streams, id: StreamId, code: Code) {
-        if let Some(request) = self.requests.remove(&id) {
-            if request.incoming.is_in_section() {
-                self.qpack.cancel(id);
-            }
+    pub(super) fn forget(&mut self, streams: &mut Streams, id: StreamId, code: Code) {
+        if let Some(mut request) = self.requests.remove(&id) {
+            request.incoming.abandon(&mut self.qpack, id, ReadError::Closed);
+            self.ready.retain(|(ready, _)| *ready != id);
             // Either half may be over.
             let _ = (streams.stop(id, code.0), streams.reset(id, code.0));
         }
@@ -193,31 +204,20 @@ impl Session {
 
     /// Nothing more comes from the peer on this stream.
     fn on_incoming_end(&mut self, id: StreamId) {
-        let Some(request) = self.requests.get(&id) else { return };
-        let was_reset = matches!(request.incoming.end, Some(ReadError::Reset(_)));
-        if was_reset && request.incoming.is_in_section() {
-            self.qpack.cancel(id);
-        }
-        if was_reset
-            && self.side.is_server()
-            && request.is_delivered
-            && request.outgoing.state == Sending::Head
-        {
-            self.count_early_reset();
+        let end = self.requests.get(&id).and_then(|request| request.incoming.end);
+        if matches!(end, Some(ReadError::Reset(_))) {
+            self.charge(id);
         }
     }
 
     /// The peer's message is of no use: both halves end, and the application learns of it if it knows of the request.
     fn fail(&mut self, streams: &mut Streams, id: StreamId, code: Code) {
+        self.charge(id);
         let Some(request) = self.requests.get_mut(&id) else { return };
-        if self.side.is_server() && !request.is_delivered {
-            self.count_early_reset();
+        if !request.is_accepted {
             return self.forget(streams, id, code);
         }
-        if request.incoming.is_in_section() {
-            self.qpack.cancel(id);
-        }
-        request.incoming.end = Some(ReadError::Malformed(code));
+        request.incoming.abandon(&mut self.qpack, id, ReadError::Malformed(code));
         request.outgoing.abandon();
         // Either half may be over.
         let _ = (streams.stop(id, code.0), streams.reset(id, code.0));
@@ -266,8 +266,7 @@ impl Session {
             request.incoming.expected = content_length(&parts.headers)?;
         }
         request.is_delivered = true;
-        let priority = self.early_priorities.remove(&id);
-        let priority = priority.unwrap_or_else(|| Priority::of(&parts.headers));
+        let priority = request.priority.unwrap_or_else(|| Priority::of(&parts.headers));
         streams.set_priority(id, priority.into());
         if self.ready.is_empty() {
             self.events.push_back(Event::Request);
@@ -278,16 +277,15 @@ impl Session {
 
     /// A section beyond our limits: a server says so in HTTP's terms (RFC 6585 §5), for anything else the message is lost.
     fn on_too_large(&mut self, streams: &mut Streams, id: StreamId) -> Result<(), Fault> {
-        self.qpack.cancel(id);
         let is_head = self.requests.get(&id).is_some_and(|request| !request.is_delivered);
         if !self.side.is_server() || !is_head {
             return Err(Fault::Stream(Code::EXCESSIVE_LOAD));
         }
         let (mut parts, ()) = http::Response::new(()).into_parts();
         parts.status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+        self.charge(id);
         // If it cannot be sent, the client does without.
         let _ = self.respond(streams, id, &parts, true);
-        self.count_early_reset();
         self.release(streams, id);
         Ok(())
     }

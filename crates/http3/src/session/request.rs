@@ -7,6 +7,7 @@ use http::{HeaderMap, Method};
 
 use super::incoming::Incoming;
 use super::outgoing::Outgoing;
+use crate::priority::Priority;
 
 /// Both directions of a request stream.
 #[derive(Debug)]
@@ -19,6 +20,13 @@ pub(super) struct Request {
     pub(super) heads: VecDeque<http::response::Parts>,
     pub(super) trailers: Option<HeaderMap>,
     pub(super) datagrams: VecDeque<Bytes>,
+    /// Server: what the client said of its priority with a PRIORITY_UPDATE, which goes before the header
+    /// (RFC 9218 §7).
+    pub(super) priority: Option<Priority>,
+    /// Server: it counts among those that were given up before they were answered.
+    pub(super) is_charged: bool,
+    /// The application has a handle, or had one.
+    pub(super) is_accepted: bool,
     /// The application knows of the peer's message.
     pub(super) is_delivered: bool,
     /// The application has no handle any longer.
@@ -34,6 +42,9 @@ impl Request {
             heads: VecDeque::new(),
             trailers: None,
             datagrams: VecDeque::new(),
+            priority: None,
+            is_charged: false,
+            is_accepted: false,
             is_delivered: false,
             is_released: false,
         }

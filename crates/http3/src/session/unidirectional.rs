@@ -141,49 +141,29 @@ impl Unidirectional {
         self.untyped.insert(id, TypeReader::default());
     }
 
-    /// Reads what has arrived on `id`; complete control frames go to `frames`.
+    /// Reads what has arrived on `id`, up to the end of a control frame if that is one.
     pub(super) fn read(
         &mut self,
         streams: &mut Streams,
         qpack: &mut Qpack,
         id: StreamId,
         is_server: bool,
-        frames: &mut Vec<ControlFrame>,
-    ) -> Result<(), Error> {
+    ) -> Result<Option<ControlFrame>, Error> {
         if self.untyped.contains_key(&id) {
             self.read_type(streams, qpack, id, is_server)?;
         }
         if self.peer.control == Some(id) {
-            return self.read_critical(streams, id, |this, bytes| this.reader.read(qpack, id, bytes, frames));
+            return read_critical(streams, id, |bytes| self.reader.read(qpack, id, bytes));
         }
         if self.peer.encoder == Some(id) {
-            return self.read_critical(streams, id, |_, bytes| qpack.on_encoder_stream(bytes));
+            let mut read = |bytes: &[u8]| qpack.on_encoder_stream(bytes);
+            return read_critical(streams, id, |bytes| read(bytes).map(|()| (bytes.len(), None)));
         }
         if self.peer.decoder == Some(id) {
-            return self.read_critical(streams, id, |_, bytes| qpack.on_decoder_stream(bytes));
+            let mut read = |bytes: &[u8]| qpack.on_decoder_stream(bytes);
+            return read_critical(streams, id, |bytes| read(bytes).map(|()| (bytes.len(), None)));
         }
-        Ok(())
-    }
-
-    fn read_critical(
-        &mut self,
-        streams: &mut Streams,
-        id: StreamId,
-        mut read: impl FnMut(&mut Self, &[u8]) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        loop {
-            let bytes = match streams.peek(id) {
-                Ok(bytes) => bytes,
-                Err(stream::ReadError::Blocked) => return Ok(()),
-                Err(_) => {
-                    return Err(Error::new(Code::CLOSED_CRITICAL_STREAM, "a critical stream was closed"));
-                }
-            };
-            let n = bytes.len();
-            read(self, bytes)?;
-            // The stream was readable a moment ago.
-            let _ = streams.consume(id, n);
-        }
+        Ok(None)
     }
 
     fn read_type(
@@ -248,44 +228,69 @@ impl Unidirectional {
     }
 }
 
+/// Hands the bytes of a stream that must not end to `read`, which says how many it took, until it gives a frame.
+fn read_critical(
+    streams: &mut Streams,
+    id: StreamId,
+    mut read: impl FnMut(&[u8]) -> Result<(usize, Option<ControlFrame>), Error>,
+) -> Result<Option<ControlFrame>, Error> {
+    loop {
+        let bytes = match streams.peek(id) {
+            Ok(bytes) => bytes,
+            Err(stream::ReadError::Blocked) => return Ok(None),
+            Err(_) => return Err(Error::new(Code::CLOSED_CRITICAL_STREAM, "a critical stream was closed")),
+        };
+        let (n, frame) = read(bytes)?;
+        // The stream was readable a moment ago.
+        let _ = streams.consume(id, n);
+        if frame.is_some() {
+            return Ok(frame);
+        }
+    }
+}
+
 /// What the connection needs goes before what it carries.
 const CRITICAL: stream::Priority = stream::Priority { level: i32::MAX, incremental: false };
 
 impl ControlReader {
+    /// Reads up to the end of the first frame that means something: how many bytes were taken, and the frame.
     fn read(
         &mut self,
         qpack: &mut Qpack,
         id: StreamId,
-        mut bytes: &[u8],
-        frames: &mut Vec<ControlFrame>,
-    ) -> Result<(), Error> {
+        bytes: &[u8],
+    ) -> Result<(usize, Option<ControlFrame>), Error> {
+        let mut taken = 0;
         loop {
+            let rest = &bytes[taken..];
             let Some(frame) = self.frame else {
-                if bytes.is_empty() {
-                    return Ok(());
+                if rest.is_empty() {
+                    return Ok((taken, None));
                 }
-                let (n, header) = self.header.read(bytes);
-                bytes = &bytes[n..];
+                let (n, header) = self.header.read(rest);
+                taken += n;
                 if let Some(header) = header {
                     self.begin(header)?;
                 }
                 continue;
             };
-            let n = usize::try_from(self.left).unwrap_or(usize::MAX).min(bytes.len());
+            let n = usize::try_from(self.left).unwrap_or(usize::MAX).min(rest.len());
             if frame.kind.is_known() {
-                self.payload.extend_from_slice(&bytes[..n]);
+                self.payload.extend_from_slice(&rest[..n]);
             }
-            bytes = &bytes[n..];
+            taken += n;
             self.left -= n as u64;
             if self.left > 0 {
-                return Ok(());
+                return Ok((taken, None));
             }
             self.frame = None;
             let payload = std::mem::take(&mut self.payload);
             let decoded = ControlFrame::decode(frame.kind, &payload)?;
             let content = decoded.as_ref().map_or(FrameContent::Opaque, FrameContent::Control);
             qpack.trace.frame_parsed(id, frame, content);
-            frames.extend(decoded);
+            if decoded.is_some() {
+                return Ok((taken, decoded));
+            }
         }
     }
 

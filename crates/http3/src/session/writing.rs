@@ -38,6 +38,7 @@ impl Session {
         let id = streams.open(Dir::Bi).ok_or(RequestError::Blocked)?;
         self.next_request = StreamId::from_u64(id.as_u64() + 4);
         let mut request = Request::new(parts.method.clone());
+        request.is_accepted = true;
         streams.set_priority(id, crate::Priority::of(&parts.headers).into());
         request.outgoing.state = Sending::Body;
         self.send_section(streams, id, &mut request, &fields);
@@ -67,6 +68,9 @@ impl Session {
             self.send_section(streams, id, &mut request, &fields);
             if !parts.status.is_informational() && request.outgoing.state == Sending::Head {
                 request.outgoing.state = Sending::Body;
+                if !request.is_charged {
+                    self.early_resets = self.early_resets.saturating_sub(1);
+                }
                 if end {
                     request.outgoing.finish(streams, id);
                 }
@@ -102,6 +106,9 @@ impl Session {
         }
         request.outgoing.push(streams, id, frames);
         request.outgoing.finish(streams, id);
+        if !request.is_charged {
+            self.early_resets = self.early_resets.saturating_sub(1);
+        }
         Ok(())
     }
 
@@ -204,11 +211,17 @@ impl Session {
     }
 
     /// The peer does not want the rest; the transport resets the stream.
-    pub(super) fn on_request_stopped(&mut self, id: StreamId, code: Code) {
+    pub(super) fn on_request_stopped(&mut self, streams: &mut Streams, id: StreamId, code: Code) {
+        self.charge(id);
         let Some(request) = self.requests.get_mut(&id) else { return };
+        if !request.is_accepted {
+            return self.forget(streams, id, Code::REQUEST_CANCELLED);
+        }
         request.outgoing.abandon();
         request.outgoing.stopped = Some(code);
-        self.events.push_back(Event::Stopped(id, code));
+        if !request.is_released {
+            self.events.push_back(Event::Stopped(id, code));
+        }
         self.remove_if_over(id);
     }
 

@@ -134,6 +134,11 @@ impl Host {
         self.endpoint.connection(handle).unwrap()
     }
 
+    /// Whether the endpoint has forgotten the connection.
+    pub(crate) fn is_gone(&mut self) -> bool {
+        self.handle.is_none_or(|handle| self.endpoint.connection(handle).is_none())
+    }
+
     /// Uses the session and its connection, then takes over what follows.
     pub(crate) fn with<T>(&mut self, f: impl FnOnce(&mut Session, &mut Connection) -> T) -> Option<T> {
         let mut session = self.session.take()?;

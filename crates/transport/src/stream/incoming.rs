@@ -56,7 +56,9 @@ impl Streams {
         let news = half.on_reset(code, final_size);
         // A reset that came after all the data changes nothing, and the data can still be read.
         let is_ignored = half.buffer.readable() > 0;
-        if news && !std::mem::replace(&mut half.notified, true) {
+        if news {
+            // Told even to those who were told of data and did not read it, perhaps because they wait for something else.
+            half.notified = true;
             self.events.push_back(StreamEvent::Readable(id));
         }
         if !is_ignored {

@@ -61,7 +61,7 @@ pub enum StreamEvent {
     /// The peer opened streams; [`accept`](super::Streams::accept) them until there are no more.
     Opened(Dir),
     /// There is something to read: data, the end or a reset. Not repeated until reading was
-    /// [`Blocked`](ReadError::Blocked).
+    /// [`Blocked`](ReadError::Blocked), except for a reset.
     Readable(StreamId),
     /// Writing, which took less than it was given, may go on.
     Writable(StreamId),

@@ -1,0 +1,205 @@
+//! A session against a peer that writes its bytes by hand.
+
+use anabranch_http3::frame::{FrameType, write_header};
+use anabranch_http3::qpack::{Encoder, Field};
+use anabranch_http3::{Code, Config, Event, StreamType};
+use anabranch_transport::TransportConfig;
+use anabranch_transport::stream::ReadError;
+use anabranch_wire::{Dir, Side, StreamId};
+use http::{Request, Response};
+
+use crate::pair::{Host, Pair, Setup};
+
+/// The lines of a request that nothing is wrong with.
+pub(crate) const REQUEST: [(&str, &str); 4] =
+    [(":method", "POST"), (":scheme", "https"), (":authority", "server.lab"), (":path", "/")];
+/// The lines of a response that nothing is wrong with.
+pub(crate) const RESPONSE: [(&str, &str); 1] = [(":status", "200")];
+
+/// One session, the victim, and a peer without one.
+pub(crate) struct Duel {
+    pub(crate) pair: Pair,
+    pub(crate) side: Side,
+    /// The peer's control stream, which has said its SETTINGS.
+    pub(crate) control: StreamId,
+    /// Streams that the victim keeps until the connection ends.
+    kept: usize,
+}
+
+impl Duel {
+    /// The victim is on `side`.
+    pub(crate) fn against(side: Side) -> Self {
+        Self::with(side, Config::default(), TransportConfig::default())
+    }
+
+    pub(crate) fn with(side: Side, config: Config, transport: TransportConfig) -> Self {
+        let (client, server) = if side.is_client() { (Some(config), None) } else { (None, Some(config)) };
+        let pair = Pair::with(Setup { client, server, transport });
+        let mut duel = Self { pair, side, control: StreamId::from_u64(0), kept: 0 };
+        duel.control = duel.peer().open(Dir::Uni, b"\0\x04\0", false);
+        duel.pair.pump();
+        assert!(duel.victim().events.contains(&Event::Settings));
+        duel.kept = duel.victim().connection().streams().open_streams();
+        duel
+    }
+
+    pub(crate) fn victim(&mut self) -> &mut Host {
+        match self.side {
+            Side::Client => &mut self.pair.client,
+            Side::Server => &mut self.pair.server,
+        }
+    }
+
+    pub(crate) fn peer(&mut self) -> &mut Host {
+        match self.side {
+            Side::Client => &mut self.pair.server,
+            Side::Server => &mut self.pair.client,
+        }
+    }
+
+    /// A stream on which the peer is to send a message: a new request, or the response to one that the victim makes.
+    pub(crate) fn message(&mut self) -> StreamId {
+        match self.side {
+            Side::Server => self.peer().open(Dir::Bi, b"", false),
+            Side::Client => self.request("GET"),
+        }
+    }
+
+    /// The victim, a client, makes a request without a body.
+    pub(crate) fn request(&mut self, method: &str) -> StreamId {
+        let request = Request::builder().method(method).uri("https://server.lab/").body(()).unwrap();
+        let parts = request.into_parts().0;
+        let id = self.victim().http(|session, streams| session.request(streams, &parts, true)).unwrap();
+        self.pair.pump();
+        id
+    }
+
+    /// The victim reads the body as far as it goes, unless it has closed the connection.
+    pub(crate) fn read(&mut self, id: StreamId) -> (Vec<u8>, anabranch_http3::ReadError) {
+        match self.victim().is_gone() {
+            true => (Vec::new(), anabranch_http3::ReadError::Closed),
+            false => self.victim().read(id),
+        }
+    }
+
+    /// Writes to a stream and lets everything happen.
+    pub(crate) fn send(&mut self, id: StreamId, bytes: &[u8], end: bool) {
+        self.peer().write(id, bytes, end);
+        self.pair.pump();
+    }
+
+    /// Opens a unidirectional stream with these bytes and lets everything happen.
+    pub(crate) fn send_uni(&mut self, bytes: &[u8]) -> StreamId {
+        let id = self.peer().open(Dir::Uni, bytes, false);
+        self.pair.pump();
+        id
+    }
+
+    /// Resets the peer's half of a stream and lets everything happen.
+    pub(crate) fn reset(&mut self, id: StreamId, code: Code) {
+        self.peer().connection().streams().reset(id, code.0).unwrap();
+        self.pair.pump();
+    }
+
+    /// Asks the victim to stop sending on a stream, and lets everything happen.
+    pub(crate) fn stop(&mut self, id: StreamId, code: Code) {
+        self.peer().connection().streams().stop(id, code.0).unwrap();
+        self.pair.pump();
+    }
+
+    /// A message's head that is as it should be.
+    pub(crate) fn head(&self) -> Vec<u8> {
+        match self.side {
+            Side::Server => headers(&REQUEST),
+            Side::Client => headers(&RESPONSE),
+        }
+    }
+
+    /// The victim accepts the next request; a client has none.
+    pub(crate) fn accept(&mut self) -> Option<StreamId> {
+        self.victim().session.as_mut().unwrap().accept().map(|(id, _)| id)
+    }
+
+    /// The victim, a server, answers in full.
+    pub(crate) fn answer(&mut self, id: StreamId, body: &[u8]) {
+        let parts = Response::new(()).into_parts().0;
+        self.victim().http(|session, streams| session.respond_whole(streams, id, &parts, body)).unwrap();
+        self.victim().http(|session, streams| session.release(streams, id));
+        self.pair.pump();
+    }
+
+    /// Everything that the peer has received on a stream so far, and how reading ended.
+    pub(crate) fn received(&mut self, id: StreamId) -> (Vec<u8>, ReadError) {
+        let streams = self.peer().connection().streams();
+        let mut received = Vec::new();
+        loop {
+            match streams.take(id, usize::MAX) {
+                Ok(bytes) => received.extend_from_slice(&bytes),
+                Err(end) => return (received, end),
+            }
+        }
+    }
+
+    /// The code with which the victim closed the connection.
+    pub(crate) fn close_code(&mut self) -> Option<Code> {
+        self.pair.pump();
+        self.peer().close_code()
+    }
+
+    /// The application gives up all requests that it knows of; nothing of any of them may be left, neither in the session
+    /// nor in the transport.
+    pub(crate) fn assert_settles(&mut self, known: &[StreamId]) {
+        while let Some(id) = self.accept() {
+            self.victim().http(|session, streams| session.release(streams, id));
+        }
+        for id in known {
+            self.victim().http(|session, streams| session.release(streams, *id));
+        }
+        self.pair.pump();
+        let kept = self.kept;
+        assert_eq!(self.victim().session.as_ref().unwrap().open_requests(), 0, "requests are left");
+        assert_eq!(self.victim().connection().streams().open_streams(), kept, "streams are left");
+        assert_eq!(self.close_code(), None);
+    }
+
+    /// The peer has opened one more unidirectional stream that stays.
+    pub(crate) fn keeps_one_more(&mut self) {
+        self.kept += 1;
+    }
+}
+
+/// A frame.
+pub(crate) fn frame(kind: u64, payload: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    write_header(FrameType(kind), payload.len() as u64, &mut out);
+    out.extend_from_slice(payload);
+    out
+}
+
+pub(crate) fn data(payload: &[u8]) -> Vec<u8> {
+    frame(FrameType::DATA.0, payload)
+}
+
+/// A HEADERS frame with these lines, whatever they are, without the dynamic table.
+pub(crate) fn headers(lines: &[(&str, &str)]) -> Vec<u8> {
+    let fields = lines.iter().map(|(name, value)| Field {
+        name: name.as_bytes(),
+        value: value.as_bytes(),
+        sensitive: false,
+    });
+    let mut section = Vec::new();
+    Encoder::new().encode(0, fields, 0, &mut section);
+    frame(FrameType::HEADERS.0, &section)
+}
+
+/// The peer's stream of QPACK encoder instructions begins with its type.
+pub(crate) fn encoder_stream(instructions: &[u8]) -> Vec<u8> {
+    [&[StreamType::QPACK_ENCODER.0], instructions].concat()
+}
+
+pub(crate) fn decoder_stream(instructions: &[u8]) -> Vec<u8> {
+    [&[StreamType::QPACK_DECODER.0], instructions].concat()
+}
+
+/// Both roles of the victim.
+pub(crate) const ROLES: [Side; 2] = [Side::Server, Side::Client];

@@ -1,11 +1,13 @@
 //! HTTP/3 connections as applications hold them.
 
 use std::future::poll_fn;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use anabranch_http3::message::Protocol;
 use anabranch_http3::{Code, Config, ReadError, Settings};
+use anabranch_transport as core;
 use anabranch_wire::StreamId;
 use http::Request;
 use http::request::Parts;
@@ -54,6 +56,19 @@ use super::state::Access;
 #[derive(Clone, Debug)]
 pub struct Connection {
     quic: crate::Connection,
+}
+
+/// How a request came, among its extensions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ConnectionInfo {
+    /// The client's address.
+    pub remote: SocketAddr,
+    /// This end's address as far as it is known; unspecified at first on a wildcard socket.
+    pub local: Option<SocketAddr>,
+    /// Whether the request came before the handshake was complete: an attacker may have replayed it (RFC 8470). Its method
+    /// is a safe one, others wait.
+    pub early_data: bool,
 }
 
 /// A request that was accepted.
@@ -144,13 +159,13 @@ impl Connection {
         }
     }
 
-    /// Appends up to `max` requests, at least one; says whether they are early data that may have been replayed.
+    /// Appends up to `max` requests, at least one; says how they came.
     pub(super) fn poll_accept(
         &self,
         cx: &Context<'_>,
         max: usize,
         accepted: &mut Vec<Accepted>,
-    ) -> Poll<Result<bool, Error>> {
+    ) -> Poll<Result<ConnectionInfo, Error>> {
         self.quic.0.http3(|access| {
             let before = accepted.len();
             while accepted.len() - before < max
@@ -160,7 +175,7 @@ impl Connection {
                 accepted.push(Accepted { id, parts, ended });
             }
             let poll = if accepted.len() > before {
-                Poll::Ready(Ok(access.core.is_handshaking()))
+                Poll::Ready(Ok(ConnectionInfo::of(access.core)))
             } else if let Some(error) = access.ended() {
                 Poll::Ready(Err(error))
             } else {
@@ -238,6 +253,15 @@ impl Connection {
         })
     }
 
+    /// Server: drops requests before `first` whose heads are not there yet; gives the first request that has not come at
+    /// all.
+    pub(super) fn expire_heads(&self, first: StreamId) -> StreamId {
+        self.quic.0.change_http3(|access| {
+            access.session.expire_heads(access.core.streams(), first);
+            access.session.next_request()
+        })
+    }
+
     /// Requests that are not over, and bytes that the peer has not acknowledged.
     pub(super) fn unfinished(&self) -> (usize, u64) {
         self.quic.0.http3(|access| {
@@ -261,5 +285,17 @@ impl Connection {
             self.quic.0.http3(|access| (poll(access), false))
         })
         .await
+    }
+}
+
+impl ConnectionInfo {
+    fn of(core: &core::Connection) -> Self {
+        let tuple = core.paths().next().map(|path| path.tuple);
+        let remote = tuple.map_or(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0), |tuple| tuple.remote);
+        Self {
+            remote: SocketAddr::new(remote.ip().to_canonical(), remote.port()),
+            local: tuple.map(|tuple| tuple.local),
+            early_data: core.is_handshaking(),
+        }
     }
 }

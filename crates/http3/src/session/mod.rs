@@ -7,6 +7,7 @@
 
 mod control;
 mod datagram;
+mod expiry;
 mod incoming;
 mod outgoing;
 mod qpack;
@@ -57,6 +58,8 @@ pub struct Session {
     early_priorities: BTreeMap<StreamId, Priority>,
     /// The lowest request ID that was not seen yet.
     next_request: StreamId,
+    /// Server: requests below have their heads, or are gone.
+    heads_expected: StreamId,
     /// Requests from this one on are not taken any longer.
     goaway_sent: Option<StreamId>,
     /// Requests from this one on are not taken by the peer.
@@ -83,6 +86,7 @@ impl Session {
             ready: VecDeque::new(),
             early_priorities: BTreeMap::new(),
             next_request: StreamId::from_u64(0),
+            heads_expected: StreamId::from_u64(0),
             goaway_sent: None,
             goaway_received: None,
             max_push_id: None,

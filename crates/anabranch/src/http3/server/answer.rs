@@ -50,7 +50,6 @@ impl Kind {
 pin_project! {
     /// A service's future, then its response's body. It is made to be used for one request after the other.
     #[project = AnswerProjection]
-    #[project_replace = AnswerReplaced]
     pub(super) enum Answer<F, B> {
         Idle,
         Called { #[pin] future: F, kind: Kind },
@@ -70,7 +69,7 @@ pub(super) enum AtOnce {
 
 /// A response's head, as it will be sent.
 pub(super) struct Head {
-    parts: Parts,
+    pub(super) parts: Parts,
     /// Neither body nor trailers follow.
     end: bool,
 }
@@ -92,7 +91,7 @@ where
             return AtOnce::Whole(head.parts, Bytes::new());
         }
         let AnswerProjection::Answered { mut body } = self.project() else { return AtOnce::Failed };
-        let length = body.size_hint().exact().filter(|length| *length <= SMALL_BODY);
+        let length = body.size_hint().exact().filter(|length| (1..=SMALL_BODY).contains(length));
         let Some(length) = length else { return AtOnce::Later(Some(head), Bytes::new()) };
         match body.as_mut().poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
@@ -104,11 +103,10 @@ where
                         AtOnce::Later(Some(head), data)
                     }
                 }
-                // A body of nothing but trailers is rare enough not to be dealt with here, and its trailers are gone.
+                // Trailers before the content that was promised.
                 Err(_) => AtOnce::Failed,
             },
-            Poll::Ready(Some(Err(_))) => AtOnce::Failed,
-            Poll::Ready(None) => AtOnce::Whole(head.parts, Bytes::new()),
+            Poll::Ready(Some(Err(_)) | None) => AtOnce::Failed,
             Poll::Pending => AtOnce::Later(Some(head), Bytes::new()),
         }
     }
@@ -155,7 +153,7 @@ where
         let response = ready!(future.poll(cx))?;
         let (parts, body) = response.into_parts();
         let head = Head::new(parts, kind, &body);
-        self.project_replace(Self::Answered { body });
+        self.set(Self::Answered { body });
         Poll::Ready(Ok(head))
     }
 }

@@ -1,0 +1,345 @@
+//! One connection's requests, on their way to the service and back.
+//!
+//! Requests are taken in batches. The service's future is polled once where it is: most are ready at once, and their
+//! responses leave together, under one lock. A future that has to wait moves to a task of its own.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use anabranch_http3::{Code, WriteError};
+use anabranch_wire::StreamId;
+use bytes::Bytes;
+use http::header::EXPECT;
+use http::response::Parts;
+use http::{Request, Response};
+use tokio::sync::Semaphore;
+use tower_service::Service;
+
+use super::super::body::content_length;
+use super::super::connection::{Accepted, ConnectionInfo};
+use super::super::exchange::Exchange;
+use super::super::pace::Pace;
+use super::super::{Body, Connection, Datagrams, Error, RecvHalf, SendHalf};
+use super::super::state::Access;
+use super::answer::{Answer, AtOnce, Head, Kind};
+use super::date::{self, DateCache};
+use super::lifetime::Lifetime;
+use super::{ServeOptions, Shutdown};
+
+/// Requests that are taken at once: many, to share the cost of a turn; few enough for responses not to wait long.
+const MAX_BATCH: usize = 32;
+
+/// Batches that are answered before other tasks have their turn.
+const MAX_BATCHES_IN_A_ROW: u32 = 8;
+
+/// A connection that is being served.
+pub(super) struct Serving<S, B>
+where
+    S: Service<Request<Body>>,
+{
+    connection: Connection,
+    service: S,
+    options: ServeOptions,
+    lifetime: Lifetime,
+    /// One for each request that is being answered by a task of its own.
+    handlers: Arc<Semaphore>,
+    /// Ready when a handler is free, after there was none.
+    freed: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    /// Early requests that are not safe to repeat; they wait for the handshake.
+    held: VecDeque<(Accepted, ConnectionInfo)>,
+    established: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    batch: Vec<Accepted>,
+    answered: Vec<Answered>,
+    /// Memory for the next service future.
+    spare: Option<Pin<Box<Answer<S::Future, B>>>>,
+    date: DateCache,
+}
+
+/// A response that is ready to leave.
+struct Answered {
+    id: StreamId,
+    /// `None` if the service's request has no body, and so no hold on the stream.
+    exchange: Option<Arc<Exchange>>,
+    /// `None` if the service failed.
+    response: Option<(Parts, Bytes)>,
+}
+
+/// What comes next.
+enum Next {
+    Requests(ConnectionInfo),
+    Held,
+    Nothing(Result<(), Error>),
+}
+
+impl<S, B> Serving<S, B>
+where
+    S: Service<Request<Body>, Response = Response<B>> + Send + 'static,
+    S::Future: Send + 'static,
+    B: http_body::Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<crate::Error>,
+{
+    pub(super) fn new(
+        connection: Connection,
+        service: S,
+        options: ServeOptions,
+        shutdown: &Shutdown,
+    ) -> Self {
+        let max_handlers = options.limits.max_handlers.clamp(1, Semaphore::MAX_PERMITS);
+        Self {
+            connection,
+            service,
+            lifetime: Lifetime::new(&options.limits, shutdown),
+            options,
+            handlers: Arc::new(Semaphore::new(max_handlers)),
+            freed: None,
+            held: VecDeque::new(),
+            established: None,
+            batch: Vec::new(),
+            answered: Vec::new(),
+            spare: None,
+            date: DateCache::default(),
+        }
+    }
+
+    pub(super) async fn run(mut self) -> Result<(), Error> {
+        let mut in_a_row = 0;
+        loop {
+            match poll_fn(|cx| self.poll_next(cx)).await {
+                Next::Requests(info) => self.answer_batch(info).await?,
+                Next::Held => self.answer_held().await?,
+                Next::Nothing(result) => return result,
+            }
+            in_a_row += 1;
+            if in_a_row == MAX_BATCHES_IN_A_ROW {
+                in_a_row = 0;
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Next> {
+        let busy = self.handlers.available_permits() < self.max_handlers() || !self.held.is_empty();
+        if self.lifetime.poll(cx, &self.connection, busy).is_ready() {
+            self.connection.close();
+            return Poll::Ready(Next::Nothing(Ok(())));
+        }
+        if self.established.as_mut().is_some_and(|established| established.as_mut().poll(cx).is_ready()) {
+            self.established = None;
+            return Poll::Ready(Next::Held);
+        }
+        let room = self.poll_room(cx);
+        if room == 0 {
+            return Poll::Pending;
+        }
+        self.connection.poll_accept(cx, room, &mut self.batch).map(|accepted| match accepted {
+            Ok(info) => Next::Requests(info),
+            Err(error) if error.is_farewell() => Next::Nothing(Ok(())),
+            Err(error) => Next::Nothing(Err(error)),
+        })
+    }
+
+    /// How many requests may be taken.
+    fn poll_room(&mut self, cx: &mut Context<'_>) -> usize {
+        loop {
+            let room = self.handlers.available_permits().saturating_sub(self.held.len());
+            if room > 0 || !self.held.is_empty() {
+                return room.min(MAX_BATCH);
+            }
+            let freed = self.freed.get_or_insert_with(|| {
+                let handlers = Arc::clone(&self.handlers);
+                Box::pin(async move { drop(handlers.acquire().await) })
+            });
+            if freed.as_mut().poll(cx).is_pending() {
+                return 0;
+            }
+            self.freed = None;
+        }
+    }
+
+    fn max_handlers(&self) -> usize {
+        self.options.limits.max_handlers.clamp(1, Semaphore::MAX_PERMITS)
+    }
+
+    async fn answer_batch(&mut self, info: ConnectionInfo) -> Result<(), Error> {
+        self.lifetime.on_request();
+        self.date.refresh();
+        let mut batch = std::mem::take(&mut self.batch);
+        for accepted in batch.drain(..) {
+            if info.early_data && !accepted.parts.method.is_safe() {
+                self.hold(accepted, info);
+            } else {
+                self.answer(accepted, info).await?;
+            }
+        }
+        self.batch = batch;
+        self.flush();
+        Ok(())
+    }
+
+    /// RFC 8470 §3: what an attacker may repeat is not to change anything.
+    fn hold(&mut self, accepted: Accepted, info: ConnectionInfo) {
+        self.held.push_back((accepted, ConnectionInfo { early_data: false, ..info }));
+        self.established.get_or_insert_with(|| {
+            let connection = self.connection.clone();
+            // If the connection is lost, accepting tells.
+            Box::pin(async move { drop(connection.established().await) })
+        });
+    }
+
+    async fn answer_held(&mut self) -> Result<(), Error> {
+        while let Some((accepted, info)) = self.held.pop_front() {
+            self.answer(accepted, info).await?;
+        }
+        self.flush();
+        Ok(())
+    }
+
+    /// Has the service answer, as soon as it takes requests.
+    async fn answer(&mut self, accepted: Accepted, info: ConnectionInfo) -> Result<(), Error> {
+        let ready = poll_fn(|cx| {
+            let ready = self.service.poll_ready(cx);
+            if ready.is_pending() {
+                // What is answered need not wait for it.
+                self.flush();
+            }
+            ready
+        });
+        if ready.await.is_err() {
+            self.connection.close_with(Code::INTERNAL_ERROR, "the service has failed");
+            return Err(Error::Closed);
+        }
+        let mut accepted = Some(accepted);
+        poll_fn(|cx| {
+            if let Some(accepted) = accepted.take() {
+                self.begin(cx, accepted, info);
+            }
+            Poll::Ready(Ok(()))
+        })
+        .await
+    }
+
+    /// Calls the service, and takes its response if it is there.
+    fn begin(&mut self, cx: &mut Context<'_>, accepted: Accepted, info: ConnectionInfo) {
+        let Accepted { id, parts, ended } = accepted;
+        let kind = Kind::of(&parts.method);
+        let exchange = (!ended).then(|| Arc::new(Exchange::new(self.connection.quic().0.clone(), id)));
+        let request = self.request(parts, exchange.as_ref(), kind, info);
+        let mut answer = self.spare.take().unwrap_or_else(|| Box::pin(Answer::Idle));
+        let service = &mut self.service;
+        // A panic is the end of one request, not of all that the connection has.
+        let at_once = catch_unwind(AssertUnwindSafe(|| {
+            answer.set(Answer::Called { future: service.call(request), kind });
+            let at_once = answer.as_mut().poll_at_once(cx);
+            if !matches!(at_once, AtOnce::Later(..)) {
+                answer.set(Answer::Idle);
+            }
+            at_once
+        }));
+        let response = match at_once {
+            Ok(AtOnce::Whole(mut parts, body)) => {
+                self.spare = Some(answer);
+                if self.options.date {
+                    date::add(&mut parts, || self.date.get());
+                }
+                Some((parts, body))
+            }
+            Ok(AtOnce::Later(head, first)) => {
+                let exchange = exchange.unwrap_or_else(|| {
+                    Arc::new(Exchange::new(self.connection.quic().0.clone(), id))
+                });
+                return self.spawn(answer, head, first, kind, exchange);
+            }
+            Ok(AtOnce::Failed) | Err(_) => None,
+        };
+        self.answered.push(Answered { id, exchange, response });
+    }
+
+    fn request(
+        &self,
+        parts: http::request::Parts,
+        exchange: Option<&Arc<Exchange>>,
+        kind: Kind,
+        info: ConnectionInfo,
+    ) -> Request<Body> {
+        let body = match exchange {
+            None => Body::empty(),
+            Some(exchange) => {
+                let left = if kind == Kind::Connect { None } else { content_length(&parts.headers) };
+                let expects_continue =
+                    parts.headers.get(EXPECT).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"));
+                let half = RecvHalf::server(Arc::clone(exchange));
+                Body::request(half, left, self.pace(kind), expects_continue)
+            }
+        };
+        let mut request = Request::from_parts(parts, body);
+        request.extensions_mut().insert(info);
+        if let Some(exchange) = exchange.filter(|_| kind == Kind::Connect) {
+            request.extensions_mut().insert(Datagrams::new(Arc::clone(exchange)));
+        }
+        request
+    }
+
+    fn pace(&self, kind: Kind) -> Option<Pace> {
+        if kind == Kind::Connect { None } else { Pace::new(&self.options.limits) }
+    }
+
+    /// The answer takes longer.
+    fn spawn(
+        &self,
+        answer: Pin<Box<Answer<S::Future, B>>>,
+        mut head: Option<Head>,
+        first: Bytes,
+        kind: Kind,
+        exchange: Arc<Exchange>,
+    ) {
+        let (pace, date) = (self.pace(kind), self.options.date);
+        if let Some(head) = head.as_mut().filter(|_| date) {
+            date::add(&mut head.parts, || self.date.get());
+        }
+        // There is a permit: no more requests are taken than there are permits, and nobody else takes them.
+        let permit = Arc::clone(&self.handlers).try_acquire_owned();
+        tokio::spawn(async move {
+            let _permit = permit;
+            // The stream's end has told the client if it failed.
+            let _ = answer.send(head, first, SendHalf::server(exchange), pace, date).await;
+        });
+    }
+
+    /// Sends the responses that are there.
+    fn flush(&mut self) {
+        if self.answered.is_empty() {
+            return;
+        }
+        let answered = std::mem::take(&mut self.answered);
+        self.connection.quic().0.change_http3(|access| {
+            for answer in &answered {
+                answer.send(access);
+            }
+        });
+        // Dropped without the lock: what a service puts into a response may be a handle of this connection.
+        self.answered = answered;
+        self.answered.clear();
+    }
+}
+
+impl Answered {
+    fn send(&self, access: &mut Access<'_>) {
+        let (session, streams) = (&mut *access.session, access.core.streams());
+        let sent = self.response.as_ref().is_some_and(|(parts, body)| {
+            let sent = session.respond_whole(streams, self.id, parts, body);
+            // A client that does not want it, or is gone, is no failure.
+            !matches!(sent, Err(WriteError::Invalid(_)))
+        });
+        if !sent {
+            session.reset(streams, self.id, Code::INTERNAL_ERROR);
+        }
+        if self.exchange.is_none() {
+            session.release(streams, self.id);
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! A server that lets a service answer.
+
+mod answer;
+mod connection;
+mod date;
+mod lifetime;
+mod shutdown;
+
+use std::future::{pending, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use http::{Request, Response};
+use tokio::sync::Semaphore;
+use tower_service::Service;
+
+pub use self::shutdown::Shutdown;
+use super::{Body, Config, Connection, Error, Limits};
+use crate::endpoint::Endpoint;
+use crate::incoming::Incoming;
+
+/// The application protocol of HTTP/3 (RFC 9114 §3.1).
+const ALPN: &[u8] = b"h3";
+
+/// How long the last packets may take to be told to clients when everything else is done.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// An HTTP/3 server: it accepts connections of an endpoint and has a service answer their requests. Any
+/// [`Service`] of `http` messages will do, an `axum::Router` for instance.
+///
+/// Requests have a [`ConnectionInfo`](super::ConnectionInfo) among their extensions, those of extended CONNECT (RFC 9220) a
+/// [`Protocol`](super::Protocol), and those of any CONNECT [`Datagrams`](super::Datagrams). If the service answers CONNECT
+/// with success, the bodies of request and response are the two directions of a tunnel.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use anabranch::http3::Server;
+/// use anabranch::{Endpoint, SelfSigned};
+/// use axum::{Router, routing::get};
+/// use std::{future::ready, time::Duration};
+///
+/// let identity = SelfSigned::new(["localhost"])?;
+/// let endpoint = Endpoint::server(identity.server_config(["h3"])?, "127.0.0.1:0".parse()?)?;
+/// let router = Router::new().route("/", get(|| async { "hello" }));
+/// let interrupted = async { ready(()).await /* or tokio::signal::ctrl_c() */ };
+/// Server::new(endpoint, router).serve_with_shutdown(interrupted, Duration::from_secs(10)).await;
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Server<S> {
+    endpoint: Endpoint,
+    service: S,
+    options: ServeOptions,
+}
+
+/// How connections are served.
+#[derive(Clone, Debug)]
+pub struct ServeOptions {
+    /// Limits and features of HTTP/3.
+    pub config: Config,
+    /// What clients may cost.
+    pub limits: Limits,
+    /// Whether to add a `date` to responses that have none (RFC 9110 §6.6.1).
+    pub date: bool,
+}
+
+impl Default for ServeOptions {
+    fn default() -> Self {
+        Self { config: Config::default(), limits: Limits::default(), date: true }
+    }
+}
+
+impl<S> Server<S> {
+    /// A server on `endpoint`, whose application protocol has to be `h3`.
+    pub fn new(endpoint: Endpoint, service: S) -> Self {
+        Self { endpoint, service, options: ServeOptions::default() }
+    }
+
+    /// Limits and features of HTTP/3.
+    #[must_use]
+    pub fn config(mut self, config: Config) -> Self {
+        self.options.config = config;
+        self
+    }
+
+    /// What clients may cost.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.options.limits = limits;
+        self
+    }
+
+    /// Whether to add a `date` to responses that have none; by default yes.
+    #[must_use]
+    pub fn date(mut self, date: bool) -> Self {
+        self.options.date = date;
+        self
+    }
+}
+
+impl<S, B> Server<S>
+where
+    S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
+    S::Future: Send + 'static,
+    B: http_body::Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<crate::Error>,
+{
+    /// Serves until the endpoint is closed.
+    pub async fn serve(self) {
+        self.serve_with_shutdown(pending::<()>(), Duration::ZERO).await;
+    }
+
+    /// Serves until `signal` is ready, and then ends in good order: takes no more connections, tells clients to make no
+    /// more requests, serves those that were made, for at most `drain`, and closes.
+    pub async fn serve_with_shutdown(self, signal: impl Future, drain: Duration) {
+        let max = self.options.limits.max_connections.clamp(1, Semaphore::MAX_PERMITS.min(u32::MAX as usize));
+        let connections = Arc::new(Semaphore::new(max));
+        let shutdown = Shutdown::new();
+        {
+            let mut signal = pin!(signal);
+            while let Some(incoming) = next_unless(&self.endpoint, signal.as_mut()).await {
+                match Arc::clone(&connections).try_acquire_owned() {
+                    Ok(permit) => {
+                        let serving = serve_incoming(
+                            incoming,
+                            self.service.clone(),
+                            self.options.clone(),
+                            shutdown.clone(),
+                        );
+                        tokio::spawn(async move {
+                            let _permit = permit;
+                            // What went wrong with one client is no concern of the server.
+                            let _ = serving.await;
+                        });
+                    }
+                    Err(_) => incoming.refuse(),
+                }
+            }
+        }
+        shutdown.begin(drain);
+        let mut all_done = pin!(connections.acquire_many(max as u32));
+        while let Some(incoming) = next_unless(&self.endpoint, all_done.as_mut()).await {
+            incoming.refuse();
+        }
+        // The endpoint may have been closed, which ends connections at once.
+        let _ = connections.acquire_many(max as u32).await;
+        let _ = tokio::time::timeout(FAREWELL, self.endpoint.wait_idle()).await;
+    }
+}
+
+/// The next client, unless `event` comes first.
+async fn next_unless(endpoint: &Endpoint, mut event: std::pin::Pin<&mut impl Future>) -> Option<Incoming> {
+    let mut next = pin!(endpoint.accept());
+    poll_fn(|cx| match event.as_mut().poll(cx) {
+        Poll::Ready(_) => Poll::Ready(None),
+        Poll::Pending => next.as_mut().poll(cx),
+    })
+    .await
+}
+
+async fn serve_incoming<S, B>(
+    incoming: Incoming,
+    service: S,
+    options: ServeOptions,
+    shutdown: Shutdown,
+) -> Result<(), Error>
+where
+    S: Service<Request<Body>, Response = Response<B>> + Send + 'static,
+    S::Future: Send + 'static,
+    B: http_body::Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<crate::Error>,
+{
+    let connecting = incoming.accept().map_err(Error::ConnectionLost)?;
+    let data = tokio::time::timeout(options.limits.idle_timeout, connecting.handshake_data()).await;
+    let data = data.map_err(|_| Error::TooSlow)?.map_err(Error::ConnectionLost)?;
+    if data.protocol.as_deref() != Some(ALPN) {
+        return Err(Error::NotHttp3);
+    }
+    // On a server this is always possible.
+    let Ok((quic, _)) = connecting.into_0rtt() else { return Err(Error::Closed) };
+    serve_connection(quic, service, options, shutdown).await
+}
+
+/// Serves one connection, which may be early: for programs that have several application protocols on one endpoint.
+/// Resolves at its end.
+///
+/// # Errors
+/// If the connection is lost, or the service can take no more requests.
+pub async fn serve_connection<S, B>(
+    quic: crate::Connection,
+    service: S,
+    options: ServeOptions,
+    shutdown: Shutdown,
+) -> Result<(), Error>
+where
+    S: Service<Request<Body>, Response = Response<B>> + Send + 'static,
+    S::Future: Send + 'static,
+    B: http_body::Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<crate::Error>,
+{
+    let connection = Connection::new(quic, options.config.clone());
+    connection::Serving::new(connection, service, options, &shutdown).run().await
+}

@@ -1,0 +1,27 @@
+//! Requests that were begun and do not come on.
+
+use anabranch_transport::stream::Streams;
+use anabranch_wire::StreamId;
+
+use super::Session;
+use crate::error::Code;
+
+impl Session {
+    /// Server: the first request that the client has not begun.
+    pub fn next_request(&self) -> StreamId {
+        self.next_request
+    }
+
+    /// Server: rejects requests before `first` that were begun but whose heads are not there yet. Called now and then with
+    /// an earlier [`Self::next_request`], it bounds how long a client may take for a head.
+    pub fn expire_heads(&mut self, streams: &mut Streams, first: StreamId) {
+        while self.heads_expected < first.min(self.next_request) {
+            let id = self.heads_expected;
+            self.heads_expected = StreamId::from_u64(id.as_u64() + 4);
+            if self.requests.get(&id).is_some_and(|request| !request.is_delivered) {
+                self.forget(streams, id, Code::REQUEST_REJECTED);
+                self.count_early_reset();
+            }
+        }
+    }
+}

@@ -10,6 +10,8 @@ mod http3;
 #[path = "session/pair.rs"]
 #[allow(dead_code, reason = "other tests use the rest")]
 mod pair;
+#[path = "harness/qpack.rs"]
+mod qpack;
 #[path = "harness/session.rs"]
 mod session;
 
@@ -32,4 +34,9 @@ fn http3() {
 #[test]
 fn session() {
     replay("http3_session", session::run);
+}
+
+#[test]
+fn qpack() {
+    replay("qpack", qpack::run);
 }

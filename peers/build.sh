@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds peers by name: build.sh [quinn|quic-go|s2n-quic|quiche|msquic|aioquic]… (all of them without a name).
+# Builds peers by name: build.sh [quinn|quic-go|s2n-quic|quiche|msquic|aioquic|ngtcp2]… (all of them without a name).
 set -eu
 cd "$(dirname "$0")"
 
@@ -22,13 +22,24 @@ END
     chmod +x "$1/peer-$1"
 }
 
-for name in ${*:-quinn quic-go s2n-quic quiche msquic aioquic}; do
+for name in ${*:-quinn quic-go s2n-quic quiche msquic aioquic ngtcp2}; do
     case $name in
         quic-go) (cd quic-go && nice -n 10 go build -p "${JOBS:-1}" -trimpath -o peer-quic-go .) ;;
         aioquic)
             [ -d aioquic/.venv ] || python3 -m venv aioquic/.venv
             aioquic/.venv/bin/pip install --quiet --requirement aioquic/requirements.txt
             launcher aioquic '"$folder/.venv/bin/python"' ;;
+        ngtcp2)
+            if ! [ -x /usr/bin/gtlsclient ] || ! [ -x /usr/sbin/gtlsserver ]; then
+                if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+                    echo "skipped: ngtcp2 needs the Debian packages ngtcp2-client and ngtcp2-server, and root to install them" >&2
+                    continue
+                fi
+                apt-get install --quiet --quiet --yes ngtcp2-client ngtcp2-server >/dev/null
+                # The package makes a service of its server, which nobody asked for.
+                if command -v systemctl >/dev/null; then systemctl disable --now --quiet ngtcp2d.service || true; fi
+            fi
+            launcher ngtcp2 python3 ;;
         quiche) libclang && (cd quiche && nice -n 10 cargo build --release --locked -j "${JOBS:-1}") ;;
         msquic)
             (cd msquic && nice -n 10 cargo build --release --locked -j "${JOBS:-1}" &&

@@ -6,9 +6,14 @@ cd "$(dirname "$0")"
 client=${1:?usage: check.sh CLIENT [SERVER] [CASE…]}
 server=${2:-$client}
 shift $(($# > 1 ? 2 : 1))
-cases=${*:-handshake transfer upload streams multiplexing resumption zerortt keyupdate chacha20 v2 rebind migration \
-    datagram versionnegotiation ecn retry handshakes http3 http3-multiplexing http3-resumption http3-zerortt \
-    http3-large requests}
+over_http3="http3-handshake http3 http3-multiplexing http3-resumption http3-zerortt http3-keyupdate http3-chacha20 \
+    http3-rebind http3-migration http3-versionnegotiation http3-ecn http3-retry"
+case $client:$server in
+    *ngtcp2*) all=$over_http3 ;;
+    *) all="handshake transfer upload streams multiplexing resumption zerortt keyupdate chacha20 v2 rebind migration \
+        datagram versionnegotiation ecn retry handshakes $over_http3 http3-bytes requests" ;;
+esac
+cases=${*:-$all}
 
 binary() {
     case $1 in
@@ -51,7 +56,9 @@ for case in $cases; do
         http3-resumption | http3-zerortt)
             client_flags=(--case "${case#http3-}" --http3 --out "$work/out" /small0001 /small0002 /small0003)
             expect=(small0001 small0002 small0003) ;;
-        http3-large) client_flags=(--http3 /bytes/$big) ;;
+        http3-bytes) client_flags=(--http3 /bytes/$big) ;;
+        http3-retry) flags+=(--retry); client_flags=(--http3 --out "$work/out" /large); expect=(large) ;;
+        http3-*) client_flags=(--case "${case#http3-}" --http3 --out "$work/out" /large); expect=(large) ;;
         requests) client_flags=(--http3 --requests 10000 --concurrency 100 --connections 2 /bytes/100) ;;
         datagram) ;;
         *) client_flags+=(--download $big) ;;

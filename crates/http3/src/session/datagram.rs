@@ -12,7 +12,7 @@ use crate::error::{Code, Error};
 use crate::trace::TraceEvent;
 
 /// Datagrams of a request that wait to be taken; the oldest are dropped.
-const MAX_WAITING: usize = 128;
+const MAX_WAITING_DATAGRAMS: usize = 128;
 
 impl Session {
     /// DATAGRAM frames have arrived.
@@ -34,7 +34,7 @@ impl Session {
         let request = self.requests.get_mut(&id).filter(|request| request.incoming.end.is_none());
         let Some(request) = request else { return };
         self.qpack.trace.event(&TraceEvent::Datagram { id, local: false, len: payload.len() });
-        if request.datagrams.len() >= MAX_WAITING {
+        if request.datagrams.len() >= MAX_WAITING_DATAGRAMS {
             request.datagrams.pop_front();
         }
         request.datagrams.push_back(payload);

@@ -6,7 +6,7 @@ use anabranch_http3::{Code, Config, Event, StreamType};
 use anabranch_transport::TransportConfig;
 use anabranch_transport::stream::ReadError;
 use anabranch_wire::{Dir, Side, StreamId};
-use http::{Request, Response};
+use http::Request;
 
 use crate::pair::{Host, Pair, Setup};
 
@@ -118,14 +118,6 @@ impl Duel {
     /// The victim accepts the next request; a client has none.
     pub(crate) fn accept(&mut self) -> Option<StreamId> {
         self.victim().session.as_mut().unwrap().accept().map(|(id, _)| id)
-    }
-
-    /// The victim, a server, answers in full.
-    pub(crate) fn answer(&mut self, id: StreamId, body: &[u8]) {
-        let parts = Response::new(()).into_parts().0;
-        self.victim().http(|session, streams| session.respond_whole(streams, id, &parts, body)).unwrap();
-        self.victim().http(|session, streams| session.release(streams, id));
-        self.pair.pump();
     }
 
     /// Everything that the peer has received on a stream so far, and how reading ended.

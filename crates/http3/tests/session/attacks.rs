@@ -1,0 +1,436 @@
+//! Peers that keep to the grammar and mean harm: what they can make a session do is bounded.
+//!
+//! Bounds that are not public are named in the tests and counted out.
+
+use std::collections::VecDeque;
+
+use anabranch_http3::qpack::{Decoded, Decoder, Limits, MAX_UNSENT_INSTRUCTIONS};
+use anabranch_http3::{Code, Config, Event, Priority, ReadError, encode_datagram, reserved};
+use anabranch_transport::{TransportConfig, stream};
+use anabranch_wire::{Dir, Side, StreamId, push_varint};
+use bytes::Bytes;
+
+use crate::by_hand::{Duel, REQUEST, RESPONSE, ROLES, data, encoder_stream, frame, headers};
+
+/// `MAX_EARLY_RESETS` of the session.
+const MAX_EARLY_RESETS: usize = 1_000;
+/// `MAX_IDLE_FRAMES` of request and control streams.
+const MAX_IDLE_FRAMES: usize = 256;
+/// Streams that the transport lets a client open at once.
+const AT_ONCE: usize = 128;
+
+/// How a client wastes the server's work.
+#[derive(Clone, Copy, Debug)]
+enum Waste {
+    /// Resets a request before the server sees any of it.
+    ResetUnseen,
+    /// Resets a request whose handler has begun.
+    ResetBegun,
+    /// Makes a whole request and stops the response.
+    Stop,
+    /// Resets and stops.
+    Both,
+    /// Has the server reset a request whose handler has begun.
+    Spoil,
+    /// Sends what is no request.
+    Malform,
+    /// Sends more fields than the server takes.
+    TooLarge,
+}
+
+/// One more request that is wasted; `begun` says whether a handler was started for it.
+fn waste(duel: &mut Duel, ids: &[StreamId], how: Waste) -> usize {
+    let head = match how {
+        Waste::Spoil => headers(&[&REQUEST[..], &[("content-length", "1")]].concat()),
+        Waste::Malform => headers(&REQUEST[1..]),
+        Waste::TooLarge => headers(&vec![("x", "y"); 300]),
+        _ => headers(&REQUEST),
+    };
+    for id in ids {
+        duel.peer().write(*id, &head, matches!(how, Waste::Stop | Waste::TooLarge));
+        if let Waste::ResetUnseen = how {
+            duel.peer().connection().streams().reset(*id, Code::REQUEST_CANCELLED.0).unwrap();
+        }
+    }
+    duel.pair.pump();
+    let begun: Vec<StreamId> = match duel.victim().is_gone() {
+        true => Vec::new(),
+        false => std::iter::from_fn(|| duel.accept()).collect(),
+    };
+    for id in &begun {
+        let streams = duel.peer().connection().streams();
+        let code = Code::REQUEST_CANCELLED.0;
+        match how {
+            Waste::ResetBegun => streams.reset(*id, code).unwrap(),
+            Waste::Stop => streams.stop(*id, code).unwrap(),
+            Waste::Both => {
+                streams.reset(*id, code).unwrap();
+                streams.stop(*id, code).unwrap();
+            }
+            _ => duel.peer().write(*id, &data(b"two"), false),
+        }
+    }
+    duel.pair.pump();
+    for id in &begun {
+        // The application notices and lets go.
+        assert!(duel.victim().is_gone() || !matches!(duel.read(*id).1, ReadError::Blocked));
+        if !duel.victim().is_gone() {
+            duel.victim().http(|session, streams| session.release(streams, *id));
+        }
+    }
+    duel.pair.pump();
+    for id in ids {
+        if !duel.peer().is_gone() {
+            duel.received(*id);
+        }
+    }
+    begun.len()
+}
+
+/// Row 12: a million resets cannot come on one connection; [`MAX_EARLY_RESETS`] are the end of it.
+#[test]
+fn requests_that_are_wasted_end_at_max_early_resets() {
+    use Waste::{Both, Malform, ResetBegun, ResetUnseen, Spoil, Stop, TooLarge};
+    for how in [ResetUnseen, ResetBegun, Stop, Both, Spoil, Malform, TooLarge] {
+        let mut duel = Duel::against(Side::Server);
+        let (mut made, mut begun) = (0, 0);
+        while duel.peer().closed.is_none() {
+            let ids: Vec<StreamId> = (0..100).map(|_| duel.peer().open(Dir::Bi, b"", false)).collect();
+            made += ids.len();
+            begun += waste(&mut duel, &ids, how);
+            assert!(made <= MAX_EARLY_RESETS + AT_ONCE, "{how:?}");
+            if duel.peer().closed.is_none() {
+                duel.assert_settles(&[]);
+            }
+        }
+        assert_eq!(duel.peer().close_code(), Some(Code::EXCESSIVE_LOAD), "{how:?}");
+        assert!(made > MAX_EARLY_RESETS, "{how:?} after {made}");
+        let starts = matches!(how, ResetBegun | Stop | Both | Spoil);
+        assert_eq!(begun > 0, starts, "{how:?} started {begun} handlers");
+    }
+}
+
+#[test]
+fn a_client_that_cancels_now_and_then_is_not_closed() {
+    let mut duel = Duel::against(Side::Server);
+    for round in 0..120 {
+        let mut ids: VecDeque<StreamId> = (0..60).map(|_| duel.peer().open(Dir::Bi, b"", false)).collect();
+        let cancelled: Vec<StreamId> = ids.drain(..20).collect();
+        let how = [Waste::ResetUnseen, Waste::Both, Waste::Stop][round % 3];
+        waste(&mut duel, &cancelled, how);
+        for id in &ids {
+            duel.peer().write(*id, &headers(&REQUEST), true);
+        }
+        duel.pair.pump();
+        while let Some(id) = duel.accept() {
+            answer(&mut duel, id);
+        }
+        duel.pair.pump();
+        for id in ids {
+            assert_eq!(duel.received(id).1, stream::ReadError::Finished);
+        }
+    }
+    duel.assert_settles(&[]);
+}
+
+fn answer(duel: &mut Duel, id: StreamId) {
+    let parts = http::Response::new(()).into_parts().0;
+    duel.victim().http(|session, streams| {
+        session.respond_whole(streams, id, &parts, b"").unwrap();
+        session.release(streams, id);
+    });
+}
+
+/// A table entry of 4,000 bytes, and HEADERS of 1 KB whose every byte refers to it: 4 MB.
+fn expansion(head: &[u8], reference: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    let mut instructions = b"\x3f\xe1\x1f\x41a\x7f\xa1\x1e".to_vec();
+    instructions.extend([b'v'; 4000]);
+    let section = [b"\x02\0", head, &reference.repeat(1000 / reference.len())].concat();
+    (encoder_stream(&instructions), frame(0x1, &section))
+}
+
+/// The status of a response that the peer received.
+fn status(received: &[u8]) -> String {
+    assert_eq!(received[0], 1, "a HEADERS frame");
+    let section = &received[2..2 + usize::from(received[1])];
+    let limits = Limits { max_size: 1000, max_fields: 10 };
+    let mut status = String::new();
+    let mut read = |line: anabranch_http3::qpack::FieldLine<'_>| {
+        assert_eq!(line.name, b":status");
+        status = String::from_utf8(line.value.to_vec()).unwrap();
+    };
+    assert_eq!(Decoder::new(0, 0).decode(0, section, &limits, &mut read), Ok(Decoded::Complete));
+    status
+}
+
+/// Row 14: 1 KB becomes at most 64 KiB.
+#[test]
+fn sections_that_expand_are_refused_and_the_connection_goes_on() {
+    // Indexed lines; literals that take their name from the table; nothing but small lines, in a number.
+    for reference in [&b"\x80"[..], b"\x40\0", b"\xdd"] {
+        let mut duel = Duel::against(Side::Server);
+        let (instructions, bomb) = expansion(b"\xd4\xd7\xc1\x50\x0aserver.lab", reference);
+        assert!(bomb.len() < 1100);
+        duel.send_uni(&instructions);
+        duel.keeps_one_more();
+        for _ in 0..50 {
+            let id = duel.message();
+            duel.send(id, &bomb, true);
+            assert_eq!(status(&duel.received(id).0), "431");
+            assert_eq!(duel.accept(), None);
+        }
+        // Announced is enough.
+        let id = duel.message();
+        duel.send(id, b"\x01\x80\x01\x00\x01", false);
+        assert_eq!(status(&duel.received(id).0), "431");
+        duel.assert_settles(&[]);
+        for side in ROLES {
+            let mut duel = Duel::against(side);
+            duel.send_uni(&instructions);
+            duel.keeps_one_more();
+            let head: &[u8] = if side == Side::Client { b"\xd9" } else { b"" };
+            let (_, bomb) = expansion(head, reference);
+            let before = if side == Side::Client { Vec::new() } else { [duel.head(), data(b"x")].concat() };
+            let id = duel.message();
+            duel.send(id, &[&before[..], &bomb].concat(), true);
+            duel.accept();
+            assert_eq!(duel.read(id).1, ReadError::Malformed(Code::EXCESSIVE_LOAD));
+            duel.assert_settles(&[id]);
+        }
+    }
+    // Trailers of a response, too.
+    let mut duel = Duel::against(Side::Client);
+    let (instructions, bomb) = expansion(b"", b"\x80");
+    duel.send_uni(&instructions);
+    duel.keeps_one_more();
+    let id = duel.message();
+    duel.send(id, &[headers(&RESPONSE), data(b"x"), bomb].concat(), true);
+    assert_eq!(duel.read(id), (b"x".to_vec(), ReadError::Malformed(Code::EXCESSIVE_LOAD)));
+    duel.assert_settles(&[id]);
+}
+
+#[test]
+fn frames_that_bring_nothing_end_at_max_idle_frames() {
+    for side in ROLES {
+        for idle in [data(b""), frame(reserved(1), b""), frame(reserved(1), b"long enough to be something")] {
+            for (count, code) in [(MAX_IDLE_FRAMES, None), (MAX_IDLE_FRAMES + 1, Some(Code::EXCESSIVE_LOAD))]
+            {
+                let mut duel = Duel::against(side);
+                let id = duel.message();
+                // What brings something pays for what does not.
+                let message = [duel.head(), idle.repeat(200), data(b"x"), idle.repeat(count)].concat();
+                duel.send(id, &message, false);
+                duel.read(id);
+                assert_eq!(duel.close_code(), code, "{count} frames on a request");
+            }
+        }
+        for (count, code) in [(MAX_IDLE_FRAMES, None), (MAX_IDLE_FRAMES + 1, Some(Code::EXCESSIVE_LOAD))] {
+            let mut duel = Duel::against(side);
+            let control = duel.control;
+            let idle = frame(reserved(1), b"");
+            let bytes = [idle.repeat(200), frame(0x7, b"\0"), idle.repeat(count)].concat();
+            duel.send(control, &bytes, false);
+            assert_eq!(duel.close_code(), code, "{count} frames on the control stream");
+        }
+    }
+}
+
+/// MAX_INTERIM: heads wait to be taken, but not for ever more.
+#[test]
+fn interim_responses_end_at_max_interim() {
+    const MAX_INTERIM: usize = 16;
+    let interim = headers(&[(":status", "103")]);
+    let mut duel = Duel::against(Side::Client);
+    let id = duel.message();
+    duel.send(id, &interim.repeat(MAX_INTERIM), false);
+    assert!(!duel.victim().events.contains(&Event::Failed(id)));
+    duel.send(id, &interim, false);
+    assert!(duel.victim().events.contains(&Event::Failed(id)));
+    assert_eq!(duel.read(id).1, ReadError::Malformed(Code::EXCESSIVE_LOAD));
+    duel.assert_settles(&[id]);
+    // Whoever takes them may have as many as there are.
+    let id = duel.message();
+    for _ in 0..10 * MAX_INTERIM {
+        duel.send(id, &interim, false);
+        assert!(duel.victim().session.as_mut().unwrap().response(id).is_some());
+    }
+    duel.send(id, &headers(&RESPONSE), true);
+    assert_eq!(duel.read(id).1, ReadError::Finished);
+    duel.assert_settles(&[id]);
+}
+
+fn priority_update(id: u64, urgency: u8) -> Vec<u8> {
+    let mut payload = Vec::new();
+    push_varint(&mut payload, id);
+    payload.extend(format!("u={urgency}").bytes());
+    frame(0xf0700, &payload)
+}
+
+/// MAX_EARLY_PRIORITIES: what is said of requests still to come is remembered for some of them.
+#[test]
+fn early_priorities_end_at_max_early_priorities() {
+    const MAX_EARLY_PRIORITIES: u64 = 128;
+    let mut transport = TransportConfig::default();
+    transport.streams.max_bidi = 400;
+    let mut duel = Duel::with(Side::Server, Config::default(), transport);
+    let control = duel.control;
+    let updates = |urgency| (0..200).flat_map(move |n| priority_update(n * 4, urgency)).collect::<Vec<u8>>();
+    duel.send(control, &[updates(5), updates(0)].concat(), false);
+    // What was said of requests that are then given up makes room for others.
+    for _ in 0..100 {
+        let id = duel.message();
+        duel.reset(id, Code::REQUEST_CANCELLED);
+    }
+    duel.send(control, &(200..300).flat_map(|n| priority_update(n * 4, 0)).collect::<Vec<u8>>(), false);
+    let expected = |urgency| Some(Priority { urgency, incremental: false }.into());
+    for n in 100..350 {
+        let id = duel.message();
+        assert_eq!(id.as_u64(), n * 4);
+        duel.send(id, &headers(&REQUEST), false);
+        let known = n < MAX_EARLY_PRIORITIES || (200..300).contains(&n);
+        let priority = duel.victim().connection().streams().priority(id);
+        assert_eq!(priority, expected(if known { 0 } else { 3 }), "request {n}");
+        if n > 250 {
+            duel.accept();
+        }
+    }
+    assert_eq!(duel.close_code(), None);
+}
+
+/// RFC 9218 §7: an update goes before the header, whenever it comes.
+#[test]
+fn a_priority_update_overrules_the_header() {
+    let mut duel = Duel::against(Side::Server);
+    let (control, id) = (duel.control, duel.message());
+    let head = headers(&[&REQUEST[..], &[("priority", "u=7")]].concat());
+    duel.send(id, &head[..5], false);
+    duel.send(control, &priority_update(id.as_u64(), 1), false);
+    duel.send(id, &head[5..], false);
+    let priority = |duel: &mut Duel| duel.victim().connection().streams().priority(id);
+    assert_eq!(priority(&mut duel), Some(Priority { urgency: 1, incremental: false }.into()));
+    duel.send(control, &priority_update(id.as_u64(), 6), false);
+    assert_eq!(priority(&mut duel), Some(Priority { urgency: 6, incremental: false }.into()));
+    duel.assert_settles(&[]);
+}
+
+fn narrow(stream_window: u64) -> TransportConfig {
+    let mut transport = TransportConfig::default();
+    (transport.streams.stream_window, transport.streams.stream_window_max) = (stream_window, stream_window);
+    transport
+}
+
+/// MAX_CONTROL_BACKLOG: a peer that gives the control stream no credit is not waited for.
+#[test]
+fn a_control_stream_without_credit_ends_at_max_control_backlog() {
+    const MAX_CONTROL_BACKLOG: usize = 16 * 1024;
+    let mut duel = Duel::with(Side::Client, Config::default(), narrow(64));
+    let id = duel.message();
+    let len = priority_update(id.as_u64(), 1).len();
+    let sent = duel.victim().http(|session, streams| {
+        (1..10_000_usize).find(|n| {
+            let urgency = if n % 2 == 0 { 1 } else { 2 };
+            session.set_priority(streams, id, Priority { urgency, incremental: false });
+            session.take_fault().is_some_and(|fault| fault.code == Code::EXCESSIVE_LOAD)
+        })
+    });
+    let bytes = len * sent.unwrap();
+    assert!((MAX_CONTROL_BACKLOG..MAX_CONTROL_BACKLOG + 100).contains(&bytes), "{bytes} bytes");
+}
+
+/// The same for the decoder stream, on which each section costs an acknowledgment.
+#[test]
+fn a_decoder_stream_without_credit_ends_at_max_unsent_instructions() {
+    let mut duel = Duel::with(Side::Server, Config::default(), narrow(100));
+    duel.send_uni(&encoder_stream(b"\x3f\xbd\x01\x43x-a\x01b"));
+    let request = frame(0x1, b"\x02\0\xd4\xd7\xc1\x50\x0aserver.lab\x80");
+    let mut owed = 0;
+    while duel.peer().closed.is_none() {
+        assert!(owed < MAX_UNSENT_INSTRUCTIONS + 1000, "{owed} bytes");
+        let ids: Vec<StreamId> = (0..100).map(|_| duel.peer().open(Dir::Bi, &request, true)).collect();
+        duel.pair.pump();
+        while !duel.victim().is_gone()
+            && let Some(id) = duel.accept()
+        {
+            answer(&mut duel, id);
+            // RFC 9204 §4.4.1: a number with a prefix of 7 bits.
+            owed += match id.as_u64() {
+                0..0x7f => 1,
+                0x7f..0xff => 2,
+                0xff..0x407f => 3,
+                _ => 4,
+            };
+        }
+        duel.pair.pump();
+        if !duel.peer().is_gone() {
+            ids.iter().for_each(|id| _ = duel.received(*id));
+        }
+    }
+    assert_eq!(duel.peer().close_code(), Some(Code::EXCESSIVE_LOAD));
+    assert!(owed + 1000 > MAX_UNSENT_INSTRUCTIONS, "{owed} bytes");
+}
+
+/// MAX_WAITING_DATAGRAMS: the latest wait to be taken.
+#[test]
+fn datagrams_that_wait_end_at_max_waiting_datagrams() {
+    const MAX_WAITING_DATAGRAMS: usize = 128;
+    for side in ROLES {
+        let mut duel = Duel::against(side);
+        let id = duel.message();
+        let head = duel.head();
+        duel.send(id, &head, false);
+        for n in 0..300_u16 {
+            let datagram = encode_datagram(id, &n.to_be_bytes());
+            duel.peer().connection().datagrams().send(datagram).unwrap();
+            duel.pair.pump();
+        }
+        let session = duel.victim().session.as_mut().unwrap();
+        let waiting: Vec<Bytes> = std::iter::from_fn(|| session.recv_datagram(id)).collect();
+        assert_eq!(waiting.len(), MAX_WAITING_DATAGRAMS);
+        assert_eq!(waiting[0], 172_u16.to_be_bytes()[..]);
+        duel.assert_settles(&[id]);
+    }
+}
+
+#[test]
+fn datagrams_that_belong_to_nothing() {
+    for side in ROLES {
+        // Of requests that are not there, or are over: dropped.
+        let mut duel = Duel::against(side);
+        let id = duel.message();
+        let head = duel.head();
+        duel.send(id, &head, true);
+        duel.accept();
+        for request in [id, StreamId::from_u64(400)] {
+            duel.peer().connection().datagrams().send(encode_datagram(request, b"late")).unwrap();
+        }
+        duel.pair.pump();
+        assert_eq!(duel.victim().session.as_mut().unwrap().recv_datagram(id), None);
+        duel.assert_settles(&[id]);
+        // Without a number: a fault. So is any if we said that we take none.
+        for h3_datagram in [true, false] {
+            let mut duel =
+                Duel::with(side, Config { h3_datagram, ..Config::default() }, TransportConfig::default());
+            let datagram = if h3_datagram { Bytes::from_static(b"\x40") } else { encode_datagram(id, b"") };
+            duel.peer().connection().datagrams().send(datagram).unwrap();
+            assert_eq!(duel.close_code(), Some(Code::DATAGRAM_ERROR));
+        }
+    }
+}
+
+/// Control frames are handled one by one, and a farewell is told once however often it comes.
+#[test]
+fn repeated_goaways_are_one_event() {
+    let mut duel = Duel::against(Side::Client);
+    let ids: Vec<StreamId> = (0..100).map(|_| duel.message()).collect();
+    duel.victim().events.clear();
+    let control = duel.control;
+    for last in (0..100).rev() {
+        let mut payload = Vec::new();
+        push_varint(&mut payload, last * 4);
+        duel.send(control, &frame(0x7, &payload).repeat(100), false);
+    }
+    let events: Vec<Event> = duel.victim().events.drain(..).collect();
+    let failures = ids.iter().rev().map(|id| Event::Failed(*id));
+    assert_eq!(events, [Event::GoingAway].into_iter().chain(failures).collect::<Vec<_>>());
+    duel.assert_settles(&ids);
+}

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod interop;
+mod qpack;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -23,6 +24,12 @@ enum Task {
     Tidy,
     /// Run interop cases against other stacks
     Interop(interop::Arguments),
+    /// Encode and decode header lists with QPACK of other stacks
+    Qpack(qpack::Arguments),
+    #[command(hide = true)]
+    Forward(interop::netns::forward::Forward),
+    #[command(hide = true)]
+    Load(interop::netns::load::Load),
 }
 
 fn main() -> ExitCode {
@@ -30,6 +37,9 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().task {
         Task::Tidy => tidy::run(&root),
         Task::Interop(arguments) => interop::run(&root, &arguments),
+        Task::Qpack(arguments) => qpack::run(&root, &arguments),
+        Task::Forward(options) => interop::netns::forward::run(&options),
+        Task::Load(options) => interop::netns::load::run(&options),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

@@ -83,6 +83,8 @@ pub(super) struct Case {
     pub(super) work: Work,
     /// What lies between the two; without it they talk directly and nobody watches.
     pub(super) link: Option<LinkSpec>,
+    /// Whether that is nothing but somebody who watches.
+    pub(super) only_watched: bool,
     pub(super) checks: Vec<Check>,
     pub(super) ipv6: bool,
     /// Whether the server sends nine certificates.
@@ -98,7 +100,7 @@ pub(super) struct Case {
 }
 
 impl Case {
-    fn new(name: &'static str, about: &'static str) -> Self {
+    pub(super) fn new(name: &'static str, about: &'static str) -> Self {
         Self {
             name,
             about,
@@ -106,6 +108,7 @@ impl Case {
             client: &["--case", "transfer"],
             work: Work::None,
             link: None,
+            only_watched: false,
             checks: Vec::new(),
             ipv6: false,
             long_chain: false,
@@ -139,7 +142,7 @@ impl Case {
 
     /// Through a relay that only watches.
     fn watched(self) -> Self {
-        self.link(LinkSpec::default())
+        Self { only_watched: true, ..self.link(LinkSpec::default()) }
     }
 
     fn check(mut self, check: Check) -> Self {
@@ -160,7 +163,7 @@ impl Case {
     }
 }
 
-fn simple_link() -> LinkSpec {
+pub(super) fn simple_link() -> LinkSpec {
     LinkSpec::unlimited(LINK_RTT).queue(Rate::constant(LINK_RATE), Limit::Packets(LINK_QUEUE))
 }
 
@@ -170,7 +173,7 @@ fn flapping(up: u64, down: u64) -> LinkSpec {
     simple_link().both(Blackout::new([window]).every(Duration::from_secs(up + down)))
 }
 
-fn changing_link(ip: Option<IpAddr>) -> LinkSpec {
+pub(super) fn changing_link(ip: Option<IpAddr>) -> LinkSpec {
     let link = LinkSpec::new(CHANGING_RATE, Duration::from_millis(40));
     // Back and forth between the two addresses; the port changes each time.
     let mut other = ip;

@@ -56,7 +56,17 @@ impl Field {
 
     /// Makes sure that the server has a file of this size and number; returns its name.
     pub(super) fn file(&self, size: usize, number: usize) -> Result<String, String> {
-        let name = format!("{size}-{number}");
+        self.long_named_file(size, number, 0)
+    }
+
+    /// Like [`Field::file`], with a name of at least `length` bytes.
+    pub(super) fn long_named_file(
+        &self,
+        size: usize,
+        number: usize,
+        length: usize,
+    ) -> Result<String, String> {
+        let name = format!("{:x>length$}", format!("{size}-{number}"));
         let path = self.www().join(&name);
         if !path.exists() {
             let bytes = pattern(size, number as u64 + 1);

@@ -4,6 +4,7 @@ mod case;
 mod field;
 mod judge;
 mod known;
+pub(crate) mod netns;
 mod process;
 mod program;
 mod report;
@@ -34,6 +35,9 @@ pub(crate) struct Arguments {
     /// Only the quick cases
     #[arg(long)]
     smoke: bool,
+    /// The public interop runner's contract instead, both ends in network namespaces (needs root and iproute2)
+    #[arg(long, conflicts_with_all = ["peer", "role", "smoke", "between"])]
+    netns: bool,
     /// Take this project's command as it has been built
     #[arg(long)]
     no_build: bool,
@@ -52,6 +56,11 @@ enum Role {
 
 /// Runs what is asked for and prints the matrix; whether nothing failed. A whole run writes `docs/interop.md`.
 pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<bool, String> {
+    if arguments.netns {
+        let done = netns::run(root, arguments)?;
+        println!("\n{}", report::matrix(&done.cases, std::slice::from_ref(&done.column)));
+        return Ok(!done.column.has_failed());
+    }
     let cases = chosen(arguments)?;
     let field = Field::new()?;
     let mut columns = Vec::new();
@@ -92,9 +101,7 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<bool, String> {
             .and_then(|()| fs::write(docs.join("interop.md"), document))
             .map_err(|error| format!("docs/interop.md: {error}"))?;
     }
-    let failed =
-        |column: &Column| column.outcomes.iter().any(|outcome| matches!(outcome, Outcome::Failed(_)));
-    Ok(!columns.iter().any(failed))
+    Ok(!columns.iter().any(Column::has_failed))
 }
 
 fn is_whole(arguments: &Arguments) -> bool {

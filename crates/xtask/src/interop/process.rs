@@ -7,6 +7,9 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
 /// How long a server may take until it listens.
 const START: Duration = Duration::from_secs(10);
 /// How long a server may take to end once its stdin has.
@@ -112,16 +115,25 @@ impl Server {
         drop(self);
     }
 
-    /// Ends it by ending its stdin; the error says what it complained about.
-    pub(super) fn end(mut self) -> Result<(), String> {
+    /// Ends it by ending its stdin; says what it has printed since it listens, or what it complained about.
+    pub(super) fn end(mut self) -> Result<Vec<String>, String> {
         drop(self.stdin.take());
-        let status = self.child.wait_until(Instant::now() + END);
-        // Reads what it still prints, so that it does not block.
-        while self.lines.try_recv().is_ok() {}
-        match status {
-            Some(status) if status.success() => Ok(()),
+        self.ended()
+    }
+
+    /// Ends it by SIGTERM, as a container is ended.
+    pub(super) fn terminate(self) -> Result<Vec<String>, String> {
+        let pid = i32::try_from(self.child.0.id()).map_err(|error| error.to_string())?;
+        // If it has ended already, its status says more.
+        let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
+        self.ended()
+    }
+
+    fn ended(mut self) -> Result<Vec<String>, String> {
+        match self.child.wait_until(Instant::now() + END) {
+            Some(status) if status.success() => Ok(self.lines.iter().collect()),
             Some(status) => Err(format!("server ended with {status}: {}", self.complaint())),
-            None => Err("server did not end with its stdin".to_owned()),
+            None => Err("server did not end when it was told to".to_owned()),
         }
     }
 
@@ -217,7 +229,11 @@ mod tests {
     fn a_server_lives_until_its_stdin_ends() {
         let server = Server::start(shell("echo hello; echo listening 127.0.0.1:4433; cat; exit 0")).unwrap();
         assert_eq!(server.address, "127.0.0.1:4433".parse().unwrap());
-        assert_eq!(server.end(), Ok(()));
+        assert_eq!(server.end(), Ok(vec![]));
+        let server = Server::start(shell("echo listening [::1]:1; cat; echo over; echo out")).unwrap();
+        assert_eq!(server.end(), Ok(vec!["over".to_owned(), "out".to_owned()]));
+        let script = "trap 'echo told; exit 0' TERM; echo listening [::1]:1; while :; do sleep 0.01; done";
+        assert_eq!(Server::start(shell(script)).unwrap().terminate(), Ok(vec!["told".to_owned()]));
         let server = Server::start(shell("echo listening [::1]:1; cat; echo broken >&2; exit 3")).unwrap();
         let complaint = server.end().unwrap_err();
         assert!(complaint.contains("broken") && complaint.contains('3'), "{complaint}");

@@ -57,6 +57,11 @@ impl Program {
         Self { name: name.to_owned(), path, prefix }
     }
 
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The start of a command line in this role, `server` or `client`.
     pub(super) fn command(&self, role: &str) -> Command {
         let mut command = Command::new(&self.path);

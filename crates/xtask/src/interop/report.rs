@@ -14,6 +14,13 @@ pub(super) struct Column {
     pub(super) outcomes: Vec<Outcome>,
 }
 
+impl Column {
+    /// Whether there is a fault of this project's.
+    pub(super) fn has_failed(&self) -> bool {
+        self.outcomes.iter().any(|outcome| matches!(outcome, Outcome::Failed(_)))
+    }
+}
+
 impl Outcome {
     fn mark(&self) -> &'static str {
         match self {

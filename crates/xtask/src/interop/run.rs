@@ -64,8 +64,8 @@ fn play_plain(case: &Case, client: &Program, server: &Program, field: &Field) ->
         if case.ipv6 { ([0, 0, 0, 0, 0, 0, 0, 1], 0).into() } else { ([127, 0, 0, 1], 0).into() };
     let serving = Server::start(server_command(server, loopback, identity, field, case.server))?;
     let watch = Arc::new(Mutex::new(Watch::dropping(case.drop.clone(), case.damage)));
-    let relay =
-        case.link.as_ref().map(|link| relay(link, serving.address, Arc::clone(&watch))).transpose()?;
+    let through = |link| relay(link, beside(serving.address), serving.address, Arc::clone(&watch));
+    let relay = case.link.as_ref().map(through).transpose()?;
     let address = relay.as_ref().map_or(serving.address, Relay::address);
 
     let mut command = client_command(client, address, identity, case.client);
@@ -106,12 +106,22 @@ fn files(case: &Case, field: &Field) -> Result<Vec<String>, String> {
     each.map(|(size, number)| field.file(size, number)).collect()
 }
 
-fn relay(link: &LinkSpec, server: SocketAddr, watch: Arc<Mutex<Watch>>) -> Result<Relay, String> {
+/// A relay like `link` from `listen` to `server`, with somebody who watches.
+pub(super) fn relay(
+    link: &LinkSpec,
+    listen: SocketAddr,
+    server: SocketAddr,
+    watch: Arc<Mutex<Watch>>,
+) -> Result<Relay, String> {
     let tap: Tap = Box::new(move |way, client, datagram| {
         watch.lock().unwrap_or_else(PoisonError::into_inner).see(way, client, datagram, Instant::now())
     });
-    Relay::tapped(SocketAddr::new(server.ip(), 0), server, link, SEED, tap)
-        .map_err(|error| format!("relay: {error}"))
+    Relay::tapped(listen, server, link, SEED, tap).map_err(|error| format!("relay: {error}"))
+}
+
+/// Any port on the loopback interface that `server` is on.
+fn beside(server: SocketAddr) -> SocketAddr {
+    SocketAddr::new(server.ip(), 0)
 }
 
 fn server_command(
@@ -184,7 +194,7 @@ fn outlive_server(
     let address = serving.address;
     // Slow enough that the client still has something to send when the server dies.
     let link = LinkSpec::new(10_000_000, Duration::from_millis(20));
-    let relay = relay(&link, address, Arc::default())?;
+    let relay = relay(&link, beside(address), address, Arc::default())?;
     let flags = ["--case", "transfer", "--upload", "100000000", "--idle-ms", &idle];
     let client = Client::start(client_command(client, relay.address(), &field.short, &flags))?;
     thread::sleep(LIFE);

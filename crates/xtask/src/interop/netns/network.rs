@@ -1,0 +1,222 @@
+//! Three network namespaces in a row, client – router – server, with the addresses of the public interop runner.
+
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What the names of all namespaces begin with; the process that made them follows.
+const PREFIX: &str = "anabranch-";
+/// Where `ip netns exec` takes a namespace's own files of /etc from.
+const NETNS_ETC: &str = "/etc/netns";
+
+pub(super) const CLIENT: [IpAddr; 2] = [
+    IpAddr::V4(Ipv4Addr::new(193, 167, 0, 100)),
+    IpAddr::V6(Ipv6Addr::new(CAFE, 0xcafe, 0xcafe, 0, 0, 0, 0, 0x100)),
+];
+pub(super) const SERVER: [IpAddr; 2] = [
+    IpAddr::V4(Ipv4Addr::new(193, 167, 100, 100)),
+    IpAddr::V6(Ipv6Addr::new(CAFE, 0xcafe, 0xcafe, 0x100, 0, 0, 0, 0x100)),
+];
+/// The router on the server's side.
+pub(super) const ROUTER: [IpAddr; 2] = [
+    IpAddr::V4(Ipv4Addr::new(193, 167, 100, 2)),
+    IpAddr::V6(Ipv6Addr::new(CAFE, 0xcafe, 0xcafe, 0x100, 0, 0, 0, 2)),
+];
+/// A second address of the router there.
+pub(super) const ROUTER_OTHER: IpAddr = IpAddr::V4(Ipv4Addr::new(193, 167, 100, 3));
+const ROUTER_CLIENT_SIDE: [IpAddr; 2] = [
+    IpAddr::V4(Ipv4Addr::new(193, 167, 0, 2)),
+    IpAddr::V6(Ipv6Addr::new(CAFE, 0xcafe, 0xcafe, 0, 0, 0, 0, 2)),
+];
+/// First sixteen bits of all IPv6 addresses here.
+const CAFE: u16 = 0xfd00;
+
+/// Rate of the bottleneck, and its queue: 25 packets.
+const BOTTLENECK: &[&str] = &["tbf", "rate", "10mbit", "burst", "3000", "limit", "37500"];
+
+/// One of the three.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    Client,
+    Router,
+    Server,
+}
+
+const PLACES: [(Place, &str); 3] =
+    [(Place::Client, "client"), (Place::Router, "router"), (Place::Server, "server")];
+
+/// The namespaces; with it go they, and every process in them.
+#[derive(Debug)]
+pub(super) struct Network {
+    name: String,
+}
+
+impl Network {
+    /// Makes them. `number` tells those of one process apart; `server` is what the server's names mean to the client.
+    pub(super) fn lay(number: usize, server: [IpAddr; 2]) -> Result<Self, String> {
+        let network = Self { name: format!("{PREFIX}{}-{number}", std::process::id()) };
+        for (_, part) in PLACES {
+            ip(&["netns", "add", &format!("{}-{part}", network.name)])?;
+        }
+        network.connect()?;
+        network.write_hosts(server).map_err(|error| format!("{NETNS_ETC}: {error}"))?;
+        Ok(network)
+    }
+
+    fn connect(&self) -> Result<(), String> {
+        let [client, router, server] = PLACES.map(|(_, part)| format!("{}-{part}", self.name));
+        ip(&[
+            "link", "add", "eth0", "netns", &client, "type", "veth", "peer", "name", "left", "netns", &router,
+        ])?;
+        ip(&[
+            "link", "add", "eth0", "netns", &server, "type", "veth", "peer", "name", "right", "netns",
+            &router,
+        ])?;
+        let sides = [
+            (&client, "eth0", &CLIENT[..]),
+            (&server, "eth0", &SERVER),
+            (&router, "left", &ROUTER_CLIENT_SIDE),
+            (&router, "right", &[ROUTER[0], ROUTER[1], ROUTER_OTHER]),
+        ];
+        for (namespace, link, addresses) in sides {
+            for address in addresses {
+                let prefix = if address.is_ipv4() { 24 } else { 64 };
+                let mut words = vec!["-netns", namespace, "address", "add"];
+                let address = format!("{address}/{prefix}");
+                words.extend([&address, "dev", link]);
+                if prefix == 64 {
+                    words.push("nodad");
+                }
+                ip(&words)?;
+            }
+            ip(&["-netns", namespace, "link", "set", link, "up"])?;
+            ip(&["-netns", namespace, "link", "set", "lo", "up"])?;
+        }
+        for (namespace, gateways) in [(&client, ROUTER_CLIENT_SIDE), (&server, ROUTER)] {
+            for gateway in gateways {
+                ip(&["-netns", namespace, "route", "add", "default", "via", &gateway.to_string()])?;
+            }
+        }
+        self.set(Place::Router, "net/ipv4/ip_forward", "1")?;
+        self.set(Place::Router, "net/ipv6/conf/all/forwarding", "1")
+    }
+
+    /// The names that the public runner uses, which `ip netns exec` shows as /etc/hosts.
+    fn write_hosts(&self, [v4, v6]: [IpAddr; 2]) -> std::io::Result<()> {
+        let folder = self.etc(Place::Client);
+        fs::create_dir_all(&folder)?;
+        let hosts = format!(
+            "127.0.0.1 localhost\n::1 localhost\n{v4} server server4 server46\n{v6} server6 server46\n"
+        );
+        fs::write(folder.join("hosts"), hosts)
+    }
+
+    fn etc(&self, place: Place) -> PathBuf {
+        Path::new(NETNS_ETC).join(self.namespace(place))
+    }
+
+    fn namespace(&self, place: Place) -> String {
+        let part = PLACES.iter().find(|(known, _)| *known == place).map_or("", |(_, part)| part);
+        format!("{}-{part}", self.name)
+    }
+
+    /// Between client and server nothing is faster than 10 Mbit/s from now on, whichever protocol it is.
+    pub(super) fn narrow(&self) -> Result<(), String> {
+        let router = self.namespace(Place::Router);
+        for link in ["left", "right"] {
+            let words = [&["-netns", &router, "qdisc", "add", "dev", link, "root"][..], BOTTLENECK].concat();
+            run(Command::new("tc").args(words))?;
+        }
+        Ok(())
+    }
+
+    /// Sets a file below /proc/sys in a namespace.
+    fn set(&self, place: Place, file: &str, value: &str) -> Result<(), String> {
+        let mut command = self.command(place, "sh");
+        command.args(["-c", "echo \"$1\" >\"/proc/sys/$2\"", "set", value, file]);
+        run(&mut command)
+    }
+
+    /// The start of a command line that runs `program` in one of the namespaces. It keeps its process ID and does not outlive
+    /// the thread that starts it.
+    pub(super) fn command(&self, place: Place, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = Command::new("ip");
+        command
+            .args(["netns", "exec", &self.namespace(place), "setpriv", "--pdeathsig", "KILL"])
+            .arg(program);
+        command
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        sweep(|name| name.starts_with(&format!("{}-", self.name)));
+    }
+}
+
+/// Why there can be no namespaces here; `None` if there can.
+pub(super) fn obstacle() -> Option<&'static str> {
+    let works = |program: &str, words: &[&str]| {
+        Command::new(program).args(words).output().is_ok_and(|output| output.status.success())
+    };
+    if !nix::unistd::geteuid().is_root() {
+        Some("network namespaces need root")
+    } else if !works("ip", &["-V"]) || !works("tc", &["-V"]) {
+        Some("iproute2 is missing")
+    } else if !works("setpriv", &["--version"]) {
+        Some("setpriv (util-linux) is missing")
+    } else if !works("unshare", &["--net", "true"]) {
+        Some("this system makes no network namespaces")
+    } else {
+        None
+    }
+}
+
+/// Removes what runs that were killed have left behind.
+pub(super) fn sweep_orphans() {
+    sweep(|name| {
+        let maker = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next());
+        maker.is_some_and(|pid| !Path::new("/proc").join(pid).exists())
+    });
+}
+
+/// Removes everything that this process has made.
+pub(super) fn sweep_own() {
+    sweep(|name| name.starts_with(&format!("{PREFIX}{}-", std::process::id())));
+}
+
+/// Removes namespaces, and ends the processes in them. What cannot be removed is gone already.
+fn sweep(chosen: impl Fn(&str) -> bool) {
+    let listed =
+        Command::new("ip").args(["netns", "list"]).output().map(|output| output.stdout).unwrap_or_default();
+    let listed = String::from_utf8_lossy(&listed).into_owned();
+    for name in listed.lines().filter_map(|line| line.split_whitespace().next()) {
+        if !name.starts_with(PREFIX) || !chosen(name) {
+            continue;
+        }
+        let inside = Command::new("ip").args(["netns", "pids", name]).output().map(|output| output.stdout);
+        for pid in String::from_utf8_lossy(&inside.unwrap_or_default()).lines() {
+            if let Ok(pid) = pid.trim().parse() {
+                let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::SIGKILL);
+            }
+        }
+        let _ = ip(&["netns", "delete", name]);
+        let _ = fs::remove_dir_all(Path::new(NETNS_ETC).join(name));
+    }
+    // Stays if others use it.
+    let _ = fs::remove_dir(NETNS_ETC);
+}
+
+fn ip(words: &[&str]) -> Result<(), String> {
+    run(Command::new("ip").args(words))
+}
+
+fn run(command: &mut Command) -> Result<(), String> {
+    let output = command.output().map_err(|error| error.to_string())?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let log = String::from_utf8_lossy(&output.stderr);
+    Err(format!("{command:?}: {}", log.trim()))
+}

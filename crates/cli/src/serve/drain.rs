@@ -13,6 +13,7 @@ const FAREWELL: Duration = Duration::from_secs(1);
 /// Nothing new begins; returns when everything has ended, when `patience` is over, or with the next signal.
 pub(super) async fn drain(shared: &Shared, endpoints: &[Endpoint], patience: Duration, stop: &mut Stop) {
     shared.stopping.cancel();
+    shared.http3.begin(patience);
     for endpoint in endpoints {
         endpoint.set_server_config(None);
     }

@@ -1,4 +1,4 @@
-//! `anabranch serve`: files of a directory, over QUIC and over TLS on TCP.
+//! `anabranch serve`: files of a directory over HTTP/3, HTTP/2 and HTTP/1.1.
 //!
 //! One [`Files`] service answers whatever a request came over; [`shared::Shared`] is what all connections have in common,
 //! and each protocol has a file of its own that carries requests to the service.
@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use anabranch::Endpoint;
 use clap::Args;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::task::JoinSet;
 
 use self::log::{AccessLog, Format};
@@ -32,7 +33,7 @@ use crate::identity::{Certified, Identity};
 use crate::options::{Tuning, directory};
 use crate::signal::Stop;
 
-/// Serve the files of a directory over QUIC, HTTP/2 and HTTP/1.1
+/// Serve the files of a directory over HTTP/3, HTTP/2 and HTTP/1.1
 #[derive(Args, Debug)]
 pub(crate) struct Serve {
     /// Addresses and ports to listen on, for UDP and TCP alike; port 0 lets the system choose. Unless said, the sockets
@@ -72,6 +73,7 @@ pub(crate) async fn run(options: Serve) -> Result {
     let scraped = options.metrics.map(sockets::bind_tcp).transpose()?;
     // Before anybody can know that there is something to stop.
     let mut stop = Stop::catch()?;
+    raise_descriptors();
 
     let log = AccessLog::start(options.log);
     let shared = Arc::new(Shared::new(files, log.clone()));
@@ -117,6 +119,14 @@ fn listen(
         accepting.spawn(tcp::accept(listener, Arc::clone(shared)));
     }
     Ok(endpoints)
+}
+
+/// Has as many files and connections open as the system allows, and not only as many as programs that use `select` can
+/// bear. If it allows no more, there are fewer at a time.
+fn raise_descriptors() {
+    if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
+    }
 }
 
 fn addresses(endpoints: &[Endpoint]) -> Result<Vec<SocketAddr>> {

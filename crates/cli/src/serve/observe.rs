@@ -23,6 +23,7 @@ pub(super) enum Protocol {
     Hq,
     Http1,
     Http2,
+    Http3,
 }
 
 impl Protocol {
@@ -32,6 +33,7 @@ impl Protocol {
             Self::Hq => "hq",
             Self::Http1 => "http/1.1",
             Self::Http2 => "h2",
+            Self::Http3 => "h3",
         }
     }
 }

@@ -3,15 +3,19 @@
 use std::net::UdpSocket;
 use std::sync::Arc;
 
-use anabranch::{Endpoint, Incoming, ServerConfig};
+use anabranch::http3::{self, ServeOptions};
+use anabranch::{Connection, Endpoint, Incoming, ServerConfig};
 
 use super::hq;
 use super::metrics::{Handshake, Transport};
+use super::observe::Protocol;
 use super::shared::Shared;
 use crate::exit::{Failure, Result};
 
 /// Application protocols, most preferred first.
-pub(super) const PROTOCOLS: &[&str] = &[crate::hq::ALPN];
+pub(super) const PROTOCOLS: &[&str] = &[HTTP3, crate::hq::ALPN];
+/// Name of HTTP/3 (RFC 9114 §3.1).
+const HTTP3: &str = "h3";
 
 /// An endpoint on a socket that is bound.
 pub(super) fn endpoint(config: ServerConfig, socket: UdpSocket) -> Result<Endpoint> {
@@ -47,5 +51,15 @@ async fn serve(incoming: Incoming, shared: Arc<Shared>) {
             Err(_) => failed(),
         }
     };
-    tokio::join!(settled, hq::serve(connection.clone(), Arc::clone(&shared)));
+    tokio::join!(settled, speak(connection.clone(), &shared));
+}
+
+/// Serves a connection in the protocol that was agreed on, until its end.
+async fn speak(connection: Connection, shared: &Arc<Shared>) {
+    if connection.handshake_data().protocol.as_deref() != Some(HTTP3.as_bytes()) {
+        return hq::serve(connection, Arc::clone(shared)).await;
+    }
+    let service = shared.service(Protocol::Http3, connection.remote_address(), Arc::default());
+    // Errors are the client's affair: it is gone, or does not speak HTTP/3.
+    let _ = http3::serve_connection(connection, service, ServeOptions::default(), shared.http3.clone()).await;
 }

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use anabranch::http3::Shutdown;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -19,6 +20,8 @@ pub(super) struct Shared {
     pub(super) metrics: Arc<Metrics>,
     /// Cancelled when the server is to stop: nothing new begins, and what runs comes to its end.
     pub(super) stopping: CancellationToken,
+    /// The same for HTTP/3, which tells its clients.
+    pub(super) http3: Shutdown,
     /// The tasks of connections.
     pub(super) connections: TaskTracker,
 }
@@ -30,6 +33,7 @@ impl Shared {
             log,
             metrics: Arc::default(),
             stopping: CancellationToken::new(),
+            http3: Shutdown::new(),
             connections: TaskTracker::new(),
         }
     }

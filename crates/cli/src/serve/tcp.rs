@@ -31,7 +31,7 @@ use crate::exit::Result;
 pub(super) const PROTOCOLS: &[&str] = &["h2", "http/1.1"];
 
 /// Connections of one listener at a time; others wait in the kernel's queue.
-pub(super) const MAX_CONNECTIONS: usize = 1_024;
+const MAX_CONNECTIONS: usize = 512;
 /// Requests at a time on an HTTP/2 connection.
 const MAX_STREAMS: u32 = 128;
 /// Header fields of a request: how many, and bytes.
@@ -54,7 +54,7 @@ const REMEMBERED: u32 = 86_400;
 pub(super) struct Listener {
     socket: tokio::net::TcpListener,
     tls: TlsAcceptor,
-    /// Where HTTP/3 is spoken; `None` if it is not.
+    /// Where HTTP/3 is spoken.
     alternative: Option<HeaderValue>,
 }
 
@@ -68,9 +68,7 @@ impl Listener {
         let socket = sockets::listener(listener)?;
         let own = socket.local_addr().map_or(0, |address| address.port());
         let port = udp_ports.iter().find(|port| **port == own).or(udp_ports.first());
-        let speaks = super::quic::PROTOCOLS.contains(&"h3");
-        let alternative = port.filter(|_| speaks).and_then(|port| alternative(*port));
-        Ok(Self { socket, tls: tls.into(), alternative })
+        Ok(Self { socket, tls: tls.into(), alternative: port.and_then(|port| alternative(*port)) })
     }
 }
 

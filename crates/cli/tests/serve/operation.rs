@@ -1,0 +1,287 @@
+//! What operators see: log, figures, the end, systemd, completions and manual pages.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixDatagram;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use http_body_util::BodyExt;
+
+use super::client::{self, ALL, Field, Over, Server, eventually, runtime};
+
+fn anabranch(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_anabranch")).args(args).output().unwrap()
+}
+
+#[test]
+fn the_log_has_a_line_for_each_request() {
+    let server = Server::start(&[]);
+    for over in ALL {
+        server.ask(over, "GET", "/small.txt?q=%22", &[("user-agent", "me \"and\" \\"), ("referer", "r")]);
+    }
+    let lines = server.log_of(ALL.len());
+    for (line, protocol) in lines.iter().zip(["http/1.1", "h2", "h3"]) {
+        assert!(line.starts_with("127.0.0.1 - - ["), "{line}");
+        let rest = format!("\"GET /small.txt?q=%22 {protocol}\" 200 10 \"r\" \"me \\x22and\\x22 \\x5c\" 0.");
+        assert!(line.contains(&rest), "{line}");
+    }
+}
+
+#[test]
+fn the_log_has_other_forms() {
+    let server = Server::start(&["--log", "json"]);
+    server.get(Over::Http2, "/missing");
+    let line = server.log_of(1).remove(0);
+    let entry: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(
+        (&entry["status"], &entry["protocol"], &entry["path"]),
+        (&404.into(), &"h2".into(), &"/missing".into())
+    );
+    assert!(entry["peer"].as_str().unwrap().starts_with("127.0.0.1:"));
+
+    let mut quiet = Server::start(&["--log", "none"]);
+    quiet.get(Over::Http2, "/small.txt");
+    quiet.signal("-TERM");
+    assert!(quiet.wait().success());
+    assert_eq!(quiet.log(), "");
+}
+
+#[test]
+fn figures_are_scraped() {
+    let mut server = Server::start(&["--metrics", "127.0.0.1:0"]);
+    let url = server.said("metrics http://");
+    let address = url.strip_suffix("/metrics").unwrap();
+    for over in ALL {
+        server.get(over, "/small.txt");
+    }
+    server.get(Over::Http3, "/missing");
+    let scrape = |path: &str| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    };
+    assert!(scrape("/").starts_with("HTTP/1.1 404"));
+    let expected = [
+        "anabranch_connections_total{transport=\"tcp\"} 2",
+        "anabranch_connections_total{transport=\"quic\"} 2",
+        "anabranch_handshakes_total{transport=\"quic\",result=\"completed\"} 2",
+        "anabranch_http_requests_total{protocol=\"http/1.1\",status=\"200\"} 1",
+        "anabranch_http_requests_total{protocol=\"h2\",status=\"200\"} 1",
+        "anabranch_http_requests_total{protocol=\"h3\",status=\"200\"} 1",
+        "anabranch_http_requests_total{protocol=\"h3\",status=\"404\"} 1",
+        "anabranch_http_content_bytes_total{protocol=\"h3\"} 24",
+        "anabranch_http_request_duration_seconds_count{protocol=\"h2\"} 1",
+        "anabranch_quic_lost_packets_total{path=\"0\"} ",
+        "# EOF",
+    ];
+    let text = eventually("all figures", || {
+        let text = scrape("/metrics");
+        expected.iter().all(|line| text.contains(line)).then_some(text)
+    });
+    assert!(text.contains("content-type: application/openmetrics-text; version=1.0.0"), "{text}");
+    let sent =
+        text.lines().find_map(|line| line.strip_prefix("anabranch_quic_sent_bytes_total{path=\"0\"} "));
+    assert!(sent.unwrap().parse::<u64>().unwrap() > 2_000, "{text}");
+}
+
+/// A download that has begun when SIGTERM arrives is finished, and nobody else is let in.
+#[test]
+fn running_answers_are_finished() {
+    const LEN: usize = 40_000_000;
+    for over in ALL {
+        let mut server = Server::start(&["--drain", "25"]);
+        std::fs::write(server.field.path("root/large"), vec![7; LEN]).unwrap();
+        let received = runtime().block_on(async {
+            let (address, ca) = (server.address, server.field.path("cert.pem"));
+            let url = format!("https://localhost:{}/large", address.port());
+            let slowly = |count: usize| Duration::from_millis(if count < 20 { 20 } else { 0 });
+            let mut count = 0;
+            let mut received = 0;
+            if over == Over::Http3 {
+                let client = client::client(address, &ca);
+                let mut body = client.get(&url).await.unwrap().into_body();
+                server.signal("-TERM");
+                while let Some(frame) = body.frame().await {
+                    received += frame.unwrap().into_data().map_or(0, |data| data.len());
+                    tokio::time::sleep(slowly(count)).await;
+                    count += 1;
+                }
+            } else {
+                let uri = if over == Over::Http1 { "/large".to_owned() } else { url };
+                let mut request = http::Request::get(uri).body(http_body_util::Empty::new()).unwrap();
+                if over == Over::Http1 {
+                    request.headers_mut().insert("host", "localhost".parse().unwrap());
+                }
+                let mut body = client::send(address, &ca, over, request).await.into_body();
+                server.signal("-TERM");
+                while let Some(frame) = body.frame().await {
+                    received += frame.unwrap().into_data().map_or(0, |data| data.len());
+                    tokio::time::sleep(slowly(count)).await;
+                    count += 1;
+                }
+            }
+            received
+        });
+        assert_eq!(received, LEN, "{over:?}");
+        assert_eq!(server.wait().code(), Some(0), "{over:?}");
+        assert!(server.log().contains(&format!(" 200 {LEN} ")), "{over:?}: {}", server.log());
+    }
+}
+
+/// A client that takes nothing: the server waits for `--drain`, or for the next signal.
+#[test]
+fn a_drain_has_an_end() {
+    for (drain, signals) in [("1", 1), ("600", 2)] {
+        let mut server = Server::start(&["--drain", drain]);
+        let file = std::fs::File::create(server.field.path("root/large")).unwrap();
+        file.set_len(1 << 30).unwrap();
+        let begin = Instant::now();
+        runtime().block_on(async {
+            let ca = server.field.path("cert.pem");
+            let uri = format!("https://localhost:{}/large", server.address.port());
+            let request = http::Request::get(uri).body(http_body_util::Empty::new()).unwrap();
+            let _answer = client::send(server.address, &ca, Over::Http2, request).await;
+            server.signal("-TERM");
+            if signals == 2 {
+                tokio::time::sleep(Duration::from_millis(300)).await;
+                assert!(server.child.try_wait().unwrap().is_none(), "it waits");
+                server.signal("-TERM");
+            }
+            assert_eq!(server.wait().code(), Some(0));
+        });
+        assert!(begin.elapsed() < Duration::from_secs(20));
+    }
+}
+
+/// systemd's part is played by a shell, which stays the same process when it becomes the server.
+#[test]
+fn sockets_come_from_systemd() {
+    const SHELL: &str = "export LISTEN_PID=$$ LISTEN_FDS=2; exec \"$@\" 3<&0 4<&2 </dev/null 2>log";
+    let field = Field::new();
+    let (udp, tcp) = (UdpSocket::bind("127.0.0.1:0").unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
+    let (quic, over_tcp) = (udp.local_addr().unwrap(), tcp.local_addr().unwrap());
+    let notified = UnixDatagram::bind(field.path("notify")).unwrap();
+    notified.set_read_timeout(Some(client::PATIENCE)).unwrap();
+    let serve = field.serve();
+    let mut command = Command::new("sh");
+    command.args(["-c", SHELL, "sh"]).arg(serve.get_program()).args(serve.get_args());
+    command.current_dir(field.0.path()).env("NOTIFY_SOCKET", field.path("notify")).stdout(Stdio::piped());
+    command.stdin(OwnedFd::from(udp)).stderr(OwnedFd::from(tcp));
+    let mut server = Server::run(field, command);
+    assert_eq!(server.address, quic);
+    let hear = || {
+        let mut message = [0; 100];
+        let len = notified.recv(&mut message).unwrap();
+        String::from_utf8(message[..len].to_vec()).unwrap()
+    };
+    assert_eq!(hear(), "READY=1\n");
+    assert_eq!(server.get(Over::Http3, "/small.txt").text(), "small file");
+    server.address = over_tcp;
+    let answer = server.get(Over::Http2, "/small.txt");
+    assert_eq!(
+        (answer.status, answer.header("alt-svc")),
+        (200, &*format!("h3=\":{}\"; ma=86400", quic.port()))
+    );
+    server.signal("-TERM");
+    assert_eq!(hear(), "STOPPING=1\n");
+    assert_eq!(server.wait().code(), Some(0));
+}
+
+#[test]
+fn failures_have_their_status() {
+    let field = Field::new();
+    let other = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    std::fs::write(field.path("other.pem"), other.signing_key.serialize_pem()).unwrap();
+    let busy = TcpListener::bind("127.0.0.1:0").unwrap();
+    let busy = busy.local_addr().unwrap().to_string();
+    let listen = ["--listen", "127.0.0.1:0"];
+    let cases: [(&[&str], i32, &str); 8] = [
+        (&["--root", "root", "--listen", &busy], 9, "is in use"),
+        (&["--root", "root", "--listen", "127.0.0.1:0", "--metrics", &busy], 9, "is in use"),
+        (&["--root", "missing"], 2, "missing"),
+        (&["--root", "secret"], 2, "is not a directory"),
+        (
+            &["--root", "root", "--cert", "cert.pem", "--key", "other.pem"],
+            2,
+            "is not that of the certificate",
+        ),
+        (&["--root", "root", "--cert", "missing.pem", "--key", "key.pem"], 2, "cannot read missing.pem"),
+        (&["--root", "root", "--cert", "secret", "--key", "key.pem"], 2, "holds no certificate"),
+        (&["--root", "root", "--cert", "cert.pem"], 2, "--key"),
+    ];
+    for (args, status, what) in cases {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
+        command.current_dir(field.0.path()).arg("serve").args(args);
+        if !args.contains(&"--listen") {
+            command.args(listen);
+        }
+        let output = command.output().unwrap();
+        let line = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(status), "{args:?}: {line}");
+        assert!(line.contains(what), "{args:?}: {line}");
+    }
+    drop(busy);
+}
+
+#[test]
+fn the_start_is_announced() {
+    let field = Field::new();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
+    command.current_dir(field.0.path()).args([
+        "serve",
+        "--root",
+        "root",
+        "--listen",
+        "127.0.0.1:0",
+        "127.0.0.1:0",
+    ]);
+    command.stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut server = Server::run(field, command);
+    let second = server.said("listening ");
+    assert_eq!(server.said("open "), format!("https://localhost:{}/", server.address.port()));
+    assert_eq!(
+        server.said("open https://localhost:").trim_end_matches('/'),
+        second.rsplit(':').next().unwrap()
+    );
+    let pin = server.said("certificate made up for localhost, SPKI SHA-256 ");
+    assert_eq!((pin.len(), pin.ends_with('=')), (44, true));
+}
+
+#[test]
+fn completions_parse() {
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let output = anabranch(&["completions", shell]);
+        assert!(output.status.success(), "{shell}");
+        let script = String::from_utf8(output.stdout).unwrap();
+        for word in ["serve", "no-listing", "get"] {
+            assert!(script.contains(word), "{shell} does not know {word}");
+        }
+        // A shell that is not there cannot say what it thinks of the script.
+        if let Ok(mut child) = Command::new(shell).arg("-n").stdin(Stdio::piped()).spawn() {
+            child.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
+            assert!(child.wait().unwrap().success(), "{shell}");
+        }
+    }
+    assert_eq!(anabranch(&["completions", "csh"]).status.code(), Some(2));
+}
+
+#[test]
+fn each_command_has_a_page() {
+    let dir = tempfile::tempdir().unwrap();
+    let pages = dir.path().join("new/man1");
+    assert!(anabranch(&["man", "--out", pages.to_str().unwrap()]).status.success());
+    for (name, word) in
+        [("anabranch", "serve"), ("anabranch-serve", "no\\-listing"), ("anabranch-get", "insecure")]
+    {
+        let page = std::fs::File::open(pages.join(format!("{name}.1"))).unwrap();
+        let lines: Vec<_> = BufReader::new(page).lines().map(Result::unwrap).collect();
+        assert!(lines.iter().any(|line| line.contains(".TH ")), "{name}");
+        assert!(lines.iter().any(|line| line.contains(word)), "{name}: {word}");
+    }
+    let one = anabranch(&["man"]);
+    assert!(one.status.success() && String::from_utf8(one.stdout).unwrap().contains(".SH SYNOPSIS"));
+}

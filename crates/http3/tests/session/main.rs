@@ -1,5 +1,8 @@
 //! Sessions over real connections: two of them, or one and a peer that breaks the rules.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod arbitrary;
 mod attacks;
 mod blocked;
 mod by_hand;

@@ -56,6 +56,7 @@ impl Encoder {
         }
         let capacity = max_table_capacity.min(MAX_ENCODER_TABLE);
         self.table.set_capacity(capacity);
+        self.history = History::new(capacity);
         instruction::write_capacity(&mut self.instructions, capacity);
     }
 
@@ -323,14 +324,25 @@ impl Draft {
 /// only comes later into the table.
 #[derive(Debug, Default)]
 struct History {
-    sets: [[u32; 4]; 32],
+    sets: Box<[[u32; 4]]>,
 }
 
 impl History {
+    /// Most sets, for a table of 4 KiB or more.
+    const MAX_SETS: u64 = 32;
+
+    /// Remembers about as many hashes as the table can have entries: what comes again later than that would only
+    /// displace what comes more often.
+    fn new(capacity: u64) -> Self {
+        let sets = (capacity / super::dynamic_table::ENTRY_OVERHEAD / 4).clamp(1, Self::MAX_SETS);
+        Self { sets: vec![[0; 4]; sets as usize].into() }
+    }
+
     /// Whether the hash is remembered; it is from now on.
     fn has_seen(&mut self, hash: u64) -> bool {
-        let set = &mut self.sets[hash as usize % 32];
         let tag = (hash >> 32) as u32;
+        let sets = self.sets.len().max(1);
+        let Some(set) = self.sets.get_mut(hash as usize % sets) else { return false };
         let at = set.iter().position(|seen| *seen == tag);
         set[..=at.unwrap_or(3)].rotate_right(1);
         set[0] = tag;

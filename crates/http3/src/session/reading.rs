@@ -8,7 +8,7 @@ use http::{HeaderMap, Method, StatusCode};
 use super::incoming::{Context, Phase, Progress};
 use super::outgoing::Sending;
 use super::qpack::Section;
-use super::request::Request;
+use super::request::{Request, may_have_content};
 use super::types::{Event, Fault, ReadError};
 use super::{MAX_EARLY_RESETS, Session};
 use crate::error::{Code, Error};
@@ -304,11 +304,10 @@ fn on_response(request: &mut Request, parts: http::response::Parts) -> Result<()
             incoming.phase = Phase::Tunnel;
         }
         let length = content_length(&parts.headers)?;
-        incoming.expected = match parts.status {
-            // content-length speaks of what there would be (RFC 9110 §6.4.1).
-            _ if request.method == Method::HEAD => Some(0),
-            StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED => Some(0),
-            _ if incoming.phase == Phase::Tunnel => None,
+        incoming.expected = match incoming.phase {
+            // content-length speaks of what there would be (RFC 9110 §8.6).
+            _ if !may_have_content(&request.method, parts.status) => Some(0),
+            Phase::Tunnel => None,
             _ => length,
         };
         request.is_delivered = true;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use http::{HeaderMap, Method};
+use http::{HeaderMap, Method, StatusCode};
 
 use super::incoming::Incoming;
 use super::outgoing::Outgoing;
@@ -27,6 +27,8 @@ pub(super) struct Request {
     pub(super) is_charged: bool,
     /// The application has a handle, or had one.
     pub(super) is_accepted: bool,
+    /// Server: whether the response may have content.
+    pub(super) sends_content: bool,
     /// The application knows of the peer's message.
     pub(super) is_delivered: bool,
     /// The application has no handle any longer.
@@ -45,8 +47,19 @@ impl Request {
             priority: None,
             is_charged: false,
             is_accepted: false,
+            sends_content: true,
             is_delivered: false,
             is_released: false,
         }
+    }
+}
+
+/// Whether a response to `method` may have content (RFC 9110 §6.4.1).
+pub(super) fn may_have_content(method: &Method, status: StatusCode) -> bool {
+    match status {
+        // What follows is a tunnel.
+        _ if method == Method::CONNECT && status.is_success() => true,
+        StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED => false,
+        _ => method != Method::HEAD,
     }
 }

@@ -7,7 +7,7 @@ use http::{HeaderMap, Method};
 
 use super::Session;
 use super::outgoing::Sending;
-use super::request::Request;
+use super::request::{Request, may_have_content};
 use super::types::{Event, ReadError, RequestError, WriteError};
 use crate::error::Code;
 use crate::frame::{FrameHeader, FrameType, write_header};
@@ -50,6 +50,7 @@ impl Session {
     }
 
     /// Server: answers with a head; interim ones (1xx) may come before. With `end` there are neither body nor trailers.
+    /// Where a response has no content, to HEAD for instance, bodies are taken and dropped (RFC 9110 §6.4.1).
     ///
     /// # Errors
     /// If it cannot be sent. It is never [`WriteError::Blocked`].
@@ -68,6 +69,7 @@ impl Session {
             self.send_section(streams, id, &mut request, &fields);
             if !parts.status.is_informational() && request.outgoing.state == Sending::Head {
                 request.outgoing.state = Sending::Body;
+                request.sends_content = may_have_content(&request.method, parts.status);
                 if !request.is_charged {
                     self.early_resets = self.early_resets.saturating_sub(1);
                 }
@@ -98,7 +100,7 @@ impl Session {
         let frames = &mut self.scratch;
         frames.clear();
         self.qpack.write_headers(streams, id, &fields, frames);
-        if !body.is_empty() {
+        if !body.is_empty() && may_have_content(&request.method, parts.status) {
             let header = FrameHeader { kind: FrameType::DATA, len: body.len() as u64 };
             write_header(header.kind, header.len, frames);
             frames.extend_from_slice(body);
@@ -124,6 +126,10 @@ impl Session {
         data: &mut Bytes,
     ) -> Result<usize, WriteError> {
         let request = self.requests.get_mut(&id).ok_or(WriteError::Closed)?;
+        if !request.sends_content {
+            request.outgoing.check(Sending::Body)?;
+            return Ok(std::mem::take(data).len());
+        }
         let n = request.outgoing.write(streams, id, data)?;
         let header = FrameHeader { kind: FrameType::DATA, len: n as u64 };
         self.qpack.trace.frame_created(id, header, FrameContent::Opaque);

@@ -110,6 +110,32 @@ fn requests_that_are_wasted_end_at_max_early_resets() {
     }
 }
 
+/// What is given up before the application has accepted it never gets there, and nothing of it is kept.
+#[test]
+fn requests_that_are_given_up_in_time_start_no_handler() {
+    for how in [Waste::ResetBegun, Waste::Stop] {
+        let mut duel = Duel::against(Side::Server);
+        let ids: Vec<StreamId> = (0..10).map(|_| duel.message()).collect();
+        for id in &ids {
+            duel.send(*id, &headers(&REQUEST), matches!(how, Waste::Stop));
+            match how {
+                Waste::Stop => duel.stop(*id, Code::REQUEST_CANCELLED),
+                _ => duel.reset(*id, Code::REQUEST_CANCELLED),
+            }
+        }
+        assert_eq!(duel.victim().session.as_ref().unwrap().open_requests(), 0, "{how:?}");
+        assert_eq!(duel.accept(), None, "{how:?}");
+        duel.assert_settles(&[]);
+        // The next one does.
+        duel.victim().events.clear();
+        let id = duel.message();
+        duel.send(id, &headers(&REQUEST), true);
+        assert_eq!(*duel.victim().events.make_contiguous(), [Event::Request], "{how:?}");
+        assert_eq!(duel.accept(), Some(id));
+        duel.assert_settles(&[id]);
+    }
+}
+
 #[test]
 fn a_client_that_cancels_now_and_then_is_not_closed() {
     let mut duel = Duel::against(Side::Server);

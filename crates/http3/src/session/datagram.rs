@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::Session;
 use super::outgoing::Sending;
+use super::request::Request;
 use super::types::Event;
 use crate::datagram::{datagram_overhead, decode_datagram, encode_datagram};
 use crate::error::{Code, Error};
@@ -13,6 +14,8 @@ use crate::trace::TraceEvent;
 
 /// Datagrams of a request that wait to be taken; the oldest are dropped.
 const MAX_WAITING_DATAGRAMS: usize = 128;
+/// What the waiting datagrams of all requests may cost together, in bytes; more are dropped as they come.
+const MAX_WAITING_BYTES: usize = 1024 * 1024;
 
 impl Session {
     /// DATAGRAM frames have arrived.
@@ -34,16 +37,30 @@ impl Session {
         let request = self.requests.get_mut(&id).filter(|request| request.incoming.end.is_none());
         let Some(request) = request else { return };
         self.qpack.trace.event(&TraceEvent::Datagram { id, local: false, len: payload.len() });
-        if request.datagrams.len() >= MAX_WAITING_DATAGRAMS {
-            request.datagrams.pop_front();
+        if request.datagrams.len() >= MAX_WAITING_DATAGRAMS
+            && let Some(oldest) = request.datagrams.pop_front()
+        {
+            self.waiting_bytes -= cost(&oldest);
         }
-        request.datagrams.push_back(payload);
-        self.events.push_back(Event::Datagram(id));
+        if self.waiting_bytes + cost(&payload) <= MAX_WAITING_BYTES {
+            self.waiting_bytes += cost(&payload);
+            request.datagrams.push_back(payload);
+            self.events.push_back(Event::Datagram(id));
+        }
     }
 
     /// The next datagram of this request.
     pub fn recv_datagram(&mut self, id: StreamId) -> Option<Bytes> {
-        self.requests.get_mut(&id)?.datagrams.pop_front()
+        let payload = self.requests.get_mut(&id)?.datagrams.pop_front()?;
+        self.waiting_bytes -= cost(&payload);
+        Some(payload)
+    }
+
+    /// Removes a request with the datagrams that wait.
+    pub(super) fn remove(&mut self, id: StreamId) -> Option<Request> {
+        let request = self.requests.remove(&id)?;
+        self.waiting_bytes -= request.datagrams.iter().map(cost).sum::<usize>();
+        Some(request)
     }
 
     /// Sends a datagram that belongs to this request; it may be lost, and is if this end has nothing more to send on the
@@ -77,4 +94,9 @@ impl Session {
     fn takes_datagrams(&self) -> bool {
         self.config.h3_datagram && self.peer_settings.as_ref().is_some_and(|settings| settings.h3_datagram)
     }
+}
+
+/// Bytes of memory that a waiting datagram takes.
+fn cost(payload: &Bytes) -> usize {
+    payload.len() + size_of::<Bytes>()
 }

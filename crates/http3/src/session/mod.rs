@@ -65,6 +65,8 @@ pub struct Session {
     /// Requests from this one on are not taken by the peer.
     goaway_received: Option<u64>,
     max_push_id: Option<u64>,
+    /// What the datagrams cost that wait to be taken.
+    waiting_bytes: usize,
     early_resets: u32,
     events: VecDeque<Event>,
     fault: Option<Error>,
@@ -90,6 +92,7 @@ impl Session {
             goaway_sent: None,
             goaway_received: None,
             max_push_id: None,
+            waiting_bytes: 0,
             early_resets: 0,
             events: VecDeque::new(),
             fault: None,

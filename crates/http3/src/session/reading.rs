@@ -167,7 +167,7 @@ impl Session {
 
     /// Drops a request that the application does not know of.
     pub(super) fn forget(&mut self, streams: &mut Streams, id: StreamId, code: Code) {
-        if let Some(mut request) = self.requests.remove(&id) {
+        if let Some(mut request) = self.remove(id) {
             request.incoming.abandon(&mut self.qpack, id, ReadError::Closed);
             self.ready.retain(|(ready, _)| *ready != id);
             // Either half may be over.

@@ -234,7 +234,7 @@ impl Session {
     fn remove_if_over(&mut self, id: StreamId) {
         if self.requests.get(&id).is_some_and(|request| request.is_released && request.outgoing.is_flushed())
         {
-            self.requests.remove(&id);
+            self.remove(id);
         }
     }
 

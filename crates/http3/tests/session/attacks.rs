@@ -417,6 +417,34 @@ fn datagrams_that_wait_end_at_max_waiting_datagrams() {
     }
 }
 
+/// MAX_WAITING_BYTES: all requests share it, and those that are over give their share back.
+#[test]
+fn datagrams_that_wait_end_at_max_waiting_bytes() {
+    const MAX_WAITING_BYTES: usize = 1024 * 1024;
+    let mut duel = Duel::against(Side::Server);
+    for _ in 0..2 {
+        let ids: Vec<StreamId> = (0..20).map(|_| duel.message()).collect();
+        for id in &ids {
+            duel.send(*id, &headers(&REQUEST), false);
+            assert_eq!(duel.accept(), Some(*id));
+            for _ in 0..100 {
+                let datagram = encode_datagram(*id, &[7; 1000]);
+                duel.peer().connection().datagrams().send(datagram).unwrap();
+                duel.pair.pump();
+            }
+        }
+        let session = duel.victim().session.as_mut().unwrap();
+        // The first requests filled it; what is left of them when they are released makes room for the next ones.
+        let waiting = ids[1..]
+            .iter()
+            .map(|id| std::iter::from_fn(|| session.recv_datagram(*id)).count())
+            .sum::<usize>();
+        let bytes = (100 + waiting) * (1000 + size_of::<Bytes>());
+        assert!((MAX_WAITING_BYTES - 2000..=MAX_WAITING_BYTES).contains(&bytes), "{bytes} bytes");
+        duel.assert_settles(&ids);
+    }
+}
+
 #[test]
 fn datagrams_that_belong_to_nothing() {
     for side in ROLES {

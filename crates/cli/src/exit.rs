@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anabranch::{
-    ConnectError, ConnectionError, ReadError, ReadExactError, TransportErrorCode, WriteError, config,
+    ConnectError, ConnectionError, ReadError, ReadExactError, TransportErrorCode, WriteError, config, http3,
 };
 
 /// Exit statuses. 0 is success; 2 is what the argument parser uses by itself.
@@ -30,6 +30,8 @@ pub(crate) enum Exit {
     BusyPort = 9,
     /// A signal ended it before it was done.
     Interrupted = 10,
+    /// The server answered, but not with what was asked for: an HTTP status of 300 or more.
+    Http = 11,
     /// A test case of the interop runner failed, for whatever reason.
     Failed = 1,
     /// The interop runner's test case is unknown.
@@ -156,6 +158,19 @@ impl From<ReadExactError> for Failure {
         match error {
             ReadExactError::Read(error) => error.into(),
             error @ ReadExactError::FinishedEarly(_) => Self::new(Exit::Protocol, error),
+        }
+    }
+}
+
+impl From<http3::Error> for Failure {
+    fn from(error: http3::Error) -> Self {
+        match error {
+            http3::Error::ConnectionLost(error) => error.into(),
+            http3::Error::Connect(error) => error.into(),
+            error @ (http3::Error::Url { .. } | http3::Error::Invalid(_)) => Self::new(Exit::Usage, error),
+            error @ http3::Error::Resolve { .. } => Self::new(Exit::Resolution, error),
+            error @ http3::Error::TooSlow => Self::new(Exit::Timeout, error),
+            error => Self::new(Exit::Protocol, error),
         }
     }
 }

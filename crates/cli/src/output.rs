@@ -1,4 +1,4 @@
-//! Where a fetched file goes. It is written on a thread of its own, so that a reader who pauses holds up neither the
+//! Where what was fetched goes. It is written on a thread of its own, so that a reader who pauses holds up neither the
 //! connection nor the end of the program.
 
 use std::fs::{self, File, Permissions};
@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 
+use aws_lc_rs::digest::{Context, Digest, SHA256};
 use bytes::Bytes;
 use tempfile::{Builder, TempPath};
 use tokio::sync::{mpsc, oneshot};
@@ -18,8 +19,32 @@ const QUEUE: usize = 64;
 /// What a new file permits, less the process's umask.
 const MODE: u32 = 0o666;
 
-/// A file gets its name only once it is whole; until then nothing of that name is touched.
+/// A place for what is fetched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Destination {
+    /// It is counted, and dropped.
+    Nowhere,
+    /// Standard output.
+    Standard,
+    /// A file, which gets its name only once it is whole.
+    File(PathBuf),
+    /// A file that is there in part and gets the rest.
+    Rest(PathBuf),
+}
+
+impl Destination {
+    /// Bytes that are there already.
+    pub(crate) fn begun(&self) -> u64 {
+        match self {
+            Self::Rest(name) => fs::metadata(name).map_or(0, |found| found.len()),
+            _ => 0,
+        }
+    }
+}
+
+/// An open destination. Nothing of a file's name is touched until [`Output::keep`].
 pub(crate) struct Output {
+    /// For messages.
     name: PathBuf,
     /// Removed when dropped.
     part: Option<TempPath>,
@@ -27,35 +52,43 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// `-` is standard output. Pipes and devices are written to as they are, and so is what a dangling link leads to.
-    pub(crate) fn choose(name: &Path) -> Result<Self> {
-        if name == Path::new("-") {
-            return Ok(Self { name: name.to_owned(), part: None, writer: Writer::new(|| Ok(io::stdout())) });
+    /// Opens `destination`. `digest` asks for the SHA-256 of all that is there in the end.
+    pub(crate) fn open(destination: &Destination, digest: bool) -> Result<Self> {
+        let at_once = |name: &Path, writer| Ok(Self { name: name.to_owned(), part: None, writer });
+        match destination {
+            Destination::Nowhere => at_once(Path::new("-"), Writer::new(digest, || Ok(io::sink()))),
+            Destination::Standard => at_once(Path::new("-"), Writer::new(digest, || Ok(io::stdout()))),
+            Destination::Rest(name) => at_once(name, Writer::append(name.clone(), digest)),
+            Destination::File(name) => Self::file(name, digest),
         }
+    }
+
+    /// Pipes and devices are written to as they are, and so is what a dangling link leads to.
+    fn file(name: &Path, digest: bool) -> Result<Self> {
         let direct = fs::metadata(name).map_or(name.is_symlink(), |found| !found.is_file());
         if direct {
             // A pipe may have to wait for its reader until it opens, which is up to the thread.
             let target = name.to_owned();
             let open = || File::options().write(true).create(true).truncate(true).open(target);
-            return Ok(Self { name: name.to_owned(), part: None, writer: Writer::new(open) });
+            return Ok(Self { name: name.to_owned(), part: None, writer: Writer::new(digest, open) });
         }
         // A link stays, and the file that it leads to is replaced.
         let name = name.canonicalize().unwrap_or_else(|_| name.to_owned());
         let (file, part) = part_of(&name)?;
-        Ok(Self { name, part: Some(part), writer: Writer::new(|| Ok(BufWriter::new(file))) })
+        Ok(Self { name, part: Some(part), writer: Writer::new(digest, || Ok(BufWriter::new(file))) })
     }
 
     pub(crate) async fn write(&mut self, piece: Bytes) -> Result {
         self.writer.write(piece).await.map_err(|error| failed(&self.name, &error))
     }
 
-    /// The file is whole.
-    pub(crate) async fn keep(self) -> Result {
+    /// It is whole. Gives its SHA-256 if that was asked for.
+    pub(crate) async fn keep(self) -> Result<Option<Digest>> {
         let Self { name, part, writer } = self;
         let written = writer.finish().await;
-        let kept = written.and_then(|()| match part {
-            Some(part) => part.persist(&name).map_err(|error| error.error),
-            None => Ok(()),
+        let kept = written.and_then(|digest| match part {
+            Some(part) => part.persist(&name).map_err(|error| error.error).map(|()| digest),
+            None => Ok(digest),
         });
         kept.map_err(|error| failed(&name, &error))
     }
@@ -81,20 +114,38 @@ fn part_of(name: &Path) -> Result<(File, TempPath)> {
 /// The thread that writes. It ends with its queue.
 struct Writer {
     pieces: mpsc::Sender<Bytes>,
-    result: oneshot::Receiver<io::Result<()>>,
+    result: oneshot::Receiver<io::Result<Option<Digest>>>,
 }
 
 impl Writer {
-    fn new<W: Write>(open: impl FnOnce() -> io::Result<W> + Send + 'static) -> Self {
+    fn new<W: Write>(digest: bool, open: impl FnOnce() -> io::Result<W> + Send + 'static) -> Self {
+        Self::spawn(move || Ok((open()?, digest.then(|| Context::new(&SHA256)))))
+    }
+
+    /// Adds to a file. Its digest is that of the whole file.
+    fn append(name: PathBuf, digest: bool) -> Self {
+        Self::spawn(move || {
+            let mut file = File::options().read(digest).append(true).create(true).open(name)?;
+            let mut context = digest.then(|| Context::new(&SHA256));
+            if let Some(context) = &mut context {
+                io::copy(&mut file, &mut Digesting(context))?;
+            }
+            Ok((file, context))
+        })
+    }
+
+    fn spawn<W: Write>(open: impl FnOnce() -> io::Result<(W, Option<Context>)> + Send + 'static) -> Self {
         let (pieces, mut queue) = mpsc::channel::<Bytes>(QUEUE);
         let (tell, result) = oneshot::channel();
         thread::spawn(move || {
             let write = || {
-                let mut out = open()?;
+                let (mut out, mut digest) = open()?;
                 while let Some(piece) = queue.blocking_recv() {
                     out.write_all(&piece)?;
+                    digest.iter_mut().for_each(|digest| digest.update(&piece));
                 }
-                out.flush()
+                out.flush()?;
+                Ok(digest.map(Context::finish))
             };
             // Nobody waits for it when the command has failed otherwise.
             let _ = tell.send(write());
@@ -106,16 +157,77 @@ impl Writer {
     async fn write(&mut self, piece: Bytes) -> io::Result<()> {
         match self.pieces.send(piece).await {
             Ok(()) => Ok(()),
-            Err(_) => told((&mut self.result).await),
+            Err(_) => told((&mut self.result).await).map(drop),
         }
     }
 
-    async fn finish(self) -> io::Result<()> {
+    async fn finish(self) -> io::Result<Option<Digest>> {
         drop(self.pieces);
         told(self.result.await)
     }
 }
 
-fn told(result: std::result::Result<io::Result<()>, oneshot::error::RecvError>) -> io::Result<()> {
+fn told<T>(result: std::result::Result<io::Result<T>, oneshot::error::RecvError>) -> io::Result<T> {
     result.unwrap_or_else(|_| Err(io::Error::other("nobody writes any longer")))
+}
+
+/// Digests what is written to it.
+struct Digesting<'a>(&'a mut Context);
+
+impl Write for Digesting<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A digest in hexadecimal digits.
+pub(crate) fn hex(digest: &Digest) -> String {
+    digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn written(destination: &Destination, text: &'static str) -> String {
+        let mut output = Output::open(destination, true).unwrap();
+        output.write(Bytes::from_static(text.as_bytes())).await.unwrap();
+        hex(&output.keep().await.unwrap().unwrap())
+    }
+
+    fn sha256(text: &str) -> String {
+        hex(&aws_lc_rs::digest::digest(&SHA256, text.as_bytes()))
+    }
+
+    #[tokio::test]
+    async fn digests_are_of_what_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let name = dir.path().join("file");
+        let whole = Destination::File(name.clone());
+        assert_eq!(written(&whole, "one").await, sha256("one"));
+        let rest = Destination::Rest(name.clone());
+        assert_eq!(rest.begun(), 3);
+        assert_eq!(written(&rest, "two").await, sha256("onetwo"));
+        assert_eq!(fs::read(&name).unwrap(), b"onetwo");
+        assert_eq!(written(&Destination::Nowhere, "three").await, sha256("three"));
+        assert_eq!(sha256("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    }
+
+    #[tokio::test]
+    async fn what_is_not_kept_leaves_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let name = dir.path().join("file");
+        fs::write(&name, "before").unwrap();
+        let mut output = Output::open(&Destination::File(name.clone()), false).unwrap();
+        output.write(Bytes::from_static(b"after")).await.unwrap();
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+        drop(output);
+        assert_eq!(fs::read(&name).unwrap(), b"before");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
 }

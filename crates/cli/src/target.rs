@@ -1,11 +1,13 @@
 //! What a URL leads to, and the connection there.
 
+use std::fmt;
 use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use anabranch::{ClientConfig, Connecting, Connection, Endpoint, unspecified_for};
-use http::Uri;
+use anabranch::{AddressToken, ClientConfig, Connection, Endpoint, ZeroRttAccepted, unspecified_for};
 use tokio::task::JoinSet;
+use url::{Host, Url};
 
 use crate::exit::{self, Exit, Failure, Result};
 
@@ -17,40 +19,60 @@ const STAGGER: Duration = Duration::from_millis(250);
 /// A server and a path on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
+    /// Name or address, without brackets.
     pub(crate) host: String,
     pub(crate) port: u16,
-    /// Begins with a slash.
+    /// Begins with a slash; has the query, if there is one.
     pub(crate) path: String,
+    url: Url,
 }
 
 impl Target {
     pub(crate) fn parse(url: &str) -> Result<Self> {
-        let bad = |what: &str| {
-            Failure::new(Exit::Usage, format!("{url}: {what}")).or("write https://HOST:PORT/PATH")
+        let parsed = Url::parse(url).map_err(|error| bad(url, &error))?;
+        Self::from_url(parsed).map_err(|what| bad(url, &what))
+    }
+
+    /// Where a redirection leads to.
+    pub(crate) fn redirected(&self, location: &str) -> Result<Self> {
+        let joined = self.url.join(location).map_err(|error| error.to_string());
+        joined.and_then(|url| Self::from_url(url).map_err(str::to_owned)).map_err(|what| {
+            Failure::new(
+                Exit::Http,
+                format!("{} leads to {location}, which cannot be followed: {what}", self),
+            )
+        })
+    }
+
+    fn from_url(url: Url) -> std::result::Result<Self, &'static str> {
+        if url.scheme() != "https" {
+            return Err("not an https URL");
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err("names and passwords do not belong into URLs");
+        }
+        let host = match url.host().ok_or("no host")? {
+            Host::Domain(name) => name.to_owned(),
+            Host::Ipv4(address) => address.to_string(),
+            Host::Ipv6(address) => address.to_string(),
         };
-        let uri: Uri = url.parse().map_err(|_| bad("not a URL"))?;
-        if uri.scheme_str() != Some("https") {
-            return Err(bad("not an https URL"));
-        }
-        let host = uri.host().filter(|host| !host.is_empty()).ok_or_else(|| bad("no host"))?;
-        let port = uri.port_u16();
-        if port.is_none() && uri.authority().is_some_and(|authority| authority.as_str() != host) {
-            return Err(bad("neither a host nor a host and a port"));
-        }
-        // An IPv6 address stands in brackets in a URL, and nowhere else.
-        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-        let path = uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
-        Ok(Self { host, port: port.unwrap_or(HTTPS_PORT), path })
+        let query = url.query().map(|query| format!("?{query}")).unwrap_or_default();
+        let path = format!("{}{query}", url.path());
+        Ok(Self { host, port: url.port().unwrap_or(HTTPS_PORT), path, url })
+    }
+
+    /// Host and port as they stand in a URL.
+    pub(crate) fn authority(&self) -> &str {
+        self.url.authority()
     }
 
     /// The last part of the path, as the name of a file.
     pub(crate) fn file_name(&self) -> Option<&str> {
-        let path = self.path.split('?').next()?;
-        path.rsplit('/').next().filter(|name| !name.is_empty() && *name != "." && *name != "..")
+        self.url.path_segments()?.next_back().filter(|name| !name.is_empty())
     }
 
     async fn addresses(&self) -> Result<Vec<SocketAddr>> {
-        let failure = |what: &dyn std::fmt::Display| {
+        let failure = |what: &dyn fmt::Display| {
             Failure::new(Exit::Resolution, format!("cannot resolve {}: {what}", self.host))
                 .or("check the host name")
         };
@@ -60,18 +82,87 @@ impl Target {
     }
 }
 
+fn bad(url: &str, what: &dyn fmt::Display) -> Failure {
+    Failure::new(Exit::Usage, format!("{url}: {what}")).or("write https://HOST:PORT/PATH")
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.url.fmt(f)
+    }
+}
+
+/// One endpoint for each family of addresses, made when it is needed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Endpoints(Arc<Mutex<Made>>);
+
+#[derive(Debug, Default)]
+struct Made {
+    v4: Option<Endpoint>,
+    v6: Option<Endpoint>,
+    /// For every endpoint from its beginning.
+    tokens: Vec<AddressToken>,
+}
+
+impl Endpoints {
+    /// Endpoints that show these tokens to their servers.
+    pub(crate) fn with_tokens(tokens: Vec<AddressToken>) -> Self {
+        Self(Arc::new(Mutex::new(Made { tokens, ..Made::default() })))
+    }
+
+    /// The tokens that are left, and those that came.
+    pub(crate) fn tokens(&self) -> Vec<AddressToken> {
+        let made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = Vec::new();
+        for token in [&made.v4, &made.v6].into_iter().flatten().flat_map(Endpoint::address_tokens) {
+            if !all.contains(&token) {
+                all.push(token);
+            }
+        }
+        // An endpoint that was never needed has used none.
+        if made.v4.is_none() && made.v6.is_none() { made.tokens.clone() } else { all }
+    }
+
+    fn reaching(&self, remote: SocketAddr) -> Result<Endpoint> {
+        let mut made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Made { v4, v6, tokens } = &mut *made;
+        let slot = if remote.is_ipv4() { v4 } else { v6 };
+        if let Some(endpoint) = slot {
+            return Ok(endpoint.clone());
+        }
+        let endpoint = client_endpoint(remote)?;
+        tokens.iter().for_each(|token| endpoint.add_address_token(token.clone()));
+        Ok(slot.insert(endpoint).clone())
+    }
+
+    /// Waits until nobody is told anything any longer.
+    pub(crate) async fn wait_idle(&self) {
+        let (v4, v6) = {
+            let made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            (made.v4.clone(), made.v6.clone())
+        };
+        for endpoint in [v4, v6].iter().flatten() {
+            endpoint.wait_idle().await;
+        }
+    }
+}
+
 /// How a connection was made.
 pub(crate) struct Reached {
-    pub(crate) endpoint: Endpoint,
     pub(crate) connection: Connection,
-    /// The server took early data; `None` if none was offered.
-    pub(crate) early_data: Option<anabranch::ZeroRttAccepted>,
+    /// Tells whether the server took early data; `None` if none can be offered.
+    pub(crate) early_data: Option<ZeroRttAccepted>,
 }
 
 /// Connects to the first of the host's addresses that answers, beginning with one after the other (RFC 8305). With early
 /// data, only the first address is tried: data that is sent twice would be served twice.
-pub(crate) async fn connect(target: &Target, config: &ClientConfig, timeout: Duration) -> Result<Reached> {
-    within(target, timeout, first_answer(target, config)).await
+pub(crate) async fn connect(
+    target: &Target,
+    endpoints: &Endpoints,
+    config: &ClientConfig,
+    timeout: Duration,
+) -> Result<Reached> {
+    within(target, timeout, first_answer(target, endpoints, config)).await
 }
 
 /// Gives up when `target` takes longer than `timeout`.
@@ -88,14 +179,14 @@ pub(crate) async fn within<T>(
     })
 }
 
-async fn first_answer(target: &Target, config: &ClientConfig) -> Result<Reached> {
+async fn first_answer(target: &Target, endpoints: &Endpoints, config: &ClientConfig) -> Result<Reached> {
     let addresses = target.addresses().await?;
     let mut attempts = JoinSet::new();
     for (i, address) in addresses.into_iter().enumerate() {
-        let (host, config) = (target.host.clone(), config.clone());
+        let (host, endpoints, config) = (target.host.clone(), endpoints.clone(), config.clone());
         attempts.spawn(async move {
             tokio::time::sleep(STAGGER * u32::try_from(i).unwrap_or(u32::MAX)).await;
-            attempt(&host, address, &config).await
+            attempt(&host, address, &endpoints, &config).await
         });
     }
     let mut failure = None;
@@ -110,14 +201,18 @@ async fn first_answer(target: &Target, config: &ClientConfig) -> Result<Reached>
     Err(failure.unwrap_or_else(|| Failure::new(Exit::Io, "no attempt was made")))
 }
 
-async fn attempt(host: &str, address: SocketAddr, config: &ClientConfig) -> Result<Reached> {
-    let endpoint = client_endpoint(address)?;
-    let connecting: Connecting = endpoint.connect_with(config, address, host)?;
+async fn attempt(
+    host: &str,
+    address: SocketAddr,
+    endpoints: &Endpoints,
+    config: &ClientConfig,
+) -> Result<Reached> {
+    let connecting = endpoints.reaching(address)?.connect_with(config, address, host)?;
     match connecting.into_0rtt() {
-        Ok((connection, accepted)) => Ok(Reached { endpoint, connection, early_data: Some(accepted) }),
+        Ok((connection, accepted)) => Ok(Reached { connection, early_data: Some(accepted) }),
         Err(connecting) => {
             let connection = connecting.await.map_err(exit::handshake)?;
-            Ok(Reached { endpoint, connection, early_data: None })
+            Ok(Reached { connection, early_data: None })
         }
     }
 }
@@ -136,18 +231,44 @@ mod tests {
         let target = |url: &str| Target::parse(url).unwrap();
         let plain = target("https://example.org/a/b.txt");
         assert_eq!((plain.host.as_str(), plain.port, plain.path.as_str()), ("example.org", 443, "/a/b.txt"));
-        assert_eq!(plain.file_name(), Some("b.txt"));
-        let v6 = target("https://[::1]:4433/x?y=/z");
+        assert_eq!((plain.authority(), plain.file_name()), ("example.org", Some("b.txt")));
+        let v6 = target("https://[::1]:4433/x?y=/z#part");
         assert_eq!((v6.host.as_str(), v6.port, v6.path.as_str()), ("::1", 4433, "/x?y=/z"));
-        assert_eq!(v6.file_name(), Some("x"));
+        assert_eq!((v6.authority(), v6.file_name()), ("[::1]:4433", Some("x")));
         assert_eq!(target("https://example.org").file_name(), None);
         assert_eq!(target("https://example.org/a/..").file_name(), None);
+        assert_eq!(target("https://example.org/a/%2e%2E").file_name(), None);
+        assert_eq!(target("https://bücher.example/a b").to_string(), "https://xn--bcher-kva.example/a%20b");
     }
 
     #[test]
     fn what_is_no_url_is_refused() {
-        for bad in ["", "example.org/x", "http://example.org/", "https:///x", "https://example.org:99999/"] {
+        let bad = [
+            "",
+            "example.org/x",
+            "http://example.org/",
+            "https://",
+            "https://example.org:99999/",
+            "https://a@b/",
+        ];
+        for bad in bad {
             assert_eq!(Target::parse(bad).unwrap_err().exit(), Exit::Usage, "{bad}");
+        }
+    }
+
+    #[test]
+    fn redirections_are_relative_and_keep_the_scheme() {
+        let from = Target::parse("https://example.org/a/b?c").unwrap();
+        for (location, to) in [
+            ("d", "https://example.org/a/d"),
+            ("../e", "https://example.org/e"),
+            ("//other.example/f", "https://other.example/f"),
+            ("https://example.org:8443/g", "https://example.org:8443/g"),
+        ] {
+            assert_eq!(from.redirected(location).unwrap().to_string(), to);
+        }
+        for bad in ["http://example.org/", "file:///etc/passwd", "https://u:p@example.org/", "https://"] {
+            assert_eq!(from.redirected(bad).unwrap_err().exit(), Exit::Http, "{bad}");
         }
     }
 }

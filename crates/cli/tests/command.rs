@@ -16,6 +16,11 @@ fn anabranch(dir: &Path, args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_anabranch")).args(args).current_dir(dir).output().unwrap()
 }
 
+/// `get` over hq-interop.
+fn get(dir: &Path, args: &[&str]) -> Output {
+    anabranch(dir, &[&["get", "--hq"], args].concat())
+}
+
 fn status(output: &Output) -> i32 {
     output.status.code().expect("ended by a signal")
 }
@@ -128,18 +133,18 @@ fn get_fetches_files() {
     let server = Server::serve();
     let here = tempfile::tempdir().unwrap();
     let (small, large, ca) = (server.url("/small"), server.url("/large"), server.ca());
-    let output = anabranch(here.path(), &["get", &small, &large, "--ca", &ca, "--json", "-"]);
+    let output = get(here.path(), &[&small, &large, "--ca", &ca, "--json", "-", "-o", "."]);
     assert_eq!(status(&output), 0, "{}", stderr(&output));
     assert_eq!(std::fs::read(here.path().join("small")).unwrap(), b"small file");
     assert!(std::fs::read(here.path().join("large")).unwrap() == pattern(3_000_000));
     assert_eq!(names(here.path()), ["large", "small"], "nothing else is left");
-    let lines = json(&output);
-    assert_eq!((&lines[0]["bytes"], &lines[1]["bytes"]), (&10.into(), &3_000_000.into()));
+    let facts = &json(&output)[0];
+    assert_eq!((&facts[0]["bytes"], &facts[1]["bytes"]), (&10.into(), &3_000_000.into()));
 
-    let output = anabranch(here.path(), &["get", &server.url("/sub/empty"), "--ca", &ca, "-o", "renamed"]);
+    let output = get(here.path(), &[&server.url("/sub/empty"), "--ca", &ca, "-o", "renamed"]);
     assert_eq!(status(&output), 0, "{}", stderr(&output));
     assert_eq!(std::fs::read(here.path().join("renamed")).unwrap(), b"");
-    let output = anabranch(here.path(), &["get", &small, "--insecure", "-o", "-"]);
+    let output = get(here.path(), &[&small, "--insecure", "-o", "-"]);
     assert_eq!(output.stdout, b"small file");
     assert_eq!(server.terminate(), 0);
 }
@@ -148,13 +153,12 @@ fn get_fetches_files() {
 fn get_again_resumes_with_early_data() {
     let server = Server::serve();
     let here = tempfile::tempdir().unwrap();
-    let output = anabranch(
-        here.path(),
-        &["get", &server.url("/large"), "--ca", &server.ca(), "--repeat", "3", "--json", "-"],
-    );
+    let args = [&server.url("/large"), "--ca", &server.ca(), "--repeat", "3", "--json", "-", "-o", "large"];
+    let output = get(here.path(), &args);
     assert_eq!(status(&output), 0, "{}", stderr(&output));
-    let early: Vec<_> = json(&output).iter().map(|line| line["zero_rtt_accepted"] == true).collect();
-    assert_eq!(early, [false, true, true]);
+    let facts = json(&output).remove(0);
+    let early = facts.as_array().unwrap().iter().map(|one| one["zero_rtt_accepted"] == true);
+    assert_eq!(early.collect::<Vec<_>>(), [false, true, true]);
     assert!(std::fs::read(here.path().join("large")).unwrap() == pattern(3_000_000));
 }
 
@@ -168,19 +172,19 @@ fn failures_leave_nothing_and_have_their_status() {
     let other_name = format!("https://127.0.0.2:{}/small", server.address.port());
     let escape = server.url("/../secret");
     let cases: [(&[&str], i32); 10] = [
-        (&["get", &missing, "--ca", &ca], 6),
-        (&["get", &escape, "--ca", &ca], 6),
-        (&["get", &small], 5),
-        (&["get", &nobody, "--insecure", "--timeout", "0.5"], 7),
-        (&["get", &nobody, "--insecure", "--idle-ms", "300"], 7),
-        (&["get", "https://no-such-host.invalid/x", "--insecure"], 3),
-        (&["get", "http://localhost/x"], 2),
-        (&["get", &small, "--ca", "missing.pem"], 2),
-        (&["get", &small, "--ca", &ca, "-o", "no/such/directory"], 8),
-        (&["get", &other_name, "--ca", &ca, "--timeout", "1"], 7),
+        (&[&missing, "--ca", &ca], 6),
+        (&[&escape, "--ca", &ca], 6),
+        (&[&small], 5),
+        (&[&nobody, "--insecure", "--timeout", "0.5"], 7),
+        (&[&nobody, "--insecure", "--idle-ms", "300"], 7),
+        (&["https://no-such-host.invalid/x", "--insecure"], 3),
+        (&["http://localhost/x"], 2),
+        (&[&small, "--ca", "missing.pem"], 2),
+        (&[&small, "--ca", &ca, "-o", "no/such/directory"], 8),
+        (&[&other_name, "--ca", &ca, "--timeout", "1"], 7),
     ];
     for (args, expected) in cases {
-        let output = anabranch(here.path(), args);
+        let output = get(here.path(), args);
         let line = stderr(&output);
         assert_eq!(status(&output), expected, "{args:?}: {line}");
         assert!(line.starts_with("anabranch: ") && line.trim_end().lines().count() == 1, "{args:?}: {line}");

@@ -36,7 +36,7 @@ fn pipes_and_links_stay_what_they_are() {
     let (url, ca) = (server.url("/small"), server.ca());
     let path = |name: &str| here.path().join(name);
     tool("mkfifo", &[path("pipe").to_str().unwrap()]);
-    let child = spawn(here.path(), &["get", &url, "--ca", &ca, "-o", "pipe"]);
+    let child = spawn(here.path(), &["get", "--hq", &url, "--ca", &ca, "-o", "pipe"]);
     // Opened for both directions, which waits for nobody.
     let mut pipe = std::fs::File::options().read(true).write(true).open(path("pipe")).unwrap();
     assert_eq!(status(&child.wait_with_output().unwrap()), 0);
@@ -48,7 +48,7 @@ fn pipes_and_links_stay_what_they_are() {
     std::fs::write(path("old"), "what was there before").unwrap();
     for (target, link) in [("old", "link"), ("new", "dangling")] {
         std::os::unix::fs::symlink(target, path(link)).unwrap();
-        let output = anabranch(here.path(), &["get", &url, "--ca", &ca, "-o", link]);
+        let output = get(here.path(), &[&url, "--ca", &ca, "-o", link]);
         assert_eq!(status(&output), 0, "{link}: {}", stderr(&output));
         assert!(path(link).is_symlink(), "{link}");
         assert_eq!(std::fs::read(path(target)).unwrap(), b"small file", "{link}");
@@ -78,7 +78,7 @@ fn two_files_of_one_name_are_refused() {
     let server = Server::start(&["perf", "server"], &[]);
     let here = tempfile::tempdir().unwrap();
     let (one, other) = (server.url("/small"), server.url("/sub/small"));
-    let output = anabranch(here.path(), &["get", &one, &other, "--ca", &server.ca()]);
+    let output = get(here.path(), &[&one, &other, "--ca", &server.ca()]);
     assert_eq!(status(&output), 2, "{}", stderr(&output));
     assert_eq!(names(here.path()), [""; 0]);
     assert_eq!(status(&server.perf_client(&["--out", ".", "/small", "/sub/small"])), 2);
@@ -91,7 +91,7 @@ fn a_reader_may_pause() {
     let server = Server::serve();
     std::fs::write(server.dir.path().join("root/huge"), pattern(LEN)).unwrap();
     let (url, ca) = (server.url("/huge"), server.ca());
-    let args = ["get", &url, "--ca", &ca, "-o", "-", "--idle-ms", "1000", "--window", "100000"];
+    let args = ["get", "--hq", &url, "--ca", &ca, "-o", "-", "--idle-ms", "1000", "--window", "100000"];
     let child = spawn(server.dir.path(), &args);
     std::thread::sleep(Duration::from_millis(2_500));
     let output = child.wait_with_output().unwrap();
@@ -149,7 +149,7 @@ fn handshakes_under_early_data_have_their_status() {
     for (address, expected) in [(strange, 4), (silent.local_addr().unwrap(), 7)] {
         let (url, ca) = (format!("https://{address}/x"), server.ca());
         let begin = Instant::now();
-        let output = anabranch(here.path(), &["get", &known, &url, "--ca", &ca, "--timeout", "1"]);
+        let output = get(here.path(), &[&known, &url, "--ca", &ca, "--timeout", "1"]);
         assert_eq!(status(&output), expected, "{}", stderr(&output));
         assert!(begin.elapsed() < Duration::from_secs(10));
         assert_eq!(names(here.path()), ["small"]);

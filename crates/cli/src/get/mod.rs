@@ -1,0 +1,193 @@
+//! `anabranch get`: files from servers.
+
+mod answer;
+mod ask;
+mod fetch;
+mod origin;
+mod progress;
+mod report;
+mod session;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use tokio::task::JoinSet;
+
+use self::ask::Ask;
+use self::fetch::{Done, Job, Round};
+use self::origin::{Origins, Terms};
+use self::progress::Progress;
+use self::report::Report;
+use self::session::SessionFile;
+use crate::exit::{Exit, Failure, Result};
+use crate::hq;
+use crate::options::{ClientPlan, Trust, Tuning};
+use crate::output::Destination;
+use crate::signal;
+use crate::target::{Endpoints, Target};
+
+/// Files that are on their way at the same time.
+const MAX_AT_ONCE: usize = 16;
+/// Application protocol of HTTP/3.
+const H3: &str = "h3";
+/// Standard output.
+const STANDARD: &str = "-";
+
+/// Fetch files over HTTP/3
+///
+/// Each file is named by the last part of its URL's path. It gets its name only once it is whole, so that nothing is left
+/// behind by a failure. Files of one server come over one connection.
+#[derive(Args, Debug)]
+pub(crate) struct Get {
+    /// https://HOST:PORT/PATH
+    #[arg(required = true, value_name = "URL")]
+    urls: Vec<String>,
+    /// File to write to, `-` for standard output, or a directory for files that are named by their URLs
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    trust: Trust,
+    /// Speak HTTP/3, which is the default
+    #[arg(long, conflicts_with = "hq")]
+    http3: bool,
+    /// Speak hq-interop, HTTP/0.9 over QUIC, as interoperability tests do
+    #[arg(long)]
+    hq: bool,
+    #[command(flatten)]
+    ask: Ask,
+    /// Write JSON to a file or, as `-`, to standard output: an object, or an array if several things are fetched; the
+    /// content goes nowhere unless --output says so
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Fetch everything this many times, each time over new connections that resume those before (0-RTT)
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    repeat: u32,
+    /// Keep address tokens of servers in a file: a later run spares itself the round trip that a busy server asks for.
+    /// TLS sessions are not kept, as there is no way to store them; those last for one run (--repeat)
+    #[arg(long, value_name = "FILE")]
+    session_file: Option<PathBuf>,
+    /// Seconds to wait for a server's first answer
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
+    timeout: f64,
+    /// Show neither progress nor figures
+    #[arg(short, long)]
+    quiet: bool,
+    #[command(flatten)]
+    tuning: Tuning,
+}
+
+pub(crate) async fn run(options: Get) -> Result {
+    let mut stop = signal::Stop::catch()?;
+    let session = options.session_file.clone().map(SessionFile::new);
+    let known = session.as_ref().map(SessionFile::load).transpose()?;
+    let endpoints = Endpoints::with_tokens(known.unwrap_or_default());
+    let result = tokio::select! {
+        done = fetch_all(options, endpoints.clone()) => done,
+        // What was begun is dropped, and no part of a file remains.
+        () = stop.wait() => Err(Failure::new(Exit::Interrupted, "interrupted")),
+    };
+    // Tokens that were used are gone, however it ended.
+    let stored = session.map_or(Ok(()), |session| session.store(&endpoints.tokens()));
+    result.and(stored)
+}
+
+async fn fetch_all(options: Get, endpoints: Endpoints) -> Result {
+    let jobs = jobs(&options)?;
+    let timeout = Duration::try_from_secs_f64(options.timeout)
+        .map_err(|error| Failure::new(Exit::Usage, format!("--timeout: {error}")))?;
+    let alpn = if options.hq { hq::ALPN } else { H3 };
+    let transport = options.tuning.transport();
+    let plan = ClientPlan { trust: &options.trust, alpn, transport, chacha20: false, resume: true };
+    let terms = Arc::new(Terms { endpoints, config: plan.config()?, hq: options.hq, timeout });
+    let in_turn = jobs.iter().any(|job| job.destination == Destination::Standard);
+    let at_once = if in_turn { 1 } else { MAX_AT_ONCE };
+    let progress = Progress::new(!options.quiet && !in_turn);
+    let mut report = Report::new(options.json.clone(), options.quiet);
+    let begin = Instant::now();
+    for _ in 0..options.repeat {
+        let round = Arc::new(Round {
+            origins: Origins::new(Arc::clone(&terms)),
+            ask: options.ask.clone(),
+            hq: options.hq,
+            pause: terms.pause(),
+            digest: options.json.is_some(),
+        });
+        let done = together(&round, &jobs, at_once, &progress).await;
+        progress.clear();
+        jobs.iter().zip(done?).for_each(|(job, done)| report.add(job, &done));
+        if let Some(round) = Arc::into_inner(round) {
+            round.origins.close().await;
+        }
+    }
+    report.finish(jobs.len() * options.repeat as usize, begin.elapsed())
+}
+
+/// Fetches everything, so many at once; gives the results in the order of the jobs, or the first failure.
+async fn together(
+    round: &Arc<Round>,
+    jobs: &[Job],
+    at_once: usize,
+    progress: &Progress,
+) -> Result<Vec<Done>> {
+    let mut waiting = jobs.iter().cloned().enumerate();
+    let mut running = JoinSet::new();
+    let mut all: Vec<Option<Done>> = jobs.iter().map(|_| None).collect();
+    loop {
+        while running.len() < at_once
+            && let Some((place, job)) = waiting.next()
+        {
+            let (round, bar) = (Arc::clone(round), progress.bar(job.target.file_name().unwrap_or(&job.url)));
+            running.spawn(async move {
+                let done = round.fetch(&job, &bar).await;
+                bar.finish_and_clear();
+                (place, done)
+            });
+        }
+        match running.join_next().await {
+            Some(Ok((place, done))) => all[place] = Some(done?),
+            Some(Err(error)) => return Err(Failure::new(Exit::Io, error)),
+            None => return Ok(all.into_iter().flatten().collect()),
+        }
+    }
+}
+
+/// What to fetch, and where it goes.
+fn jobs(options: &Get) -> Result<Vec<Job>> {
+    let mut jobs: Vec<Job> = Vec::with_capacity(options.urls.len());
+    for url in &options.urls {
+        let target = Target::parse(url)?;
+        let destination = destination(options, &target)?;
+        let file = matches!(destination, Destination::File(_) | Destination::Rest(_));
+        if file && jobs.iter().any(|job| job.destination == destination) {
+            let what = format!("two URLs for one file; the second one is {target}");
+            return Err(Failure::new(Exit::Usage, what).or("fetch them one by one, or into a directory"));
+        }
+        jobs.push(Job { url: url.clone(), target, destination });
+    }
+    Ok(jobs)
+}
+
+fn destination(options: &Get, target: &Target) -> Result<Destination> {
+    let file = |name| if options.ask.rest { Destination::Rest(name) } else { Destination::File(name) };
+    let named_in = |dir: &Path| {
+        let none = || {
+            let what = format!("{target} names no file");
+            Failure::new(Exit::Usage, what).or("say where to write with --output FILE")
+        };
+        target.file_name().map(|name| file(dir.join(name))).ok_or_else(none)
+    };
+    match options.output.as_deref() {
+        Some(path) if path == Path::new(STANDARD) => Ok(Destination::Standard),
+        Some(path) if path.is_dir() => named_in(path),
+        Some(_) if options.urls.len() > 1 => {
+            let failure = Failure::new(Exit::Usage, "several URLs for one --output");
+            Err(failure.or("name a directory there, or leave it out, and each file is named by its URL"))
+        }
+        Some(path) => Ok(file(path.to_owned())),
+        None if options.json.as_deref() == Some(Path::new(STANDARD)) => Ok(Destination::Nowhere),
+        None if options.ask.head => Ok(Destination::Standard),
+        None => named_in(Path::new(".")),
+    }
+}

@@ -1,0 +1,157 @@
+//! Connections to servers: one for each server, whatever is fetched from there.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anabranch::http3::{self, Code};
+use anabranch::{ClientConfig, Connection, ZeroRttAccepted};
+use tokio::sync::OnceCell;
+
+use super::answer::Answer;
+use super::ask::Errand;
+use crate::exit::{self, Result};
+use crate::hq;
+use crate::target::{self, Endpoints, Reached, Target};
+
+/// How long servers get to learn that the client is done.
+const FAREWELL: Duration = Duration::from_millis(200);
+/// How often a connection that nobody reads from says that it lives: well within what peers take for silence.
+const KEEP_ALIVE: Duration = Duration::from_secs(5);
+
+/// What holds for every connection.
+#[derive(Debug)]
+pub(super) struct Terms {
+    pub(super) endpoints: Endpoints,
+    pub(super) config: ClientConfig,
+    /// Speak hq-interop rather than HTTP/3.
+    pub(super) hq: bool,
+    /// How long a server may take to answer.
+    pub(super) timeout: Duration,
+}
+
+impl Terms {
+    /// How long the output may hold a connection up until it needs a sign of life.
+    pub(super) fn pause(&self) -> Duration {
+        self.config.transport.max_idle_timeout.map_or(KEEP_ALIVE, |idle| KEEP_ALIVE.min(idle / 2))
+    }
+}
+
+/// The servers that are in use.
+#[derive(Debug)]
+pub(super) struct Origins {
+    terms: Arc<Terms>,
+    /// By host and port.
+    known: Mutex<BTreeMap<(String, u16), Arc<OnceCell<Arc<Origin>>>>>,
+}
+
+impl Origins {
+    pub(super) fn new(terms: Arc<Terms>) -> Self {
+        Self { terms, known: Mutex::default() }
+    }
+
+    /// The server of a URL. Whoever asks first connects; the others wait for that.
+    pub(super) async fn reach(&self, target: &Target) -> Result<Arc<Origin>> {
+        let place = {
+            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(known.entry((target.host.clone(), target.port)).or_default())
+        };
+        place.get_or_try_init(|| Origin::connect(target, &self.terms)).await.cloned()
+    }
+
+    /// Says goodbye to everybody. Who misses it will find out by the idle timeout.
+    pub(super) async fn close(self) {
+        let known = self.known.into_inner().unwrap_or_else(PoisonError::into_inner);
+        known.values().filter_map(|place| place.get()).for_each(|origin| origin.protocol.close());
+        let _ = tokio::time::timeout(FAREWELL, self.terms.endpoints.wait_idle()).await;
+    }
+}
+
+/// One server.
+#[derive(Debug)]
+pub(super) struct Origin {
+    protocol: Protocol,
+    timeout: Duration,
+    /// Taken by who waits for it first.
+    early_data: Mutex<Option<ZeroRttAccepted>>,
+    accepted: OnceCell<bool>,
+}
+
+#[derive(Debug)]
+enum Protocol {
+    Hq(Connection),
+    Http3(http3::Connection),
+}
+
+impl Origin {
+    async fn connect(target: &Target, terms: &Terms) -> Result<Arc<Self>> {
+        let reached = target::connect(target, &terms.endpoints, &terms.config, terms.timeout).await?;
+        let Reached { connection, early_data } = reached;
+        let protocol = match terms.hq {
+            true => Protocol::Hq(connection),
+            false => Protocol::Http3(http3::Connection::new(connection, http3::Config::default())),
+        };
+        let early_data = Mutex::new(early_data);
+        Ok(Arc::new(Self { protocol, timeout: terms.timeout, early_data, accepted: OnceCell::new() }))
+    }
+
+    pub(super) fn connection(&self) -> &Connection {
+        match &self.protocol {
+            Protocol::Hq(connection) => connection,
+            Protocol::Http3(connection) => connection.quic(),
+        }
+    }
+
+    /// Asks for something, and waits for the beginning of the answer.
+    pub(super) async fn ask(&self, target: &Target, errand: &Errand) -> Result<Answer> {
+        if !errand.is_safe() {
+            self.early_data_accepted(target).await?;
+        }
+        let mut answer = match &self.protocol {
+            Protocol::Hq(connection) => Answer::hq(hq::ask(connection, &target.path).await?),
+            Protocol::Http3(connection) => {
+                let request = errand.request(target)?;
+                match errand.payload() {
+                    None => Answer::http3(connection.request_without_body(request).await?),
+                    Some(payload) => {
+                        let (send, receive) = connection.request(request).await?;
+                        Answer::http3(receive).during(payload.clone().send(send))
+                    }
+                }
+            }
+        };
+        self.early_data_accepted(target).await?;
+        // How long an upload takes is not up to the server.
+        let patient = errand.payload().is_some();
+        let timeout = if patient { Duration::MAX } else { self.timeout };
+        target::within(target, timeout, answer.begin()).await?;
+        Ok(answer)
+    }
+
+    /// Waits for a handshake that early data has run ahead of, which fails like any other; says whether the server took
+    /// the early data.
+    pub(super) async fn early_data_accepted(&self, target: &Target) -> Result<bool> {
+        let settle = || async {
+            let early_data = self.early_data.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let Some(early_data) = early_data else { return Ok(false) };
+            let answer = async {
+                let accepted = early_data.await;
+                match self.connection().close_reason() {
+                    Some(error) if !accepted => Err(exit::handshake(error)),
+                    _ => Ok(accepted),
+                }
+            };
+            target::within(target, self.timeout, answer).await
+        };
+        self.accepted.get_or_try_init(settle).await.copied()
+    }
+}
+
+impl Protocol {
+    fn close(&self) {
+        match self {
+            Self::Hq(connection) => connection.close(0, b""),
+            Self::Http3(connection) => connection.quic().close(Code::NO_ERROR.0, b""),
+        }
+    }
+}

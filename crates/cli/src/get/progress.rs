@@ -1,0 +1,54 @@
+//! Bars for people who watch.
+
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Columns of a name.
+const NAME: usize = 24;
+
+/// One bar for each file that is on its way; none unless standard error is a terminal.
+pub(super) struct Progress(MultiProgress);
+
+impl Progress {
+    pub(super) fn new(visible: bool) -> Self {
+        let target = if visible { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        Self(MultiProgress::with_draw_target(target))
+    }
+
+    /// A bar that shows only bytes and rate until its length is set.
+    pub(super) fn bar(&self, name: &str) -> ProgressBar {
+        let template = "{prefix} {wide_bar} {bytes:>10}/{total_bytes:<10} {bytes_per_sec:>12} {eta:>4}";
+        let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+        let bar = self.0.add(ProgressBar::new(0).with_style(style));
+        bar.set_prefix(short(name));
+        bar
+    }
+
+    /// Takes all bars away.
+    pub(super) fn clear(&self) {
+        // Fails if the terminal is gone, and then there is nothing to clear.
+        let _ = self.0.clear();
+    }
+}
+
+/// A name in the columns that it has; the end of a long one says more than its beginning.
+fn short(name: &str) -> String {
+    let printable: Vec<char> = name.chars().filter(|c| !c.is_control()).collect();
+    match printable.len().checked_sub(NAME) {
+        Some(1..) => format!("…{}", printable[printable.len() + 1 - NAME..].iter().collect::<String>()),
+        _ => format!("{:<NAME$}", printable.into_iter().collect::<String>()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_have_one_width() {
+        for name in ["a", "exactly-twenty-four-long", &"long/".repeat(20), "\x1b[2Jx"] {
+            assert_eq!(short(name).chars().count(), NAME, "{name}");
+        }
+        assert!(short(&format!("{}end", "x".repeat(99))).ends_with("end"));
+        assert!(!short("\x1b[2J").contains('\x1b'));
+    }
+}

@@ -1,0 +1,101 @@
+//! What is said about what was fetched.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anabranch::transport::PathInfo;
+use serde_json::{Value, json};
+
+use super::fetch::{Done, Job};
+use crate::exit::{self, Failure, Result};
+use crate::output::hex;
+
+/// Facts about everything that was fetched, in the order of the command line.
+pub(super) struct Report {
+    /// Where JSON goes, if it is wanted; `-` is standard output.
+    json: Option<PathBuf>,
+    quiet: bool,
+    facts: Vec<Value>,
+    bytes: u64,
+}
+
+impl Report {
+    pub(super) fn new(json: Option<PathBuf>, quiet: bool) -> Self {
+        Self { json, quiet, facts: Vec::new(), bytes: 0 }
+    }
+
+    /// A line for people, unless there will be JSON.
+    pub(super) fn add(&mut self, job: &Job, done: &Done) {
+        self.bytes += done.bytes;
+        if self.json.is_some() {
+            self.facts.push(facts(job, done));
+        } else if !self.quiet {
+            let how = match (done.early_data, done.origin.connection().handshake_data().resumed) {
+                (true, _) => ", 0-RTT",
+                (false, true) => ", resumed",
+                _ => "",
+            };
+            exit::note(format_args!("{}: {}{how}", job.url, measured(done.bytes, done.took)));
+        }
+    }
+
+    /// Says the rest: JSON is one object, or an array if there was more than one thing to fetch.
+    pub(super) fn finish(self, files: usize, took: Duration) -> Result {
+        let Some(path) = &self.json else {
+            if files > 1 && !self.quiet {
+                exit::note(format_args!("{files} files: {}", measured(self.bytes, took)));
+            }
+            return Ok(());
+        };
+        let json = match <[Value; 1]>::try_from(self.facts) {
+            Ok([only]) => only,
+            Err(all) => Value::Array(all),
+        };
+        if path == Path::new("-") {
+            return exit::say(json);
+        }
+        let written = File::create(path).and_then(|mut file| writeln!(file, "{json}"));
+        written.map_err(|error| Failure::io(format_args!("cannot write {}", path.display()), &error))
+    }
+}
+
+fn measured(bytes: u64, took: Duration) -> String {
+    format!("{bytes} bytes in {:.3} s ({:.1} Mbit/s)", took.as_secs_f64(), mbps(bytes, took))
+}
+
+fn mbps(bytes: u64, took: Duration) -> f64 {
+    bytes as f64 * 8.0 / took.as_secs_f64().max(1e-9) / 1e6
+}
+
+fn facts(job: &Job, done: &Done) -> Value {
+    let connection = done.origin.connection();
+    let data = connection.handshake_data();
+    json!({
+        "url": job.url,
+        "bytes": done.bytes,
+        "seconds": done.took.as_secs_f64(),
+        "goodput_mbps": mbps(done.bytes, done.took),
+        "sha256": done.digest.as_ref().map(hex),
+        "status": done.status.map(|status| status.as_u16()),
+        "version": format!("{:#010x}", data.version.0),
+        "alpn": data.protocol.map(|protocol| String::from_utf8_lossy(&protocol).into_owned()),
+        "resumed": data.resumed,
+        "zero_rtt_accepted": done.early_data,
+        "paths": connection.stats().paths.iter().map(path).collect::<Vec<_>>(),
+    })
+}
+
+/// A path of the connection, with what it has carried so far.
+fn path(path: &PathInfo) -> Value {
+    json!({
+        "id": path.id.0,
+        "local": path.tuple.local.to_string(),
+        "remote": path.tuple.remote.to_string(),
+        "bytes": path.bytes_received,
+        "rtt_ms": path.smoothed_rtt.as_secs_f64() * 1e3,
+        "lost_packets": path.recovery.lost_packets,
+        "state": if path.validated { "active" } else { "validating" },
+    })
+}

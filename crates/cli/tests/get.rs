@@ -1,0 +1,140 @@
+//! `anabranch get` over HTTP/3, as scripts see it.
+#![allow(unreachable_pub, reason = "modules of a test")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
+
+#[path = "get/failures.rs"]
+mod failures;
+#[path = "get/requests.rs"]
+mod requests;
+#[path = "get/site.rs"]
+mod site;
+#[path = "get/terminal.rs"]
+mod terminal;
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use self::site::{LARGE, Site};
+
+/// `get` in `dir`, trusting the site.
+fn command(site: &Site, dir: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
+    command.current_dir(dir).arg("get").arg("--ca").arg(site.ca()).args(args);
+    command
+}
+
+fn get(site: &Site, dir: &Path, args: &[&str]) -> Output {
+    command(site, dir, args).output().unwrap()
+}
+
+/// The same, which has to go well. Gives what it printed.
+#[track_caller]
+fn good(site: &Site, dir: &Path, args: &[&str]) -> String {
+    let output = get(site, dir, args);
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {}", stderr(&output));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len as u64).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
+}
+
+/// Names of everything in a directory.
+fn names(dir: &Path) -> Vec<String> {
+    let mut names: Vec<_> = std::fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+fn sha256(content: &[u8]) -> String {
+    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, content);
+    digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn files_of_one_server_come_over_one_connection() {
+    let (site, here) = (Site::start(), tempfile::tempdir().unwrap());
+    std::fs::create_dir(here.path().join("out")).unwrap();
+    let urls = [site.url("/small"), site.url("/large"), site.url("/whole")];
+    let args = [&urls[0], &urls[1], &urls[2], "-o", "out", "--json", "-"];
+    let facts: Value = serde_json::from_str(&good(&site, here.path(), &args)).unwrap();
+    assert_eq!(site.connections().len(), 1);
+    assert_eq!(names(&here.path().join("out")), ["large", "small", "whole"]);
+    assert_eq!(std::fs::read(here.path().join("out/small")).unwrap(), b"small file");
+    assert!(std::fs::read(here.path().join("out/large")).unwrap() == pattern(LARGE));
+    for (fact, (url, content)) in facts.as_array().unwrap().iter().zip([
+        (&urls[0], b"small file".to_vec()),
+        (&urls[1], pattern(LARGE)),
+        (&urls[2], pattern(LARGE)),
+    ]) {
+        assert_eq!((&fact["url"], &fact["bytes"]), (&url.as_str().into(), &content.len().into()));
+        assert_eq!(fact["sha256"], sha256(&content));
+    }
+
+    // The same without JSON, and named by the URLs.
+    let output = get(&site, here.path(), &[&urls[0], &urls[1]]);
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(names(here.path()), ["large", "out", "small"]);
+    let lines = stderr(&output);
+    assert_eq!(lines.lines().count(), 3, "{lines}");
+    assert!(lines.contains("2 files: 3000010 bytes in "), "{lines}");
+    assert_eq!(stderr(&get(&site, here.path(), &["--quiet", &urls[0]])), "");
+}
+
+#[test]
+fn one_url_makes_one_object_and_no_file() {
+    let (site, here) = (Site::start(), tempfile::tempdir().unwrap());
+    let fact = good(&site, here.path(), &[&site.url("/large"), "--json", "-"]);
+    let fact: Value = serde_json::from_str(&fact).unwrap();
+    assert_eq!(fact["url"], site.url("/large"));
+    assert_eq!((&fact["bytes"], &fact["status"]), (&LARGE.into(), &200.into()));
+    assert_eq!((&fact["version"], &fact["alpn"]), (&"0x00000001".into(), &"h3".into()));
+    assert_eq!(fact["sha256"], sha256(&pattern(LARGE)));
+    assert!(fact["seconds"].as_f64().unwrap() > 0.0 && fact["goodput_mbps"].as_f64().unwrap() > 0.0);
+    let path = &fact["paths"][0];
+    assert_eq!((&path["id"], &path["state"]), (&0.into(), &"active".into()));
+    assert_eq!(path["remote"], site.address.to_string());
+    assert!(path["bytes"].as_u64().unwrap() > LARGE as u64 && path["rtt_ms"].as_f64().unwrap() > 0.0);
+    assert!(path["lost_packets"].is_u64() && path["local"].as_str().unwrap().contains(':'));
+    assert_eq!(names(here.path()), [""; 0]);
+
+    // In a file, and with the content.
+    assert_eq!(good(&site, here.path(), &[&site.url("/small"), "--json", "facts"]), "");
+    assert_eq!(names(here.path()), ["facts", "small"]);
+    let both = good(&site, here.path(), &[&site.url("/small"), "--json", "facts", "-o", "-"]);
+    assert_eq!(both, "small file");
+}
+
+#[test]
+fn repetitions_resume_with_early_data() {
+    let (site, here) = (Site::start(), tempfile::tempdir().unwrap());
+    let args = [&site.url("/small"), &site.url("/large"), "--repeat", "3", "--json", "-"];
+    let facts: Value = serde_json::from_str(&good(&site, here.path(), &args)).unwrap();
+    let early = facts.as_array().unwrap().iter().map(|fact| fact["zero_rtt_accepted"] == true);
+    assert_eq!(early.collect::<Vec<_>>(), [false, false, true, true, true, true]);
+    // The address was known, too.
+    assert_eq!(site.connections(), [false, true, true]);
+}
+
+#[test]
+fn a_session_file_keeps_tokens_between_runs() {
+    let (site, here) = (Site::start(), tempfile::tempdir().unwrap());
+    let args = [&site.url("/large"), "-o", "-", "--session-file", "session"];
+    for _ in 0..3 {
+        assert_eq!(get(&site, here.path(), &args).status.code(), Some(0));
+    }
+    assert_eq!(site.connections(), [false, true, true]);
+    assert_eq!(names(here.path()), ["session"]);
+    std::fs::write(here.path().join("session"), "something else").unwrap();
+    assert_eq!(get(&site, here.path(), &args).status.code(), Some(2));
+    assert_eq!(std::fs::read(here.path().join("session")).unwrap(), b"something else");
+}

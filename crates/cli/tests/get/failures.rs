@@ -1,0 +1,80 @@
+//! What fails has its status and leaves nothing.
+
+use std::process::Stdio;
+
+use super::*;
+
+#[test]
+fn failures_have_their_status_and_leave_nothing() {
+    let (site, here) = (Site::start(), tempfile::tempdir().unwrap());
+    let url = |path: &str| site.url(path);
+    let (small, missing, cut) = (url("/small"), url("/missing"), url("/cut"));
+    let cases: [(&[&str], i32); 16] = [
+        (&[&missing], 11),
+        (&[&missing, "-L"], 11),
+        (&[&url("/moved")], 11),
+        (&[&url("/loop"), "-L"], 11),
+        (&[&url("/down"), "-L"], 11),
+        (&[&url("/whole"), "-r", "0-9"], 11),
+        (&[&cut], 6),
+        (&[&small, &cut, "-o", "-"], 6),
+        (&[&url("/silent"), "--timeout", "0.5"], 7),
+        (&[&url("/half"), "--idle-ms", "500", "--timeout", "1"], 7),
+        (&["--hq", &small], 4),
+        (&[&small, "-o", "no/such/directory"], 8),
+        (&[&small, "--hq", "-I"], 2),
+        (&[&small, "--hq", "--http3"], 2),
+        (&[&small, "-d", "@no-such-file"], 2),
+        (&[&small, "-H", "no colon"], 2),
+    ];
+    for (args, expected) in cases {
+        let output = get(&site, here.path(), args);
+        let line = stderr(&output);
+        assert_eq!(output.status.code(), Some(expected), "{args:?}: {line}");
+        assert!(expected == 2 || line.trim_end().lines().count() == 1, "{args:?}: {line}");
+        assert_eq!(names(here.path()), [""; 0], "{args:?}");
+    }
+    assert!(stderr(&get(&site, here.path(), &[&missing])).contains("404 Not Found"));
+    let untrusted = Command::new(env!("CARGO_BIN_EXE_anabranch")).args(["get", &small]).output().unwrap();
+    assert_eq!(untrusted.status.code(), Some(5), "{}", stderr(&untrusted));
+}
+
+#[test]
+fn what_was_there_stays_when_a_fetch_fails() {
+    let (site, here) = (Site::start(), tempfile::tempdir().unwrap());
+    std::fs::write(here.path().join("cut"), "what was there before").unwrap();
+    assert_eq!(get(&site, here.path(), &[&site.url("/cut")]).status.code(), Some(6));
+    assert_eq!(std::fs::read(here.path().join("cut")).unwrap(), b"what was there before");
+    assert_eq!(names(here.path()), ["cut"]);
+}
+
+#[test]
+fn an_interrupted_fetch_leaves_nothing() {
+    let (site, here) = (Site::start(), tempfile::tempdir().unwrap());
+    for signal in ["-INT", "-TERM"] {
+        let args = [&site.url("/half"), &site.url("/small"), "--session-file", "session"];
+        let child = command(&site, here.path(), &args).stderr(Stdio::piped()).spawn().unwrap();
+        wait_until(|| {
+            let files = std::fs::read_dir(here.path()).unwrap();
+            let lens = files.filter_map(|file| Some(file.ok()?.metadata().ok()?.len()));
+            here.path().join("small").exists() && lens.max() >= Some(1_000_000)
+        });
+        let kill = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+        assert!(kill.success());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(10), "{}", stderr(&output));
+        // The small file was whole.
+        assert_eq!(names(here.path()), ["session", "small"]);
+    }
+}
+
+#[track_caller]
+fn wait_until(mut done: impl FnMut() -> bool) {
+    for _ in 0..600 {
+        if done() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    panic!("it takes too long");
+}

@@ -1,0 +1,156 @@
+//! A server of HTTP/3 in this process, whose pages do what real servers do at times.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use anabranch::http3::{Code, Config, Connection, RecvHalf, SendHalf};
+use anabranch::{Endpoint, Incoming, ServerConfig, config, tls};
+use bytes::Bytes;
+use http::{Request, Response, StatusCode, header};
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+/// Length of `/large`.
+pub const LARGE: usize = 3_000_000;
+
+pub struct Site {
+    pub address: SocketAddr,
+    pub dir: TempDir,
+    /// For each connection, whether the client's address was validated by a token.
+    connections: Arc<Mutex<Vec<bool>>>,
+    _runtime: Runtime,
+}
+
+impl Site {
+    pub fn start() -> Self {
+        let runtime = Runtime::new().unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let config = server_config(dir.path());
+        let connections = Arc::new(Mutex::new(Vec::new()));
+        let endpoint = {
+            let _guard = runtime.enter();
+            Endpoint::server(config, ([127, 0, 0, 1], 0).into()).unwrap()
+        };
+        let address = endpoint.local_addr().unwrap();
+        let seen = Arc::clone(&connections);
+        runtime.spawn(async move {
+            while let Some(incoming) = endpoint.accept().await {
+                seen.lock().unwrap().push(incoming.remote_address_validated());
+                tokio::spawn(serve(incoming));
+            }
+        });
+        Self { address, dir, connections, _runtime: runtime }
+    }
+
+    pub fn url(&self, path: &str) -> String {
+        format!("https://localhost:{}{path}", self.address.port())
+    }
+
+    pub fn ca(&self) -> PathBuf {
+        self.dir.path().join("cert.pem")
+    }
+
+    /// Whether clients showed tokens, for each connection since the last time.
+    pub fn connections(&self) -> Vec<bool> {
+        std::mem::take(&mut *self.connections.lock().unwrap())
+    }
+}
+
+fn server_config(dir: &Path) -> ServerConfig {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let (cert, key) = (dir.join("cert.pem"), dir.join("key.pem"));
+    std::fs::write(&cert, made.cert.pem()).unwrap();
+    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    let tls = tls::ServerConfig::builder()
+        .certificate(config::certificates(&cert).unwrap(), config::private_key(&key).unwrap())
+        .alpn(["h3"])
+        .early_data(true)
+        .build();
+    ServerConfig::new(tls.unwrap())
+}
+
+async fn serve(incoming: Incoming) {
+    // Early data, too.
+    let Ok((quic, _)) = incoming.accept().unwrap().into_0rtt() else { return };
+    let connection = Connection::new(quic, Config::default());
+    while let Ok(Some((request, send, receive))) = connection.accept().await {
+        tokio::spawn(answer(request, send, receive));
+    }
+}
+
+async fn answer(request: Request<()>, mut send: SendHalf, mut receive: RecvHalf) {
+    let redirect = |status: StatusCode, to: &str| {
+        Response::builder().status(status).header(header::LOCATION, to).body(Bytes::new()).unwrap()
+    };
+    let path = request.uri().path().to_owned();
+    let response = match path.as_str() {
+        "/small" | "/sub/small" => Response::new(Bytes::from_static(b"small file")),
+        "/large" => large(&request),
+        "/whole" => Response::new(Bytes::from(super::pattern(LARGE))),
+        "/told" => told(&request, &mut receive).await,
+        "/moved" => redirect(StatusCode::FOUND, "sub/small"),
+        "/see-told" => redirect(StatusCode::FOUND, "/told"),
+        "/same-told" => redirect(StatusCode::TEMPORARY_REDIRECT, "/told"),
+        "/loop" => redirect(StatusCode::FOUND, "/loop"),
+        "/down" => redirect(StatusCode::MOVED_PERMANENTLY, "http://localhost/"),
+        path if path.starts_with("/away/") => {
+            let port = path.trim_start_matches("/away/");
+            redirect(StatusCode::PERMANENT_REDIRECT, &format!("https://localhost:{port}/told"))
+        }
+        "/half" | "/cut" => return half(send, path == "/cut").await,
+        "/silent" => std::future::pending().await,
+        _ => Response::builder().status(StatusCode::NOT_FOUND).body(Bytes::from_static(b"no")).unwrap(),
+    };
+    let response = match request.method().as_str() {
+        "HEAD" => response.map(|_| Bytes::new()),
+        _ => response,
+    };
+    let _ = send.send_whole_response(response).await;
+}
+
+/// What the request said.
+async fn told(request: &Request<()>, receive: &mut RecvHalf) -> Response<Bytes> {
+    let mut text = format!("{}\n", request.method());
+    for (name, value) in request.headers() {
+        text.push_str(&format!("{name}: {}\n", value.to_str().unwrap()));
+    }
+    let mut content = 0;
+    while let Ok(Some(piece)) = receive.read_chunk(usize::MAX).await {
+        content += piece.len();
+        if piece.len() < 100 {
+            text.push_str(&String::from_utf8_lossy(&piece));
+        }
+    }
+    text.push_str(&format!("\n{content} bytes"));
+    Response::builder().header("x-field", "of the response").body(Bytes::from(text)).unwrap()
+}
+
+/// A file of which parts can be had.
+fn large(request: &Request<()>) -> Response<Bytes> {
+    let content = Bytes::from(super::pattern(LARGE));
+    let Some(range) = request.headers().get(header::RANGE) else { return Response::new(content) };
+    let (from, to) = range.to_str().unwrap().strip_prefix("bytes=").unwrap().split_once('-').unwrap();
+    let from: usize = from.parse().unwrap();
+    let to = to.parse().map_or(LARGE, |last: usize| last + 1);
+    if from >= LARGE {
+        let builder = Response::builder().status(StatusCode::RANGE_NOT_SATISFIABLE);
+        return builder.header(header::CONTENT_RANGE, format!("bytes */{LARGE}")).body(Bytes::new()).unwrap();
+    }
+    let range = format!("bytes {from}-{}/{LARGE}", to - 1);
+    let builder = Response::builder().status(StatusCode::PARTIAL_CONTENT);
+    builder.header(header::CONTENT_RANGE, range).body(content.slice(from..to)).unwrap()
+}
+
+/// Promises a file, sends the half of it, and then nothing more or a reset.
+async fn half(mut send: SendHalf, cut: bool) {
+    let head = Response::builder().header(header::CONTENT_LENGTH, LARGE).body(()).unwrap();
+    send.send_response(head).unwrap();
+    let _ = send.write(Bytes::from(super::pattern(LARGE / 2))).await;
+    match cut {
+        // Time for the client to read that.
+        true => tokio::time::sleep(std::time::Duration::from_secs(1)).await,
+        false => std::future::pending().await,
+    }
+    send.reset(Code::INTERNAL_ERROR);
+}

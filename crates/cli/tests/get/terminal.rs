@@ -1,0 +1,43 @@
+//! Progress on a terminal, and only there.
+
+use std::fs::File;
+use std::io::Read;
+use std::process::Stdio;
+
+use nix::pty::{Winsize, openpty};
+
+use super::*;
+
+/// What `get` shows on a terminal of 100 columns.
+fn shown(site: &Site, dir: &Path, args: &[&str]) -> String {
+    let size = Winsize { ws_row: 24, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
+    let pty = openpty(Some(&size), None).unwrap();
+    let mut child = command(site, dir, args)
+        .env("TERM", "xterm")
+        .stdout(Stdio::null())
+        .stderr(Stdio::from(pty.slave))
+        .spawn()
+        .unwrap();
+    let reading = std::thread::spawn(move || {
+        let mut all = Vec::new();
+        // Ends with an error once nobody has the other end any longer.
+        let _ = File::from(pty.master).read_to_end(&mut all);
+        String::from_utf8_lossy(&all).into_owned()
+    });
+    child.wait().unwrap();
+    reading.join().unwrap()
+}
+
+#[test]
+fn bars_show_rate_and_time_left_on_a_terminal() {
+    let (site, here) = (Site::start(), tempfile::tempdir().unwrap());
+    // Half of it comes, and then nothing more until the client gives up.
+    let (half, small) = (site.url("/half"), site.url("/small"));
+    let text = shown(&site, here.path(), &[&half, "--idle-ms", "1000"]);
+    assert!(text.contains("half ") && text.contains("/2.86 MiB") && text.contains("/s"), "{text:?}");
+    let quiet = shown(&site, here.path(), &["-q", &small]);
+    assert_eq!(quiet, "");
+    // Content on standard output is not mixed with bars.
+    let standard = shown(&site, here.path(), &[&half, "-o", "-", "--idle-ms", "1000"]);
+    assert!(!standard.contains("MiB"), "{standard:?}");
+}

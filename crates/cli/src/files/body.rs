@@ -1,18 +1,55 @@
 //! The content of an answer. A file is read piece by piece on threads that may wait for a disk; while a piece is being
-//! sent, the next one is read, and no more than that is in memory.
+//! sent, the next one is read, and no more than that is in memory. The more answers there are, the smaller are the pieces:
+//! clients that take nothing of what they ask for cannot fill the memory.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::mem;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::task::{JoinHandle, spawn_blocking};
 
-/// Bytes of a file that are read at a time. An answer holds one piece that is being sent, and one that is ready.
-pub(super) const PIECE: u64 = 128 * 1024;
+/// Most bytes of a file that are read at a time. An answer holds one piece that is being sent, and one that is ready.
+const MAX_PIECE: u64 = 128 * 1024;
+/// Fewest bytes that are read at a time, however many answers there are.
+const MIN_PIECE: u64 = 4 * 1024;
+/// Bytes that all answers share.
+const MAX_READ_AHEAD: u64 = 256 << 20;
+
+/// The memory that all answers of a service share.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Memory(Arc<AtomicU64>);
+
+impl Memory {
+    /// Room for one more answer.
+    fn claim(&self) -> Claim {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Claim(self.clone())
+    }
+}
+
+/// An answer's part of the memory.
+#[derive(Debug)]
+struct Claim(Memory);
+
+impl Claim {
+    /// How much may be read at a time.
+    fn piece(&self) -> u64 {
+        let answers = self.0.0.load(Ordering::Relaxed).max(1);
+        (MAX_READ_AHEAD / (2 * answers)).clamp(MIN_PIECE, MAX_PIECE)
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 /// Content of known length.
 #[derive(Debug)]
@@ -26,8 +63,15 @@ pub(crate) struct FileBody {
 #[derive(Debug)]
 enum Next {
     Nothing,
-    Ready(Bytes, Option<File>),
-    Reading(JoinHandle<io::Result<(Bytes, File)>>),
+    Ready(Bytes, Option<Source>),
+    Reading(JoinHandle<io::Result<(Bytes, Source)>>),
+}
+
+/// A file that is being sent.
+#[derive(Debug)]
+struct Source {
+    file: File,
+    claim: Claim,
 }
 
 impl FileBody {
@@ -41,47 +85,47 @@ impl FileBody {
     }
 
     /// The next `len` bytes of a file. Reads the first piece at once.
-    pub(super) fn file(file: File, len: u64) -> io::Result<Self> {
+    pub(super) fn file(file: File, len: u64, memory: &Memory) -> io::Result<Self> {
         if len == 0 {
             return Ok(Self::empty());
         }
-        let (piece, file) = read(file, len)?;
-        Ok(Self { left: len, next: Next::Ready(piece, Some(file)) })
+        let (piece, source) = read(Source { file, claim: memory.claim() }, len)?;
+        Ok(Self { left: len, next: Next::Ready(piece, Some(source)) })
     }
 
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
-        let (piece, file) = match mem::replace(&mut self.next, Next::Nothing) {
+        let (piece, source) = match mem::replace(&mut self.next, Next::Nothing) {
             Next::Nothing => return Poll::Ready(None),
-            Next::Ready(piece, file) => (piece, file),
+            Next::Ready(piece, source) => (piece, source),
             Next::Reading(mut reading) => match Pin::new(&mut reading).poll(cx) {
                 Poll::Pending => {
                     self.next = Next::Reading(reading);
                     return Poll::Pending;
                 }
                 Poll::Ready(read) => match read.unwrap_or_else(|error| Err(io::Error::other(error))) {
-                    Ok((piece, file)) => (piece, Some(file)),
+                    Ok((piece, source)) => (piece, Some(source)),
                     Err(error) => return Poll::Ready(Some(Err(error))),
                 },
             },
         };
         self.left -= piece.len() as u64;
         let left = self.left;
-        if let Some(file) = file.filter(|_| left > 0) {
-            self.next = Next::Reading(spawn_blocking(move || read(file, left)));
+        if let Some(source) = source.filter(|_| left > 0) {
+            self.next = Next::Reading(spawn_blocking(move || read(source, left)));
         }
         Poll::Ready(Some(Ok(piece)))
     }
 }
 
 /// The next piece, of at most `left` bytes. A file that has become shorter cannot be sent as promised.
-fn read(mut file: File, left: u64) -> io::Result<(Bytes, File)> {
-    let len = left.min(PIECE);
+fn read(mut source: Source, left: u64) -> io::Result<(Bytes, Source)> {
+    let len = left.min(source.claim.piece());
     let mut piece = Vec::with_capacity(len as usize);
-    (&mut file).take(len).read_to_end(&mut piece)?;
+    (&mut source.file).take(len).read_to_end(&mut piece)?;
     if (piece.len() as u64) < len {
         return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file became shorter"));
     }
-    Ok((piece.into(), file))
+    Ok((piece.into(), source))
 }
 
 impl Body for FileBody {
@@ -124,13 +168,13 @@ mod tests {
 
     #[tokio::test]
     async fn files_come_in_bounded_pieces() {
-        for len in [0, 1, PIECE - 1, PIECE, PIECE + 1, 5 * PIECE + 77] {
+        for len in [0, 1, MAX_PIECE - 1, MAX_PIECE, MAX_PIECE + 1, 5 * MAX_PIECE + 77] {
             let (file, content) = file_of(len);
-            let mut body = FileBody::file(file, len).unwrap();
+            let mut body = FileBody::file(file, len, &Memory::default()).unwrap();
             let mut received = Vec::new();
             while let Some(frame) = body.frame().await {
                 let piece = frame.unwrap().into_data().unwrap();
-                assert!(!piece.is_empty() && piece.len() as u64 <= PIECE);
+                assert!(!piece.is_empty() && piece.len() as u64 <= MAX_PIECE);
                 received.extend_from_slice(&piece);
                 assert_eq!(body.size_hint().exact(), Some(len - received.len() as u64));
             }
@@ -140,16 +184,33 @@ mod tests {
 
     #[tokio::test]
     async fn no_more_than_was_promised() {
-        let (mut file, content) = file_of(3 * PIECE);
+        let (mut file, content) = file_of(3 * MAX_PIECE);
         file.seek(SeekFrom::Start(10)).unwrap();
-        let body = FileBody::file(file, PIECE + 5).unwrap();
-        assert!(body.collect().await.unwrap().to_bytes() == content[10..PIECE as usize + 15]);
+        let body = FileBody::file(file, MAX_PIECE + 5, &Memory::default()).unwrap();
+        assert!(body.collect().await.unwrap().to_bytes() == content[10..MAX_PIECE as usize + 15]);
     }
 
     #[tokio::test]
     async fn a_file_that_became_shorter_is_an_error() {
-        let (file, _) = file_of(2 * PIECE);
-        let body = FileBody::file(file, 3 * PIECE).unwrap();
+        let (file, _) = file_of(2 * MAX_PIECE);
+        let body = FileBody::file(file, 3 * MAX_PIECE, &Memory::default()).unwrap();
         assert_eq!(body.collect().await.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    /// However many answers there are, what they hold stays near the bound, and room comes back with their end.
+    #[test]
+    fn many_answers_share_the_memory() {
+        let memory = Memory::default();
+        let fit = MAX_READ_AHEAD / (2 * MAX_PIECE);
+        let mut claims: Vec<_> = (0..fit).map(|_| memory.claim()).collect();
+        assert_eq!(claims[0].piece(), MAX_PIECE);
+        claims.extend((0..fit).map(|_| memory.claim()));
+        assert_eq!(claims[0].piece(), MAX_PIECE / 2);
+        claims.extend((0..100 * fit).map(|_| memory.claim()));
+        assert_eq!(claims[0].piece(), MIN_PIECE);
+        claims.truncate(1);
+        assert_eq!(claims[0].piece(), MAX_PIECE);
+        drop(claims);
+        assert_eq!(memory.0.load(Ordering::Relaxed), 0);
     }
 }

@@ -27,6 +27,7 @@ use tokio::task::spawn_blocking;
 use tower_service::Service;
 
 pub(crate) use self::body::FileBody;
+use self::body::Memory;
 use self::path::Wanted;
 use self::root::{Found, Root};
 
@@ -38,6 +39,7 @@ const INDEX: &str = "index.html";
 pub(crate) struct Files {
     root: Arc<Root>,
     listing: bool,
+    memory: Memory,
 }
 
 impl Files {
@@ -46,7 +48,7 @@ impl Files {
     /// # Errors
     /// If the directory cannot be opened.
     pub(crate) fn open(directory: &Path, listing: bool) -> io::Result<Self> {
-        Ok(Self { root: Arc::new(Root::open(directory)?), listing })
+        Ok(Self { root: Arc::new(Root::open(directory)?), listing, memory: Memory::default() })
     }
 
     /// The whole answer, but for what comes after the first piece of a file. It may wait for the disk.
@@ -62,7 +64,9 @@ impl Files {
     fn represent(&self, wanted: &Wanted, request: &Parts) -> Result<Response<FileBody>, StatusCode> {
         let of_error = |error| response::status_of(&error);
         match (self.root.find(wanted.path()).map_err(of_error)?, wanted.names_directory()) {
-            (Found::File(file), false) => response::file(file, wanted.path(), request).map_err(of_error),
+            (Found::File(file), false) => {
+                response::file(file, wanted.path(), request, &self.memory).map_err(of_error)
+            }
             (Found::File(_), true) => Err(StatusCode::NOT_FOUND),
             (Found::Directory, false) => Ok(response::moved(&wanted.as_directory(), request.uri.query())),
             (Found::Directory, true) => self.directory(wanted, request),
@@ -72,7 +76,7 @@ impl Files {
     fn directory(&self, wanted: &Wanted, request: &Parts) -> Result<Response<FileBody>, StatusCode> {
         let index = wanted.path().join(INDEX);
         match self.root.find(&index) {
-            Ok(Found::File(file)) => response::file(file, &index, request),
+            Ok(Found::File(file)) => response::file(file, &index, request, &self.memory),
             Ok(Found::Directory) => self.list(wanted),
             Err(error) if error.kind() == io::ErrorKind::NotFound => self.list(wanted),
             Err(error) => Err(error),

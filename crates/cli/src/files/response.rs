@@ -14,7 +14,7 @@ use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use maud::Markup;
 use nix::libc;
 
-use super::body::FileBody;
+use super::body::{FileBody, Memory};
 use super::preconditions::{Validators, Verdict};
 use super::range::{self, Part};
 
@@ -22,7 +22,12 @@ use super::range::{self, Part};
 const LISTING_POLICY: HeaderValue = HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'");
 
 /// The file at `path`, or the part of it that the request wants.
-pub(super) fn file(mut file: File, path: &Path, request: &Parts) -> io::Result<Response<FileBody>> {
+pub(super) fn file(
+    mut file: File,
+    path: &Path,
+    request: &Parts,
+    memory: &Memory,
+) -> io::Result<Response<FileBody>> {
     let metadata = file.metadata()?;
     let validators = Validators::of(&metadata, SystemTime::now());
     let validators = validators.ok_or_else(|| io::Error::other("no entity tag"))?;
@@ -37,10 +42,11 @@ pub(super) fn file(mut file: File, path: &Path, request: &Parts) -> io::Result<R
             let mut response = match part {
                 Part::Unsatisfiable => return Ok(unsatisfiable(size)),
                 Part::Whole if request.method == Method::HEAD => answer(StatusCode::OK, FileBody::empty()),
-                Part::Whole => answer(StatusCode::OK, FileBody::file(file, size)?),
+                Part::Whole => answer(StatusCode::OK, FileBody::file(file, size, memory)?),
                 Part::Range { start, len } => {
                     file.seek(SeekFrom::Start(start))?;
-                    let mut response = answer(StatusCode::PARTIAL_CONTENT, FileBody::file(file, len)?);
+                    let mut response =
+                        answer(StatusCode::PARTIAL_CONTENT, FileBody::file(file, len, memory)?);
                     let range = format!("bytes {start}-{}/{size}", start + len - 1);
                     set(response.headers_mut(), CONTENT_RANGE, &range);
                     response

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -41,19 +41,26 @@ impl Protocol {
 /// What goes on on a connection.
 #[derive(Debug, Default)]
 pub(super) struct Activity {
-    running: AtomicUsize,
-    begun: AtomicU64,
+    /// Requests that were begun, and bytes of content that were taken to be sent.
+    steps: AtomicU64,
 }
 
 impl Activity {
-    /// Waits until nothing went on for `quiet`, or up to twice as long.
+    fn step(&self, size: u64) {
+        self.steps.fetch_add(size, Ordering::Relaxed);
+    }
+
+    /// Waits until nothing has gone on for `quiet`, or up to twice as long: no request was begun, and of those that are
+    /// being answered nothing was taken.
     pub(super) async fn idle_for(&self, quiet: Duration) {
+        let mut before = self.steps.load(Ordering::Relaxed);
         loop {
-            let before = self.begun.load(Ordering::Relaxed);
             tokio::time::sleep(quiet).await;
-            if self.running.load(Ordering::Relaxed) == 0 && self.begun.load(Ordering::Relaxed) == before {
+            let now = self.steps.load(Ordering::Relaxed);
+            if now == before {
                 return;
             }
+            before = now;
         }
     }
 }
@@ -83,8 +90,7 @@ impl<S> Observed<S> {
         let field = |name: HeaderName| {
             request.headers().get(name).map(|value| clip(&String::from_utf8_lossy(value.as_bytes())))
         };
-        self.activity.running.fetch_add(1, Ordering::Relaxed);
-        self.activity.begun.fetch_add(1, Ordering::Relaxed);
+        self.activity.step(1);
         let target = request.uri().path_and_query().map_or("*", |target| target.as_str());
         let entry = Entry {
             time: SystemTime::now(),
@@ -142,7 +148,6 @@ struct Observation {
 
 impl Drop for Observation {
     fn drop(&mut self) {
-        self.activity.running.fetch_sub(1, Ordering::Relaxed);
         let Some(mut entry) = self.entry.take() else { return };
         entry.duration = self.begin.elapsed();
         self.shared.metrics.request(self.protocol, &entry);
@@ -169,6 +174,7 @@ impl<C: Body<Data = Bytes> + Unpin> Body for ObservedBody<C> {
         let piece = frame.as_ref().and_then(|frame| frame.as_ref().ok()).and_then(Frame::data_ref);
         if let (Some(piece), Some(entry)) = (piece, &mut self.observation.entry) {
             entry.bytes += piece.remaining() as u64;
+            self.observation.activity.step(piece.remaining() as u64);
         }
         Poll::Ready(frame)
     }
@@ -179,5 +185,26 @@ impl<C: Body<Data = Bytes> + Unpin> Body for ObservedBody<C> {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn steps_keep_a_connection_from_being_idle() {
+        let (quiet, walk) = (Duration::from_secs(1), Duration::from_millis(1_500));
+        let activity = Activity::default();
+        let begin = Instant::now();
+        let walking = async {
+            while begin.elapsed() < walk {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                activity.step(1);
+            }
+        };
+        tokio::join!(activity.idle_for(quiet), walking);
+        let idle = begin.elapsed();
+        assert!((2 * quiet..6 * quiet).contains(&idle), "{idle:?}");
     }
 }

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,10 +41,9 @@ const MAX_HEADER: u32 = 32 * 1024;
 const MAX_BUFFER: usize = 256 * 1024;
 /// How long a client may take for the TLS handshake, and for the header of a request.
 const MAX_HELLO: Duration = Duration::from_secs(10);
-/// How long a connection may be without requests, up to twice this.
+/// How long a client may neither ask for anything nor take anything of what it asked for, up to twice this; then it is
+/// told to end, and gets as long for that.
 const MAX_IDLE: Duration = Duration::from_secs(60);
-/// How long a client may take nothing of what it asked for.
-const MAX_STALL: Duration = Duration::from_secs(60);
 /// How long accepting rests when the process has no more descriptors.
 const REST: Duration = Duration::from_millis(100);
 /// How long other protocols are remembered (RFC 7838 §3.1), in seconds.
@@ -114,7 +113,7 @@ async fn serve(
     // Delays that the kernel would add for small answers; without it they are only slower.
     let _ = stream.set_nodelay(true);
     let mut stream = TimeoutStream::new(stream);
-    stream.set_write_timeout(Some(MAX_STALL));
+    stream.set_write_timeout(Some(MAX_IDLE));
     let greeted = tokio::time::timeout(MAX_HELLO, listener.tls.accept(Box::pin(stream)));
     let greeted = tokio::select! {
         () = shared.stopping.cancelled() => return,
@@ -127,7 +126,7 @@ async fn serve(
     speak(stream, client, &listener, &shared).await;
 }
 
-type Stream = TlsStream<std::pin::Pin<Box<TimeoutStream<TcpStream>>>>;
+type Stream = TlsStream<Pin<Box<TimeoutStream<TcpStream>>>>;
 
 /// Serves a connection in the protocol that was agreed on, until the client ends it, is idle, or the server stops.
 async fn speak(stream: Stream, client: SocketAddr, listener: &Listener, shared: &Arc<Shared>) {
@@ -152,7 +151,7 @@ async fn speak(stream: Stream, client: SocketAddr, listener: &Listener, shared: 
 
 /// Errors are the client's affair: it is gone, or does not speak HTTP.
 async fn run(
-    connection: impl Graceful + Future<Output = std::result::Result<(), Box<dyn std::error::Error + Send + Sync>>>,
+    connection: impl Graceful + Future<Output = std::result::Result<(), anabranch::Error>>,
     shared: &Shared,
     activity: &Activity,
 ) {
@@ -176,19 +175,19 @@ async fn run(
 
 /// What hyper-util's connections have in common.
 trait Graceful {
-    fn graceful_shutdown(self: std::pin::Pin<&mut Self>);
+    fn graceful_shutdown(self: Pin<&mut Self>);
 }
 
 impl<S, B> Graceful for auto::Connection<'_, TokioIo<Stream>, S, TokioExecutor>
 where
     S: hyper::service::HttpService<Incoming, ResBody = B>,
-    S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    S::Error: Into<anabranch::Error>,
     S::Future: 'static,
     B: http_body::Body + 'static,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    B::Error: Into<anabranch::Error>,
     TokioExecutor: auto::HttpServerConnExec<S::Future, B>,
 {
-    fn graceful_shutdown(self: std::pin::Pin<&mut Self>) {
+    fn graceful_shutdown(self: Pin<&mut Self>) {
         auto::Connection::graceful_shutdown(self);
     }
 }

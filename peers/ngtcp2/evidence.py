@@ -25,6 +25,7 @@ class Evidence:
         self.early_packets = 0
         self.early_rejected = False
         self.key_updates = 0
+        self._asked_for_update = False
         self.challenges_answered = 0
         self.responses = 0
         self.version_negotiation = False
@@ -50,6 +51,8 @@ class Evidence:
             self.closed += NO_ERROR in line
         elif line.startswith("QUIC handshake has completed"):
             self.completed = True
+        elif line.startswith("Initiate key update"):
+            self._asked_for_update = True
         elif line.startswith("Early data was rejected"):
             self.early_rejected = True
         else:
@@ -61,7 +64,8 @@ class Evidence:
         elif "pkt rx" in line:
             self.retry |= "type=Retry" in line
             # The key phase bit of one update; a server that had not followed would not be understood.
-            self.key_updates = max(self.key_updates, int("type=1RTT k=1" in line))
+            if self._asked_for_update and "type=1RTT k=1" in line:
+                self.key_updates = 1
         elif "frm tx" in line:
             self.challenges_answered += "PATH_RESPONSE" in line
         elif "frm rx" in line:

@@ -41,12 +41,16 @@ impl<S: Default> Endpoint<S> {
         header: &Header<'_>,
         datagram: &mut [u8],
     ) -> Result<(), Failure> {
-        if header.ty != Type::Initial || datagram.len() < 1200 {
+        if datagram.len() < 1200 || matches!(header.ty, Type::Short | Type::VersionNegotiation) {
             return Ok(());
         }
+        // First of all, for what the type's bits mean is a matter of the version.
         if !quiche::version_is_supported(header.version) {
             let n = quiche::negotiate_version(&header.scid, &header.dcid, &mut self.packets)?;
             return Ok(self.udp.send(from, &self.packets[..n], n)?);
+        }
+        if header.ty != Type::Initial {
+            return Ok(());
         }
         let cid = self.fresh_cid()?;
         let scid = ConnectionId::from_ref(&cid);

@@ -19,7 +19,7 @@ use super::recv_half::RecvHalf;
 ///
 /// It is an [`http_body::Body`], whose frames are pieces as they arrived, not copied, and trailers. What is not read stays
 /// with the peer: flow control holds it back. Dropping a client's body before its end cancels the request.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Body(Option<Box<Streaming>>);
 
 #[derive(Debug)]

@@ -241,7 +241,11 @@ impl Connection {
     pub(super) async fn established(&self) -> Result<(), Error> {
         match self.quic.handshake_complete().await {
             Ok(_) => Ok(()),
-            Err(error) => Err(self.quic.0.http3(|access| (access.ended(), false)).unwrap_or(Error::ConnectionLost(error))),
+            Err(error) => Err(self
+                .quic
+                .0
+                .http3(|access| (access.ended(), false))
+                .unwrap_or(Error::ConnectionLost(error))),
         }
     }
 

@@ -136,7 +136,9 @@ impl From<Error> for io::Error {
             Error::Stopped(_) => io::ErrorKind::BrokenPipe,
             Error::ConnectionLost(ConnectionError::TimedOut) | Error::TooSlow => io::ErrorKind::TimedOut,
             Error::ConnectionLost(_) | Error::Closed => io::ErrorKind::NotConnected,
-            Error::Malformed(_) | Error::Protocol(_) | Error::NotHttp3 | Error::TooLong(_) => io::ErrorKind::InvalidData,
+            Error::Malformed(_) | Error::Protocol(_) | Error::NotHttp3 | Error::TooLong(_) => {
+                io::ErrorKind::InvalidData
+            }
             Error::Url { .. } | Error::Invalid(_) => io::ErrorKind::InvalidInput,
             Error::Connect(_) | Error::Resolve { .. } | Error::Body(_) => io::ErrorKind::Other,
         };

@@ -142,9 +142,9 @@ impl RecvHalf {
         let (mut parts, ()) = Response::new(()).into_parts();
         parts.status = StatusCode::CONTINUE;
         // A client that cannot be told sends by itself after a while, or has gone.
-        let _ = self.exchange.change(|access, id| {
-            access.session.respond(access.core.streams(), id, &parts, false)
-        });
+        let _ = self
+            .exchange
+            .change(|access, id| access.session.respond(access.core.streams(), id, &parts, false));
     }
 
     /// Gives up the request as a whole.

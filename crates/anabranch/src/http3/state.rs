@@ -86,7 +86,11 @@ impl Tasks {
         self.by_stream.remove(&id).into_iter().flat_map(StreamTasks::into_wakers)
     }
 
-    fn take(&mut self, id: StreamId, which: impl FnOnce(&mut StreamTasks) -> &mut Option<Waker>) -> Option<Waker> {
+    fn take(
+        &mut self,
+        id: StreamId,
+        which: impl FnOnce(&mut StreamTasks) -> &mut Option<Waker>,
+    ) -> Option<Waker> {
         which(self.by_stream.get_mut(&id)?).take()
     }
 
@@ -99,7 +103,9 @@ impl Tasks {
                 self.progress.drain_into(woken);
                 self.requesting.drain_into(woken);
             }
-            Event::Response(id) | Event::Readable(id) => woken.extend(self.take(id, |tasks| &mut tasks.reader)),
+            Event::Response(id) | Event::Readable(id) => {
+                woken.extend(self.take(id, |tasks| &mut tasks.reader))
+            }
             Event::Writable(id) | Event::Stopped(id, _) => {
                 woken.extend(self.take(id, |tasks| &mut tasks.writer));
             }

@@ -77,7 +77,9 @@ async fn race(
         match tokio::time::timeout(patience, attempts.join_next()).await {
             Ok(Some(Ok(Ok(connected)))) => return Ok(connected),
             Ok(Some(Ok(Err(error)))) => failure = Some(Error::ConnectionLost(error)),
-            Ok(None) if addresses.is_empty() => return Err(failure.unwrap_or_else(|| unreachable_host(place))),
+            Ok(None) if addresses.is_empty() => {
+                return Err(failure.unwrap_or_else(|| unreachable_host(place)));
+            }
             // Nothing is decided: the next address is due, or an attempt was cut off with its runtime.
             Ok(Some(Err(_)) | None) | Err(_) => {}
         }

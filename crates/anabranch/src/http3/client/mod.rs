@@ -141,7 +141,9 @@ impl Client {
             let retries = !is_retry;
             is_retry = true;
             match attempt(&connection, &parts, &mut upload).await {
-                Ok((response, _)) if retries && response.status() == StatusCode::TOO_EARLY && upload.rewind() => {
+                Ok((response, _))
+                    if retries && response.status() == StatusCode::TOO_EARLY && upload.rewind() =>
+                {
                     // RFC 8470 §5.2: once more, when the handshake is complete.
                     connection.established().await?;
                 }

@@ -23,8 +23,8 @@ use super::super::body::content_length;
 use super::super::connection::{Accepted, ConnectionInfo};
 use super::super::exchange::Exchange;
 use super::super::pace::Pace;
-use super::super::{Body, Connection, Datagrams, Error, RecvHalf, SendHalf};
 use super::super::state::Access;
+use super::super::{Body, Connection, Datagrams, Error, RecvHalf, SendHalf};
 use super::answer::{Answer, AtOnce, Head, Kind};
 use super::date::{self, DateCache};
 use super::lifetime::Lifetime;
@@ -249,9 +249,8 @@ where
                 Some((parts, body))
             }
             Ok(AtOnce::Later(head, first)) => {
-                let exchange = exchange.unwrap_or_else(|| {
-                    Arc::new(Exchange::new(self.connection.quic().0.clone(), id))
-                });
+                let exchange =
+                    exchange.unwrap_or_else(|| Arc::new(Exchange::new(self.connection.quic().0.clone(), id)));
                 return self.spawn(answer, head, first, kind, exchange);
             }
             Ok(AtOnce::Failed) | Err(_) => None,
@@ -270,8 +269,10 @@ where
             None => Body::empty(),
             Some(exchange) => {
                 let left = if kind == Kind::Connect { None } else { content_length(&parts.headers) };
-                let expects_continue =
-                    parts.headers.get(EXPECT).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"));
+                let expects_continue = parts
+                    .headers
+                    .get(EXPECT)
+                    .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"));
                 let half = RecvHalf::server(Arc::clone(exchange));
                 Body::request(half, left, self.pace(kind), expects_continue)
             }

@@ -1,0 +1,154 @@
+//! The end of connections in good order, and requests that are made again.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anabranch::ConnectionError;
+use anabranch::http3::{Code, Error, Server};
+use tokio::sync::{Notify, oneshot};
+
+use super::support::{Site, full, text, within};
+
+/// A server whose requests to "/slow" wait for a word; gives the word, the signal to shut down, and the server's task.
+fn serve(site: &Site, drain: Duration) -> (Arc<Notify>, oneshot::Sender<()>, tokio::task::JoinHandle<()>) {
+    let word = Arc::new(Notify::new());
+    let (signal, signalled) = oneshot::channel::<()>();
+    let wait = Arc::clone(&word);
+    let service = tower::service_fn(move |request: http::Request<_>| {
+        let wait = Arc::clone(&wait);
+        async move {
+            if request.uri().path() == "/slow" {
+                wait.notified().await;
+            }
+            Ok::<_, Error>(full("done"))
+        }
+    });
+    let server = Server::new(site.endpoint.clone(), service);
+    let serving = tokio::spawn(async move { server.serve_with_shutdown(signalled, drain).await });
+    (word, signal, serving)
+}
+
+fn is_no_error(error: &Error) -> bool {
+    matches!(error, Error::ConnectionLost(ConnectionError::PeerApplication { code, .. }) if Code(*code) == Code::NO_ERROR)
+}
+
+#[tokio::test]
+async fn what_runs_is_finished_and_nothing_new_begins() {
+    let site = Site::new();
+    let (word, signal, serving) = serve(&site, Duration::from_secs(30));
+    let connection = site.connect().await;
+    let mut slow = within(connection.request_without_body(site.get("/slow"))).await.unwrap();
+    // The server has it when it has answered a later one.
+    let mut quick = within(connection.request_without_body(site.get("/"))).await.unwrap();
+    within(quick.response()).await.unwrap();
+    signal.send(()).unwrap();
+    within(connection.going_away()).await.unwrap();
+    let refused = within(connection.request_without_body(site.get("/"))).await.unwrap_err();
+    assert!(refused.is_unprocessed(), "{refused:?}");
+    assert!(!serving.is_finished());
+    word.notify_one();
+    within(slow.response()).await.unwrap();
+    assert_eq!(within(slow.read_chunk(100)).await.unwrap().unwrap(), "done");
+    let end = within(connection.closed()).await;
+    assert!(is_no_error(&end), "{end:?}");
+    within(serving).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_takes_longer_than_the_drain_is_cut_off() {
+    let site = Site::new();
+    let (_word, signal, serving) = serve(&site, Duration::from_millis(200));
+    let connection = site.connect().await;
+    let mut slow = within(connection.request_without_body(site.get("/slow"))).await.unwrap();
+    within(within(connection.request_without_body(site.get("/"))).await.unwrap().response()).await.unwrap();
+    let start = Instant::now();
+    signal.send(()).unwrap();
+    let error = within(slow.response()).await.unwrap_err();
+    assert!(is_no_error(&error), "{error:?}");
+    assert!(start.elapsed() >= Duration::from_millis(200));
+    within(serving).await.unwrap();
+}
+
+#[tokio::test]
+async fn idle_connections_do_not_hold_a_shutdown_up() {
+    let site = Site::new();
+    let (_word, signal, serving) = serve(&site, Duration::from_secs(30));
+    let client = site.client();
+    assert_eq!(text(within(client.get(&site.url("/"))).await.unwrap()).await, "done");
+    let start = Instant::now();
+    signal.send(()).unwrap();
+    within(serving).await.unwrap();
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn the_last_handle_closes_without_an_error() {
+    let site = Site::new();
+    let (ours, theirs) = site.pair().await;
+    drop(ours);
+    assert!(within(theirs.accept()).await.unwrap().is_none());
+    let end = within(theirs.closed()).await;
+    assert!(is_no_error(&end), "{end:?}");
+}
+
+/// A server that rejects the first request that comes on the first connection, and answers all others.
+fn reject_once(site: &Site) -> Arc<AtomicUsize> {
+    let seen = Arc::new(AtomicUsize::new(0));
+    let (count, endpoint) = (Arc::clone(&seen), site.endpoint.clone());
+    tokio::spawn(async move {
+        while let Some(incoming) = endpoint.accept().await {
+            let connection = anabranch::http3::Connection::new(incoming.await.unwrap(), Default::default());
+            let count = Arc::clone(&count);
+            tokio::spawn(async move {
+                while let Ok(Some((_, mut send, mut receive))) = connection.accept().await {
+                    if count.fetch_add(1, Ordering::Relaxed) == 0 {
+                        receive.stop(Code::REQUEST_REJECTED);
+                        send.reset(Code::REQUEST_REJECTED);
+                        continue;
+                    }
+                    let mut body = Vec::new();
+                    while let Some(chunk) = receive.read_chunk(usize::MAX).await.unwrap() {
+                        body.extend_from_slice(&chunk);
+                    }
+                    send.send_whole_response(http::Response::new(body.into())).await.unwrap();
+                }
+            });
+        }
+    });
+    seen
+}
+
+#[tokio::test]
+async fn a_rejected_request_is_made_again_with_its_body() {
+    let site = Site::new();
+    let seen = reject_once(&site);
+    let response = within(site.client().post(&site.url("/"), "keep me")).await.unwrap();
+    assert_eq!(text(response).await, "keep me");
+    assert_eq!(seen.load(Ordering::Relaxed), 2);
+}
+
+#[tokio::test]
+async fn a_body_that_cannot_be_sent_again_is_not() {
+    let site = Site::new();
+    let seen = reject_once(&site);
+    // More than is kept for a second time, and more than flow control lets out before the server decides.
+    let body = vec![0; 40_000_000];
+    let error = within(site.client().post(&site.url("/"), body)).await.unwrap_err();
+    assert!(error.is_unprocessed(), "{error:?}");
+    assert_eq!(seen.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn a_connection_that_goes_away_is_replaced() {
+    let site = Site::new();
+    let (_word, signal, serving) = serve(&site, Duration::from_secs(30));
+    let client = site.client();
+    assert_eq!(text(within(client.get(&site.url("/"))).await.unwrap()).await, "done");
+    let before = within(client.connection(&site.url("/"))).await.unwrap();
+    signal.send(()).unwrap();
+    within(serving).await.unwrap();
+    let (_word, _signal, _serving) = serve(&site, Duration::from_secs(30));
+    assert_eq!(text(within(client.get(&site.url("/"))).await.unwrap()).await, "done");
+    assert!(before.quic().close_reason().is_some());
+}

@@ -1,0 +1,125 @@
+//! A server and a client that trust each other.
+#![allow(unreachable_pub, reason = "other files of the test use it")]
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anabranch::http3::{Body, Client, Config, Connection, Error, Limits, Server};
+use anabranch::{ClientConfig, Endpoint, SelfSigned, ServerConfig, TransportConfig, config, tls};
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::channel::{Channel, Sender};
+
+/// Longer than anything here takes on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A body that tests write to.
+pub type Written = Channel<Bytes, anabranch::Error>;
+
+pub fn written() -> (Sender<Bytes, anabranch::Error>, Written) {
+    Channel::new(4)
+}
+
+pub struct Site {
+    pub identity: SelfSigned,
+    pub endpoint: Endpoint,
+    pub address: SocketAddr,
+}
+
+impl Site {
+    pub fn new() -> Self {
+        Self::with_transport(TransportConfig::default())
+    }
+
+    pub fn with_transport(transport: TransportConfig) -> Self {
+        let identity = SelfSigned::new(["localhost"]).unwrap();
+        let tls = tls::ServerConfig::builder()
+            .certificate(vec![identity.certificate().clone()], identity.key())
+            .alpn(["h3"])
+            .early_data(true);
+        let mut server = ServerConfig::new(tls.build().unwrap());
+        server.transport = transport.into();
+        let endpoint = Endpoint::server(server, "127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = endpoint.local_addr().unwrap();
+        Self { identity, endpoint, address }
+    }
+
+    /// Has `service` answer.
+    pub fn serve<S, F, B>(&self, service: S)
+    where
+        S: FnMut(Request<Body>) -> F + Clone + Send + 'static,
+        F: Future<Output = Result<Response<B>, Error>> + Send + 'static,
+        B: http_body::Body + Send + 'static,
+        B::Data: Send,
+        B::Error: Into<anabranch::Error>,
+    {
+        self.serve_within(Limits::default(), service);
+    }
+
+    pub fn serve_within<S, F, B>(&self, limits: Limits, service: S)
+    where
+        S: FnMut(Request<Body>) -> F + Clone + Send + 'static,
+        F: Future<Output = Result<Response<B>, Error>> + Send + 'static,
+        B: http_body::Body + Send + 'static,
+        B::Data: Send,
+        B::Error: Into<anabranch::Error>,
+    {
+        let server = Server::new(self.endpoint.clone(), tower::service_fn(service));
+        tokio::spawn(server.limits(limits).serve());
+    }
+
+    pub fn serve_router(&self, router: axum::Router) {
+        tokio::spawn(Server::new(self.endpoint.clone(), router).serve());
+    }
+
+    pub fn url(&self, path: &str) -> String {
+        format!("https://localhost:{}{path}", self.address.port())
+    }
+
+    pub fn client_config(&self) -> ClientConfig {
+        config::client(self.identity.roots().unwrap(), ["h3"]).unwrap()
+    }
+
+    pub fn client(&self) -> Client {
+        let endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
+        Client::new(endpoint, self.client_config())
+    }
+
+    /// The transport below a client that may do as it likes.
+    pub async fn connect_quic(&self) -> anabranch::Connection {
+        let mut endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
+        endpoint.set_default_client_config(self.client_config());
+        within(endpoint.connect(self.address, "localhost").unwrap()).await.unwrap()
+    }
+
+    pub async fn connect(&self) -> Connection {
+        Connection::new(self.connect_quic().await, Config::default())
+    }
+
+    /// A client's connection and the server's end of it.
+    pub async fn pair(&self) -> (Connection, Connection) {
+        let accepting = async { self.endpoint.accept().await.unwrap().await.unwrap() };
+        let (ours, theirs) = within(async { tokio::join!(self.connect(), accepting) }).await;
+        (ours, Connection::new(theirs, Config::default()))
+    }
+
+    pub fn get(&self, path: &str) -> Request<()> {
+        Request::get(self.url(path)).body(()).unwrap()
+    }
+}
+
+/// Fails a test that hangs.
+pub async fn within<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, future).await.expect("the test hangs")
+}
+
+/// All of a response's body, as text.
+pub async fn text(response: Response<Body>) -> String {
+    let bytes = within(response.into_body().read_to_end(1 << 20)).await.unwrap();
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// A response with this body.
+pub fn full(body: impl Into<Bytes>) -> Response<http_body_util::Full<Bytes>> {
+    Response::new(http_body_util::Full::new(body.into()))
+}

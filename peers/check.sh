@@ -7,7 +7,7 @@ client=${1:?usage: check.sh CLIENT [SERVER] [CASE…]}
 server=${2:-$client}
 shift $(($# > 1 ? 2 : 1))
 over_http3="http3-handshake http3 http3-multiplexing http3-resumption http3-zerortt http3-keyupdate http3-chacha20 \
-    http3-rebind http3-migration http3-versionnegotiation http3-ecn http3-retry"
+    http3-v2 http3-rebind http3-migration http3-versionnegotiation http3-ecn http3-retry"
 case $client:$server in
     *ngtcp2*) all=$over_http3 ;;
     *) all="handshake transfer upload streams multiplexing resumption zerortt keyupdate chacha20 v2 rebind migration \
@@ -57,6 +57,7 @@ for case in $cases; do
             client_flags=(--case "${case#http3-}" --http3 --out "$work/out" /small0001 /small0002 /small0003)
             expect=(small0001 small0002 small0003) ;;
         http3-bytes) client_flags=(--http3 /bytes/$big) ;;
+        http3-v2) flags+=(--v2); client_flags=(--v2 --http3 --out "$work/out" /large); expect=(large) ;;
         http3-retry) flags+=(--retry); client_flags=(--http3 --out "$work/out" /large); expect=(large) ;;
         # Some clients stop at the Version Negotiation packet, so no file is expected.
         http3-versionnegotiation) client_flags=(--case versionnegotiation --http3 --out "$work/out" /large) ;;

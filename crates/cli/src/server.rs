@@ -1,20 +1,32 @@
-//! The server behind several commands: it speaks `perf` and `hq-interop`, whichever the client asks for.
+//! The server behind several commands: it speaks `perf`, `hq-interop` and HTTP/3, whichever the client asks for.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use anabranch::{Connection, Endpoint, Incoming};
 
-use crate::exit::note;
+use crate::exit::{Failure, Result};
+use crate::files::Files;
 use crate::{hq, perf};
 
 /// What a server gives.
 #[derive(Debug, Default)]
 pub(crate) struct Services {
     /// Directory of files for `hq-interop`: an absolute path without links.
-    pub(crate) root: Option<PathBuf>,
-    /// Say on standard error what was asked for.
-    pub(crate) log: bool,
+    root: Option<PathBuf>,
+    /// The same for HTTP/3.
+    files: Option<Files>,
+}
+
+impl Services {
+    /// `root`: an absolute path without links; without it there are no files.
+    pub(crate) fn new(root: Option<PathBuf>) -> Result<Self> {
+        let open = |root: &PathBuf| {
+            Files::open(root, false)
+                .map_err(|error| Failure::io(format_args!("cannot open {}", root.display()), &error))
+        };
+        Ok(Self { files: root.as_ref().map(open).transpose()?, root })
+    }
 }
 
 /// Accepts connections until the endpoint is closed.
@@ -33,22 +45,19 @@ async fn serve(incoming: Incoming, services: Arc<Services>) {
     let Ok((connection, _)) = connecting.into_0rtt() else { return };
     match connection.handshake_data().protocol.as_deref() {
         Some(protocol) if protocol == hq::ALPN.as_bytes() => files(connection, services).await,
+        Some(protocol) if protocol == perf::http3::ALPN.as_bytes() => {
+            perf::http3::serve(connection, services.files.clone()).await;
+        }
         _ => perf::server::serve(connection).await,
     }
 }
 
 async fn files(connection: Connection, services: Arc<Services>) {
-    let client = connection.remote_address();
     while let Ok((send, receive)) = connection.accept_bi().await {
         let services = Arc::clone(&services);
         tokio::spawn(async move {
-            let sent = hq::answer(services.root.as_deref(), send, receive).await;
-            if services.log {
-                match sent {
-                    Some(bytes) => note(format_args!("{client} {bytes} bytes")),
-                    None => note(format_args!("{client} not served")),
-                }
-            }
+            // What cannot be served is reset, and the client knows.
+            let _ = hq::answer(services.root.as_deref(), send, receive).await;
         });
     }
 }

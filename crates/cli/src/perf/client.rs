@@ -14,7 +14,7 @@ use clap::{Args, ValueEnum};
 use tokio::task::JoinSet;
 
 use super::work::Work;
-use super::{Place, Report};
+use super::{Place, Report, http3};
 use crate::exit::{self, Exit, Failure, Result};
 use crate::hq;
 use crate::options::{ClientPlan, Trust, Tuning};
@@ -48,7 +48,7 @@ pub(crate) struct Client {
     #[arg(long, value_enum, default_value_t = Case::Transfer)]
     case: Case,
     /// Application protocol; follows from the work unless said
-    #[arg(long, value_parser = [super::ALPN, hq::ALPN])]
+    #[arg(long, value_parser = [super::ALPN, hq::ALPN, http3::ALPN])]
     alpn: Option<String>,
     /// Bytes to receive, split over the streams
     #[arg(long, value_name = "BYTES", default_value_t = 0,
@@ -64,13 +64,22 @@ pub(crate) struct Client {
     /// Directory for the files of hq-interop; dropped without it
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Paths to fetch over hq-interop, each on a stream of its own
+    /// Paths to fetch over hq-interop, or over HTTP/3, each on a stream of its own
     #[arg(value_name = "PATH")]
     paths: Vec<String>,
+    /// Fetch over HTTP/3
+    #[arg(long)]
+    http3: bool,
+    /// Make this many requests for the path over HTTP/3 and nothing else
+    #[arg(long, value_name = "N", requires = "http3")]
+    requests: Option<u64>,
+    /// On how many connections
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    connections: u64,
     /// Make this many full handshakes and nothing else
     #[arg(long, value_name = "N")]
     handshakes: Option<u64>,
-    /// How many of them at once
+    /// How many of them at once; of requests, on each connection
     #[arg(long, value_name = "C", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     concurrency: u64,
     /// Datagrams of --case datagram
@@ -117,11 +126,12 @@ pub(crate) enum Case {
 }
 
 impl Client {
-    /// A client that fetches `paths` into `out` over hq-interop, from whomever it finds there.
+    /// A client that fetches `paths` into `out`, from whomever it finds there; `alpn` is that of files.
     pub(crate) fn fetching(
         connect: SocketAddr,
         name: String,
         case: Case,
+        alpn: &str,
         out: PathBuf,
         paths: Vec<String>,
         tuning: Tuning,
@@ -131,12 +141,15 @@ impl Client {
             name,
             trust: Trust { ca: None, insecure: true },
             case,
-            alpn: Some(hq::ALPN.to_owned()),
+            alpn: Some(alpn.to_owned()),
             download: 0,
             upload: 0,
             streams: 1,
             out: Some(out),
             paths,
+            http3: false,
+            requests: None,
+            connections: 1,
             handshakes: None,
             concurrency: 1,
             datagrams: 0,
@@ -146,9 +159,10 @@ impl Client {
     }
 
     fn work(&self) -> Result<Work> {
-        let files = !self.paths.is_empty() || self.alpn.as_deref() == Some(hq::ALPN);
+        let http3 = self.http3 || self.alpn.as_deref() == Some(http3::ALPN);
+        let files = http3 || !self.paths.is_empty() || self.alpn.as_deref() == Some(hq::ALPN);
         let work = match files {
-            true => Work::Files { out: self.out.clone(), paths: self.paths.clone() },
+            true => Work::Files { http3, out: self.out.clone(), paths: self.paths.clone() },
             false => Work::Bulk { download: self.download, upload: self.upload, streams: self.streams },
         };
         work.check()?;
@@ -201,7 +215,8 @@ impl Caller {
     }
 
     async fn close(&self, connection: Connection) {
-        connection.close(0, b"");
+        let http3 = connection.handshake_data().protocol.as_deref() == Some(http3::ALPN.as_bytes());
+        connection.close(if http3 { http3::no_error() } else { 0 }, b"");
         // A server that misses it finds out by its idle timeout.
         let _ = tokio::time::timeout(FAREWELL, self.endpoint.wait_idle()).await;
     }
@@ -210,6 +225,9 @@ impl Caller {
 pub(crate) async fn run(options: Client) -> Result {
     let work = options.work()?;
     let caller = Caller::new(&options, work.alpn())?;
+    if let Some(count) = options.requests {
+        return requests(&options, &caller, count).await;
+    }
     if let Some(count) = options.handshakes {
         return handshakes(caller, count, options.concurrency).await;
     }
@@ -397,6 +415,30 @@ async fn datagrams(caller: &Caller, count: u64) -> Result {
     report(Case::Datagram, &connection).with("sent", count).with("echoed", echoed).print()?;
     caller.close(connection).await;
     if echoed == 0 && count > 0 { Err(Failure::new(Exit::Protocol, "no datagram came back")) } else { Ok(()) }
+}
+
+/// Many small requests: the handshakes are over before the clock starts.
+async fn requests(options: &Client, caller: &Caller, count: u64) -> Result {
+    let [path] = &options.paths[..] else {
+        return Err(Failure::new(Exit::Usage, "--requests needs one path"));
+    };
+    let mut connections = Vec::new();
+    for _ in 0..options.connections {
+        connections.push(http3::begin(&caller.connect().await?));
+    }
+    let start = Instant::now();
+    let bytes = http3::requests(&connections, &caller.name, path, count, options.concurrency).await?;
+    let seconds = start.elapsed().as_secs_f64();
+    Report::default()
+        .goodput(bytes, seconds)
+        .with("requests", count)
+        .with("requests_per_s", count as f64 / seconds.max(1e-9))
+        .print()?;
+    for connection in &connections {
+        connection.close();
+    }
+    let _ = tokio::time::timeout(FAREWELL, caller.endpoint.wait_idle()).await;
+    Ok(())
 }
 
 /// Full handshakes: the configuration of these cases remembers no sessions.

@@ -1,9 +1,10 @@
 //! `anabranch perf`: bulk transfers, handshakes and interoperability cases, with the flags that all peers share.
 //!
 //! The protocol is draft-banks-quic-performance: a stream begins with eight bytes, big endian, that say how many to send
-//! back; whatever follows is dropped. DATAGRAM frames are echoed.
+//! back; whatever follows is dropped. DATAGRAM frames are echoed. Over HTTP/3, `/bytes/N` is answered with N bytes.
 
 pub(crate) mod client;
+pub(crate) mod http3;
 pub(crate) mod server;
 mod work;
 

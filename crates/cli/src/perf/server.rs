@@ -10,7 +10,7 @@ use anabranch::{Connection, RecvStream, RetryPolicy, SendStream};
 use bytes::Bytes;
 use clap::Args;
 
-use super::{ALPN, Place, Report};
+use super::{ALPN, Place, Report, http3};
 use crate::exit::{self, Failure, Result};
 use crate::hq;
 use crate::identity::Identity;
@@ -21,11 +21,11 @@ use crate::signal::{Stop, end_of_input};
 /// Bytes that are written at a time.
 const PIECE: usize = 64 * 1024;
 /// What they are.
-static PATTERN: [u8; PIECE] = [0x5a; PIECE];
+pub(super) static PATTERN: [u8; PIECE] = [0x5a; PIECE];
 /// How long clients get to learn that the server stops.
 const FAREWELL: Duration = Duration::from_millis(200);
 
-/// Answer perf and hq-interop clients until standard input ends or SIGTERM arrives
+/// Answer perf, hq-interop and HTTP/3 clients until standard input ends or SIGTERM arrives
 #[derive(Args, Debug)]
 pub(crate) struct Server {
     /// Address and port to listen on; port 0 lets the system choose
@@ -33,7 +33,7 @@ pub(crate) struct Server {
     listen: SocketAddr,
     #[command(flatten)]
     identity: Identity,
-    /// Directory of files for hq-interop
+    /// Directory of files for hq-interop and HTTP/3
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
     /// Have every client prove its address first
@@ -58,7 +58,7 @@ pub(crate) async fn run(options: Server) -> Result {
     let root = options.root.as_deref().map(directory).transpose()?;
     let mut transport = options.tuning.transport();
     transport.migration = !options.no_migration;
-    let mut config = options.identity.load()?.quic(&[ALPN, hq::ALPN], transport)?;
+    let mut config = options.identity.load()?.quic(&[ALPN, hq::ALPN, http3::ALPN], transport)?;
     if options.retry {
         config.retry = RetryPolicy::Always;
     }
@@ -75,7 +75,7 @@ pub(crate) async fn run(options: Server) -> Result {
     // Before anybody can know that there is something to stop.
     let mut stop = Stop::catch()?;
     exit::say(format_args!("listening {address}"))?;
-    let services = Arc::new(Services { root, log: false });
+    let services = Arc::new(Services::new(root)?);
     tokio::select! {
         () = server::accept(endpoint.clone(), services) => {}
         () = stop.wait() => {}

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use anabranch::Connection;
 use tokio::task::JoinSet;
 
+use super::http3;
 use super::server::write_pattern;
 use crate::exit::{Exit, Failure, Result};
 use crate::hq;
@@ -21,20 +22,21 @@ pub(super) enum Work {
     /// Bytes in all, in each direction, split over streams.
     Bulk { download: u64, upload: u64, streams: u64 },
     /// One stream for each path; answers go to files in a directory, or are dropped.
-    Files { out: Option<PathBuf>, paths: Vec<String> },
+    Files { http3: bool, out: Option<PathBuf>, paths: Vec<String> },
 }
 
 impl Work {
     pub(super) fn alpn(&self) -> &'static str {
         match self {
             Self::Bulk { .. } => super::ALPN,
+            Self::Files { http3: true, .. } => http3::ALPN,
             Self::Files { .. } => hq::ALPN,
         }
     }
 
     /// Whether every answer has a file of its own: they are written at the same time.
     pub(super) fn check(&self) -> Result {
-        let Self::Files { out: Some(_), paths } = self else { return Ok(()) };
+        let Self::Files { out: Some(_), paths, .. } = self else { return Ok(()) };
         let mut names = BTreeSet::new();
         for path in paths {
             let name = file_name(path)?;
@@ -49,8 +51,9 @@ impl Work {
     /// For two connections: the first path on one and the others on the next; other work on both.
     pub(super) fn halves(&self) -> (Self, Self) {
         match self {
-            Self::Files { out, paths } if paths.len() > 1 => {
-                let of = |paths: &[String]| Self::Files { out: out.clone(), paths: paths.to_vec() };
+            Self::Files { http3, out, paths } if paths.len() > 1 => {
+                let of =
+                    |paths: &[String]| Self::Files { http3: *http3, out: out.clone(), paths: paths.to_vec() };
                 (of(&paths[..1]), of(&paths[1..]))
             }
             work => (work.clone(), work.clone()),
@@ -83,11 +86,18 @@ impl Work {
                     tasks.spawn(async move { bulk(&connection, download, upload, &progress).await });
                 }
             }
-            Self::Files { out, paths } => {
+            Self::Files { http3, out, paths } => {
+                let session = http3.then(|| http3::begin(connection));
                 for path in paths {
                     let (connection, progress) = (connection.clone(), Arc::clone(&progress));
-                    let (out, path) = (out.clone(), path.clone());
-                    tasks.spawn(async move { file(&connection, out.as_deref(), &path, &progress).await });
+                    let (session, out, path) = (session.clone(), out.clone(), path.clone());
+                    tasks.spawn(async move {
+                        let sink = sink(out.as_deref(), &path)?;
+                        match session {
+                            Some(session) => resource(&session, sink, &path, &progress).await,
+                            None => file(&connection, sink, &path, &progress).await,
+                        }
+                    });
                 }
             }
         }
@@ -142,23 +152,56 @@ fn file_name(path: &str) -> Result<&OsStr> {
     name.ok_or_else(|| Failure::new(Exit::Usage, format!("{path} names no file")))
 }
 
-async fn file(connection: &Connection, out: Option<&Path>, path: &str, progress: &Progress) -> Result {
-    // No more files are open than streams.
+/// Where the answer goes.
+fn sink(out: Option<&Path>, path: &str) -> Result<Sink> {
+    let Some(dir) = out else { return Ok(Sink::Nowhere) };
+    Ok(Sink::File(dir.join(file_name(path)?), None))
+}
+
+/// A file that is made when the answer begins, so that no more files are open than streams.
+enum Sink {
+    Nowhere,
+    File(PathBuf, Option<io::BufWriter<File>>),
+}
+
+impl Sink {
+    fn write(&mut self, bytes: &[u8]) -> Result {
+        let Self::File(name, file) = self else { return Ok(()) };
+        let file = match file {
+            Some(file) => file,
+            None => {
+                let failed = |error| Failure::io(format_args!("cannot create {}", name.display()), &error);
+                file.insert(io::BufWriter::new(File::create(&name).map_err(failed)?))
+            }
+        };
+        file.write_all(bytes).map_err(|error| Failure::io("cannot write", &error))
+    }
+
+    /// The answer is whole; an empty one is a file, too.
+    fn finish(mut self) -> Result {
+        self.write(b"")?;
+        let Self::File(_, Some(mut file)) = self else { return Ok(()) };
+        file.flush().map_err(|error| Failure::io("cannot write", &error))
+    }
+}
+
+async fn resource(session: &http3::Connection, mut sink: Sink, path: &str, progress: &Progress) -> Result {
+    let authority = session.quic().handshake_data().server_name.unwrap_or_else(|| "localhost".to_owned());
+    http3::get(session, &authority, path, |bytes| {
+        progress.add(bytes.len() as u64);
+        sink.write(bytes)
+    })
+    .await?;
+    sink.finish()
+}
+
+async fn file(connection: &Connection, mut sink: Sink, path: &str, progress: &Progress) -> Result {
     let mut answer = hq::ask(connection, path).await?;
-    let mut sink: Box<dyn Write + Send> = match out {
-        None => Box::new(io::sink()),
-        Some(dir) => {
-            let file = dir.join(file_name(path)?);
-            let failed = |error| Failure::io(format_args!("cannot create {}", file.display()), &error);
-            Box::new(io::BufWriter::new(File::create(&file).map_err(failed)?))
-        }
-    };
-    let failed = |error| Failure::io("cannot write", &error);
     while let Some(piece) = answer.piece().await? {
-        sink.write_all(&piece).map_err(failed)?;
+        sink.write(&piece)?;
         progress.add(piece.len() as u64);
     }
-    sink.flush().map_err(failed)
+    sink.finish()
 }
 
 #[cfg(test)]
@@ -189,7 +232,7 @@ mod tests {
 
     #[test]
     fn the_first_path_makes_the_first_half() {
-        let work = Work::Files { out: None, paths: ["a", "b", "c"].map(String::from).into() };
+        let work = Work::Files { http3: false, out: None, paths: ["a", "b", "c"].map(String::from).into() };
         let (Work::Files { paths: first, .. }, Work::Files { paths: second, .. }) = work.halves() else {
             panic!("not files");
         };

@@ -162,7 +162,7 @@ impl Session {
             }
             StreamEvent::Finished(_) | StreamEvent::ResetAcknowledged(_) => Ok(()),
         };
-        let result = result.and_then(|()| self.qpack.flush_decoder(streams));
+        let result = result.and_then(|()| self.qpack.flush_decoder_if_due(streams));
         self.note(result);
     }
 

@@ -13,6 +13,9 @@ use crate::settings::Settings;
 use crate::stream_type::StreamType;
 use crate::trace::{FieldTrace, Tracer};
 
+/// Bytes of decoder instructions that do not wait for other data to go with.
+const WORTH_A_PACKET: usize = 64;
+
 /// Field sections in both directions.
 pub(super) struct Qpack {
     encoder: Encoder,
@@ -21,6 +24,8 @@ pub(super) struct Qpack {
     /// Our streams of instructions; `None` until the peer allows them.
     pub(super) encoder_stream: Option<StreamId>,
     pub(super) decoder_stream: Option<StreamId>,
+    /// The decoder has more to tell than section acknowledgments.
+    is_urgent: bool,
     /// Reused for every section that is encoded.
     section: Vec<u8>,
     /// Here because whatever reads and writes frames has this at hand.
@@ -46,6 +51,7 @@ impl Qpack {
             limits: Limits { max_size: config.max_field_section_size, max_fields: config.max_fields },
             encoder_stream: None,
             decoder_stream: None,
+            is_urgent: false,
             section: Vec::new(),
             trace: Tracer::default(),
         }
@@ -101,6 +107,8 @@ impl Qpack {
         let mut section = std::mem::take(&mut self.section);
         section.clear();
         self.encode(streams, stream, fields.iter(), &mut section);
+        // A backlog that is too long is noticed when more arrives.
+        let _ = self.flush_decoder(streams);
         let header = FrameHeader { kind: FrameType::HEADERS, len: section.len() as u64 };
         write_header(header.kind, header.len, frames);
         frames.extend_from_slice(&section);
@@ -138,11 +146,13 @@ impl Qpack {
 
     /// Sections of `stream` that were not decoded will not be.
     pub(super) fn cancel(&mut self, stream: StreamId) {
+        self.is_urgent = true;
         self.decoder.cancel(stream.as_u64());
     }
 
     /// Bytes of the peer's encoder stream.
     pub(super) fn on_encoder_stream(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.is_urgent = true;
         self.decoder.on_encoder_stream(bytes)
     }
 
@@ -163,8 +173,16 @@ impl Qpack {
         }
     }
 
+    /// Sends what the decoder has to tell, but a few section acknowledgments wait for whatever this end says next: they are
+    /// not worth a packet of their own, and the peer's encoder can do without for a while.
+    pub(super) fn flush_decoder_if_due(&mut self, streams: &mut Streams) -> Result<(), Error> {
+        let due = self.is_urgent || self.decoder.instructions().len() >= WORTH_A_PACKET;
+        if due { self.flush_decoder(streams) } else { Ok(()) }
+    }
+
     /// Sends what the decoder has to tell.
     pub(super) fn flush_decoder(&mut self, streams: &mut Streams) -> Result<(), Error> {
+        self.is_urgent = false;
         let waiting = self.decoder.instructions();
         if let Some(id) = self.decoder_stream {
             flush(streams, id, waiting);

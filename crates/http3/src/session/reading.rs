@@ -81,7 +81,7 @@ impl Session {
     /// Reads on to the body's next byte; gives how many bytes its DATA frame has.
     fn read_body(&mut self, streams: &mut Streams, id: StreamId) -> Result<usize, ReadError> {
         let progress = self.read(streams, id);
-        let flushed = self.qpack.flush_decoder(streams);
+        let flushed = self.qpack.flush_decoder_if_due(streams);
         self.note(flushed);
         let request = self.requests.get(&id).ok_or(ReadError::Closed)?;
         match progress {
@@ -99,7 +99,7 @@ impl Session {
             request.incoming.abandon(&mut self.qpack, id, ReadError::Closed);
             // Fails if all of it has arrived, which is as well.
             let _ = streams.stop(id, code.0);
-            let flushed = self.qpack.flush_decoder(streams);
+            let flushed = self.qpack.flush_decoder_if_due(streams);
             self.note(flushed);
         }
     }

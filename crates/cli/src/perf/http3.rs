@@ -1,0 +1,200 @@
+//! `anabranch perf` over HTTP/3: `/bytes/N` from memory, anything else from the root; files, and many small requests.
+
+use std::convert::Infallible;
+use std::future::{Ready, ready};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+
+pub(super) use anabranch::http3::Connection;
+use anabranch::http3::{self, Body, Code, Config, ServeOptions, Shutdown};
+use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, SERVER};
+use http::{HeaderValue, Request, Response, StatusCode};
+use http_body::{Frame, SizeHint};
+use tokio::task::JoinSet;
+use tower_service::Service;
+
+use super::server::PATTERN;
+use crate::exit::{Exit, Failure, Result};
+use crate::files::{FileBody, Files};
+
+/// Name of the application protocol (RFC 9114 §3.1).
+pub(crate) const ALPN: &str = "h3";
+/// What the path of an answer from memory begins with.
+const MEMORY: &str = "/bytes/";
+
+/// Serves one connection until it ends.
+pub(crate) async fn serve(connection: anabranch::Connection, files: Option<Files>) {
+    let options = ServeOptions { date: false, ..ServeOptions::default() };
+    // Its end is the client's affair.
+    let _ = http3::serve_connection(connection, Answers { files }, options, Shutdown::new()).await;
+}
+
+#[derive(Clone, Debug)]
+struct Answers {
+    files: Option<Files>,
+}
+
+/// Bytes from memory, or a file.
+enum Content {
+    Memory { left: u64 },
+    File(FileBody),
+}
+
+/// An answer that is there, or on its way from the disk.
+enum Answer {
+    Now(Ready<std::result::Result<Response<Content>, Infallible>>),
+    File(<Files as Service<Request<Body>>>::Future),
+}
+
+impl Service<Request<Body>> for Answers {
+    type Response = Response<Content>;
+    type Error = Infallible;
+    type Future = Answer;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<std::result::Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Answer {
+        let count = request.uri().path().strip_prefix(MEMORY).and_then(|count| count.parse().ok());
+        match (count, &mut self.files) {
+            (Some(count), _) => Answer::Now(ready(Ok(memory(StatusCode::OK, count)))),
+            (None, Some(files)) => Answer::File(files.call(request)),
+            (None, None) => Answer::Now(ready(Ok(memory(StatusCode::NOT_FOUND, 0)))),
+        }
+    }
+}
+
+/// The head that every peer's program sends.
+fn memory(status: StatusCode, count: u64) -> Response<Content> {
+    let mut response = Response::new(Content::Memory { left: count });
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.reserve(3);
+    headers.insert(CONTENT_LENGTH, HeaderValue::from(count));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+    headers.insert(SERVER, HeaderValue::from_static("anabranch"));
+    response
+}
+
+impl Future for Answer {
+    type Output = std::result::Result<Response<Content>, Infallible>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut *self {
+            Self::Now(answer) => Pin::new(answer).poll(cx),
+            Self::File(answer) => Pin::new(answer).poll(cx).map_ok(|response| response.map(Content::File)),
+        }
+    }
+}
+
+impl http_body::Body for Content {
+    type Data = Bytes;
+    type Error = std::io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<std::result::Result<Frame<Bytes>, Self::Error>>> {
+        match &mut *self {
+            Self::Memory { left: 0 } => Poll::Ready(None),
+            Self::Memory { left } => {
+                let piece = PATTERN.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
+                *left -= piece as u64;
+                Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(&PATTERN[..piece])))))
+            }
+            Self::File(body) => Pin::new(body).poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Memory { left } => *left == 0,
+            Self::File(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Memory { left } => SizeHint::with_exact(*left),
+            Self::File(body) => body.size_hint(),
+        }
+    }
+}
+
+/// Asks for `path` and has `take` look at each piece of the answer.
+pub(super) async fn get(
+    connection: &Connection,
+    authority: &str,
+    path: &str,
+    mut take: impl FnMut(&[u8]) -> Result,
+) -> Result {
+    let failed = |error: http3::Error| Failure::new(Exit::Protocol, error);
+    let uri = format!("https://{authority}{path}");
+    let request = Request::get(uri).body(()).map_err(|error| Failure::new(Exit::Usage, error))?;
+    let mut answer = connection.request_without_body(request).await.map_err(failed)?;
+    let status = answer.response().await.map_err(failed)?.status();
+    if status != StatusCode::OK {
+        return Err(Failure::new(Exit::Protocol, format!("{path}: {status}")));
+    }
+    let mut taken = Ok(());
+    loop {
+        let read = answer.read_with(|bytes| {
+            taken = take(bytes);
+            bytes.len()
+        });
+        let more = read.await.map_err(failed)?.is_some();
+        std::mem::replace(&mut taken, Ok(()))?;
+        if !more {
+            return Ok(());
+        }
+    }
+}
+
+/// HTTP/3 on a QUIC connection.
+pub(super) fn begin(connection: &anabranch::Connection) -> Connection {
+    Connection::new(connection.clone(), Config::default())
+}
+
+/// The end that HTTP/3 wants.
+pub(super) fn no_error() -> u64 {
+    Code::NO_ERROR.0
+}
+
+/// Makes `count` requests for `path`, `concurrency` at once on each connection.
+pub(super) async fn requests(
+    connections: &[Connection],
+    authority: &str,
+    path: &str,
+    count: u64,
+    concurrency: u64,
+) -> Result<u64> {
+    let left = Arc::new(AtomicU64::new(count));
+    let bytes = Arc::new(AtomicU64::new(0));
+    let mut lanes = JoinSet::new();
+    for connection in connections {
+        for _ in 0..concurrency {
+            let (connection, left, bytes) = (connection.clone(), Arc::clone(&left), Arc::clone(&bytes));
+            let (authority, path) = (authority.to_owned(), path.to_owned());
+            lanes.spawn(async move {
+                let next =
+                    || left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+                while next().is_ok() {
+                    let count = |piece: &[u8]| {
+                        bytes.fetch_add(piece.len() as u64, Ordering::Relaxed);
+                        Ok(())
+                    };
+                    get(&connection, &authority, &path, count).await?;
+                }
+                Ok::<_, Failure>(())
+            });
+        }
+    }
+    while let Some(lane) = lanes.join_next().await {
+        lane.map_err(|error| Failure::new(Exit::Protocol, error))??;
+    }
+    Ok(bytes.load(Ordering::Relaxed))
+}

@@ -146,6 +146,7 @@ fn cases_move_files_whole_and_write_nowhere_else() {
         "zerortt",
         "v2",
         "ecn",
+        "http3",
     ] {
         let field = Field::new(&files);
         let (server, port) = field.serve(case);

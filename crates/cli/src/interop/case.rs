@@ -1,5 +1,8 @@
 //! The test cases by what an endpoint does differently in them.
 
+use crate::hq;
+use crate::perf::http3;
+
 /// What a test case asks of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TestCase {
@@ -25,6 +28,8 @@ pub(super) enum TestCase {
     Ecn,
     /// The server has a preferred address, and the client moves.
     ConnectionMigration,
+    /// All files at once, over HTTP/3.
+    Http3,
 }
 
 /// What the runner calls them, in TESTCASE and in its lists: several names may mean the same to an endpoint.
@@ -53,6 +58,7 @@ const NAMES: &[(&str, TestCase)] = &[
     ("v2", TestCase::V2),
     ("ecn", TestCase::Ecn),
     ("connectionmigration", TestCase::ConnectionMigration),
+    ("http3", TestCase::Http3),
 ];
 
 /// Idle timeout of most cases, and of those in which a third of all packets gets lost: until a round trip succeeds, probes
@@ -70,6 +76,11 @@ impl TestCase {
     pub(super) fn idle_ms(self) -> u64 {
         if self == Self::MultiConnect { PERSISTENT_IDLE_MS } else { IDLE_MS }
     }
+
+    /// What files come over.
+    pub(super) fn alpn(self) -> &'static str {
+        if self == Self::Http3 { http3::ALPN } else { hq::ALPN }
+    }
 }
 
 #[cfg(test)]
@@ -84,7 +95,7 @@ mod tests {
         assert_eq!(names.len(), NAMES.len());
         let runner = "handshake transfer longrtt chacha20 multiplexing retry resumption zerortt blackhole keyupdate ecn \
                       amplificationlimit handshakeloss handshakecorruption transferloss transfercorruption ipv6 v2 \
-                      rebind-port rebind-addr connectionmigration goodput crosstraffic multiconnect";
+                      rebind-port rebind-addr connectionmigration goodput crosstraffic multiconnect http3";
         for name in runner.split_whitespace() {
             assert!(TestCase::named(name).is_some(), "{name}");
         }

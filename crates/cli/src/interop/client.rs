@@ -62,7 +62,7 @@ impl Work {
         };
         let case = match self.case {
             TestCase::Handshake | TestCase::Retry | TestCase::MultiConnect => Case::Handshake,
-            TestCase::Transfer => Case::Transfer,
+            TestCase::Transfer | TestCase::Http3 => Case::Transfer,
             TestCase::ChaCha20 => Case::ChaCha20,
             TestCase::KeyUpdate => Case::KeyUpdate,
             TestCase::Resumption => Case::Resumption,
@@ -72,7 +72,8 @@ impl Work {
             TestCase::ConnectionMigration => Case::Migration,
         };
         let out = self.downloads.clone();
-        let client = Client::fetching(self.server, self.name.clone(), case, out, paths, tuning);
+        let client =
+            Client::fetching(self.server, self.name.clone(), case, self.case.alpn(), out, paths, tuning);
         crate::perf::client::run(client).await
     }
 }

@@ -1,20 +1,19 @@
 //! The server: it serves `/www` until it is told to stop.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch::transport::PreferredAddresses;
-use anabranch::{Endpoint, Incoming, RetryPolicy, ServerConfig, TransportConfig, Version, config, tls};
+use anabranch::{Endpoint, RetryPolicy, ServerConfig, TransportConfig, Version, config, tls};
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::InterfaceFlags;
 
 use super::case::TestCase;
 use super::contract::Contract;
 use crate::exit::{self, Exit, Failure, Result};
-use crate::hq;
 use crate::options::{directory, listen, only_chacha20};
+use crate::server::{self, Services};
 use crate::signal::Stop;
 
 /// Port of the preferred address.
@@ -23,13 +22,13 @@ const PREFERRED_PORT: u16 = 4443;
 const FAREWELL: Duration = Duration::from_millis(500);
 
 pub(super) async fn run(contract: &Contract, case: TestCase) -> Result {
-    let root = directory(&contract.www)?;
+    let services = Arc::new(Services::new(Some(directory(&contract.www)?))?);
     let mut stop = Stop::catch()?;
     let endpoint = start(contract, case)?;
     let address = endpoint.local_addr().map_err(|error| Failure::io("no local address", &error))?;
     exit::say(format_args!("listening {address}"))?;
     tokio::select! {
-        () = accept(endpoint.clone(), root) => return Err(Failure::new(Exit::Io, "the socket failed")),
+        () = server::accept(endpoint.clone(), services) => return Err(Failure::new(Exit::Io, "the socket failed")),
         () = stop.wait() => {}
     }
     endpoint.close(0, b"");
@@ -58,7 +57,8 @@ fn start(contract: &Contract, case: TestCase) -> Result<Endpoint> {
 fn configuration(contract: &Contract, case: TestCase) -> Result<ServerConfig> {
     let chain = config::certificates(&contract.certs.join("cert.pem"))?;
     let key = config::private_key(&contract.certs.join("priv.key"))?;
-    let mut builder = tls::ServerConfig::builder().certificate(chain, key).alpn([hq::ALPN]).early_data(true);
+    let mut builder =
+        tls::ServerConfig::builder().certificate(chain, key).alpn([case.alpn()]).early_data(true);
     if case == TestCase::ChaCha20 {
         builder = builder.provider(Arc::new(only_chacha20()));
     }
@@ -98,23 +98,4 @@ fn preferred_addresses() -> Result<PreferredAddresses> {
         }
     }
     Ok(preferred)
-}
-
-async fn accept(endpoint: Endpoint, root: PathBuf) {
-    let root = Arc::new(root);
-    while let Some(incoming) = endpoint.accept().await {
-        tokio::spawn(serve(incoming, Arc::clone(&root)));
-    }
-}
-
-/// Serves early data before the handshake is complete: files may be asked for twice.
-async fn serve(incoming: Incoming, root: Arc<PathBuf>) -> Option<()> {
-    let connecting = incoming.accept().ok()?;
-    connecting.handshake_data().await.ok()?;
-    let (connection, _) = connecting.into_0rtt().ok()?;
-    loop {
-        let (send, receive) = connection.accept_bi().await.ok()?;
-        let root = Arc::clone(&root);
-        tokio::spawn(async move { hq::answer(Some(&root), send, receive).await });
-    }
 }

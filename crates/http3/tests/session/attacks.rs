@@ -136,6 +136,26 @@ fn requests_that_are_given_up_in_time_start_no_handler() {
     }
 }
 
+/// A client that goes on after the farewell is charged for what has to be rejected.
+#[test]
+fn requests_after_the_farewell_end_at_max_early_resets() {
+    let mut duel = Duel::against(Side::Server);
+    duel.victim().http(|session, streams| session.shutdown(streams));
+    duel.pair.pump();
+    let mut made = 0;
+    while duel.peer().closed.is_none() {
+        assert!(made <= MAX_EARLY_RESETS + AT_ONCE);
+        let ids: Vec<StreamId> = (0..100).map(|_| duel.peer().open(Dir::Bi, b"\x01", false)).collect();
+        made += ids.len();
+        duel.pair.pump();
+        if !duel.peer().is_gone() {
+            ids.iter().for_each(|id| _ = duel.received(*id));
+        }
+    }
+    assert_eq!(duel.peer().close_code(), Some(Code::EXCESSIVE_LOAD));
+    assert!(made > MAX_EARLY_RESETS);
+}
+
 #[test]
 fn a_client_that_cancels_now_and_then_is_not_closed() {
     let mut duel = Duel::against(Side::Server);

@@ -322,3 +322,42 @@ fn small_windows_only_slow_down() {
         assert_eq!(received, [9; 300], "window {window}");
     }
 }
+
+#[test]
+fn what_was_finished_is_delivered_after_its_release() {
+    let mut setup = Setup::default();
+    let streams = &mut setup.transport.streams;
+    (streams.stream_window, streams.stream_window_max) = (100, 100);
+    let mut pair = Pair::with(setup);
+    let (id, _) = request(&mut pair, &get("/"), true);
+    pair.server.http(|session, streams| {
+        session.respond_whole(streams, id, &ok(), &[5; 1000]).unwrap();
+        session.release(streams, id);
+    });
+    let mut body = Vec::new();
+    let mut end = ReadError::Blocked;
+    for _ in 0..100 {
+        pair.pump();
+        let (read, why) = pair.client.read(id);
+        body.extend(read);
+        end = why;
+    }
+    assert_eq!((body, end), (vec![5; 1000], ReadError::Finished));
+    assert_eq!(pair.server.session.as_ref().unwrap().open_requests(), 0);
+}
+
+#[test]
+fn datagrams_of_a_message_that_has_ended_are_not_sent() {
+    let mut pair = Pair::new();
+    let (id, _) = request(&mut pair, &get("/"), true);
+    let sent =
+        pair.client.with(|session, connection| session.send_datagram(connection.datagrams(), id, b"late"));
+    assert_eq!(sent, Some(Ok(())));
+    pair.server.http(|session, streams| session.respond(streams, id, &ok(), false)).unwrap();
+    let sent =
+        pair.server.with(|session, connection| session.send_datagram(connection.datagrams(), id, b"in time"));
+    assert_eq!(sent, Some(Ok(())));
+    pair.pump();
+    assert!(!pair.server.events.contains(&Event::Datagram(id)));
+    assert_eq!(pair.client.session.as_mut().unwrap().recv_datagram(id).unwrap(), &b"in time"[..]);
+}

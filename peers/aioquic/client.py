@@ -65,6 +65,11 @@ class Caller:
         if options.case == "chacha20":
             self.config.cipher_suites = [CipherSuite.CHACHA20_POLY1305_SHA256]
 
+    def server(self):
+        """The server's address as the socket reports it, for the stack compares the two."""
+        host, port = self.options.connect
+        return (host, port, 0, 0) if ":" in host else (host, port)
+
     def bind(self):
         """A fresh socket for the server's address family."""
         return bind("::" if ":" in self.options.connect[0] else "0.0.0.0", 0)
@@ -76,7 +81,7 @@ class Caller:
         quic = QuicConnection(configuration=self.config, session_ticket_handler=self.tickets.put_nowait)
         _, session = await loop.create_datagram_endpoint(lambda: Session(self.options, quic), sock=self.bind())
         try:
-            session.connect(self.options.connect, transmit=not early)
+            session.connect(self.server(), transmit=not early)
             if not early:
                 try:
                     await session.wait_connected()

@@ -47,7 +47,7 @@ impl Endpoint {
             Ok(connection) if !table.closed => {
                 let begin = |state: &mut State| {
                     state.server_name = Some(server_name.to_owned());
-                    watchers.watch(now, &mut state.core, None);
+                    state.trace = watchers.watch(now, &mut state.core, None);
                 };
                 Ok(Connecting::new(self.hub.admit(table, handle, connection, begin)))
             }

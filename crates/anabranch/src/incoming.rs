@@ -59,7 +59,7 @@ impl Incoming {
         let watchers = table.watchers.clone();
         let connection = core::Connection::server(now, config, shared, seed, &start);
         let member = self.hub.admit(table, handle, connection, |state| {
-            watchers.watch(now, &mut state.core, Some(name));
+            state.trace = watchers.watch(now, &mut state.core, Some(name));
             let mut batch: Vec<_> = datagrams.iter_mut().map(StoredDatagram::as_datagram).collect();
             state.core.handle_batch(now, &mut batch);
         });

@@ -15,6 +15,7 @@ use bytes::Bytes;
 
 use crate::http3::Http3State;
 use crate::hub::{Hub, lock};
+use crate::observe::Trace;
 use crate::tokens::AddressToken;
 use crate::wakers::WakerSet;
 
@@ -53,6 +54,8 @@ pub(crate) struct State {
     pub(crate) writers: HashMap<StreamId, Writer>,
     /// The HTTP/3 session, whose streams and datagrams they are from then on.
     pub(crate) http3: Option<Box<Http3State>>,
+    /// Where events are written, if somebody wants that.
+    pub(crate) trace: Option<Trace>,
 }
 
 /// A sending handle's part of the state.
@@ -97,6 +100,7 @@ impl Member {
             readers: HashMap::new(),
             writers: HashMap::new(),
             http3: None,
+            trace: None,
         };
         let users = AtomicUsize::new(0);
         Self { hub, handle, touched: false.into(), queued: false.into(), users, state: Mutex::new(state) }
@@ -162,9 +166,9 @@ impl State {
                     hub.tokens().put(AddressToken { server_name, version: self.core.version(), token });
                 }
             }
-            Event::Stream(event) => self.apply_stream(event, woken),
+            Event::Stream(event) => self.apply_stream(hub, event, woken),
             Event::DatagramReceived => match &mut self.http3 {
-                Some(http3) => http3.on_datagrams(&mut self.core),
+                Some(http3) => http3.on_datagrams(hub, &mut self.core),
                 None => self.datagram_readers.drain_into(woken),
             },
             Event::DatagramsUnblocked => self.datagram_writers.drain_into(woken),
@@ -185,9 +189,9 @@ impl State {
         answered
     }
 
-    fn apply_stream(&mut self, event: StreamEvent, woken: &mut Vec<Waker>) {
+    fn apply_stream(&mut self, hub: &Hub, event: StreamEvent, woken: &mut Vec<Waker>) {
         if let Some(http3) = &mut self.http3 {
-            return http3.on_stream_event(&mut self.core, event);
+            return http3.on_stream_event(hub, &mut self.core, event);
         }
         match event {
             StreamEvent::Opened(dir) => self.accepting.of(dir).drain_into(woken),

@@ -4,12 +4,15 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
+use anabranch_http3::trace as http3;
 use anabranch_qlog::{Clock, Qlog, TraceInfo};
 use anabranch_transport::Connection;
 use anabranch_transport::trace::{Observer, TraceEvent};
 use anabranch_wire::{ConnectionId, Side, Time};
+
+use crate::hub::lock;
 
 /// Makes an observer for each connection of an endpoint.
 #[derive(Clone)]
@@ -35,18 +38,24 @@ impl Watchers {
         Self { qlog_dir: std::env::var_os("QLOGDIR").map(PathBuf::from), observers: None }
     }
 
-    /// Has a new connection watched. `name` is that of a server connection's trace.
-    pub(crate) fn watch(&self, now: Time, connection: &mut Connection, name: Option<ConnectionId>) {
+    /// Has a new connection watched. `name` is that of a server connection's trace, which is given back if there is one.
+    pub(crate) fn watch(
+        &self,
+        now: Time,
+        connection: &mut Connection,
+        name: Option<ConnectionId>,
+    ) -> Option<Trace> {
         let side = connection.side();
-        let mut all = Vec::new();
-        if let Some(dir) = &self.qlog_dir {
-            let file: Box<dyn Observer> = Box::new(QlogFile::new(dir.clone(), side, name));
-            all.push(file);
+        let mut all: Vec<Box<dyn Observer>> = Vec::new();
+        let trace = self.qlog_dir.as_ref().map(|dir| Trace::new(dir.clone(), side, name));
+        if let Some(trace) = &trace {
+            all.push(Box::new(trace.clone()));
         }
         all.extend(self.observers.as_ref().map(|make| make.0(side)));
         if !all.is_empty() {
             connection.set_observer(now, Box::new(Observers(all)));
         }
+        trace
     }
 }
 
@@ -59,7 +68,33 @@ impl Observer for Observers {
     }
 }
 
-/// A trace in a file of its own, named by the client's first destination connection ID. Opens the file at the connection's first event. A file that cannot be written costs the trace, never the connection.
+/// A connection's trace, which the transport and the HTTP/3 session write to in turn.
+#[derive(Clone)]
+pub(crate) struct Trace(Arc<Mutex<QlogFile>>);
+
+impl Trace {
+    fn new(dir: PathBuf, side: Side, name: Option<ConnectionId>) -> Self {
+        Self(Arc::new(Mutex::new(QlogFile::new(dir, side, name))))
+    }
+}
+
+impl Observer for Trace {
+    fn event(&mut self, time: Time, event: &TraceEvent<'_>) {
+        lock(&self.0).event(time, event);
+    }
+}
+
+impl http3::Observer for Trace {
+    fn event(&mut self, time: Time, event: &http3::TraceEvent<'_>) {
+        // The transport's first event has opened the file.
+        if let Some(qlog) = &mut lock(&self.0).qlog {
+            http3::Observer::event(qlog, time, event);
+        }
+    }
+}
+
+/// A trace in a file of its own, named by the client's first destination connection ID. Opens the file at the connection's
+/// first event. A file that cannot be written costs the trace, never the connection.
 struct QlogFile {
     dir: PathBuf,
     side: Side,
@@ -96,7 +131,7 @@ impl Observer for QlogFile {
             self.qlog = Some(self.open(self.name.unwrap_or(first_remote_cid)));
         }
         if let Some(qlog) = &mut self.qlog {
-            qlog.event(time, event);
+            Observer::event(qlog, time, event);
         }
     }
 }

@@ -87,7 +87,7 @@ impl Connection {
     pub fn new(quic: crate::Connection, config: Config) -> Self {
         let mut woken = Vec::new();
         quic.0.change(|state| {
-            state.http3(|| config);
+            state.http3(&quic.0.hub, || config);
             state.settle_http3(&quic.0.hub, &mut woken);
         });
         woken.into_iter().for_each(std::task::Waker::wake);

@@ -111,6 +111,7 @@ pub(super) fn read_error(error: ReadError) -> Option<Error> {
 }
 
 /// `None` if writing has to wait.
+#[allow(clippy::needless_pass_by_value, reason = "for map_err")]
 pub(super) fn write_error(error: WriteError) -> Option<Error> {
     match error {
         WriteError::Blocked => None,
@@ -121,6 +122,7 @@ pub(super) fn write_error(error: WriteError) -> Option<Error> {
 }
 
 /// `None` if the request has to wait.
+#[allow(clippy::needless_pass_by_value, reason = "for map_err")]
 pub(super) fn request_error(error: RequestError) -> Option<Error> {
     match error {
         RequestError::Blocked => None,

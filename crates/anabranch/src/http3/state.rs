@@ -104,7 +104,7 @@ impl Tasks {
                 self.requesting.drain_into(woken);
             }
             Event::Response(id) | Event::Readable(id) => {
-                woken.extend(self.take(id, |tasks| &mut tasks.reader))
+                woken.extend(self.take(id, |tasks| &mut tasks.reader));
             }
             Event::Writable(id) | Event::Stopped(id, _) => {
                 woken.extend(self.take(id, |tasks| &mut tasks.writer));
@@ -130,13 +130,22 @@ impl StreamTasks {
 
 impl Http3State {
     /// Something happened to a stream; all streams are the session's.
-    pub(crate) fn on_stream_event(&mut self, core: &mut Connection, event: StreamEvent) {
+    pub(crate) fn on_stream_event(&mut self, hub: &Hub, core: &mut Connection, event: StreamEvent) {
+        self.tell_time(hub);
         self.session.on_event(core.streams(), event);
     }
 
     /// DATAGRAM frames have arrived.
-    pub(crate) fn on_datagrams(&mut self, core: &mut Connection) {
+    pub(crate) fn on_datagrams(&mut self, hub: &Hub, core: &mut Connection) {
+        self.tell_time(hub);
         self.session.on_datagrams(core.datagrams());
+    }
+
+    /// For the session's observer, if it has one.
+    fn tell_time(&mut self, hub: &Hub) {
+        if self.session.is_observed() {
+            self.session.set_time(hub.clock.now());
+        }
     }
 
     /// The connection is over.
@@ -161,13 +170,18 @@ impl State {
     }
 
     /// The session and what it needs; one begins if there is none.
-    pub(super) fn http3(&mut self, config: impl FnOnce() -> h3::Config) -> Access<'_> {
-        let Self { core, http3, ended, .. } = self;
+    pub(super) fn http3(&mut self, hub: &Hub, config: impl FnOnce() -> h3::Config) -> Access<'_> {
+        let Self { core, http3, ended, trace, .. } = self;
         let state = http3.get_or_insert_with(|| {
             let mut session = Session::new(core.side(), config());
+            if let Some(trace) = trace {
+                session.set_observer(Box::new(trace.clone()));
+                session.set_time(hub.clock.now());
+            }
             session.start(core.streams());
             Box::new(Http3State { session, tasks: Tasks::default(), fault: None })
         });
+        state.tell_time(hub);
         let Http3State { session, tasks, fault } = &mut **state;
         Access { session, core, tasks, fault: fault.as_ref(), ended: ended.as_ref() }
     }
@@ -178,7 +192,7 @@ impl Member {
     pub(super) fn http3<R>(&self, act: impl FnOnce(&mut Access<'_>) -> (R, bool)) -> R {
         let mut woken = Vec::new();
         let (result, sends) = self.look(|state| {
-            let result = act(&mut state.http3(h3::Config::default));
+            let result = act(&mut state.http3(&self.hub, h3::Config::default));
             state.settle_http3(&self.hub, &mut woken);
             result
         });

@@ -175,7 +175,7 @@ async fn max_connections_at_the_same_time() {
     };
     match refused().await {
         Err(ConnectionError::PeerTransport(error)) => {
-            assert_eq!(error.code, TransportErrorCode::CONNECTION_REFUSED)
+            assert_eq!(error.code, TransportErrorCode::CONNECTION_REFUSED);
         }
         other => panic!("{other:?}"),
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use anabranch::http3::{Body, Code, Error};
+use anabranch::http3::{Body, Code, Error, Priority};
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body::Frame;
@@ -259,4 +259,57 @@ async fn a_stream_may_be_reset_with_any_code() {
     send.reset(Code::VERSION_FALLBACK);
     let error = within(receive.response()).await.unwrap_err();
     assert!(matches!(error, Error::Reset(Code::VERSION_FALLBACK)), "{error:?}");
+}
+
+#[tokio::test]
+async fn the_more_urgent_response_comes_first() {
+    let site = Site::new();
+    // Both fit into the connection's window, so that congestion control alone holds them back.
+    site.serve(|_| ready(Ok(full(vec![7; 600_000]))));
+    let connection = site.connect().await;
+    let mut finished = Vec::new();
+    let mut asked = Vec::new();
+    for priority in ["u=7", "u=0"] {
+        let request = Request::get(site.url("/")).header("priority", priority).body(()).unwrap();
+        asked.push((priority, within(connection.request_without_body(request)).await.unwrap()));
+    }
+    let (order, mut ends) = tokio::sync::mpsc::unbounded_channel();
+    for (priority, mut receive) in asked {
+        let order = order.clone();
+        tokio::spawn(async move {
+            receive.response().await.unwrap();
+            while receive.read_with(|bytes| bytes.len()).await.unwrap().is_some() {}
+            order.send(priority).unwrap();
+        });
+    }
+    drop(order);
+    while let Some(priority) = within(ends.recv()).await {
+        finished.push(priority);
+    }
+    assert_eq!(finished, ["u=0", "u=7"]);
+}
+
+#[tokio::test]
+async fn a_client_may_change_a_priority() {
+    let site = Site::new();
+    let dir = std::env::temp_dir().join(format!("anabranch-http3-{}", std::process::id()));
+    site.endpoint.set_qlog_dir(Some(dir.clone()));
+    site.serve(|request| ready(Ok(Response::new(request.into_body()))));
+    let connection = site.connect().await;
+    let request = Request::post(site.url("/")).body(()).unwrap();
+    let (mut send, mut receive) = within(connection.request(request)).await.unwrap();
+    within(receive.response()).await.unwrap();
+    send.set_priority(Priority { urgency: 1, incremental: true });
+    send.write(Bytes::from("hello")).await.unwrap();
+    send.finish().unwrap();
+    assert_eq!(within(receive.read_chunk(100)).await.unwrap().unwrap(), "hello");
+    connection.close();
+    within(site.endpoint.wait_idle()).await;
+    let trace = std::fs::read_dir(&dir).unwrap().next().unwrap().unwrap().path();
+    let trace = std::fs::read_to_string(trace).unwrap();
+    std::fs::remove_dir_all(&dir).unwrap();
+    // The server's trace has the events of HTTP/3 beside those of QUIC, and the priority that it was told.
+    for expected in ["quic:packet_received", "http3:parameters_set", "http3:priority_updated", "u=1, i"] {
+        assert!(trace.contains(expected), "no {expected}");
+    }
 }

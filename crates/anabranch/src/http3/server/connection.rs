@@ -55,9 +55,12 @@ where
     batch: Vec<Accepted>,
     answered: Vec<Answered>,
     /// Memory for the next service future.
-    spare: Option<Pin<Box<Answer<S::Future, B>>>>,
+    spare: Option<Pinned<S::Future, B>>,
     date: DateCache,
 }
+
+/// An answer where it can stay until it is given.
+type Pinned<F, B> = Pin<Box<Answer<F, B>>>;
 
 /// A response that is ready to leave.
 struct Answered {
@@ -292,7 +295,7 @@ where
     /// The answer takes longer.
     fn spawn(
         &self,
-        answer: Pin<Box<Answer<S::Future, B>>>,
+        answer: Pinned<S::Future, B>,
         mut head: Option<Head>,
         first: Bytes,
         kind: Kind,

@@ -13,6 +13,7 @@ use indicatif::ProgressBar;
 use super::answer::{self, Answer};
 use super::ask::{Ask, Errand};
 use super::origin::{Origin, Origins};
+use super::progress;
 use crate::exit::{Exit, Failure, Result};
 use crate::output::{Destination, Output};
 use crate::target::Target;
@@ -59,7 +60,9 @@ impl Round {
         let errand = if self.hq { Errand::plain() } else { self.ask.errand(begun)? };
         let mut output = Output::open(&job.destination, self.digest)?;
         let (origin, mut answer, early_data) = self.answered(&job.target, errand, begun).await?;
-        bar.set_length(answer.len().unwrap_or(0));
+        if let Some(len) = answer.len() {
+            progress::set_length(bar, len);
+        }
         if let Some(head) = answer.head().filter(|_| self.ask.include || self.ask.head) {
             output.write(answer::text(head)).await?;
         }

@@ -42,8 +42,11 @@ impl Terms {
 pub(super) struct Origins {
     terms: Arc<Terms>,
     /// By host and port.
-    known: Mutex<BTreeMap<(String, u16), Arc<OnceCell<Arc<Origin>>>>>,
+    known: Mutex<BTreeMap<(String, u16), Place>>,
 }
+
+/// A server that is connected to, or will be.
+type Place = Arc<OnceCell<Arc<Origin>>>;
 
 impl Origins {
     pub(super) fn new(terms: Arc<Terms>) -> Self {

@@ -4,6 +4,10 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// Columns of a name.
 const NAME: usize = 24;
+/// While nobody knows how long a file is.
+const OPEN: &str = "{prefix} {spinner} {bytes:>10} {bytes_per_sec:>12} {elapsed:>4}";
+/// With its length, there is also a time that is left.
+const KNOWN: &str = "{prefix} {wide_bar} {bytes:>10}/{total_bytes:<10} {bytes_per_sec:>12} {eta:>4}";
 
 /// One bar for each file that is on its way; none unless standard error is a terminal.
 pub(super) struct Progress(MultiProgress);
@@ -14,11 +18,9 @@ impl Progress {
         Self(MultiProgress::with_draw_target(target))
     }
 
-    /// A bar that shows only bytes and rate until its length is set.
+    /// A bar for a file of unknown length.
     pub(super) fn bar(&self, name: &str) -> ProgressBar {
-        let template = "{prefix} {wide_bar} {bytes:>10}/{total_bytes:<10} {bytes_per_sec:>12} {eta:>4}";
-        let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
-        let bar = self.0.add(ProgressBar::new(0).with_style(style));
+        let bar = self.0.add(ProgressBar::no_length().with_style(style(OPEN)));
         bar.set_prefix(short(name));
         bar
     }
@@ -28,6 +30,16 @@ impl Progress {
         // Fails if the terminal is gone, and then there is nothing to clear.
         let _ = self.0.clear();
     }
+}
+
+/// The file's length, once it is known.
+pub(super) fn set_length(bar: &ProgressBar, len: u64) {
+    bar.set_style(style(KNOWN));
+    bar.set_length(len);
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
 /// A name in the columns that it has; the end of a long one says more than its beginning.
@@ -42,6 +54,11 @@ fn short(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn templates_are_understood() {
+        assert!(ProgressStyle::with_template(OPEN).is_ok() && ProgressStyle::with_template(KNOWN).is_ok());
+    }
 
     #[test]
     fn names_have_one_width() {

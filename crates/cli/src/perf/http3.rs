@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 pub(super) use anabranch::http3::Connection;
-use anabranch::http3::{self, Body, Code, Config, ServeOptions, Shutdown};
+use anabranch::http3::{self, Body, Code, Config, RecvHalf, ServeOptions, Shutdown};
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, SERVER};
 use http::{HeaderValue, Request, Response, StatusCode};
@@ -125,14 +125,8 @@ impl http_body::Body for Content {
     }
 }
 
-/// Asks for `path` and has `take` look at each piece of the answer.
-pub(super) async fn get(
-    connection: &Connection,
-    authority: &str,
-    path: &str,
-    mut take: impl FnMut(&[u8]) -> Result,
-) -> Result {
-    let failed = |error: http3::Error| Failure::new(Exit::Protocol, error);
+/// Asks for `path`; the answer's content is still to be read.
+pub(super) async fn ask(connection: &Connection, authority: &str, path: &str) -> Result<RecvHalf> {
     let uri = format!("https://{authority}{path}");
     let request = Request::get(uri).body(()).map_err(|error| Failure::new(Exit::Usage, error))?;
     let mut answer = connection.request_without_body(request).await.map_err(failed)?;
@@ -140,6 +134,26 @@ pub(super) async fn get(
     if status != StatusCode::OK {
         return Err(Failure::new(Exit::Protocol, format!("{path}: {status}")));
     }
+    Ok(answer)
+}
+
+/// What has arrived of an answer's content; `None` at its end.
+pub(super) async fn piece(answer: &mut RecvHalf) -> Result<Option<Bytes>> {
+    answer.read_chunk(PATTERN.len()).await.map_err(failed)
+}
+
+fn failed(error: http3::Error) -> Failure {
+    Failure::new(Exit::Protocol, error)
+}
+
+/// Asks for `path` and has `take` look at each piece of the answer; the connection is locked as long as it looks.
+async fn get(
+    connection: &Connection,
+    authority: &str,
+    path: &str,
+    mut take: impl FnMut(&[u8]) -> Result,
+) -> Result {
+    let mut answer = ask(connection, authority, path).await?;
     let mut taken = Ok(());
     loop {
         let read = answer.read_with(|bytes| {

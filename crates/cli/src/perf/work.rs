@@ -187,11 +187,12 @@ impl Sink {
 
 async fn resource(session: &http3::Connection, mut sink: Sink, path: &str, progress: &Progress) -> Result {
     let authority = session.quic().handshake_data().server_name.unwrap_or_else(|| "localhost".to_owned());
-    http3::get(session, &authority, path, |bytes| {
-        progress.add(bytes.len() as u64);
-        sink.write(bytes)
-    })
-    .await?;
+    let mut answer = http3::ask(session, &authority, path).await?;
+    while let Some(piece) = http3::piece(&mut answer).await? {
+        sink.write(&piece)?;
+        // What is done in the middle may need the connection, so nothing of it is on loan.
+        progress.add(piece.len() as u64);
+    }
     sink.finish()
 }
 

@@ -33,7 +33,7 @@ pub(super) enum Work {
     /// Exchange this many DATAGRAM frames.
     Datagrams(u64),
     /// Make this many connections, this many at once.
-    Handshakes(u64, u64),
+    Handshakes(usize, usize),
     /// Nothing but the case itself.
     None,
 }
@@ -81,6 +81,8 @@ pub(super) struct Case {
     /// Flags of the client, its `--case` included.
     pub(super) client: &'static [&'static str],
     pub(super) work: Work,
+    /// Whether files come over HTTP/3 whoever takes part.
+    pub(super) http3: bool,
     /// What lies between the two; without it they talk directly and nobody watches.
     pub(super) link: Option<LinkSpec>,
     /// Whether that is nothing but somebody who watches.
@@ -107,6 +109,7 @@ impl Case {
             server: &[],
             client: &["--case", "transfer"],
             work: Work::None,
+            http3: false,
             link: None,
             only_watched: false,
             checks: Vec::new(),
@@ -156,6 +159,11 @@ impl Case {
 
     fn patience(self, seconds: u64) -> Self {
         Self { patience: Duration::from_secs(seconds), ..self }
+    }
+
+    /// Whether it can be played with files, whatever they come over.
+    pub(super) fn is_about_files(&self) -> bool {
+        matches!(self.work, Work::Files(_) | Work::Handshakes(..))
     }
 
     fn smoke(self) -> Self {
@@ -226,6 +234,12 @@ fn basic() -> Vec<Case> {
             .client(&["--case", "ecn"])
             .files(&[(1, 3 * MB)])
             .smoke(),
+        Case {
+            http3: true,
+            ..Case::new("http3", "5 KB, 10 KB, 500 KB and 5 MB over HTTP/3, all at once")
+                .files(&[(1, 5 * KB), (1, 10 * KB), (1, 500 * KB), (1, 5 * MB)])
+                .smoke()
+        },
         Case::new("datagrams", "100 DATAGRAM frames and their echoes")
             .client(&["--case", "datagram"])
             .work(Work::Datagrams(100))

@@ -9,7 +9,12 @@ use super::process;
 pub(super) const OURS: &str = "anabranch";
 
 /// Peers of a run that names none.
-pub(super) const PEERS: &[&str] = &["quinn", "quic-go"];
+pub(super) const PEERS: &[&str] = &["quinn", "quic-go", "quiche", "aioquic", "ngtcp2"];
+
+/// Those of them that are no cargo projects, and what each needs at least.
+const FOREIGN: &[(&str, &str)] = &[("quic-go", "go"), ("aioquic", "python3"), ("ngtcp2", "python3")];
+/// Those that speak no protocol but HTTP/3.
+const ONLY_HTTP3: &[&str] = &["ngtcp2"];
 
 /// A program that can be server and client.
 #[derive(Clone, Debug)]
@@ -38,17 +43,19 @@ impl Program {
         if !folder.is_dir() {
             return Err(format!("there is no peers/{name}"));
         }
-        let path = match name {
-            "quic-go" => folder.join("peer-quic-go"),
-            _ => folder.join(format!("target/release/peer-{name}")),
-        };
+        let foreign = FOREIGN.iter().find(|(known, _)| *known == name).map(|(_, tool)| *tool);
+        let release = if foreign.is_some() { folder.clone() } else { folder.join("target/release") };
+        let path = release.join(format!("peer-{name}"));
         if !path.is_file() {
-            let tool = if name == "quic-go" { "go" } else { "cargo" };
+            let tool = foreign.unwrap_or("cargo");
             if Command::new(tool).arg("version").output().is_err() {
                 return Err(format!("no toolchain: {tool} is missing"));
             }
             eprintln!("interop: building peers/{name}");
-            build(Command::new(root.join("peers/build.sh")).arg(name))?;
+            let said = build(Command::new(root.join("peers/build.sh")).arg(name))?;
+            if !path.is_file() {
+                return Err(process::last_line(&said).to_owned());
+            }
         }
         Ok(Self::at(name, path, &[]))
     }
@@ -62,6 +69,11 @@ impl Program {
         &self.path
     }
 
+    /// Whether files come over HTTP/3 or not at all.
+    pub(super) fn speaks_only_http3(&self) -> bool {
+        ONLY_HTTP3.contains(&self.name.as_str())
+    }
+
     /// The start of a command line in this role, `server` or `client`.
     pub(super) fn command(&self, role: &str) -> Command {
         let mut command = Command::new(&self.path);
@@ -69,12 +81,21 @@ impl Program {
         command
     }
 
-    /// The version of the stack, from the peer's lock file; `None` for this project's own.
+    /// The version of the stack, from what pins it; `None` for this project's own.
     pub(super) fn version(&self, root: &Path) -> Option<String> {
         let folder = root.join("peers").join(&self.name);
         if let Ok(module) = std::fs::read_to_string(folder.join("go.mod")) {
             let line = module.lines().find(|line| line.contains(&format!("/{} v", self.name)))?;
             return line.split_whitespace().find_map(|word| word.strip_prefix('v')).map(str::to_owned);
+        }
+        if let Ok(pins) = std::fs::read_to_string(folder.join("requirements.txt")) {
+            return pins
+                .lines()
+                .find_map(|pin| pin.strip_prefix(&format!("{}==", self.name)))
+                .map(str::to_owned);
+        }
+        if self.name == "ngtcp2" {
+            return debian_version("ngtcp2-client");
         }
         let lock = std::fs::read_to_string(folder.join("Cargo.lock")).ok()?;
         let package = format!("name = \"{}\"\nversion = \"", self.name);
@@ -88,12 +109,21 @@ fn target(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
 }
 
-fn build(command: &mut Command) -> Result<(), String> {
+/// The version of an installed package, without what Debian adds to it.
+fn debian_version(package: &str) -> Option<String> {
+    let output =
+        Command::new("dpkg-query").args(["-W", "-f", "${source:Upstream-Version}", package]).output().ok()?;
+    let version = String::from_utf8(output.stdout).ok()?;
+    (output.status.success() && !version.is_empty()).then_some(version)
+}
+
+/// Builds something; says what it has said.
+fn build(command: &mut Command) -> Result<String, String> {
     let output = command.output().map_err(|error| format!("cannot be built: {error}"))?;
-    if output.status.success() {
-        return Ok(());
-    }
     let log = String::from_utf8_lossy(&output.stderr);
+    if output.status.success() {
+        return Ok(log.into_owned());
+    }
     let cause =
         log.lines().find(|line| line.starts_with("error")).unwrap_or_else(|| process::last_line(&log));
     Err(format!("cannot be built: {cause}"))

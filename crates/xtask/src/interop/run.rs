@@ -44,6 +44,10 @@ impl From<String> for Stop {
 
 /// Plays `case` and judges it.
 pub(super) fn play(case: &Case, client: &Program, server: &Program, field: &Field) -> Outcome {
+    let deaf = [("client", client), ("server", server)].into_iter().find(|(_, one)| one.speaks_only_http3());
+    if let (Some((role, one)), false) = (deaf, case.is_about_files()) {
+        return Outcome::Unsupported(format!("{role}: {} speaks nothing but HTTP/3", one.name));
+    }
     let played = if case.name == STATELESS_RESET {
         play_stateless_reset(client, server, field)
     } else {
@@ -68,42 +72,82 @@ fn play_plain(case: &Case, client: &Program, server: &Program, field: &Field) ->
     let relay = case.link.as_ref().map(through).transpose()?;
     let address = relay.as_ref().map_or(serving.address, Relay::address);
 
-    let mut command = client_command(client, address, identity, case.client);
-    match &case.work {
-        Work::Files(_) => {
-            command.args(["--alpn", "hq-interop", "--out"]).arg(downloads.path());
-            command.args(files.iter().map(|name| format!("/{name}")));
+    let http3 = case.http3 || client.speaks_only_http3() || server.speaks_only_http3();
+    let fetch = |files: &[String]| {
+        let mut command = client_command(client, address, identity, case.client);
+        command.args(if http3 { &["--http3"][..] } else { &["--alpn", "hq-interop"] });
+        command.arg("--out").arg(downloads.path()).args(files.iter().map(|name| format!("/{name}")));
+        command
+    };
+    let other = |words: &[&str]| {
+        let mut command = client_command(client, address, identity, case.client);
+        command.args(words);
+        command
+    };
+    let ended = match &case.work {
+        Work::Handshakes(_, at_once) if http3 => {
+            one_by_one(files.iter().map(|name| fetch(std::slice::from_ref(name))), *at_once, case.patience)?
         }
-        Work::Datagrams(count) => _ = command.args(["--datagrams", &count.to_string()]),
         Work::Handshakes(count, at_once) => {
-            command.args(["--handshakes", &count.to_string(), "--concurrency", &at_once.to_string()]);
+            let words = ["--handshakes", &count.to_string(), "--concurrency", &at_once.to_string()];
+            Client::start(other(&words))?.end(case.patience)
         }
-        Work::None => {}
-    }
-    let ended = Client::start(command)?.end(case.patience);
+        Work::Files(_) => Client::start(fetch(&files))?.end(case.patience),
+        Work::Datagrams(count) => {
+            Client::start(other(&["--datagrams", &count.to_string()]))?.end(case.patience)
+        }
+        Work::None => Client::start(other(&[]))?.end(case.patience),
+    };
     drop(relay);
     let served = serving.end();
     let seen = watch.lock().unwrap_or_else(PoisonError::into_inner).seen();
     let outcome = judge(case, &ended, case.link.as_ref().map(|_| &seen));
     if let Outcome::Pass(_) = outcome {
         // A client that offers a version nobody speaks gets no files.
-        let fetched = case.name != "versionnegotiation";
+        let fetched = case.name != "versionnegotiation" && (http3 || matches!(case.work, Work::Files(_)));
         for name in files.iter().filter(|_| fetched) {
             field.compare(downloads.path(), name)?;
         }
         served?;
     }
-    if let (Outcome::Failed(what), Some(why)) = (&outcome, explain(&server.name, case.name, &seen)) {
-        return Ok(Outcome::Foreign(format!("{what}: {why}")));
-    }
-    Ok(outcome)
+    let excuse = match &outcome {
+        Outcome::Failed(what) => explain(&server.name, case.name, &seen, what),
+        _ => None,
+    };
+    Ok(excuse.unwrap_or(outcome))
 }
 
-/// The names of the files a case is about.
+/// The names of the files a case is about; for connections there is one each, if files are needed to make them.
 fn files(case: &Case, field: &Field) -> Result<Vec<String>, String> {
-    let Work::Files(groups) = &case.work else { return Ok(Vec::new()) };
+    let groups = match &case.work {
+        Work::Files(groups) => groups.clone(),
+        Work::Handshakes(count, _) => vec![(*count, 1_000)],
+        Work::Datagrams(_) | Work::None => Vec::new(),
+    };
     let each = groups.iter().flat_map(|(count, size)| (0..*count).map(|number| (*size, number)));
     each.map(|(size, number)| field.file(size, number)).collect()
+}
+
+/// Runs clients, some at once, until all have ended or one has failed; the last one's end, or the failed one's.
+fn one_by_one(
+    commands: impl Iterator<Item = Command>,
+    at_once: usize,
+    patience: Duration,
+) -> Result<Ended, String> {
+    let (began, mut commands) = (Instant::now(), commands.peekable());
+    let mut last = None;
+    while commands.peek().is_some() {
+        let running: Vec<_> = commands.by_ref().take(at_once).map(Client::start).collect::<Result<_, _>>()?;
+        for client in running {
+            let ended = client.end(patience.saturating_sub(began.elapsed()));
+            if ended.code != Some(0) {
+                return Ok(ended);
+            }
+            last = Some(ended);
+        }
+    }
+    let ended = last.ok_or("there was nothing to do")?;
+    Ok(Ended { elapsed: began.elapsed(), ..ended })
 }
 
 /// A relay like `link` from `listen` to `server`, with somebody who watches.

@@ -177,8 +177,6 @@ pub(super) fn verify_all(traces: &[Trace], connections: usize, alpn: &str) -> Re
 
 /// Whether the traces show it; the error says what they show instead.
 pub(super) fn verify(evidence: &Evidence, client: &[Trace], server: &[Trace]) -> Result<(), String> {
-    let ensure = |held: bool, broken: &dyn Fn() -> String| if held { Ok(()) } else { Err(broken()) };
-    let sum = |traces: &[Trace], of: &dyn Fn(&Trace) -> u64| traces.iter().map(of).sum::<u64>();
     match evidence {
         Evidence::Retry => {
             let all = client.iter().all(|trace| trace.retried);
@@ -202,6 +200,21 @@ pub(super) fn verify(evidence: &Evidence, client: &[Trace], server: &[Trace]) ->
             let upgraded = client.iter().chain(server).all(|trace| trace.sent.only("handshake", VERSION_2));
             ensure(upgraded, &|| "not all Handshake packets have version 2".to_owned())
         }
+        Evidence::OnlyIpv6 => {
+            let v4 = client.iter().flat_map(|trace| &trace.addresses).find(|address| address.contains('.'));
+            ensure(v4.is_none(), &|| format!("an address of version 4: {v4:?}"))
+        }
+        Evidence::HelloRepeated => {
+            let hellos = sum(client, &|trace| trace.sent.hellos);
+            ensure(hellos > 1, &|| format!("the client said hello {hellos} times"))
+        }
+        _ => verify_later(evidence, client, server),
+    }
+}
+
+/// The same, for what happens once the handshake is over.
+fn verify_later(evidence: &Evidence, client: &[Trace], server: &[Trace]) -> Result<(), String> {
+    match evidence {
         Evidence::WindowsWidened => {
             let credit =
                 sum(client, &|trace| trace.sent.frames("max_stream_data") + trace.sent.frames("max_data"));
@@ -225,14 +238,6 @@ pub(super) fn verify(evidence: &Evidence, client: &[Trace], server: &[Trace]) ->
                 format!("ECN counts sent: client {}, server {}", told(client), told(server))
             })
         }
-        Evidence::OnlyIpv6 => {
-            let v4 = client.iter().flat_map(|trace| &trace.addresses).find(|address| address.contains('.'));
-            ensure(v4.is_none(), &|| format!("an address of version 4: {v4:?}"))
-        }
-        Evidence::HelloRepeated => {
-            let hellos = sum(client, &|trace| trace.sent.hellos);
-            ensure(hellos > 1, &|| format!("the client said hello {hellos} times"))
-        }
         Evidence::PathsValidated => {
             let moves = sum(server, &|trace| trace.moves.len() as u64);
             ensure(moves > 0, &|| "the server stayed with the client's first address".to_owned())?;
@@ -249,7 +254,22 @@ pub(super) fn verify(evidence: &Evidence, client: &[Trace], server: &[Trace]) ->
             });
             ensure(moved, &|| format!("the client moved to {moves:?}"))
         }
+        // These are looked at by `verify`.
+        Evidence::Retry
+        | Evidence::NoSecondCertificate
+        | Evidence::EarlyData { .. }
+        | Evidence::Upgrade
+        | Evidence::OnlyIpv6
+        | Evidence::HelloRepeated => Ok(()),
     }
+}
+
+fn ensure(held: bool, broken: &dyn Fn() -> String) -> Result<(), String> {
+    if held { Ok(()) } else { Err(broken()) }
+}
+
+fn sum(traces: &[Trace], of: &dyn Fn(&Trace) -> u64) -> u64 {
+    traces.iter().map(of).sum()
 }
 
 const VERSION_1: &str = "00000001";

@@ -123,3 +123,23 @@ impl Place {
         self.kept.try_lock().map_or(true, |kept| kept.connection.as_ref().is_some_and(Connection::is_usable))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{SelfSigned, config};
+
+    #[tokio::test]
+    async fn max_places_are_kept_and_those_in_use_stay() {
+        let roots = SelfSigned::new(["localhost"]).unwrap().roots().unwrap();
+        let endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
+        let pool = Pool::new(Reach::new(endpoint, config::client(roots, ["h3"]).unwrap()));
+        let used = pool.place(&Uri::from_static("https://used.example/")).unwrap();
+        for i in 0..3 * MAX_PLACES {
+            pool.place(&format!("https://host-{i}.example/").parse().unwrap()).unwrap();
+        }
+        assert!(lock(&pool.places).len() <= MAX_PLACES);
+        let again = pool.place(&Uri::from_static("https://USED.example:443/other")).unwrap();
+        assert!(Arc::ptr_eq(&used, &again));
+    }
+}

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, ExtendedKeyUsagePurpose,
@@ -30,6 +31,8 @@ pub(super) struct Identity {
 /// A temporary folder with everything in it.
 pub(super) struct Field {
     folder: TempDir,
+    /// Held by whoever makes a file, so that nobody takes half a file for a whole one.
+    making: Mutex<()>,
     /// The usual identity: a certificate and its issuer.
     pub(super) short: Identity,
     /// The one that does not fit into three times the client's first flight.
@@ -46,7 +49,7 @@ impl Field {
         let (short, long) =
             (identity("short", 1, 1, 0)?, identity("long", LONG_CHAIN, LONG_ANCHOR, LONG_NAME)?);
         fs::create_dir(folder.path().join("www")).map_err(|error| format!("files: {error}"))?;
-        Ok(Self { folder, short, long })
+        Ok(Self { folder, making: Mutex::new(()), short, long })
     }
 
     /// The folder servers serve from.
@@ -68,6 +71,7 @@ impl Field {
     ) -> Result<String, String> {
         let name = format!("{:x>length$}", format!("{size}-{number}"));
         let path = self.www().join(&name);
+        let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
         if !path.exists() {
             let bytes = pattern(size, number as u64 + 1);
             fs::write(path, bytes).map_err(|error| format!("{name}: {error}"))?;

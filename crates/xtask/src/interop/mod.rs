@@ -13,6 +13,8 @@ mod watch;
 
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use case::Case;
 use field::Field;
@@ -38,6 +40,9 @@ pub(crate) struct Arguments {
     /// The public interop runner's contract instead, both ends in network namespaces (needs root and iproute2)
     #[arg(long, conflicts_with_all = ["peer", "role", "smoke", "between"])]
     netns: bool,
+    /// Pairs that play at the same time; a machine with few processors should not have many
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    jobs: u8,
     /// Take this project's command as it has been built
     #[arg(long)]
     no_build: bool,
@@ -63,45 +68,80 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<bool, String> {
     }
     let cases = chosen(arguments)?;
     let field = Field::new()?;
-    let mut columns = Vec::new();
-    let mut versions = Vec::new();
-    let mut programs: Vec<(String, Result<Program, String>)> = Vec::new();
-    for (client, server) in pairs(arguments) {
-        for name in [&client, &server] {
-            if !programs.iter().any(|(known, _)| known == name) {
-                let program = Program::ready(root, name, !arguments.no_build);
-                let version = program.as_ref().ok().and_then(|program| program.version(root));
-                versions.extend(version.map(|version| (name.clone(), version)));
-                programs.push((name.clone(), program));
-            }
-        }
-        let find =
-            |name: &String| programs.iter().find(|(known, _)| known == name).map(|(_, program)| program);
-        let (Some(from), Some(to)) = (find(&client), find(&server)) else { continue };
-        let mut outcomes = Vec::new();
-        for case in &cases {
-            let outcome = match (from, to) {
-                (Ok(from), Ok(to)) => run::play(case, from, to, &field),
-                // Without its own command the project has nothing to show; without a peer it has less.
-                (Err(why), _) if client == OURS => Outcome::Failed(format!("{client}: {why}")),
-                (_, Err(why)) if server == OURS => Outcome::Failed(format!("{server}: {why}")),
-                (Err(why), _) => Outcome::Skipped(format!("{client}: {why}")),
-                (_, Err(why)) => Outcome::Skipped(format!("{server}: {why}")),
-            };
-            println!("{}", report::line(&client, &server, case, &outcome));
-            outcomes.push(outcome);
-        }
-        columns.push(Column { client, server, outcomes });
-    }
+    let pairs = pairs(arguments);
+    let programs = programs(root, &pairs, !arguments.no_build);
+    let columns = play_all(&pairs, &programs, &cases, &field, arguments.jobs.into());
     println!("\n{}", report::matrix(&cases, &columns));
     if is_whole(arguments) {
-        let document = report::document(&cases, &columns, &versions);
+        let version = |program: &Program| Some((program.name.clone(), program.version(root)?));
+        let versions: Vec<_> =
+            programs.iter().filter_map(|(_, program)| version(program.as_ref().ok()?)).collect();
+        let contract = netns::run(root, arguments)?;
+        let document = report::document(&cases, &columns, &versions, &contract);
         let docs = root.join("docs");
         fs::create_dir_all(&docs)
             .and_then(|()| fs::write(docs.join("interop.md"), document))
             .map_err(|error| format!("docs/interop.md: {error}"))?;
     }
     Ok(!columns.iter().any(Column::has_failed))
+}
+
+/// A program by its name, or why it cannot take part.
+type Known = (String, Result<Program, String>);
+
+/// Everybody who takes part, built if need be.
+fn programs(root: &Path, pairs: &[(String, String)], fresh: bool) -> Vec<Known> {
+    let mut programs: Vec<Known> = Vec::new();
+    for name in pairs.iter().flat_map(|(client, server)| [client, server]) {
+        if !programs.iter().any(|(known, _)| known == name) {
+            programs.push((name.clone(), Program::ready(root, name, fresh)));
+        }
+    }
+    programs
+}
+
+/// Plays all cases of all pairs, some pairs at a time, and prints each as it ends.
+fn play_all(
+    pairs: &[(String, String)],
+    programs: &[Known],
+    cases: &[Case],
+    field: &Field,
+    jobs: usize,
+) -> Vec<Column> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut done = Vec::new();
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some((client, server)) = pairs.get(number) else { return done };
+            let play = |case| {
+                let outcome = outcome(case, client, server, programs, field);
+                println!("{}", report::line(client, server, case, &outcome));
+                outcome
+            };
+            let outcomes = cases.iter().map(play).collect();
+            done.push((number, Column { client: client.clone(), server: server.clone(), outcomes }));
+        }
+    };
+    let mut columns = thread::scope(|scope| {
+        let workers: Vec<_> = (0..jobs.max(1)).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().flat_map(|worker| worker.join().unwrap_or_default()).collect::<Vec<_>>()
+    });
+    columns.sort_by_key(|(number, _)| *number);
+    columns.into_iter().map(|(_, column)| column).collect()
+}
+
+fn outcome(case: &Case, client: &str, server: &str, programs: &[Known], field: &Field) -> Outcome {
+    let find = |name: &str| programs.iter().find(|(known, _)| known == name).map(|(_, program)| program);
+    match (find(client), find(server)) {
+        (Some(Ok(from)), Some(Ok(to))) => run::play(case, from, to, field),
+        // Without its own command the project has nothing to show; without a peer it has less.
+        (Some(Err(why)), _) if client == OURS => Outcome::Failed(format!("{client}: {why}")),
+        (_, Some(Err(why))) if server == OURS => Outcome::Failed(format!("{server}: {why}")),
+        (Some(Err(why)), _) => Outcome::Skipped(format!("{client}: {why}")),
+        (_, Some(Err(why))) => Outcome::Skipped(format!("{server}: {why}")),
+        (None, _) | (_, None) => Outcome::Failed("nobody looked for the programs".to_owned()),
+    }
 }
 
 fn is_whole(arguments: &Arguments) -> bool {

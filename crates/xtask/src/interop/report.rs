@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::case::Case;
 use super::judge::Outcome;
+use super::netns::Done;
 
 /// A column: who talks to whom, and what came of each case.
 #[derive(Clone, Debug)]
@@ -90,8 +91,13 @@ fn holes(cases: &[Case], columns: &[Column]) -> String {
     if text.is_empty() { "None.\n".to_owned() } else { text }
 }
 
-/// The whole document; `versions` are the peers' names and versions.
-pub(super) fn document(cases: &[Case], columns: &[Column], versions: &[(String, String)]) -> String {
+/// The whole document; `versions` are the peers' names and versions, `contract` is what came of the public runner's contract.
+pub(super) fn document(
+    cases: &[Case],
+    columns: &[Column],
+    versions: &[(String, String)],
+    contract: &Done,
+) -> String {
     let peers: Vec<String> = versions.iter().map(|(name, version)| format!("{name} {version}")).collect();
     let mut text = format!(
         "# Interop\n\nWritten by `cargo xtask interop`; columns are client → server. Peers: {}.\n\n",
@@ -105,8 +111,28 @@ pub(super) fn document(cases: &[Case], columns: &[Column], versions: &[(String, 
         let _ = writeln!(text, "- `{}`: {}", case.name, case.about);
     }
     text.push_str(HOW);
+    text.push_str(CONTRACT);
+    let column = std::slice::from_ref(&contract.column);
+    let _ =
+        write!(text, "\n{}\nHoles:\n\n{}", matrix(&contract.cases, column), holes(&contract.cases, column));
     text
 }
+
+const CONTRACT: &str = "
+## The public interop runner's contract
+
+`interop/run_endpoint.sh` and `interop/Dockerfile` make an endpoint of quic-interop-runner; behind them is `anabranch interop`.
+`cargo xtask interop --netns` drives the same entry point as the public runner does, as root: client, router and server are network
+namespaces with the runner's addresses and names, TESTCASE is what the runner says, links are 10 Mbit/s and 30 ms with queues of 25
+packets unless the case says otherwise. Links are the relay of `anabranch-lab` in the router's namespace, at the address to which the
+server's names lead, since netem is not to be had on every kernel; so the server sees the router as its client. ECN marks and the
+preferred address would not survive the relay: `ecn` and `connectionmigration` are forwarded by the kernel, and `crosstraffic`, too,
+through a token bucket that a TCP connection (CUBIC) shares. Besides what is said above, the qlog of both ends must show what makes
+the case: the number of connections, Retry, a second flight without certificate, 0-RTT that arrives and little that follows it, both
+versions, credit, stream limits, key phases, ECN counts, challenges and their answers.
+
+The image itself needs a Docker engine to be built, which the machines that write this page do not have.
+";
 
 const HOW: &str = "
 ## How a case is judged
@@ -116,7 +142,8 @@ must end cleanly when it is told to, and what makes the case must have happened.
 between the two sees it: Retry and tokens, Version Negotiation, versions of Handshake packets, 0-RTT packets, bytes before an
 address is validated, addresses the server sends to. Loss, damage, delay, blackouts and changing addresses are the relay's too;
 they are the links of `anabranch-lab` in real time. What only an end can know is the client's report: resumption, acceptance of
-0-RTT, key updates, ECN validation, echoed datagrams.
+0-RTT, key updates, ECN validation, echoed datagrams. Files come over `hq-interop`, in the case `http3` and wherever ngtcp2 takes
+part over HTTP/3.
 ";
 
 #[cfg(test)]
@@ -133,7 +160,10 @@ mod tests {
             Outcome::Unsupported("server: no such suite".into()),
         ];
         let column = Column { client: "anabranch".into(), server: "quinn".into(), outcomes };
-        let text = document(cases, &[column], &[("quinn".into(), "0.11.12".into())]);
+        let skipped = vec![Outcome::Skipped("no root".into())];
+        let alone = Column { client: "anabranch".into(), server: "anabranch".into(), outcomes: skipped };
+        let contract = Done { cases: cases[..1].to_vec(), column: alone };
+        let text = document(cases, &[column], &[("quinn".into(), "0.11.12".into())], &contract);
         for expected in [
             "| case      | anabranch → quinn |\n|-----------|-------------------|\n",
             "| handshake | pass              |\n",
@@ -142,6 +172,7 @@ mod tests {
             "- anabranch → quinn, transfer: FAIL: client: no answer\n",
             "- anabranch → quinn, chacha20: unsupported: server: no such suite\n",
             "Peers: quinn 0.11.12.",
+            "- anabranch → anabranch, handshake: skipped: no root\n",
         ] {
             assert!(text.contains(expected), "{expected}\n{text}");
         }

@@ -7,11 +7,11 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Ver
 
 use super::{Malformed, Protocol, is_connection_specific};
 
-/// Bytes of a block that values are kept in, so that a message of usual size needs one.
-const BLOCK: usize = 1024;
+/// Bytes of a block that values are kept in. Messages of usual size share one; as long as one of them is kept, so is the block.
+const BLOCK: usize = 4096;
 
 /// Field lines that a message has room for before its table of headers grows.
-const USUAL_FIELDS: usize = 12;
+const USUAL_FIELDS: usize = 6;
 
 /// Gathers the lines of one field section, then makes the message of them.
 ///
@@ -38,6 +38,16 @@ impl FieldGatherer {
     /// Nothing gathered.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Nothing gathered, with the memory that [`Self::take_block`] left of others.
+    pub fn with_block(block: BytesMut) -> Self {
+        Self { block, ..Self::default() }
+    }
+
+    /// What is left of the block that values are kept in, for the next section.
+    pub fn take_block(&mut self) -> BytesMut {
+        std::mem::take(&mut self.block)
     }
 
     /// Takes the next line of the section. A line that is never to be indexed becomes a sensitive value, so that it stays

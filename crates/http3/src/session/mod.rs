@@ -13,6 +13,7 @@ mod outgoing;
 mod qpack;
 mod reading;
 mod request;
+mod requests;
 mod types;
 mod unidirectional;
 mod writing;
@@ -21,10 +22,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use anabranch_transport::stream::{StreamEvent, Streams};
 use anabranch_wire::{Dir, Side, StreamId, Time};
-use rustc_hash::FxHashMap;
 
 use self::qpack::Qpack;
-use self::request::Request;
+use self::requests::Requests;
 pub use self::types::{Event, ReadError, RequestError, WriteError};
 use self::unidirectional::Unidirectional;
 use crate::config::Config;
@@ -50,8 +50,7 @@ pub struct Session {
     preface: Vec<u8>,
     unidirectional: Unidirectional,
     qpack: Qpack,
-    /// A fast hash without a secret will do: the transport bounds how many streams the peer has open.
-    requests: FxHashMap<StreamId, Request>,
+    requests: Requests,
     /// Server: requests to be accepted.
     ready: VecDeque<(StreamId, http::request::Parts)>,
     /// Server: priorities of requests that are still to come.
@@ -84,7 +83,7 @@ impl Session {
             peer_settings: None,
             preface: Vec::new(),
             unidirectional: Unidirectional::default(),
-            requests: FxHashMap::default(),
+            requests: Requests::default(),
             ready: VecDeque::new(),
             early_priorities: BTreeMap::new(),
             next_request: StreamId::from_u64(0),

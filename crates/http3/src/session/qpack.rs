@@ -2,6 +2,7 @@
 
 use anabranch_transport::stream::Streams;
 use anabranch_wire::StreamId;
+use bytes::BytesMut;
 
 use super::types::Fault;
 use crate::config::Config;
@@ -26,6 +27,8 @@ pub(super) struct Qpack {
     pub(super) decoder_stream: Option<StreamId>,
     /// The decoder has more to tell than section acknowledgments.
     is_urgent: bool,
+    /// Memory for the values of sections to come.
+    block: BytesMut,
     /// Reused for every section that is encoded.
     section: Vec<u8>,
     /// Here because whatever reads and writes frames has this at hand.
@@ -52,6 +55,7 @@ impl Qpack {
             encoder_stream: None,
             decoder_stream: None,
             is_urgent: false,
+            block: BytesMut::new(),
             section: Vec::new(),
             trace: Tracer::default(),
         }
@@ -122,7 +126,7 @@ impl Qpack {
 
     /// Decodes a field section of `stream`.
     pub(super) fn decode(&mut self, stream: StreamId, section: &[u8]) -> Result<Section, Fault> {
-        let mut gatherer = FieldGatherer::new();
+        let mut gatherer = FieldGatherer::with_block(std::mem::take(&mut self.block));
         let mut checked = Ok(());
         let mut traced = self.trace.is_on().then(FieldTrace::default);
         let decoded = self.decoder.decode(stream.as_u64(), section, &self.limits, &mut |line| {
@@ -133,6 +137,7 @@ impl Qpack {
                 checked = gatherer.add(line.name, line.value, line.never_indexed);
             }
         })?;
+        self.block = gatherer.take_block();
         if let (Some(traced), Decoded::Complete) = (&traced, &decoded) {
             let header = FrameHeader { kind: FrameType::HEADERS, len: section.len() as u64 };
             self.trace.frame_parsed(stream, header, traced.content());

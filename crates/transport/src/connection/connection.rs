@@ -195,7 +195,7 @@ impl Connection {
             levels: Default::default(),
             numbering: Numbering::per_path(),
             paths: Paths::new(path),
-            streams: Streams::new(side, &config.streams, random.bytes()),
+            streams: Streams::new(side, &config.streams, random.u64()),
             datagrams: Datagrams::new(config.datagram_send_buffer, config.datagram_receive_buffer),
             pending: Pending::default(),
             ack_policy: AckPolicy {

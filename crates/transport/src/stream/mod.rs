@@ -99,7 +99,7 @@ impl PerDir {
 
 impl Streams {
     /// No streams yet, and no credit to send until [`Self::set_peer_parameters`]. `hash_seed` should be secret and random.
-    pub(crate) fn new(side: Side, config: &StreamsConfig, hash_seed: [u8; 16]) -> Self {
+    pub(crate) fn new(side: Side, config: &StreamsConfig, hash_seed: u64) -> Self {
         Self {
             table: Table::new(side, config, hash_seed),
             receive_credit: ReceiveCredit::new(

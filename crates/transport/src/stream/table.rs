@@ -1,10 +1,9 @@
 //! Which streams exist: identifiers, limits on their number, creation on first use, removal.
 
 use std::collections::HashMap;
-use std::hash::BuildHasher;
 
 use anabranch_wire::{Dir, Side, StreamId, Time, TransportErrorCode, TransportParameters};
-use siphasher::sip::SipHasher13;
+use foldhash::fast::FixedState;
 use slab::Slab;
 
 use super::receive::ReceiveHalf;
@@ -130,17 +129,9 @@ pub(crate) struct Table {
     remote_send_window: u64,
 }
 
-/// SipHash-1-3 under a secret: a peer chooses stream IDs, and must not be able to choose collisions.
-#[derive(Clone, Copy, Debug)]
-struct Seeded([u8; 16]);
-
-impl BuildHasher for Seeded {
-    type Hasher = SipHasher13;
-
-    fn build_hasher(&self) -> SipHasher13 {
-        SipHasher13::new_with_key(&self.0)
-    }
-}
+/// A fast hash under a secret: a peer chooses which of the streams that it may open it keeps open, and must not be able to
+/// choose many that collide.
+type Seeded = FixedState;
 
 const fn slot(dir: Dir) -> usize {
     match dir {
@@ -150,7 +141,7 @@ const fn slot(dir: Dir) -> usize {
 }
 
 impl Table {
-    pub(crate) fn new(side: Side, config: &StreamsConfig, hash_seed: [u8; 16]) -> Self {
+    pub(crate) fn new(side: Side, config: &StreamsConfig, hash_seed: u64) -> Self {
         let remote = |max: u64| {
             let concurrent = max.min(anabranch_wire::MAX_STREAM_COUNT);
             Remote { limit: concurrent, concurrent, ..Remote::default() }
@@ -158,7 +149,7 @@ impl Table {
         Self {
             side,
             streams: Slab::new(),
-            keys: HashMap::with_hasher(Seeded(hash_seed)),
+            keys: HashMap::with_hasher(FixedState::with_seed(hash_seed)),
             last: None,
             local: [Local::default(), Local::default()],
             remote: [remote(config.max_bidi), remote(config.max_uni)],

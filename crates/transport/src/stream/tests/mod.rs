@@ -56,7 +56,7 @@ fn parameters(config: &StreamsConfig) -> TransportParameters {
 }
 
 fn streams(side: Side, config: &StreamsConfig) -> Streams {
-    let mut streams = Streams::new(side, config, [side as u8; 16]);
+    let mut streams = Streams::new(side, config, side as u64);
     streams.set_peer_parameters(&parameters(config)).unwrap();
     streams
 }

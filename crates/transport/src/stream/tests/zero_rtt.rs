@@ -5,7 +5,7 @@ use anabranch_wire::TransportErrorCode;
 use super::*;
 
 fn early(config: &StreamsConfig) -> Streams {
-    let mut client = Streams::new(Side::Client, config, [0; 16]);
+    let mut client = Streams::new(Side::Client, config, 0);
     assert_eq!(client.open(Dir::Bi), None, "no limits yet");
     client.set_peer_parameters(&parameters(config)).unwrap();
     assert_eq!(events(&mut client), [StreamEvent::Available(Dir::Bi)]);

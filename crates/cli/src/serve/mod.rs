@@ -14,7 +14,7 @@ mod sockets;
 mod systemd;
 mod tcp;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -148,11 +148,13 @@ fn announcement(addresses: &[SocketAddr], pin: Option<&str>, metrics: Option<Soc
     lines.join("\n")
 }
 
-/// What to open in a browser on this host.
+/// What to open in a browser on this host. `localhost` is `::1` to some browsers over QUIC, so it is said only where both
+/// of its addresses are listened on.
 fn url(address: SocketAddr) -> String {
     let port = address.port();
     match address.ip() {
-        ip if ip.is_unspecified() || ip.is_loopback() => format!("https://localhost:{port}/"),
+        IpAddr::V6(ip) if ip.is_unspecified() => format!("https://localhost:{port}/"),
+        IpAddr::V4(ip) if ip.is_unspecified() => format!("https://127.0.0.1:{port}/"),
         _ => format!("https://{address}/"),
     }
 }
@@ -163,13 +165,15 @@ mod tests {
 
     #[test]
     fn the_first_lines_are_for_programs() {
-        let addresses = ["[::]:4433", "127.0.0.1:4433", "192.0.2.1:80"].map(|text| text.parse().unwrap());
+        let addresses = ["[::]:4433", "127.0.0.1:4433", "0.0.0.0:4433", "192.0.2.1:80"].map(|text| text.parse().unwrap());
         let said = announcement(&addresses, Some("PIN="), Some("127.0.0.1:9".parse().unwrap()));
         let expected = [
             "listening [::]:4433",
             "listening 127.0.0.1:4433",
+            "listening 0.0.0.0:4433",
             "listening 192.0.2.1:80",
             "open https://localhost:4433/",
+            "open https://127.0.0.1:4433/",
             "open https://192.0.2.1:80/",
             "certificate made up for localhost, SPKI SHA-256 PIN=",
             "metrics http://127.0.0.1:9/metrics",

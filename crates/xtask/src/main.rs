@@ -1,6 +1,8 @@
 //! Tasks of the project, as `cargo xtask TASK`.
 #![forbid(unsafe_code)]
 
+mod browser;
+mod child;
 mod interop;
 mod qpack;
 mod tidy;
@@ -24,6 +26,8 @@ enum Task {
     Tidy,
     /// Run interop cases against other stacks
     Interop(interop::Arguments),
+    /// Load a page from `anabranch serve` with Chromium, over HTTP/3
+    Browser(browser::Arguments),
     /// Encode and decode header lists with QPACK of other stacks
     Qpack(qpack::Arguments),
     #[command(hide = true)]
@@ -37,6 +41,7 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().task {
         Task::Tidy => tidy::run(&root),
         Task::Interop(arguments) => interop::run(&root, &arguments),
+        Task::Browser(arguments) => browser::run(&root, &arguments),
         Task::Qpack(arguments) => qpack::run(&root, &arguments),
         Task::Forward(options) => interop::netns::forward::run(&options),
         Task::Load(options) => interop::netns::load::run(&options),

@@ -1,21 +1,17 @@
 //! Child processes that never outlive the case they belong to.
 
-use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, channel};
-use std::thread::{self, JoinHandle};
+use std::process::{ChildStdin, Command, Stdio};
+use std::sync::mpsc::Receiver;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use crate::child::{Reaped, collect, lines};
 
 /// How long a server may take until it listens.
 const START: Duration = Duration::from_secs(10);
 /// How long a server may take to end once its stdin has.
 const END: Duration = Duration::from_secs(5);
-/// How often a child is asked whether it has ended.
-const TICK: Duration = Duration::from_millis(5);
 /// Exit status for a case that a program cannot do (the interop runner's contract).
 pub(super) const UNSUPPORTED: i32 = 127;
 
@@ -28,30 +24,6 @@ pub(super) fn last_line(log: &str) -> &str {
 pub(super) fn missing(log: &str) -> &str {
     let line = last_line(log);
     line.strip_prefix("unsupported: ").unwrap_or(line)
-}
-
-/// A child that is killed and reaped when it is dropped.
-struct Reaped(Child);
-
-impl Reaped {
-    /// Waits for the end, at most until `deadline`.
-    fn wait_until(&mut self, deadline: Instant) -> Option<ExitStatus> {
-        loop {
-            match self.0.try_wait() {
-                Ok(Some(status)) => return Some(status),
-                Ok(None) if Instant::now() < deadline => thread::sleep(TICK),
-                _ => return None,
-            }
-        }
-    }
-}
-
-impl Drop for Reaped {
-    fn drop(&mut self) {
-        // Errors mean that it has ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 /// Why there is no server.
@@ -123,9 +95,7 @@ impl Server {
 
     /// Ends it by SIGTERM, as a container is ended.
     pub(super) fn terminate(self) -> Result<Vec<String>, String> {
-        let pid = i32::try_from(self.child.0.id()).map_err(|error| error.to_string())?;
-        // If it has ended already, its status says more.
-        let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
+        self.child.terminate()?;
         self.ended()
     }
 
@@ -188,31 +158,6 @@ impl Client {
             elapsed,
         }
     }
-}
-
-/// Everything a pipe yields until its end.
-fn collect(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<String> {
-    thread::spawn(move || {
-        let mut bytes = Vec::new();
-        if let Some(mut pipe) = pipe {
-            // A pipe that breaks has been read as far as possible.
-            let _ = pipe.read_to_end(&mut bytes);
-        }
-        String::from_utf8_lossy(&bytes).into_owned()
-    })
-}
-
-/// The lines of a pipe, as they come.
-fn lines(pipe: Option<impl Read + Send + 'static>) -> Receiver<String> {
-    let (tell, told) = channel();
-    thread::spawn(move || {
-        let lines = pipe.into_iter().flat_map(|pipe| BufReader::new(pipe).lines());
-        for line in lines.map_while(Result::ok) {
-            // Nobody waits any longer, but the pipe has to be emptied.
-            let _ = tell.send(line);
-        }
-    });
-    told
 }
 
 #[cfg(test)]

@@ -1,0 +1,123 @@
+//! What has to be true after a visit.
+
+use std::fs;
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::chromium::VIEW;
+use super::picture::{Picture, hex, is_like};
+use super::server::Request;
+use super::site::{BACKGROUND, Site};
+
+/// What the page says of itself.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Report {
+    pub(super) files: Vec<Loaded>,
+    length: usize,
+    digest: String,
+    /// Where the picture is: left, top.
+    picture: [f64; 2],
+}
+
+/// A file as the browser has got it.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Loaded {
+    path: String,
+    pub(super) protocol: String,
+    bytes: usize,
+}
+
+impl Report {
+    /// The protocol that the page itself came over.
+    pub(super) fn document(&self) -> &str {
+        self.files.iter().find(|file| file.path == "/").map_or("nothing", |file| file.protocol.as_str())
+    }
+
+    /// Whether everything came over this protocol.
+    pub(super) fn is_all(&self, protocol: &str) -> bool {
+        self.files.iter().all(|file| file.protocol == protocol)
+    }
+}
+
+/// The browser's view: every file came whole and over HTTP/3, and the download is what is served.
+pub(super) fn report(site: &Site, report: &Report) -> Vec<String> {
+    let mut faults = Vec::new();
+    for (path, bytes) in site.files {
+        match report.files.iter().find(|file| file.path == path) {
+            None => faults.push(format!("the browser has not loaded {path}")),
+            Some(file) if file.protocol != "h3" || file.bytes != bytes => faults.push(format!(
+                "the browser has {} bytes of {path} over {}, not {bytes} over h3",
+                file.bytes, file.protocol
+            )),
+            Some(_) => {}
+        }
+    }
+    if report.length != site.files[3].1 || report.digest != site.digest {
+        faults.push(format!("the download has {} bytes and SHA-256 {}", report.length, report.digest));
+    }
+    faults
+}
+
+/// The server's view: it has answered each file over HTTP/3 with 200 and all bytes.
+pub(super) fn log(site: &Site, requests: &[Request]) -> Vec<String> {
+    let answered = |path: &str, bytes| {
+        requests.iter().any(|request| {
+            let whole = request.status == Some(200) && request.bytes == bytes;
+            request.path == path && request.protocol == "h3" && whole
+        })
+    };
+    let missing = site.files.iter().filter(|(path, bytes)| !answered(path, *bytes));
+    let mut faults: Vec<String> = missing
+        .map(|(path, bytes)| format!("the server has not sent {bytes} bytes of {path} over h3"))
+        .collect();
+    let others = requests.iter().filter(|request| request.status != Some(200));
+    faults.extend(
+        others.map(|request| format!("the server answered {} with {:?}", request.path, request.status)),
+    );
+    faults
+}
+
+/// The eye's view: the stylesheet's colour in the corners, and the picture in its place.
+pub(super) fn screenshot(site: &Site, report: &Report, file: &[u8]) -> Vec<String> {
+    let shot = match Picture::decode(file) {
+        Ok(shot) => shot,
+        Err(why) => return vec![format!("screenshot: {why}")],
+    };
+    let mut faults = Vec::new();
+    if (shot.width, shot.height) != VIEW {
+        faults.push(format!("the screenshot is {} by {}", shot.width, shot.height));
+    }
+    for (x, y) in corners(VIEW) {
+        match shot.colour(x, y) {
+            Some(colour) if is_like(colour, BACKGROUND) => {}
+            colour => faults.push(format!("the page is {:?} at {x},{y}: no stylesheet", colour.map(hex))),
+        }
+    }
+    let [left, top] = report.picture.map(|place| place as usize);
+    faults.extend(
+        shot.shows(&site.picture, left, top).err().map(|why| format!("the picture is not shown: {why}")),
+    );
+    faults
+}
+
+/// A little inside.
+fn corners((width, height): (usize, usize)) -> [(usize, usize); 4] {
+    let (right, bottom) = (width - 3, height - 3);
+    [(2, 2), (right, 2), (2, bottom), (right, bottom)]
+}
+
+/// The trace's view: the server's qlog tells of a QUIC connection and of the HTTP/3 frames on it.
+pub(super) fn traces(folder: &Path) -> Vec<String> {
+    let files = fs::read_dir(folder).into_iter().flatten().flatten();
+    let traces: Vec<String> = files.filter_map(|file| fs::read_to_string(file.path()).ok()).collect();
+    let wanted = ["quic:packet_received", "http3:frame_parsed", "http3:frame_created"];
+    let missing = wanted
+        .into_iter()
+        .filter(|name| !traces.iter().any(|trace| trace.contains(&format!("\"name\":\"{name}\""))));
+    missing.map(|name| format!("no {name} in the server's qlog")).collect()
+}
+
+#[cfg(test)]
+#[path = "check_tests.rs"]
+mod tests;

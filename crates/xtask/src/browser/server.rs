@@ -1,0 +1,143 @@
+//! `anabranch serve` as it is built for users, and its access log.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::Receiver;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+
+use crate::child::{Reaped, collect, lines};
+
+/// How long the server may take to say where it listens, and to end.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A server of a folder's files.
+pub(super) struct Server {
+    child: Reaped,
+    log: JoinHandle<String>,
+    /// What it says that a browser may open.
+    pub(super) url: String,
+    /// SHA-256 of its key, as Chromium takes it.
+    pub(super) pin: String,
+}
+
+/// A line of the access log.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Request {
+    pub(super) peer: String,
+    pub(super) protocol: String,
+    pub(super) path: String,
+    pub(super) status: Option<u16>,
+    pub(super) bytes: usize,
+    pub(super) seconds: f64,
+}
+
+impl Server {
+    /// Serves `files` and writes qlog to `traces`.
+    pub(super) fn start(program: &Path, files: &Path, traces: &Path) -> Result<Self, String> {
+        let mut command = Command::new(program);
+        command
+            .args(["serve", "--listen", "127.0.0.1:0", "--log", "json", "--drain", "1", "--root"])
+            .arg(files);
+        command.env("QLOGDIR", traces).env_remove("SSLKEYLOGFILE");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = Reaped::spawn(&mut command);
+        let mut child = child.map_err(|error| format!("{}: {error}", program.display()))?;
+        let log = collect(child.0.stderr.take());
+        let said = lines(child.0.stdout.take());
+        match announced(&said) {
+            Some((url, pin)) => Ok(Self { child, log, url, pin }),
+            None => {
+                drop(child);
+                Err(format!("the server did not start: {}", log.join().unwrap_or_default().trim()))
+            }
+        }
+    }
+
+    /// The server's IP address and port, as in its URL.
+    pub(super) fn authority(&self) -> &str {
+        self.url.trim_start_matches("https://").trim_end_matches('/')
+    }
+
+    /// Ends it; the requests that it has answered, in the order of their ends.
+    pub(super) fn end(mut self) -> Result<Vec<Request>, String> {
+        self.child.terminate()?;
+        let status = self.child.wait_until(Instant::now() + PATIENCE);
+        drop(self.child);
+        let log = self.log.join().unwrap_or_default();
+        match status {
+            Some(status) if status.success() => requests(&log),
+            Some(status) => Err(format!("the server ended with {status}: {}", log.trim())),
+            None => Err("the server did not end when it was told to".to_owned()),
+        }
+    }
+}
+
+/// What a server says when it starts: what to open, and the hash of its key.
+fn announced(said: &Receiver<String>) -> Option<(String, String)> {
+    let deadline = Instant::now() + PATIENCE;
+    let mut url = None;
+    loop {
+        let line = said.recv_timeout(deadline.saturating_duration_since(Instant::now())).ok()?;
+        if let Some(open) = line.strip_prefix("open ") {
+            url = Some(open.to_owned());
+        }
+        if let Some((_, pin)) = line.split_once("SPKI SHA-256 ") {
+            return Some((url?, pin.to_owned()));
+        }
+    }
+}
+
+/// Whatever is no line of the access log is a complaint.
+fn requests(log: &str) -> Result<Vec<Request>, String> {
+    log.lines()
+        .map(|line| serde_json::from_str(line).map_err(|_| format!("the server said: {line}")))
+        .collect()
+}
+
+/// The command as it is built for users; built if it is not.
+pub(super) fn program(root: &Path) -> Result<PathBuf, String> {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let program = target.join("release").join("anabranch");
+    if !program.is_file() {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut build = Command::new(cargo);
+        build.args(["build", "--release", "--package", "anabranch-cli"]).current_dir(root);
+        let status = build.status().map_err(|error| format!("cargo: {error}"))?;
+        if !status.success() {
+            return Err("the command cannot be built".to_owned());
+        }
+    }
+    Ok(program)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[test]
+    fn the_first_lines_say_what_to_open() {
+        let said = |lines: &[&str]| {
+            let (tell, told) = channel();
+            lines.iter().for_each(|line| tell.send((*line).to_owned()).unwrap());
+            told
+        };
+        let lines =
+            ["listening 127.0.0.1:1", "open https://127.0.0.1:1/", "certificate made up, SPKI SHA-256 X="];
+        assert_eq!(announced(&said(&lines)), Some(("https://127.0.0.1:1/".to_owned(), "X=".to_owned())));
+        assert_eq!(announced(&said(&lines[..2])), None);
+    }
+
+    #[test]
+    fn logs_hold_requests_and_nothing_else() {
+        let line = r#"{"peer":"127.0.0.1:9","protocol":"h3","method":"GET","path":"/","status":200,"bytes":3,"seconds":0.5}"#;
+        let two = requests(&format!("{line}\n{line}\n")).unwrap();
+        assert_eq!((two.len(), two[1].protocol.as_str(), two[1].status), (2, "h3", Some(200)));
+        let complaint = requests(&format!("{line}\nthread panicked\n")).unwrap_err();
+        assert!(complaint.ends_with("thread panicked"), "{complaint}");
+    }
+}

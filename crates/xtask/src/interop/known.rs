@@ -1,11 +1,14 @@
 //! Faults and gaps of other stacks that have been looked into. They are shown as what they are, and fail no run.
 
+use super::case::STATELESS_RESET;
 use super::judge::Outcome;
 use super::watch::Seen;
 
 /// A failure that is not this project's.
 struct Known {
-    server: &'static str,
+    /// Whose it is, and whether as a client.
+    peer: &'static str,
+    client: bool,
     case: &'static str,
     /// Whether this is what happened, by what was seen and what the failure says.
     applies: fn(&Seen, &str) -> bool,
@@ -17,37 +20,114 @@ struct Known {
 /// One full packet of the usual path MTUs, in bytes.
 const PACKET: u64 = 1500;
 
+/// Of a client that moves while much is in flight; its own clients fare alike (peers/README.md).
+const QUICHE_KEEPS_WAITING: &str = "what quiche's server had sent to the old address is not declared lost by acknowledgments on \
+                                    the new one and trickles out with its probes";
+
+/// Our second probe is a PING.
+const FIRST_IS_A_PROBE: &str = "aioquic closes if the first Initial packet that it can read has no CRYPTO frame, as a probe may \
+                                (RFC 9002 section 6.2.4)";
+
 const KNOWN: &[Known] = &[
     Known {
-        server: "quinn",
+        peer: "quinn",
+        client: false,
         case: "amplificationlimit",
         applies: one_packet_too_much,
         gap: false,
         why: "the server sends a whole packet as long as one byte of it fits below three times the client's",
     },
     Known {
-        server: "quic-go",
+        peer: "quic-go",
+        client: false,
         case: "amplificationlimit",
         applies: one_packet_too_much,
         gap: false,
         why: "the server sends a whole packet as long as it is still below three times the client's",
     },
     Known {
-        server: "quiche",
+        peer: "quiche",
+        client: false,
         case: "ecn",
         applies: marks_were_not_reported,
         gap: true,
         why: "quiche does not count marks",
     },
     Known {
-        server: "aioquic",
+        peer: "aioquic",
+        client: false,
         case: "ecn",
         applies: marks_were_not_reported,
         gap: true,
         why: "aioquic neither marks nor reads ECN",
     },
     Known {
-        server: "ngtcp2",
+        peer: "quiche",
+        client: false,
+        case: "rebind-port",
+        applies: client_was_left_alone,
+        gap: false,
+        why: QUICHE_KEEPS_WAITING,
+    },
+    Known {
+        peer: "quiche",
+        client: false,
+        case: "rebind-addr",
+        applies: client_was_left_alone,
+        gap: false,
+        why: QUICHE_KEEPS_WAITING,
+    },
+    Known {
+        peer: "quiche",
+        client: false,
+        case: "connectionmigration",
+        applies: client_was_left_alone,
+        gap: false,
+        why: QUICHE_KEEPS_WAITING,
+    },
+    Known {
+        peer: "aioquic",
+        client: false,
+        case: "handshakecorruption",
+        applies: probe_came_first,
+        gap: false,
+        why: FIRST_IS_A_PROBE,
+    },
+    Known {
+        peer: "aioquic",
+        client: false,
+        case: "handshakeloss",
+        applies: probe_came_first,
+        gap: false,
+        why: FIRST_IS_A_PROBE,
+    },
+    Known {
+        peer: "aioquic",
+        client: true,
+        case: STATELESS_RESET,
+        applies: reset_was_not_noticed,
+        gap: true,
+        why: "aioquic keeps reset tokens and never looks for them in what it receives",
+    },
+    Known {
+        peer: "quiche",
+        client: true,
+        case: STATELESS_RESET,
+        applies: reset_was_not_noticed,
+        gap: true,
+        why: "the peer's program finds quiche's connections by connection ID, of which a reset has none",
+    },
+    Known {
+        peer: "quiche",
+        client: false,
+        case: STATELESS_RESET,
+        applies: reset_was_not_noticed,
+        gap: true,
+        why: "quiche sends no stateless resets by itself, and the peer's program sends none",
+    },
+    Known {
+        peer: "ngtcp2",
+        client: false,
         case: "zerortt",
         applies: early_data_was_refused,
         gap: false,
@@ -63,15 +143,30 @@ fn marks_were_not_reported(_: &Seen, failure: &str) -> bool {
     failure.contains("did not validate the client's ECN marks")
 }
 
+fn probe_came_first(_: &Seen, failure: &str) -> bool {
+    failure.contains("Packet contains no CRYPTO frame")
+}
+
+fn reset_was_not_noticed(_: &Seen, failure: &str) -> bool {
+    failure.contains("after the restart")
+}
+
+fn client_was_left_alone(seen: &Seen, failure: &str) -> bool {
+    let gave_up = failure.contains("did not answer") || failure.contains("took longer");
+    gave_up && seen.addresses_served > 1
+}
+
 fn early_data_was_refused(seen: &Seen, failure: &str) -> bool {
     seen.zero_rtt > 0 && failure.contains("0-RTT was not accepted")
 }
 
-/// What a failure of `case` with this server really is, if it is the server's.
-pub(super) fn explain(server: &str, case: &str, seen: &Seen, failure: &str) -> Option<Outcome> {
-    let known = KNOWN.iter().find(|known| known.server == server && known.case == case)?;
+/// What a failure of `case` between `client` and `server` really is, if it is one of theirs.
+pub(super) fn explain(client: &str, server: &str, case: &str, seen: &Seen, failure: &str) -> Option<Outcome> {
+    let theirs = |known: &&Known| known.peer == if known.client { client } else { server };
+    let known = KNOWN.iter().find(|known| theirs(known) && known.case == case)?;
+    let role = if known.client { "client" } else { "server" };
     let outcome = || match known.gap {
-        true => Outcome::Unsupported(format!("server: {}", known.why)),
+        true => Outcome::Unsupported(format!("{role}: {}", known.why)),
         false => Outcome::Foreign(format!("{failure}: {}", known.why)),
     };
     (known.applies)(seen, failure).then(outcome)
@@ -79,10 +174,11 @@ pub(super) fn explain(server: &str, case: &str, seen: &Seen, failure: &str) -> O
 
 #[cfg(test)]
 mod tests {
+    use super::super::program::OURS;
     use super::*;
 
     fn explained(server: &str, case: &str, seen: &Seen, failure: &str) -> bool {
-        explain(server, case, seen, failure).is_some()
+        explain(OURS, server, case, seen, failure).is_some()
     }
 
     #[test]
@@ -98,12 +194,19 @@ mod tests {
     #[test]
     fn what_a_failure_says_counts() {
         let (seen, failure) = (Seen::default(), "the server did not validate the client's ECN marks");
-        assert!(matches!(explain("quiche", "ecn", &seen, failure), Some(Outcome::Unsupported(_))));
+        assert!(matches!(explain(OURS, "quiche", "ecn", &seen, failure), Some(Outcome::Unsupported(_))));
         assert!(!explained("quiche", "ecn", &seen, "the peer did not answer"));
         assert!(!explained("quinn", "ecn", &seen, failure));
+        let late = "ended 8.0 s after the restart: timed out";
+        assert!(explain("aioquic", OURS, STATELESS_RESET, &seen, late).is_some());
+        assert!(explain(OURS, "aioquic", STATELESS_RESET, &seen, late).is_none());
+        let moved = Seen { addresses_served: 2, ..Seen::default() };
+        assert!(explained("quiche", "rebind-port", &moved, "client took longer than 60 s"));
+        assert!(!explained("quiche", "rebind-port", &seen, "client took longer than 60 s"));
+        assert!(!explained("quiche", "rebind-port", &moved, "file differs"));
         let early = Seen { zero_rtt: 1, ..Seen::default() };
         assert!(matches!(
-            explain("ngtcp2", "zerortt", &early, "0-RTT was not accepted"),
+            explain(OURS, "ngtcp2", "zerortt", &early, "0-RTT was not accepted"),
             Some(Outcome::Foreign(_))
         ));
         assert!(!explained("ngtcp2", "zerortt", &seen, "0-RTT was not accepted"));

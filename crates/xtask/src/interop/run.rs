@@ -16,7 +16,7 @@ use super::judge::{Outcome, judge};
 use super::known::explain;
 use super::process::{Client, Ended, NoServer, Server, UNSUPPORTED, last_line, missing};
 use super::program::Program;
-use super::watch::Watch;
+use super::watch::{Seen, Watch};
 
 /// What is random in the links follows from this.
 const SEED: Seed = Seed(2);
@@ -56,7 +56,8 @@ pub(super) fn play(case: &Case, client: &Program, server: &Program, field: &Fiel
     match played {
         Ok(outcome) => outcome,
         Err(Stop::Unsupported(why)) => Outcome::Unsupported(why),
-        Err(Stop::Failed(why)) => Outcome::Failed(why),
+        Err(Stop::Failed(why)) => explain(&client.name, &server.name, case.name, &Seen::default(), &why)
+            .unwrap_or(Outcome::Failed(why)),
     }
 }
 
@@ -111,7 +112,7 @@ fn play_plain(case: &Case, client: &Program, server: &Program, field: &Field) ->
         served?;
     }
     let excuse = match &outcome {
-        Outcome::Failed(what) => explain(&server.name, case.name, &seen, what),
+        Outcome::Failed(what) => explain(&client.name, &server.name, case.name, &seen, what),
         _ => None,
     };
     Ok(excuse.unwrap_or(outcome))

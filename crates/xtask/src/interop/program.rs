@@ -13,6 +13,8 @@ pub(super) const PEERS: &[&str] = &["quinn", "quic-go", "quiche", "aioquic", "ng
 
 /// Those of them that are no cargo projects, and what each needs at least.
 const FOREIGN: &[(&str, &str)] = &[("quic-go", "go"), ("aioquic", "python3"), ("ngtcp2", "python3")];
+/// Those whose TLS library, told to trust an authority, asks who trusts that one.
+const TRUST_ONLY_ROOTS: &[&str] = &["quiche", "aioquic"];
 /// Those that speak no protocol but HTTP/3.
 const ONLY_HTTP3: &[&str] = &["ngtcp2"];
 
@@ -72,6 +74,11 @@ impl Program {
     /// Whether files come over HTTP/3 or not at all.
     pub(super) fn speaks_only_http3(&self) -> bool {
         ONLY_HTTP3.contains(&self.name.as_str())
+    }
+
+    /// Whether a client has to be told the root of a chain.
+    pub(super) fn trusts_only_roots(&self) -> bool {
+        TRUST_ONLY_ROOTS.contains(&self.name.as_str())
     }
 
     /// The start of a command line in this role, `server` or `client`.

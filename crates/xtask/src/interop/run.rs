@@ -185,7 +185,8 @@ fn server_command(
 
 fn client_command(program: &Program, connect: SocketAddr, identity: &Identity, flags: &[&str]) -> Command {
     let mut command = program.command("client");
-    command.arg("--connect").arg(connect.to_string()).arg("--ca").arg(&identity.ca);
+    let anchor = if program.trusts_only_roots() { &identity.root } else { &identity.ca };
+    command.arg("--connect").arg(connect.to_string()).arg("--ca").arg(anchor);
     command.args(["--name", "localhost"]).args(flags);
     command
 }

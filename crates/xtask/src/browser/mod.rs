@@ -28,6 +28,9 @@ pub(crate) struct Arguments {
     /// Without Chromium, say so and succeed
     #[arg(long)]
     allow_missing: bool,
+    /// Take this project's command as it has been built
+    #[arg(long)]
+    no_build: bool,
 }
 
 /// How long a case may take.
@@ -51,7 +54,7 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<bool, String> {
         return Ok(arguments.allow_missing);
     };
     let out = arguments.out.clone().unwrap_or_else(|| root.join("target/browser"));
-    let program = server::program(root)?;
+    let program = server::program(root, !arguments.no_build)?;
     let site = Site::new()?;
     let mut good = true;
     println!("{:<11} {:<14} {:<8} {:>6} {:>8} {:>8}", "case", "path", "protocol", "status", "bytes", "ms");

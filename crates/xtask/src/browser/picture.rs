@@ -31,7 +31,7 @@ impl Picture {
             let (across, down) = (x as f64 / width as f64, y as f64 - middle);
             let bend = (across * std::f64::consts::TAU).sin() * reach / 4.0;
             // The branch leaves after a quarter of the way and is back after three quarters.
-            let leave = ((across - 0.25) * std::f64::consts::TAU).sin().max(0.0);
+            let leave = ((across - 0.25) * std::f64::consts::TAU).sin().max(0.0).powi(2);
             let stream = (down - bend - leave * reach / 2.0).abs() < reach / 4.0;
             let branch = (down - bend + leave * reach).abs() < reach / 9.0 && (0.2..0.8).contains(&across);
             if stream || branch { WATER } else { LAND }

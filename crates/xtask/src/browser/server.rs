@@ -97,20 +97,19 @@ fn requests(log: &str) -> Result<Vec<Request>, String> {
         .collect()
 }
 
-/// The command as it is built for users; built if it is not.
-pub(super) fn program(root: &Path) -> Result<PathBuf, String> {
+/// The command as it is built for users, brought up to date if `fresh`.
+pub(super) fn program(root: &Path, fresh: bool) -> Result<PathBuf, String> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-    let program = target.join("release").join("anabranch");
-    if !program.is_file() {
+    if fresh {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut build = Command::new(cargo);
-        build.args(["build", "--release", "--package", "anabranch-cli"]).current_dir(root);
+        build.args(["build", "--quiet", "--release", "--package", "anabranch-cli"]).current_dir(root);
         let status = build.status().map_err(|error| format!("cargo: {error}"))?;
         if !status.success() {
             return Err("the command cannot be built".to_owned());
         }
     }
-    Ok(program)
+    Ok(target.join("release").join("anabranch"))
 }
 
 #[cfg(test)]

@@ -74,10 +74,22 @@ impl Failure {
 
     /// Says it on standard error, on one line.
     pub(crate) fn report(&self) -> ExitCode {
-        let line = self.to_string().replace(['\n', '\r'], " ");
-        note(format_args!("anabranch: {line}"));
+        note(format_args!("anabranch: {}", one_line(&self.to_string())));
         ExitCode::from(self.exit as u8)
     }
+}
+
+/// A text without its line breaks, and with escapes for whatever else could act on a terminal: peers have a say in it.
+fn one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' | '\r' => line.push(' '),
+            c if c.is_control() => line.extend(c.escape_unicode()),
+            c => line.push(c),
+        }
+    }
+    line
 }
 
 /// Writes a line to standard output.
@@ -200,6 +212,14 @@ mod tests {
         assert_eq!(Failure::from(ConnectionError::Reset).exit(), Exit::Protocol);
         assert_eq!(Failure::from(ReadError::ConnectionLost(ConnectionError::TimedOut)).exit(), Exit::Timeout);
         assert_eq!(Failure::from(ReadError::Reset(1)).exit(), Exit::Protocol);
+    }
+
+    #[test]
+    fn what_peers_say_stays_on_its_line() {
+        let reason = b"\x1b[2Jgone\r\nanabranch: \xc2\x9b31m\xff".as_slice();
+        let closed = ConnectionError::PeerApplication { code: 1, reason: reason.into() };
+        let line = one_line(&Failure::from(closed).to_string());
+        assert!(line.ends_with("\\u{1b}[2Jgone  anabranch: \\u{9b}31m\u{fffd}"), "{line}");
     }
 
     #[test]

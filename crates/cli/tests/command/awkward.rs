@@ -59,9 +59,9 @@ fn pipes_and_links_stay_what_they_are() {
 #[test]
 fn an_interrupted_get_leaves_nothing() {
     let here = tempfile::tempdir().unwrap();
-    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let url = format!("https://{}/x", silent.local_addr().unwrap());
     for signal in ["-TERM", "-INT"] {
+        let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let url = format!("https://{}/x", silent.local_addr().unwrap());
         let child = spawn(here.path(), &["get", &url, "--insecure", "--timeout", "60"]);
         // Once the first packet is there, so is the part of the file.
         silent.recv(&mut [0; 2_000]).unwrap();
@@ -71,6 +71,23 @@ fn an_interrupted_get_leaves_nothing() {
         assert_eq!(status(&output), 10, "{}", stderr(&output));
         assert_eq!(names(here.path()), [""; 0]);
     }
+}
+
+#[test]
+fn a_get_may_outlive_its_terminal() {
+    let here = tempfile::tempdir().unwrap();
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let url = format!("https://{}/x", silent.local_addr().unwrap());
+    let mut command = Command::new("nohup");
+    command.args([env!("CARGO_BIN_EXE_anabranch"), "get", &url, "--insecure", "--timeout", "60"]);
+    let mut child =
+        command.current_dir(here.path()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    silent.recv(&mut [0; 2_000]).unwrap();
+    tool("kill", &["-HUP", &child.id().to_string()]);
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(child.try_wait().unwrap().is_none());
+    tool("kill", &[&child.id().to_string()]);
+    assert_eq!(child.wait().unwrap().code(), Some(10));
 }
 
 #[test]

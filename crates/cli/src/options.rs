@@ -145,7 +145,7 @@ pub(crate) fn listen(
 pub(crate) fn cannot_listen(address: SocketAddr, error: &std::io::Error) -> Failure {
     match error.kind() {
         std::io::ErrorKind::AddrInUse => Failure::new(Exit::BusyPort, format!("{address} is in use"))
-            .or("choose another --listen address, or port 0"),
+            .or("choose another address, or port 0"),
         _ => Failure::io(format_args!("cannot listen on {address}"), error),
     }
 }

@@ -111,7 +111,8 @@ fn part_of(name: &Path) -> Result<(File, TempPath)> {
         .map_err(|error| Failure::io(format_args!("cannot create {}", name.display()), &error))
 }
 
-/// The thread that writes. It ends with its queue.
+/// The thread that writes. It opens what it writes to with the first piece, so that what never begins leaves no empty file,
+/// and ends with its queue.
 struct Writer {
     pieces: mpsc::Sender<Bytes>,
     result: oneshot::Receiver<io::Result<Option<Digest>>>,
@@ -138,11 +139,14 @@ impl Writer {
         let (pieces, mut queue) = mpsc::channel::<Bytes>(QUEUE);
         let (tell, result) = oneshot::channel();
         thread::spawn(move || {
+            let Some(first) = queue.blocking_recv() else { return };
             let write = || {
                 let (mut out, mut digest) = open()?;
-                while let Some(piece) = queue.blocking_recv() {
+                let mut next = Some(first);
+                while let Some(piece) = next {
                     out.write_all(&piece)?;
                     digest.iter_mut().for_each(|digest| digest.update(&piece));
+                    next = queue.blocking_recv();
                 }
                 out.flush()?;
                 Ok(digest.map(Context::finish))
@@ -161,7 +165,9 @@ impl Writer {
         }
     }
 
-    async fn finish(self) -> io::Result<Option<Digest>> {
+    /// What is empty is a file, too.
+    async fn finish(mut self) -> io::Result<Option<Digest>> {
+        self.write(Bytes::new()).await?;
         drop(self.pieces);
         told(self.result.await)
     }

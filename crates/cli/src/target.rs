@@ -15,6 +15,8 @@ use crate::exit::{self, Exit, Failure, Result};
 const HTTPS_PORT: u16 = 443;
 /// Head start of one address over the next (RFC 8305 §5).
 const STAGGER: Duration = Duration::from_millis(250);
+/// How long servers get to learn that the client is done.
+const FAREWELL: Duration = Duration::from_millis(200);
 
 /// A server and a path on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,15 +137,19 @@ impl Endpoints {
         Ok(slot.insert(endpoint).clone())
     }
 
-    /// Waits until nobody is told anything any longer.
-    pub(crate) async fn wait_idle(&self) {
+    /// Waits, but not for long, until servers have been told that connections are over.
+    pub(crate) async fn farewell(&self) {
         let (v4, v6) = {
             let made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             (made.v4.clone(), made.v6.clone())
         };
-        for endpoint in [v4, v6].iter().flatten() {
-            endpoint.wait_idle().await;
-        }
+        let idle = async {
+            for endpoint in [v4, v6].iter().flatten() {
+                endpoint.wait_idle().await;
+            }
+        };
+        // Who misses it will find out by its idle timeout.
+        let _ = tokio::time::timeout(FAREWELL, idle).await;
     }
 }
 
@@ -172,8 +178,7 @@ pub(crate) async fn within<T>(
     answer: impl Future<Output = Result<T>>,
 ) -> Result<T> {
     tokio::time::timeout(timeout, answer).await.unwrap_or_else(|_| {
-        let what =
-            format!("{}:{} did not answer within {} s", target.host, target.port, timeout.as_secs_f64());
+        let what = format!("{} did not answer within {} s", target.authority(), timeout.as_secs_f64());
         Err(Failure::new(Exit::Timeout, what)
             .or("check address, port and firewalls for UDP, or raise --timeout"))
     })
@@ -267,7 +272,7 @@ mod tests {
         ] {
             assert_eq!(from.redirected(location).unwrap().to_string(), to);
         }
-        for bad in ["http://example.org/", "file:///etc/passwd", "https://u:p@example.org/", "https://"] {
+        for bad in ["http://example.org/", "ftp://example.org/", "https://u:p@example.org/", "https://"] {
             assert_eq!(from.redirected(bad).unwrap_err().exit(), Exit::Http, "{bad}");
         }
     }

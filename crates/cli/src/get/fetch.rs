@@ -130,6 +130,9 @@ fn check(target: &Target, answer: &Answer, partial: bool, begun: u64) -> Result 
         StatusCode::RANGE_NOT_SATISFIABLE if begun > 0 && content_range == format!("bytes */{begun}") => {
             Ok(())
         }
+        StatusCode::RANGE_NOT_SATISFIABLE if begun > 0 => {
+            failure(&format!("{status}: {begun} bytes are here already; remove them to begin anew"))
+        }
         StatusCode::PARTIAL_CONTENT
             if begun > 0 && !content_range.starts_with(&format!("bytes {begun}-")) =>
         {

@@ -8,6 +8,7 @@ mod progress;
 mod report;
 mod session;
 
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -88,6 +89,10 @@ pub(crate) async fn run(options: Get) -> Result {
         // What was begun is dropped, and no part of a file remains.
         () = stop.wait() => Err(Failure::new(Exit::Interrupted, "interrupted")),
     };
+    if result.is_err() {
+        // Servers stop sending what nobody wants any longer.
+        endpoints.farewell().await;
+    }
     // Tokens that were used are gone, however it ended.
     let stored = session.map_or(Ok(()), |session| session.store(&endpoints.tokens()));
     result.and(stored)
@@ -178,15 +183,24 @@ fn destination(options: &Get, target: &Target) -> Result<Destination> {
         };
         target.file_name().map(|name| file(dir.join(name))).ok_or_else(none)
     };
+    let json_to_standard = options.json.as_deref() == Some(Path::new(STANDARD));
     match options.output.as_deref() {
+        Some(path) if path == Path::new(STANDARD) && json_to_standard => {
+            let failure = Failure::new(Exit::Usage, "content and JSON would both go to standard output");
+            Err(failure.or("name a file for one of them"))
+        }
         Some(path) if path == Path::new(STANDARD) => Ok(Destination::Standard),
         Some(path) if path.is_dir() => named_in(path),
+        Some(path) if path.as_os_str().as_bytes().ends_with(b"/") => {
+            let failure = Failure::new(Exit::Usage, format!("there is no directory {}", path.display()));
+            Err(failure.or("make it first"))
+        }
         Some(_) if options.urls.len() > 1 => {
             let failure = Failure::new(Exit::Usage, "several URLs for one --output");
             Err(failure.or("name a directory there, or leave it out, and each file is named by its URL"))
         }
         Some(path) => Ok(file(path.to_owned())),
-        None if options.json.as_deref() == Some(Path::new(STANDARD)) => Ok(Destination::Nowhere),
+        None if json_to_standard => Ok(Destination::Nowhere),
         None if options.ask.head => Ok(Destination::Standard),
         None => named_in(Path::new(".")),
     }

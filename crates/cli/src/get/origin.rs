@@ -14,8 +14,6 @@ use crate::exit::{self, Result};
 use crate::hq;
 use crate::target::{self, Endpoints, Reached, Target};
 
-/// How long servers get to learn that the client is done.
-const FAREWELL: Duration = Duration::from_millis(200);
 /// How often a connection that nobody reads from says that it lives: well within what peers take for silence.
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
 
@@ -66,7 +64,7 @@ impl Origins {
     pub(super) async fn close(self) {
         let known = self.known.into_inner().unwrap_or_else(PoisonError::into_inner);
         known.values().filter_map(|place| place.get()).for_each(|origin| origin.protocol.close());
-        let _ = tokio::time::timeout(FAREWELL, self.terms.endpoints.wait_idle()).await;
+        self.terms.endpoints.farewell().await;
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::process::Stdio;
 
+use anabranch::ConnectionError;
+
 use super::*;
 
 #[test]
@@ -9,7 +11,11 @@ fn failures_have_their_status_and_leave_nothing() {
     let (site, here) = (Site::start(), tempfile::tempdir().unwrap());
     let url = |path: &str| site.url(path);
     let (small, missing, cut) = (url("/small"), url("/missing"), url("/cut"));
-    let cases: [(&[&str], i32); 16] = [
+    let elsewhere = tempfile::tempdir().unwrap();
+    let link = elsewhere.path().join("link");
+    std::os::unix::fs::symlink("target", &link).unwrap();
+    let link = link.to_str().unwrap();
+    let cases: [(&[&str], i32); 21] = [
         (&[&missing], 11),
         (&[&missing, "-L"], 11),
         (&[&url("/moved")], 11),
@@ -22,6 +28,12 @@ fn failures_have_their_status_and_leave_nothing() {
         (&[&url("/half"), "--idle-ms", "500", "--timeout", "1"], 7),
         (&["--hq", &small], 4),
         (&[&small, "-o", "no/such/directory"], 8),
+        // Not even an empty file is left, and it takes no answer to find out that there is no such directory.
+        (&[&missing, "-C"], 11),
+        (&[&missing, "-o", link], 11),
+        (&["https://192.0.2.1/small", "-o", "no-such-directory/"], 2),
+        (&[&small, "-o", "-", "--json", "-"], 2),
+        (&["https://[::1]:1/small", "--timeout", "0.1"], 7),
         (&[&small, "--hq", "-I"], 2),
         (&[&small, "--hq", "--http3"], 2),
         (&[&small, "-d", "@no-such-file"], 2),
@@ -34,6 +46,7 @@ fn failures_have_their_status_and_leave_nothing() {
         assert!(expected == 2 || line.trim_end().lines().count() == 1, "{args:?}: {line}");
         assert_eq!(names(here.path()), [""; 0], "{args:?}");
     }
+    assert_eq!(names(elsewhere.path()), ["link"]);
     assert!(stderr(&get(&site, here.path(), &[&missing])).contains("404 Not Found"));
     let untrusted = Command::new(env!("CARGO_BIN_EXE_anabranch")).args(["get", &small]).output().unwrap();
     assert_eq!(untrusted.status.code(), Some(5), "{}", stderr(&untrusted));
@@ -48,10 +61,28 @@ fn what_was_there_stays_when_a_fetch_fails() {
     assert_eq!(names(here.path()), ["cut"]);
 }
 
+/// A server is told when nobody wants its answers any longer, however that came.
+#[test]
+fn servers_hear_of_failures() {
+    let (site, here) = (Site::start(), tempfile::tempdir().unwrap());
+    assert_eq!(get(&site, here.path(), &[&site.url("/missing")]).status.code(), Some(11));
+    let mut child = command(&site, here.path(), &[&site.url("/half")]).stderr(Stdio::null()).spawn().unwrap();
+    wait_until(|| {
+        let files = std::fs::read_dir(here.path()).unwrap();
+        files.filter_map(|file| Some(file.ok()?.metadata().ok()?.len())).max() >= Some(1_000_000)
+    });
+    assert!(Command::new("kill").arg(child.id().to_string()).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(10));
+    wait_until(|| site.ends().len() == 2);
+    for end in site.ends() {
+        assert!(matches!(end, Some(ConnectionError::PeerApplication { code: 0x100, .. })), "{end:?}");
+    }
+}
+
 #[test]
 fn an_interrupted_fetch_leaves_nothing() {
     let (site, here) = (Site::start(), tempfile::tempdir().unwrap());
-    for signal in ["-INT", "-TERM"] {
+    for signal in ["-INT", "-TERM", "-HUP"] {
         let args = [&site.url("/half"), &site.url("/small"), "--session-file", "session"];
         let child = command(&site, here.path(), &args).stderr(Stdio::piped()).spawn().unwrap();
         wait_until(|| {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use anabranch::http3::{Code, Config, Connection, RecvHalf, SendHalf};
-use anabranch::{Endpoint, Incoming, ServerConfig, config, tls};
+use anabranch::{ConnectionError, Endpoint, Incoming, ServerConfig, config, tls};
 use bytes::Bytes;
 use http::{Request, Response, StatusCode, header};
 use tempfile::TempDir;
@@ -14,11 +14,15 @@ use tokio::runtime::Runtime;
 /// Length of `/large`.
 pub const LARGE: usize = 3_000_000;
 
+type Ends = Arc<Mutex<Vec<Option<ConnectionError>>>>;
+
 pub struct Site {
     pub address: SocketAddr,
     pub dir: TempDir,
     /// For each connection, whether the client's address was validated by a token.
     connections: Arc<Mutex<Vec<bool>>>,
+    /// How connections ended.
+    ends: Ends,
     _runtime: Runtime,
 }
 
@@ -33,14 +37,15 @@ impl Site {
             Endpoint::server(config, ([127, 0, 0, 1], 0).into()).unwrap()
         };
         let address = endpoint.local_addr().unwrap();
-        let seen = Arc::clone(&connections);
+        let ends = Ends::default();
+        let (seen, ended) = (Arc::clone(&connections), Arc::clone(&ends));
         runtime.spawn(async move {
             while let Some(incoming) = endpoint.accept().await {
                 seen.lock().unwrap().push(incoming.remote_address_validated());
-                tokio::spawn(serve(incoming));
+                tokio::spawn(serve(incoming, Arc::clone(&ended)));
             }
         });
-        Self { address, dir, connections, _runtime: runtime }
+        Self { address, dir, connections, ends, _runtime: runtime }
     }
 
     pub fn url(&self, path: &str) -> String {
@@ -54,6 +59,11 @@ impl Site {
     /// Whether clients showed tokens, for each connection since the last time.
     pub fn connections(&self) -> Vec<bool> {
         std::mem::take(&mut *self.connections.lock().unwrap())
+    }
+
+    /// How connections ended, in the order of their ends.
+    pub fn ends(&self) -> Vec<Option<ConnectionError>> {
+        self.ends.lock().unwrap().clone()
     }
 }
 
@@ -70,13 +80,14 @@ fn server_config(dir: &Path) -> ServerConfig {
     ServerConfig::new(tls.unwrap())
 }
 
-async fn serve(incoming: Incoming) {
+async fn serve(incoming: Incoming, ends: Ends) {
     // Early data, too.
     let Ok((quic, _)) = incoming.accept().unwrap().into_0rtt() else { return };
     let connection = Connection::new(quic, Config::default());
     while let Ok(Some((request, send, receive))) = connection.accept().await {
         tokio::spawn(answer(request, send, receive));
     }
+    ends.lock().unwrap().push(connection.quic().close_reason());
 }
 
 async fn answer(request: Request<()>, mut send: SendHalf, mut receive: RecvHalf) {

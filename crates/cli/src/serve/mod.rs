@@ -165,7 +165,8 @@ mod tests {
 
     #[test]
     fn the_first_lines_are_for_programs() {
-        let addresses = ["[::]:4433", "127.0.0.1:4433", "0.0.0.0:4433", "192.0.2.1:80"].map(|text| text.parse().unwrap());
+        let addresses =
+            ["[::]:4433", "127.0.0.1:4433", "0.0.0.0:4433", "192.0.2.1:80"].map(|text| text.parse().unwrap());
         let said = announcement(&addresses, Some("PIN="), Some("127.0.0.1:9".parse().unwrap()));
         let expected = [
             "listening [::]:4433",

@@ -21,8 +21,8 @@ struct Known {
 const PACKET: u64 = 1500;
 
 /// See peers/README.md.
-const QUICHE_LOSES_SIGHT: &str =
-    "quiche's server does not survive a change of the client's address while much is in flight, whoever the client is";
+const QUICHE_LOSES_SIGHT: &str = "quiche's server does not survive a change of the client's address while much is in \
+                                  flight, whoever the client is";
 
 /// Our second probe is a PING.
 const FIRST_IS_A_PROBE: &str = "aioquic closes if the first Initial packet that it can read has no CRYPTO frame, as a probe may \

@@ -105,6 +105,7 @@ fn of_the_handshake() -> Vec<Play> {
 fn of_the_transfer() -> Vec<Play> {
     vec![
         Play::of("transfer", "transfer", "transfer").shows(Evidence::WindowsWidened),
+        Play::of("http3", "http3", "http3"),
         Play::of("multiplexing", "transfer", "transfer").shows(Evidence::StreamLimit { most: 1000 }),
         Play::of("keyupdate", "keyupdate", "transfer").shows(Evidence::KeyPhase),
         // The relay's sockets would take the marks off.

@@ -19,8 +19,8 @@ use super::{forward, load};
 const PORT: u16 = 443;
 /// Where the competing TCP connection goes.
 const LOAD_PORT: u16 = 5201;
-/// Application protocol of every case but `http3`.
-const ALPN: &str = "hq-interop";
+/// Application protocols: of most cases, and of `http3`.
+const ALPN: [&str; 2] = ["hq-interop", "h3"];
 
 /// What all cases have in common.
 pub(super) struct Setting<'a> {
@@ -161,7 +161,7 @@ impl<'a> Stage<'a> {
     fn look_at_traces(&self) -> Result<(), String> {
         let [client, server] =
             ["client-qlog", "server-qlog"].map(|name| read_all(&self.folders.path().join(name)));
-        verify_all(&client, self.play.connections, ALPN)?;
+        verify_all(&client, self.play.connections, ALPN[usize::from(self.play.case.http3)])?;
         self.play.evidence.iter().try_for_each(|evidence| verify(evidence, &client, &server))
     }
 }

@@ -2,10 +2,14 @@
 //!
 //! To add a controller, write a file that implements [`Controller`] and name it in `registry!` below.
 
+mod aimd;
+mod balia;
 mod bbr;
 mod cubic;
 mod hystart;
+mod lia;
 mod newreno;
+mod olia;
 mod rounds;
 
 use core::fmt;
@@ -293,11 +297,17 @@ macro_rules! registry {
 
 registry! {
     /// NewReno (RFC 9002 §7.3).
-    NewReno(newreno::NewReno) = "newreno";
+    NewReno(aimd::Aimd<newreno::NewReno>) = "newreno";
     /// CUBIC (RFC 9438) with HyStart++ (RFC 9406).
     Cubic(cubic::Cubic) = "cubic";
     /// BBR version 3 (draft-ietf-ccwg-bbr).
     Bbr(bbr::Bbr) = "bbr";
+    /// LIA (RFC 6356): coupled, its paths together grow like one NewReno flow on the best of them.
+    Lia(aimd::Aimd<lia::Lia>) = "lia";
+    /// OLIA (draft-khalili-mptcp-congestion-control): coupled, moves traffic to the better paths.
+    Olia(aimd::Aimd<olia::Olia>) = "olia";
+    /// BALIA (draft-walid-mptcp-congestion-control): coupled, between the other two.
+    Balia(aimd::Aimd<balia::Balia>) = "balia";
 }
 
 impl fmt::Display for Algorithm {

@@ -1,0 +1,152 @@
+//! The window of the controllers that add a little for each window acknowledged and give up a share of it on congestion:
+//! NewReno, and the coupled ones, which differ from it in how much they add.
+
+use core::iter::once;
+use core::marker::PhantomData;
+
+use anabranch_wire::Time;
+
+use super::{Acked, Congested, Controller, MIN_WINDOW_PACKETS, Sibling, Start, State};
+use crate::rate::per_second;
+
+/// The unit of fractions here: one packet for each window acknowledged, or the whole of a connection's rate.
+pub(super) const ONE: u64 = 1 << 30;
+
+/// How a controller grows its window in congestion avoidance and shrinks it on congestion.
+pub trait Rule {
+    /// Packets to add for each window acknowledged, in units of [`ONE`]; NewReno's is one. At most one, and more than
+    /// minus one.
+    fn increase(own: &Sibling, siblings: &[Sibling]) -> i64;
+
+    /// Window in bytes after a congestion event (RFC 9002 §7.3.2, kLossReductionFactor of one half).
+    fn reduced(own: &Sibling, _siblings: &[Sibling]) -> u64 {
+        own.window / 2
+    }
+}
+
+/// Additive increase and multiplicative decrease by the rule `R`, with slow start as each path likes.
+#[derive(Clone, Debug)]
+pub struct Aimd<R> {
+    window: u64,
+    ssthresh: u64,
+    /// Bytes acknowledged in congestion avoidance that have not changed the window yet, times the rule's increase.
+    credit: i128,
+    recovering: bool,
+    /// Window and threshold before the last congestion event.
+    saved: (u64, u64),
+    rule: PhantomData<R>,
+}
+
+impl<R: Rule> Aimd<R> {
+    /// A controller of a fresh path.
+    pub fn new(start: &Start) -> Self {
+        Self {
+            window: start.window,
+            ssthresh: u64::MAX,
+            credit: 0,
+            recovering: false,
+            saved: (start.window, u64::MAX),
+            rule: PhantomData,
+        }
+    }
+
+    /// RFC 9002 §7.3.3: at most one packet for each window acknowledged. Whole packets come and go, so that what is left
+    /// of the window is always of use.
+    fn avoid_congestion(&mut self, growth: u64, mtu: u64, increase: i64) {
+        let packet = i128::from(self.window) * i128::from(ONE);
+        self.credit += i128::from(growth) * i128::from(increase);
+        if self.credit >= packet {
+            self.credit -= packet;
+            self.window += mtu;
+        } else if self.credit <= -packet {
+            self.credit += packet;
+            self.window = self.window.saturating_sub(mtu).max(MIN_WINDOW_PACKETS * mtu);
+            // Traffic that moves to another path does not put this one back into slow start.
+            self.ssthresh = self.ssthresh.min(self.window);
+        }
+    }
+}
+
+impl<R: Rule> Controller for Aimd<R> {
+    fn on_acked(&mut self, ack: &Acked<'_>, siblings: &[Sibling]) {
+        if ack.growth == 0 {
+            return;
+        }
+        self.recovering = false;
+        // RFC 9002 §7.8: an underutilised window does not grow.
+        if !ack.utilised {
+            return;
+        }
+        if self.window < self.ssthresh {
+            self.window += ack.growth;
+            return;
+        }
+        self.avoid_congestion(ack.growth, ack.mtu, R::increase(&ack.own, siblings));
+    }
+
+    fn on_congestion(&mut self, event: &Congested, siblings: &[Sibling]) {
+        self.saved = (self.window, self.ssthresh);
+        self.window = R::reduced(&event.own, siblings).max(MIN_WINDOW_PACKETS * event.mtu);
+        self.ssthresh = self.window;
+        self.credit = 0;
+        self.recovering = true;
+    }
+
+    fn on_spurious(&mut self, _now: Time) {
+        let (window, ssthresh) = self.saved;
+        self.window = self.window.max(window);
+        self.ssthresh = self.ssthresh.max(ssthresh);
+        self.recovering = false;
+    }
+
+    fn on_persistent_congestion(&mut self, _now: Time, mtu: u64) {
+        self.window = MIN_WINDOW_PACKETS * mtu;
+        self.credit = 0;
+        self.recovering = false;
+    }
+
+    fn window(&self) -> u64 {
+        self.window
+    }
+
+    fn ssthresh(&self) -> Option<u64> {
+        (self.ssthresh != u64::MAX).then_some(self.ssthresh)
+    }
+
+    fn state(&self) -> State {
+        if self.recovering {
+            State::Recovery
+        } else if self.window < self.ssthresh {
+            State::SlowStart
+        } else {
+            State::CongestionAvoidance
+        }
+    }
+}
+
+/// All paths of the connection, the path itself first.
+pub(super) fn paths<'a>(
+    own: &'a Sibling,
+    siblings: &'a [Sibling],
+) -> impl Iterator<Item = &'a Sibling> + Clone {
+    once(own).chain(siblings)
+}
+
+/// Bytes per second that the window of each path lets through, summed.
+pub(super) fn total_rate(own: &Sibling, siblings: &[Sibling]) -> u128 {
+    paths(own, siblings).map(|path| u128::from(rate(path))).sum()
+}
+
+/// The part of `total` that the window of `path` lets through, in units of [`ONE`].
+pub(super) fn share(path: &Sibling, total: u128) -> u64 {
+    let share = u128::from(rate(path)) * u128::from(ONE) / total.max(1);
+    u64::try_from(share).unwrap_or(ONE).min(ONE)
+}
+
+fn rate(path: &Sibling) -> u64 {
+    per_second(path.window, path.smoothed_rtt)
+}
+
+#[cfg(test)]
+#[path = "aimd_tests.rs"]
+mod tests;

@@ -1,0 +1,38 @@
+//! The Balanced Linked Adaptation algorithm (draft-walid-mptcp-congestion-control-04).
+
+use super::Sibling;
+use super::aimd::{ONE, Rule, paths, share, total_rate};
+
+/// BALIA: between LIA's responsiveness and OLIA's friendliness to others.
+#[derive(Clone, Debug)]
+pub struct Balia;
+
+impl Rule for Balia {
+    /// The draft adds x_i/rtt_i / (Σ x_p)² · (1 + α)/2 · (4 + α)/5 packets for each packet acknowledged, where x = w/rtt
+    /// and α = max(x_p)/x_i. For a whole window w_i, with x as shares of the sum, that is
+    /// (x_i + max) · (4·x_i + max) / 10.
+    fn increase(own: &Sibling, siblings: &[Sibling]) -> i64 {
+        let (share, largest) = shares(own, siblings);
+        let product = u128::from(share + largest) * u128::from(4 * share + largest);
+        let increase = product / 10 / u128::from(ONE);
+        u64::try_from(increase).unwrap_or(ONE).min(ONE).cast_signed()
+    }
+
+    /// The draft takes w/2 · min(α, 3/2) off: half of the fastest path's window, up to three quarters of slower ones'.
+    fn reduced(own: &Sibling, siblings: &[Sibling]) -> u64 {
+        let (share, largest) = shares(own, siblings);
+        if share == 0 {
+            return own.window / 4;
+        }
+        let kept = 4 * share - (2 * largest).min(3 * share);
+        let window = u128::from(own.window) * u128::from(kept) / u128::from(4 * share);
+        u64::try_from(window).unwrap_or(own.window)
+    }
+}
+
+/// The share of the connection's rate that the path has, and the largest share that any path has.
+fn shares(own: &Sibling, siblings: &[Sibling]) -> (u64, u64) {
+    let total = total_rate(own, siblings);
+    let largest = paths(own, siblings).map(|path| share(path, total)).max().unwrap_or(0);
+    (share(own, total), largest)
+}

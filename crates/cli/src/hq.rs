@@ -1,15 +1,14 @@
 //! `hq-interop`: HTTP/0.9 over QUIC, as interoperability tests speak it. A request is `GET /path\r\n` on a stream of its
 //! own; the answer is the file, or a reset.
 
-use std::fs::File;
-use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Component, Path, PathBuf};
+use std::convert::Infallible;
 
 use anabranch::{Connection, RecvStream, SendStream};
 use bytes::Bytes;
-use nix::libc;
-use tokio::task::spawn_blocking;
+use http::{Request, Response, StatusCode};
+use http_body::{Body, Frame};
+use http_body_util::BodyExt;
+use tower_service::Service;
 
 use crate::exit::{Exit, Failure, Result};
 
@@ -18,74 +17,47 @@ pub(crate) const ALPN: &str = "hq-interop";
 
 /// Longest request that a server reads, in bytes.
 const MAX_REQUEST: usize = 4_096;
-/// Bytes of a file that are read at a time.
-const PIECE: usize = 256 * 1024;
 /// Most bytes of an answer that are passed on at a time.
 const ANSWER_PIECE: usize = 64 * 1024;
-/// Code of the reset that answers a request for what is not there.
-const NOT_FOUND: u64 = 404;
+/// Code of the reset that ends an answer which cannot be finished; before it has begun, the code is HTTP's status.
+const BROKEN: u64 = 500;
 
-/// Answers one request with a file below `root`, which is an absolute path without links. Files are read on threads that
-/// may wait for a disk.
-pub(crate) async fn answer(
-    root: Option<&Path>,
-    mut send: SendStream,
-    mut receive: RecvStream,
-) -> Option<u64> {
-    let request = receive.read_to_end(MAX_REQUEST).await.ok()?;
-    let root = root.map(Path::to_owned);
-    let opened = spawn_blocking(move || root.and_then(|root| open(&root, &request))).await.ok()?;
-    let Some(mut file) = opened else {
-        // Fails if the peer does not want the answer any longer.
-        let _ = send.reset(NOT_FOUND);
-        return None;
+/// Answers one request with what `service` has; ends silently when the client has lost interest.
+pub(crate) async fn answer<S, B>(mut service: S, mut send: SendStream, mut receive: RecvStream) -> Option<()>
+where
+    S: Service<Request<()>, Response = Response<B>, Error = Infallible>,
+    B: Body<Data = Bytes> + Unpin,
+{
+    let Some(request) = receive.read_to_end(MAX_REQUEST).await.ok().and_then(|line| parse(&line)) else {
+        return refuse(send, StatusCode::BAD_REQUEST);
     };
-    let mut sent = 0;
-    loop {
-        let piece;
-        (file, piece) = spawn_blocking(move || next_piece(file)).await.ok()?;
-        let Ok(piece) = piece else {
-            let _ = send.reset(NOT_FOUND);
-            return None;
-        };
-        if piece.is_empty() {
-            break;
+    let Ok(answer) = service.call(request).await;
+    if answer.status() != StatusCode::OK {
+        return refuse(send, answer.status());
+    }
+    let mut body = answer.into_body();
+    while let Some(frame) = body.frame().await {
+        match frame.map(Frame::into_data) {
+            Ok(Ok(piece)) => send.write_chunk(piece).await.ok()?,
+            // There are no trailers, so the file cannot be read on.
+            _ => return send.reset(BROKEN).ok(),
         }
-        sent += piece.len() as u64;
-        send.write_chunk(piece).await.ok()?;
     }
     send.finish().ok()?;
-    Some(sent)
+    // When it has arrived, and not only been handed on, the request is over.
+    send.stopped().await.ok().map(|_| ())
 }
 
-/// The next bytes of a file; none at its end.
-fn next_piece(mut file: File) -> (File, io::Result<Bytes>) {
-    let mut piece = vec![0; PIECE];
-    let read = file.read(&mut piece).map(|len| {
-        piece.truncate(len);
-        Bytes::from(piece)
-    });
-    (file, read)
+/// Answers a request with a status, of which only the number gets through.
+pub(crate) fn refuse(mut send: SendStream, status: StatusCode) -> Option<()> {
+    send.reset(status.as_u16().into()).ok()
 }
 
-/// Opens the file that a request names. Other things are not even opened: a pipe would have to wait for its other end, and
-/// a device may do anything.
-fn open(root: &Path, request: &[u8]) -> Option<File> {
-    let path = requested(root, request).filter(|path| path.is_file())?;
-    // By now the name may mean something else.
-    let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW;
-    let file = File::options().read(true).custom_flags(flags).open(path).ok()?;
-    file.metadata().ok()?.is_file().then_some(file)
-}
-
-/// The file that a request names. Nothing outside of `root` can be named, not even by links inside.
-fn requested(root: &Path, request: &[u8]) -> Option<PathBuf> {
-    let line = std::str::from_utf8(request).ok()?;
-    let path = line.strip_prefix("GET /")?.trim_end_matches(['\r', '\n']);
-    let relative = Path::new(path);
-    let plain = !path.is_empty() && relative.components().all(|part| matches!(part, Component::Normal(_)));
-    let file = plain.then(|| root.join(relative))?.canonicalize().ok()?;
-    file.starts_with(root).then_some(file)
+/// `GET /path`, with or without the end of the line.
+fn parse(line: &[u8]) -> Option<Request<()>> {
+    let line = std::str::from_utf8(line).ok()?.trim_end_matches(['\r', '\n']);
+    let path = line.strip_prefix("GET ").filter(|path| path.starts_with('/'))?;
+    Request::get(path).body(()).ok()
 }
 
 /// Asks for `path`.
@@ -120,31 +92,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_name_files_below_the_root_only() {
-        let dir = tempfile::tempdir().unwrap();
-        let root = dir.path().join("root").canonicalize().unwrap_or_else(|_| {
-            std::fs::create_dir(dir.path().join("root")).unwrap();
-            dir.path().join("root").canonicalize().unwrap()
-        });
-        std::fs::create_dir(root.join("sub")).unwrap();
-        std::fs::write(root.join("sub/file"), "here").unwrap();
-        std::fs::write(dir.path().join("secret"), "not here").unwrap();
-        std::os::unix::fs::symlink(dir.path().join("secret"), root.join("link")).unwrap();
-        assert_eq!(requested(&root, b"GET /sub/file\r\n"), Some(root.join("sub/file")));
-        assert_eq!(requested(&root, b"GET /sub/file"), Some(root.join("sub/file")));
-        for bad in [
-            b"GET /../secret\r\n".as_slice(),
-            b"GET /sub/../../secret\r\n",
-            b"GET /link\r\n",
-            b"GET //etc/passwd\r\n",
-            b"GET /./sub/file\r\n",
-            b"GET /\r\n",
-            b"GET /missing\r\n",
-            b"PUT /sub/file\r\n",
-            b"GET /sub/file\0\r\n",
-            b"\xff\r\n",
-        ] {
-            assert_eq!(requested(&root, bad), None, "{}", String::from_utf8_lossy(bad));
+    fn requests_are_one_line() {
+        for line in ["GET /a/b\r\n", "GET /a/b\n", "GET /a/b"] {
+            assert_eq!(parse(line.as_bytes()).unwrap().uri(), "/a/b");
+        }
+        for bad in
+            [b"POST /a".as_slice(), b"GET a", b"GET  /a", b"GET /a b", b"GET /\xff", b"GET /a\r\nX", b""]
+        {
+            assert!(parse(bad).is_none(), "{}", String::from_utf8_lossy(bad));
         }
     }
 }

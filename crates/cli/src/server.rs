@@ -1,9 +1,11 @@
 //! The server behind several commands: it speaks `perf`, `hq-interop` and HTTP/3, whichever the client asks for.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 
 use anabranch::{Connection, Endpoint, Incoming};
+
+use http::StatusCode;
 
 use crate::exit::{Failure, Result};
 use crate::files::Files;
@@ -12,20 +14,18 @@ use crate::{hq, perf};
 /// What a server gives.
 #[derive(Debug, Default)]
 pub(crate) struct Services {
-    /// Directory of files for `hq-interop`: an absolute path without links.
-    root: Option<PathBuf>,
-    /// The same for HTTP/3.
+    /// For `hq-interop` and HTTP/3.
     files: Option<Files>,
 }
 
 impl Services {
-    /// `root`: an absolute path without links; without it there are no files.
-    pub(crate) fn new(root: Option<PathBuf>) -> Result<Self> {
-        let open = |root: &PathBuf| {
+    /// The files of a directory; without one there are none.
+    pub(crate) fn new(root: Option<&Path>) -> Result<Self> {
+        let open = |root: &Path| {
             Files::open(root, false)
                 .map_err(|error| Failure::io(format_args!("cannot open {}", root.display()), &error))
         };
-        Ok(Self { files: root.as_ref().map(open).transpose()?, root })
+        Ok(Self { files: root.map(open).transpose()? })
     }
 }
 
@@ -54,10 +54,12 @@ async fn serve(incoming: Incoming, services: Arc<Services>) {
 
 async fn files(connection: Connection, services: Arc<Services>) {
     while let Ok((send, receive)) = connection.accept_bi().await {
-        let services = Arc::clone(&services);
+        let files = services.files.clone();
         tokio::spawn(async move {
-            // What cannot be served is reset, and the client knows.
-            let _ = hq::answer(services.root.as_deref(), send, receive).await;
+            match files {
+                Some(files) => hq::answer(files, send, receive).await,
+                None => hq::refuse(send, StatusCode::NOT_FOUND),
+            }
         });
     }
 }

@@ -284,7 +284,12 @@ fn cases_over_hq() {
     let report = case(&server, &["--case", "zerortt", "--out", &out_arg, "/large", "/small"]);
     assert_eq!(report["zero_rtt_accepted"], true);
     assert_eq!(std::fs::read(out.join("small")).unwrap(), b"small file");
-    assert_eq!(status(&server.perf_client(&["--alpn", "hq-interop", "/missing"])), 6);
+    std::os::unix::fs::symlink("../secret", server.dir.path().join("root/link")).unwrap();
+    for bad in ["/missing", "/link", "/sub/../../secret", "/", "/sub"] {
+        let output = server.perf_client(&["--alpn", "hq-interop", bad]);
+        assert_eq!(status(&output), 6, "{bad}: {}", stderr(&output));
+        assert!(stderr(&output).contains("it reset the stream: 4") || bad == "/sub", "{}", stderr(&output));
+    }
     assert_eq!(status(&server.perf_client(&["--alpn", "perf", "/small"])), 2);
 }
 

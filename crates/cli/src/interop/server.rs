@@ -22,7 +22,7 @@ const PREFERRED_PORT: u16 = 4443;
 const FAREWELL: Duration = Duration::from_millis(500);
 
 pub(super) async fn run(contract: &Contract, case: TestCase) -> Result {
-    let services = Arc::new(Services::new(Some(directory(&contract.www)?))?);
+    let services = Arc::new(Services::new(Some(&directory(&contract.www)?))?);
     let mut stop = Stop::catch()?;
     let endpoint = start(contract, case)?;
     let address = endpoint.local_addr().map_err(|error| Failure::io("no local address", &error))?;

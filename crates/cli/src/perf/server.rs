@@ -75,7 +75,7 @@ pub(crate) async fn run(options: Server) -> Result {
     // Before anybody can know that there is something to stop.
     let mut stop = Stop::catch()?;
     exit::say(format_args!("listening {address}"))?;
-    let services = Arc::new(Services::new(root)?);
+    let services = Arc::new(Services::new(root.as_deref())?);
     tokio::select! {
         () = server::accept(endpoint.clone(), services) => {}
         () = stop.wait() => {}

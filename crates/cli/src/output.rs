@@ -1,8 +1,10 @@
 //! Where what was fetched goes. It is written on a thread of its own, so that a reader who pauses holds up neither the
 //! connection nor the end of the program.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -16,6 +18,8 @@ use crate::exit::{Exit, Failure, Result};
 
 /// Pieces that may wait to be written.
 const QUEUE: usize = 64;
+/// Most bytes of a file's name that its part has in its own, which may be no longer than 255 with what is added.
+const MAX_PREFIX: usize = 200;
 /// What a new file permits, less the process's umask.
 const MODE: u32 = 0o666;
 
@@ -103,12 +107,19 @@ fn part_of(name: &Path) -> Result<(File, TempPath)> {
     let Some(last) = name.file_name() else {
         return Err(Failure::new(Exit::Usage, format!("{} names no file", name.display())));
     };
-    let mut prefix = last.to_owned();
+    let failed = |error| Failure::io(format_args!("cannot create {}", name.display()), &error);
+    // A name that no file can have would be found out only when everything is there.
+    if let Err(error) = fs::symlink_metadata(name)
+        && error.kind() == io::ErrorKind::InvalidFilename
+    {
+        return Err(failed(error));
+    }
+    let last = last.as_bytes();
+    let mut prefix = OsStr::from_bytes(&last[..last.len().min(MAX_PREFIX)]).to_owned();
     prefix.push(".part-");
     let dir = name.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let made = Builder::new().prefix(&prefix).permissions(Permissions::from_mode(MODE)).tempfile_in(dir);
-    made.map(tempfile::NamedTempFile::into_parts)
-        .map_err(|error| Failure::io(format_args!("cannot create {}", name.display()), &error))
+    made.map(tempfile::NamedTempFile::into_parts).map_err(failed)
 }
 
 /// The thread that writes. It opens what it writes to with the first piece, so that what never begins leaves no empty file,
@@ -222,6 +233,29 @@ mod tests {
         assert_eq!(fs::read(&name).unwrap(), b"onetwo");
         assert_eq!(written(&Destination::Nowhere, "three").await, sha256("three"));
         assert_eq!(sha256("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    }
+
+    #[tokio::test]
+    async fn every_name_that_a_file_can_have_will_do() {
+        let dir = tempfile::tempdir().unwrap();
+        let longest = Destination::File(dir.path().join("n".repeat(255)));
+        assert_eq!(written(&longest, "one").await, sha256("one"));
+        let Err(refused) = Output::open(&Destination::File(dir.path().join("n".repeat(256))), false) else {
+            panic!("no file can have this name");
+        };
+        assert_eq!(refused.exit(), Exit::Io);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[tokio::test]
+    async fn what_never_begins_is_not_made() {
+        let dir = tempfile::tempdir().unwrap();
+        let name = dir.path().join("file");
+        drop(Output::open(&Destination::Rest(name.clone()), false).unwrap());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+        let empty = Output::open(&Destination::Rest(name.clone()), false).unwrap();
+        empty.keep().await.unwrap();
+        assert_eq!(fs::read(&name).unwrap(), b"");
     }
 
     #[tokio::test]

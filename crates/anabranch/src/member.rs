@@ -160,7 +160,10 @@ impl State {
                 self.handshake_data = true;
                 self.progress.drain_into(woken);
             }
-            Event::Confirmed | Event::PathChanged { .. } => self.progress.drain_into(woken),
+            Event::Confirmed
+            | Event::PathChanged { .. }
+            | Event::PathOpened(_)
+            | Event::PathAbandoned { .. } => self.progress.drain_into(woken),
             Event::NewToken(token) => {
                 if let Some(server_name) = self.server_name.clone() {
                     hub.tokens().put(AddressToken { server_name, version: self.core.version(), token });

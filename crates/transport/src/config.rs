@@ -39,6 +39,8 @@ pub struct TransportConfig {
     pub max_udp_payload_size: u16,
     /// Follow a peer whose address changes (RFC 9000 §9). Only servers look at it.
     pub migration: bool,
+    /// Several paths at once (RFC 10069); `None` leaves it at one.
+    pub multipath: Option<MultipathConfig>,
     /// Update keys by ourselves after this many packets; `None` leaves only the AEAD's own limit.
     pub key_update_after: Option<u64>,
     /// How this end is to misbehave.
@@ -72,10 +74,29 @@ impl Default for TransportConfig {
             grease: true,
             max_udp_payload_size: 65_527,
             migration: true,
+            multipath: None,
             key_update_after: None,
             #[cfg(test)]
             hooks: Hooks::default(),
         }
+    }
+}
+
+/// Several paths at once (RFC 10069), if the peer wants them, too.
+#[derive(Clone, Debug)]
+pub struct MultipathConfig {
+    /// Paths that may be open at the same time, 1 to [`MAX_PATHS`].
+    pub max_paths: u32,
+    /// Which path the next packet takes.
+    pub scheduler: crate::schedule::Algorithm,
+}
+
+/// Most paths that a connection may have open at the same time.
+pub const MAX_PATHS: u32 = 64;
+
+impl Default for MultipathConfig {
+    fn default() -> Self {
+        Self { max_paths: 4, scheduler: crate::schedule::Algorithm::MinRtt }
     }
 }
 

@@ -34,6 +34,15 @@ pub enum Event {
         /// Its new addresses.
         tuple: FourTuple,
     },
+    /// A path was opened and the peer has answered on it: data may be sent (RFC 10069).
+    PathOpened(PathId),
+    /// A path was given up, here or by the peer.
+    PathAbandoned {
+        /// The path.
+        path: PathId,
+        /// Why: a code of RFC 10069 §5, or of the application.
+        code: u64,
+    },
     /// The connection has ended; no event follows.
     Closed(ConnectionError),
 }

@@ -15,6 +15,7 @@ mod flow;
 mod path;
 mod random;
 mod ranges;
+pub mod schedule;
 mod space;
 pub mod stream;
 #[cfg(test)]
@@ -23,9 +24,10 @@ mod token;
 pub mod trace;
 
 pub use config::{
-    AckConfig, ClientConfig, EndpointConfig, PreferredAddresses, RetryPolicy, ServerConfig, TransportConfig,
+    AckConfig, ClientConfig, EndpointConfig, MAX_PATHS, MultipathConfig, PreferredAddresses, RetryPolicy,
+    ServerConfig, TransportConfig,
 };
-pub use connection::{ConnectError, Connection, ConnectionStats, MigrateError, PathInfo};
+pub use connection::{ConnectError, Connection, ConnectionStats, MigrateError, OpenPathError, PathInfo};
 pub use datagram_io::{Datagram, FourTuple, MAX_BATCH_BYTES, Transmit, TransmitBuf};
 pub use endpoint::*;
 pub use error::{ConnectionError, TransportError};

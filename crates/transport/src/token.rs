@@ -67,6 +67,21 @@ pub(crate) enum Token {
         /// Its sequence number.
         sequence: u64,
     },
+    /// PATH_ABANDON.
+    PathAbandon(PathId),
+    /// PATH_STATUS_AVAILABLE or PATH_STATUS_BACKUP.
+    PathStatus {
+        /// The path.
+        path: PathId,
+        /// Its sequence number: only the newest one is repeated.
+        sequence: u64,
+    },
+    /// MAX_PATH_ID.
+    MaxPathId,
+    /// PATHS_BLOCKED.
+    PathsBlocked,
+    /// PATH_CIDS_BLOCKED.
+    PathCidsBlocked(PathId),
     /// NEW_TOKEN.
     NewToken,
     /// HANDSHAKE_DONE.

@@ -96,6 +96,9 @@ impl Connection {
             }
         }
         if progress {
+            if let Some(path) = self.paths.get_mut(path) {
+                path.is_failing = false;
+            }
             self.review_ack_frequency();
         }
     }
@@ -154,8 +157,8 @@ impl Connection {
             },
             Token::Crypto { space, offset, len } => self.crypto_mut(space).on_acked(offset, len),
             Token::NewConnectionId { path, sequence } => {
-                if let Some(path) = self.paths.get_mut(path) {
-                    path.local_cids.on_acked(sequence);
+                if let Some(cids) = self.local_cids_mut(path) {
+                    cids.on_acked(sequence);
                 }
             }
             Token::RetireConnectionId { path, sequence } => {
@@ -172,6 +175,11 @@ impl Connection {
             | Token::DataBlocked
             | Token::StreamDataBlocked(_)
             | Token::StreamsBlocked(_) => self.streams.on_acked(token),
+            Token::PathAbandon(_)
+            | Token::PathStatus { .. }
+            | Token::MaxPathId
+            | Token::PathsBlocked
+            | Token::PathCidsBlocked(_) => self.on_multipath_acked(token),
             Token::NewToken | Token::HandshakeDone | Token::AckFrequency | Token::Datagram | Token::Ping => {}
         }
     }
@@ -181,8 +189,8 @@ impl Connection {
         match *token {
             Token::Crypto { space, offset, len } => self.crypto_mut(space).on_lost(offset, len),
             Token::NewConnectionId { path, sequence } => {
-                if let Some(path) = self.paths.get_mut(path) {
-                    path.local_cids.on_lost(sequence);
+                if let Some(cids) = self.local_cids_mut(path) {
+                    cids.on_lost(sequence);
                 }
             }
             Token::RetireConnectionId { path, sequence } => {
@@ -199,6 +207,11 @@ impl Connection {
             | Token::DataBlocked
             | Token::StreamDataBlocked(_)
             | Token::StreamsBlocked(_) => self.streams.on_lost(token),
+            Token::PathAbandon(_)
+            | Token::PathStatus { .. }
+            | Token::MaxPathId
+            | Token::PathsBlocked
+            | Token::PathCidsBlocked(_) => self.on_multipath_lost(token),
             Token::NewToken => self.pending.new_tokens += 1,
             Token::HandshakeDone => self.pending.handshake_done = true,
             Token::AckFrequency => self.pending.ack_frequency = self.pending.ack_requested,

@@ -10,6 +10,7 @@ use anabranch_wire::{ConnectionId, Format, PathId, Side, SpaceId, Time, Version}
 use super::close::State;
 use super::handshake::{Handshake, Level};
 use super::keys::KeyRing;
+use super::multipath::Multipath;
 use super::receive::Undecrypted;
 use super::timers::Idle;
 use crate::config::{ClientConfig, ServerConfig, TransportConfig};
@@ -20,6 +21,7 @@ use crate::error::TransportError;
 use crate::event::{EndpointEvent, Event};
 use crate::path::{LocalCids, Path, Paths, RemoteCids};
 use crate::random::Random;
+use crate::schedule::{Algorithm, AnyScheduler};
 use crate::space::{AckPolicy, Numbering};
 use crate::stream::Streams;
 use crate::token::Tokens;
@@ -64,6 +66,9 @@ pub struct Connection {
     pub(super) levels: [Level; 2],
     pub(super) numbering: Numbering,
     pub(super) paths: Paths,
+    /// Several paths, if both ends want that.
+    pub(super) multipath: Option<Box<Multipath>>,
+    pub(super) scheduler: AnyScheduler,
     pub(super) streams: Streams,
     pub(super) datagrams: Datagrams,
     pub(super) pending: Pending,
@@ -195,6 +200,10 @@ impl Connection {
             levels: Default::default(),
             numbering: Numbering::per_path(),
             paths: Paths::new(path),
+            multipath: None,
+            scheduler: AnyScheduler::new(
+                config.multipath.as_ref().map_or(Algorithm::MinRtt, |multipath| multipath.scheduler),
+            ),
             streams: Streams::new(side, &config.streams, random.u64()),
             datagrams: Datagrams::new(config.datagram_send_buffer, config.datagram_receive_buffer),
             pending: Pending::default(),
@@ -261,6 +270,12 @@ impl Connection {
 
     /// What happened, in order.
     pub fn poll_event(&mut self) -> Option<Event> {
+        // What arrived on streams before the end is of use, even if both came at once.
+        if matches!(self.events.front(), Some(Event::Closed(_)))
+            && let Some(event) = self.streams.poll_event()
+        {
+            return Some(Event::Stream(event));
+        }
         if let Some(event) = self.events.pop_front() {
             return Some(event);
         }

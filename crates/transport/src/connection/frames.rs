@@ -137,7 +137,7 @@ impl Connection {
                 let retired = self.paths.main_mut().local_cids.on_retire(sequence, &context.dcid)?;
                 if let Some(cid) = retired {
                     self.endpoint_events.push_back(crate::event::EndpointEvent::CidRetired(cid));
-                    self.after_local_retire(cid);
+                    self.after_local_retire(anabranch_wire::PathId::ZERO, cid);
                 }
                 // After the packet, or a packet full of retirements would have hundreds of IDs made.
                 self.pending.issue_cids = true;
@@ -154,15 +154,18 @@ impl Connection {
                 }
             }
             Frame::PathResponse(data) => self.on_path_response(now, data),
-            // RFC 10069 §2: without the transport parameter on both sides these frames do not exist.
-            _ => return Err(violation("multipath frame without negotiation")),
+            _ => return self.on_multipath_frame(now, context, frame),
         }
         Ok(())
     }
 
     /// The peer retired the connection ID that it used: what it uses now will show.
-    fn after_local_retire(&mut self, cid: anabranch_wire::ConnectionId) {
-        let path = self.paths.main_mut();
+    pub(super) fn after_local_retire(
+        &mut self,
+        id: anabranch_wire::PathId,
+        cid: anabranch_wire::ConnectionId,
+    ) {
+        let Some(path) = self.paths.get_mut(id) else { return };
         if path.used_local_cid == cid
             && let Some((_, other)) = path.local_cids.iter().next()
         {
@@ -207,8 +210,13 @@ impl Connection {
     }
 
     fn on_ack(&mut self, now: Time, context: &Context, ack: &Ack<'_>) -> Result<(), TransportError> {
-        if ack.path.is_some() {
-            return Err(violation("multipath frame without negotiation"));
+        if let Some(path) = ack.path {
+            let multipath = self.multipath.as_ref();
+            let multipath = multipath.ok_or_else(|| violation("multipath frame without negotiation"))?;
+            multipath.check(path)?;
+            if self.paths.get(path).is_none() && !multipath.is_used_up(path) {
+                return Err(violation("acknowledgment for a path that was never open"));
+            }
         }
         self.on_ack_frame(now, context, ack)
     }

@@ -398,14 +398,18 @@ impl Connection {
 
     /// Tells recovery how far the handshake is (RFC 9002 A.8).
     pub(super) fn set_progress(&mut self) {
-        let progress = Progress {
+        let progress = self.progress();
+        self.paths.iter_mut().for_each(|path| path.recovery.set_progress(progress));
+    }
+
+    pub(super) fn progress(&self) -> Progress {
+        Progress {
             has_handshake_keys: self.keys.handshake.is_some() || self.handshake.complete,
             peer_validated_address: self.side.is_server()
                 || self.handshake.confirmed
                 || self.levels[1].largest_acked.is_some(),
             handshake_confirmed: self.handshake.confirmed,
-        };
-        self.paths.iter_mut().for_each(|path| path.recovery.set_progress(progress));
+        }
     }
 
     /// Keeps as many connection IDs out at the peer as it wants (RFC 9000 §5.1.1).
@@ -413,13 +417,14 @@ impl Connection {
         if !self.handshake.complete || self.shared.cid_len() == 0 {
             return;
         }
-        for path in self.paths.iter_mut() {
+        for path in self.paths.iter_mut().filter(|path| !path.is_abandoned()) {
             for _ in 0..path.local_cids.wanted() {
                 let cid = self.random.cid(self.shared.cid_len());
                 path.local_cids.issue(cid, self.shared.reset_token(&cid));
                 self.endpoint_events.push_back(EndpointEvent::CidIssued(cid));
             }
         }
+        self.issue_path_cids();
     }
 
     /// Passes on which stateless reset tokens are in use.

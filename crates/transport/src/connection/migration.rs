@@ -2,13 +2,13 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use anabranch_wire::{ConnectionId, PacketKind, PathId, SpaceId, Time};
+use anabranch_wire::{ConnectionId, PacketKind, PathId, SpaceId, Time, TransportErrorCode};
 
 use super::connection::Connection;
 use super::receive::Context;
 use crate::datagram_io::FourTuple;
 use crate::event::Event;
-use crate::path::{Previous, Purpose, Validation};
+use crate::path::{Phase, Previous, Purpose, Validation};
 use crate::trace::TraceEvent;
 
 /// PTO of a network path nothing is known of, in initial RTTs: the RTT and four times its variation, half of it
@@ -67,7 +67,14 @@ impl Connection {
     }
 
     /// Begins a validation of `tuple` on a path.
-    fn validate(&mut self, now: Time, id: PathId, tuple: FourTuple, dcid: ConnectionId, purpose: Purpose) {
+    pub(super) fn validate(
+        &mut self,
+        now: Time,
+        id: PathId,
+        tuple: FourTuple,
+        dcid: ConnectionId,
+        purpose: Purpose,
+    ) {
         let unknown = self.config.recovery.initial_rtt * UNKNOWN_PTO_RTTS;
         let Some(path) = self.paths.get_mut(id) else { return };
         let pto = path.recovery.pto(SpaceId::Data);
@@ -199,7 +206,9 @@ impl Connection {
                 path.set_validated();
                 path.forget_previous();
                 path.validations.retain(|other| other.purpose != Purpose::Previous);
-                if !validation.padded {
+                let padded = validation.padded;
+                self.on_path_validated(id);
+                if !padded {
                     // RFC 9000 §8.2.1: whether full datagrams get through is still to be shown.
                     self.validate(now, id, validation.tuple, validation.dcid, Purpose::Size);
                 }
@@ -245,6 +254,10 @@ impl Connection {
     /// The new address does not answer: back to the one before (RFC 9000 §9.3.2), or keep asking until the idle timeout.
     fn return_or_retry(&mut self, now: Time, id: PathId) {
         let Some(path) = self.paths.get_mut(id) else { return };
+        if path.phase == Phase::Opening {
+            // RFC 10069 §3.1.2: not used, and still closed explicitly.
+            return self.give_up_path(now, id, TransportErrorCode::PATH_UNSTABLE_OR_POOR.0);
+        }
         let Some(previous) = path.previous.take() else {
             let (tuple, dcid) = (path.tuple, path.remote_cids.active());
             return self.validate(now, id, tuple, dcid, Purpose::Confirm);

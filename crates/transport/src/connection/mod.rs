@@ -11,6 +11,7 @@ mod info;
 mod keys;
 mod masks;
 mod migration;
+mod multipath;
 mod negotiation;
 mod packet;
 mod parameters;
@@ -21,5 +22,6 @@ mod transmit;
 pub use self::connection::{ConnectError, Connection};
 pub use self::info::{ConnectionStats, PathInfo};
 pub use self::migration::MigrateError;
+pub use self::multipath::OpenPathError;
 #[cfg(test)]
 pub(crate) use self::packet::forge::Forged;

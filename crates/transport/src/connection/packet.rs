@@ -18,6 +18,8 @@ pub(super) struct Fill {
     pub(super) ack: bool,
     /// Frames that the peer has to acknowledge.
     pub(super) data: bool,
+    /// Those among them that any path may carry: streams, datagrams, control frames.
+    pub(super) shared: bool,
     /// At least a PING, so that the packet is acknowledged.
     pub(super) probe: bool,
 }
@@ -256,13 +258,16 @@ impl Connection {
                 writer,
                 SpaceId::Data,
                 id,
-                false,
+                self.multipath.is_some(),
                 exponent,
                 &self.ack_policy,
                 tokens,
             );
+            if fill.shared {
+                self.fill_foreign_acks(now, id, exponent, writer, tokens);
+            }
         }
-        if fill.data {
+        if fill.data && fill.shared {
             if kind == PacketKind::OneRtt {
                 self.fill_control(now, id, writer, tokens);
             }
@@ -312,7 +317,9 @@ impl Connection {
                 tokens.push(Token::AckFrequency);
             }
         }
-        if let Some(Path { local_cids, remote_cids, .. }) = self.paths.get_mut(id) {
+        if self.multipath.is_some() {
+            self.fill_multipath(writer, tokens);
+        } else if let Some(Path { local_cids, remote_cids, .. }) = self.paths.get_mut(id) {
             local_cids.write(writer, tokens, false);
             remote_cids.write(writer, tokens, false);
         }

@@ -52,6 +52,7 @@ impl Remembered {
 impl Connection {
     /// This end's transport parameters (RFC 9000 §18.2).
     pub(super) fn local_parameters(&mut self) -> TransportParameters {
+        let initial_max_path_id = self.initial_max_path_id();
         let config = &self.config;
         let streams = &config.streams;
         let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
@@ -75,6 +76,7 @@ impl Connection {
             version_information: Some(VersionInformation { chosen: self.format.version, available }),
             max_datagram_frame_size: self.datagrams.local_maximum(),
             grease_quic_bit: config.grease,
+            initial_max_path_id,
             min_ack_delay: Some(MIN_ACK_DELAY_US.min(millis(config.ack.max_delay) * 1000)),
             ..TransportParameters::default()
         };
@@ -134,6 +136,7 @@ impl Connection {
             // draft-ietf-quic-ack-frequency §3
             return Err(parameter_error("min_ack_delay exceeds max_ack_delay"));
         }
+        self.negotiate_multipath(&parameters)?;
         self.streams.set_peer_parameters(&parameters)?;
         self.datagrams.set_peer_maximum(parameters.max_datagram_frame_size);
         self.idle.set_peer_timeout(parameters.max_idle_timeout);

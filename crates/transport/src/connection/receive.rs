@@ -166,6 +166,12 @@ impl Connection {
         }
         let (unmasked, number) = self.unmask(space, path, packet, header, envelope.mask)?;
         let payload_len = self.open(now, path, packet, header, &unmasked, number)?;
+        if space == SpaceId::Data
+            && self.paths.get(path).is_none()
+            && !self.open_for_peer(now, path, envelope.tuple, header.dcid, envelope.len)
+        {
+            return Err(Stop::Drop(DropReason::Unexpected));
+        }
         if self.is_duplicate(space, path, number) {
             return Err(Stop::Drop(DropReason::Duplicate));
         }
@@ -211,6 +217,12 @@ impl Connection {
             return Ok(main.id);
         }
         if let Some(path) = self.paths.by_local_cid(&header.dcid) {
+            return Ok(path);
+        }
+        if header.kind == PacketKind::OneRtt
+            && let Some(path) =
+                self.multipath.as_ref().and_then(|multipath| multipath.by_local_cid(&header.dcid))
+        {
             return Ok(path);
         }
         let first_flight = self.side.is_server()

@@ -126,9 +126,12 @@ impl Connection {
         }
         for index in 0..self.paths.len() {
             let id = self.paths.nth(index);
-            self.expire_recovery(now, id);
-            self.expire_validations(now, id);
+            if self.paths.get(id).is_some_and(|path| !path.is_abandoned()) {
+                self.expire_recovery(now, id);
+                self.expire_validations(now, id);
+            }
         }
+        self.expire_abandoned(now);
     }
 
     fn expire_recovery(&mut self, now: Time, id: PathId) {
@@ -149,6 +152,9 @@ impl Connection {
             Some(Expired::Pto { space }) => {
                 self.trace(now, &TraceEvent::TimerExpired { path: id, kind: TimerKind::Pto, space });
                 self.settle(now, space, id, &mut outcome);
+                if space == SpaceId::Data {
+                    self.on_path_silent(id);
+                }
                 self.probe_all_spaces(id);
             }
             None => {}

@@ -6,6 +6,7 @@ use anabranch_wire::{ConnectionId, Ecn, Frame, PacketKind, PathId, SpaceId, Time
 
 use super::close::State;
 use super::connection::Connection;
+use super::multipath::Tried;
 use super::packet::{Draft, Fill, Target};
 use crate::datagram_io::{FourTuple, MAX_BATCH_BYTES, Transmit, TransmitBuf};
 use crate::path::{MIN_PACKET_ROOM, MIN_VALIDATION_ROOM, Path};
@@ -31,15 +32,24 @@ impl Connection {
             State::Closing(_) | State::Draining { .. } | State::Drained => return None,
         }
         self.update_keys_if_due(now);
-        for index in 0..self.paths.len() {
-            let id = self.paths.nth(index);
-            let transmit =
-                self.transmit_validation(now, id, out).or_else(|| self.transmit_path(now, id, out));
-            if transmit.is_some() {
-                return transmit;
+        let mut tried = Tried::new();
+        loop {
+            let carrier = self.pick_carrier(now, &tried);
+            for index in 0..self.paths.len() {
+                let id = self.paths.nth(index);
+                let transmit = self
+                    .transmit_validation(now, id, out)
+                    .or_else(|| self.transmit_path(now, id, carrier == Some(id), out));
+                if transmit.is_some() {
+                    return transmit;
+                }
+            }
+            // A path that is held back, by its pacer for instance, leaves the turn to others.
+            match carrier {
+                Some(id) if self.paths.len() > 1 && self.has_shared_data() => tried.push(id),
+                _ => return None,
             }
         }
-        None
     }
 
     /// Room for frames in a 1-RTT packet of full size on `path`.
@@ -61,8 +71,14 @@ impl Connection {
     }
 
     /// A batch of ordinary datagrams on one path.
-    fn transmit_path(&mut self, now: Time, id: PathId, out: &mut TransmitBuf) -> Option<Transmit> {
-        let path = self.paths.get_mut(id)?;
+    fn transmit_path(
+        &mut self,
+        now: Time,
+        id: PathId,
+        carrier: bool,
+        out: &mut TransmitBuf,
+    ) -> Option<Transmit> {
+        let path = self.paths.get_mut(id).filter(|path| !path.is_abandoned())?;
         path.paced_until = None;
         let tuple = path.tuple;
         let ect = path.recovery.ecn_mark();
@@ -75,7 +91,7 @@ impl Connection {
         let buffer = out.room(most * mtu);
         let mut len = 0;
         for _ in 0..most {
-            let written = self.write_datagram(now, id, &mut buffer[len..len + mtu], ect);
+            let written = self.write_datagram(now, id, carrier, &mut buffer[len..len + mtu], ect);
             len += written;
             if written < mtu {
                 break;
@@ -85,7 +101,14 @@ impl Connection {
     }
 
     /// Writes one datagram; its length, 0 if there is nothing to send or nothing may be sent.
-    fn write_datagram(&mut self, now: Time, id: PathId, datagram: &mut [u8], ect: bool) -> usize {
+    fn write_datagram(
+        &mut self,
+        now: Time,
+        id: PathId,
+        carrier: bool,
+        datagram: &mut [u8],
+        ect: bool,
+    ) -> usize {
         let Some(path) = self.paths.get_mut(id) else { return 0 };
         if path.is_amplification_blocked() {
             return 0;
@@ -103,7 +126,7 @@ impl Connection {
             if kind == PacketKind::Initial && room < MIN_INITIAL_SIZE {
                 continue; // RFC 9000 §14.1: it could not be padded.
             }
-            let Some(fill) = self.fill_for(now, id, space, kind, window_open) else { continue };
+            let Some(fill) = self.fill_for(now, id, space, kind, window_open, carrier) else { continue };
             if datagram.len() - at < MIN_PACKET_ROOM {
                 break;
             }
@@ -210,6 +233,7 @@ impl Connection {
         space: SpaceId,
         kind: PacketKind,
         window_open: bool,
+        carrier: bool,
     ) -> Option<Fill> {
         let path = self.paths.get(id)?;
         let probe = path.recovery.probes(space) > 0;
@@ -226,28 +250,39 @@ impl Connection {
         let data = allowed
             && match Self::level_index(space) {
                 Some(index) => self.levels[index].crypto.has_pending(),
-                None => self.has_data(path, kind),
+                None => path.ping || carrier && self.has_shared(path, kind),
             };
         if !(ack_due || data || probe) {
             return None;
         }
         let nudge = space == SpaceId::Data && allowed && path.ack_only_run >= ACK_ONLY_LIMIT;
-        Some(Fill { ack: received.can_ack(), data: allowed, probe: probe || nudge })
+        Some(Fill { ack: received.can_ack(), data: allowed, shared: carrier, probe: probe || nudge })
     }
 
     /// Whether there are frames for a 0-RTT or 1-RTT packet besides acknowledgments.
     fn has_data(&self, path: &Path, kind: PacketKind) -> bool {
+        path.ping || self.has_shared(path, kind)
+    }
+
+    /// Whether there are frames that `path` may carry and that are not about it alone.
+    fn has_shared(&self, path: &Path, kind: PacketKind) -> bool {
         let streams = self.streams.has_pending_data() || self.streams.has_pending_control();
         streams
             || self.datagrams.has_pending()
-            || path.ping
             || kind == PacketKind::OneRtt
                 && (self.pending.handshake_done
                     || self.pending.new_tokens > 0
                     || self.pending.ack_frequency.is_some()
                     || self.handshake.data_crypto.has_pending()
-                    || path.local_cids.has_pending()
-                    || path.remote_cids.has_pending())
+                    || match self.multipath {
+                        Some(_) => self.has_multipath_pending(),
+                        None => path.local_cids.has_pending() || path.remote_cids.has_pending(),
+                    })
+    }
+
+    /// Whether anything waits that the scheduler decides about.
+    pub(super) fn has_shared_data(&self) -> bool {
+        self.data_kind().is_some_and(|kind| self.has_shared(self.paths.main(), kind))
     }
 
     /// A probe for a larger MTU (RFC 8899): a PING, padded.
@@ -255,7 +290,7 @@ impl Connection {
         if !self.handshake.confirmed {
             return None;
         }
-        let path = self.paths.get_mut(id).filter(|path| path.validated)?;
+        let path = self.paths.get_mut(id).filter(|path| path.validated && path.is_usable())?;
         let tuple = path.tuple;
         let size = usize::from(path.recovery.mtu_probe(now)?);
         let datagram = out.room(size);
@@ -302,7 +337,7 @@ impl Connection {
 
     /// Which addresses are next to get a validation datagram, under which connection ID, and how many bytes.
     fn next_validation(&mut self, now: Time, id: PathId) -> Option<(FourTuple, ConnectionId, u64)> {
-        let path = self.paths.get_mut(id)?;
+        let path = self.paths.get_mut(id).filter(|path| !path.is_abandoned())?;
         let budget = path.amplification_budget();
         let budget_for = |tuple: &FourTuple| if *tuple == path.tuple { budget } else { u64::MAX };
         let due = path.validations.iter().find(|validation| {

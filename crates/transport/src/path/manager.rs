@@ -24,13 +24,30 @@ impl Paths {
         self.0.iter_mut().find(|path| path.id == id)
     }
 
-    /// The path that carries what belongs to no path in particular: the handshake's, or the oldest one left.
+    /// The path that carries what belongs to no path in particular: the handshake's, or the oldest one in use.
     pub(crate) fn main(&self) -> &Path {
-        &self.0[0]
+        &self.0[self.main_index()]
     }
 
     pub(crate) fn main_mut(&mut self) -> &mut Path {
-        &mut self.0[0]
+        let index = self.main_index();
+        &mut self.0[index]
+    }
+
+    fn main_index(&self) -> usize {
+        self.0.iter().position(Path::is_usable).unwrap_or(0)
+    }
+
+    /// Adds a path with an ID of its own.
+    pub(crate) fn insert(&mut self, path: Path) {
+        let at = self.0.partition_point(|other| other.id < path.id);
+        self.0.insert(at, path);
+    }
+
+    /// Forgets a path; never the last one.
+    pub(crate) fn remove(&mut self, id: PathId) -> Option<Path> {
+        let at = self.0.iter().position(|path| path.id == id).filter(|_| self.0.len() > 1)?;
+        Some(self.0.remove(at))
     }
 
     /// Number of paths.
@@ -61,6 +78,15 @@ impl Paths {
         self.0.iter().find(|path| path.tuple.matches(tuple)).map(|path| path.id)
     }
 
+    /// When the next abandoned path can be forgotten.
+    fn retention(&self) -> Option<Time> {
+        let until = |path: &Path| match path.phase {
+            super::Phase::Abandoned { until } => Some(until),
+            _ => None,
+        };
+        self.0.iter().filter_map(until).min()
+    }
+
     /// Largest PTO of all paths, which timers of the whole connection are multiples of.
     pub(crate) fn max_pto(&self) -> std::time::Duration {
         self.0.iter().map(|path| path.recovery.pto(anabranch_wire::SpaceId::Data)).max().unwrap_or_default()
@@ -70,8 +96,10 @@ impl Paths {
     pub(crate) fn timeout(&self) -> Option<Time> {
         self.0
             .iter()
+            .filter(|path| !path.is_abandoned())
             .flat_map(|path| [path.recovery.poll_timeout(), path.ack_timeout(), path.validation_timeout()])
             .flatten()
+            .chain(self.retention())
             .min()
     }
 }

@@ -4,9 +4,12 @@ mod cids;
 mod manager;
 #[expect(clippy::module_inception, reason = "the module of paths holds the type Path")]
 mod path;
+mod status;
 mod validation;
 
 pub(crate) use self::cids::{LocalCids, RemoteCids};
 pub(crate) use self::manager::Paths;
-pub(crate) use self::path::{AMPLIFICATION_FACTOR, MIN_PACKET_ROOM, MIN_VALIDATION_ROOM, Path, Previous};
+pub(crate) use self::path::{
+    AMPLIFICATION_FACTOR, MIN_PACKET_ROOM, MIN_VALIDATION_ROOM, Path, Phase, Previous,
+};
 pub(crate) use self::validation::{Purpose, Response, Validation};

@@ -4,6 +4,7 @@ use anabranch_recovery::Recovery;
 use anabranch_wire::{ConnectionId, PathId, Time};
 
 use super::cids::{LocalCids, RemoteCids};
+use super::status::Status;
 use super::validation::{Responses, Validation};
 use crate::datagram_io::FourTuple;
 use crate::space::Received;
@@ -19,11 +20,36 @@ pub(crate) struct Previous {
     pub(crate) dcid_sequence: u64,
 }
 
+/// Where a path is in its life (RFC 10069 §3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// The peer has not answered on it yet.
+    Opening,
+    /// In use.
+    Open,
+    /// Given up; what is under way on it is still understood until then.
+    Abandoned {
+        /// When the path is forgotten.
+        until: Time,
+    },
+}
+
 /// One path of a connection, keyed by its ID; a new four-tuple under the same ID is a migration.
 #[derive(Debug)]
 pub(crate) struct Path {
     pub(crate) id: PathId,
     pub(crate) tuple: FourTuple,
+    pub(crate) phase: Phase,
+    /// What this end has said that the path is for.
+    pub(crate) local_status: Status,
+    /// A PATH_STATUS frame is to be sent.
+    pub(crate) owes_status: bool,
+    /// What the peer has said.
+    pub(crate) peer_status: Status,
+    /// Probe timeouts have passed without a word from the peer: other paths are better.
+    pub(crate) is_failing: bool,
+    /// When something was last sent that carried data.
+    pub(crate) last_used: Option<Time>,
     /// Whether the peer has been shown to receive at `tuple`.
     pub(crate) validated: bool,
     pub(crate) recovery: Recovery<Tokens>,
@@ -91,6 +117,12 @@ impl Path {
         Self {
             id,
             tuple,
+            phase: Phase::Open,
+            local_status: Status::new(),
+            owes_status: false,
+            peer_status: Status::new(),
+            is_failing: false,
+            last_used: None,
             validated: false,
             recovery,
             received: Received::new(),
@@ -114,6 +146,21 @@ impl Path {
             datagrams_received: 0,
             datagrams_sent: 0,
         }
+    }
+
+    /// Whether the path is given up.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        matches!(self.phase, Phase::Abandoned { .. })
+    }
+
+    /// Whether the path is given up and can be forgotten.
+    pub(crate) fn is_expired(&self, now: Time) -> bool {
+        matches!(self.phase, Phase::Abandoned { until } if now >= until)
+    }
+
+    /// Whether packets with data may be sent on it.
+    pub(crate) fn is_usable(&self) -> bool {
+        self.phase == Phase::Open
     }
 
     /// Bytes that may still be sent before the peer's address is validated; `u64::MAX` once it is.

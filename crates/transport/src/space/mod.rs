@@ -91,6 +91,13 @@ impl Numbering {
         }
     }
 
+    /// The path is gone, and its numbers with it.
+    pub(crate) fn forget(&mut self, path: PathId) {
+        match self {
+            Self::PerPath(inner) => inner.forget(path),
+        }
+    }
+
     /// The path ID that goes into the nonce of packets on `path` (RFC 10069 §4).
     pub(crate) fn nonce_path(&self, path: PathId) -> PathId {
         match self {

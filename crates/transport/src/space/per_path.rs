@@ -39,6 +39,10 @@ impl PerPath {
         self.line_mut(path).next += 1;
     }
 
+    pub(crate) fn forget(&mut self, path: PathId) {
+        self.lines.retain(|(id, _)| *id != path);
+    }
+
     pub(crate) fn largest_acked(&self, path: PathId) -> Option<u64> {
         self.line(path).and_then(|line| line.largest_acked)
     }

@@ -76,7 +76,7 @@ impl Streams {
         if send.credit.available() == 0 {
             send.credit.want_more();
         } else if !std::mem::replace(&mut send.in_line, true) {
-            self.line.push_back(stream.id);
+            self.line.push(stream.id);
         }
         if self.send_credit.available() == 0 {
             self.send_credit.want_more();

@@ -24,10 +24,10 @@ use std::time::Duration;
 
 use anabranch_wire::{Dir, Side, StreamId, Time, TransportParameters};
 
-use self::ready::ReadyQueue;
+use self::ready::{Place, ReadyQueue};
 pub(crate) use self::receive_buffer::ReceiveBuffer;
 pub use self::state::SendState;
-use self::table::Table;
+use self::table::{Stream, Table};
 pub use self::types::{ClosedStream, Priority, ReadError, StreamEvent, StreamsConfig, WriteError};
 use crate::error::TransportError;
 use crate::flow::{ReceiveCredit, SendCredit};
@@ -54,8 +54,8 @@ pub struct Streams {
     ready: ReadyQueue,
     /// Streams with data that the connection's limits do not let out yet, only after a refused 0-RTT.
     parked: Vec<StreamId>,
-    /// Streams whose application waits for the connection's credit or the send buffer.
-    line: VecDeque<StreamId>,
+    /// Streams whose application waits for the connection's credit or the send buffer, those that came first in front.
+    line: Vec<StreamId>,
     /// Streams with control frames to send.
     control: VecDeque<StreamId>,
     due: Due,
@@ -114,7 +114,7 @@ impl Streams {
             pending: 0,
             ready: ReadyQueue::default(),
             parked: Vec::new(),
-            line: VecDeque::new(),
+            line: Vec::new(),
             control: VecDeque::new(),
             due: Due::default(),
             events: VecDeque::new(),
@@ -179,6 +179,16 @@ impl Streams {
     /// Streams that have state, one half closed or not.
     pub fn open_streams(&self) -> usize {
         self.table.len()
+    }
+
+    /// Streams of `dir` whose end, or that they were reset, the peer has not acknowledged; open ones are among them.
+    pub fn unacknowledged_streams(&mut self, dir: Dir) -> usize {
+        let keys = self.table.keys();
+        let mut is_owed = |key: &usize| {
+            let Stream { id, send, .. } = self.table.stream(*key);
+            id.dir() == dir && send.as_ref().is_some_and(|send| !send.state.is_terminal())
+        };
+        keys.iter().filter(|key| is_owed(key)).count()
     }
 
     /// Stream bytes received for the first time, holes included.
@@ -263,22 +273,28 @@ impl Streams {
             send.wants_room = false;
             self.events.push_back(StreamEvent::Writable(stream.id));
         } else if !std::mem::replace(&mut send.in_line, true) {
-            self.line.push_back(stream.id);
+            self.line.push(stream.id);
         }
     }
 
-    /// Wakes all that wait for the connection's room, once there is some.
+    /// Wakes all that wait for the connection's room, once there is some: in the order in which their data would be sent,
+    /// because whoever writes first may take all of it.
     fn wake_line(&mut self) {
         if self.line.is_empty() || !self.has_room() {
             return;
         }
+        let mut waiting = Vec::with_capacity(self.line.len());
         for id in std::mem::take(&mut self.line) {
-            if let Some(key) = self.table.find(id, self.now) {
-                if let Some(send) = &mut self.table.stream(key).send {
-                    send.in_line = false;
-                }
-                self.wake(key);
+            if let Some(key) = self.table.find(id, self.now)
+                && let Some(send) = &mut self.table.stream(key).send
+            {
+                send.in_line = false;
+                waiting.push((Place::new(id, send.priority, waiting.len() as u64), key));
             }
+        }
+        waiting.sort_unstable();
+        for (_, key) in waiting {
+            self.wake(key);
         }
     }
 

@@ -27,7 +27,7 @@ enum Progress {
 
 impl Streams {
     /// Whether a flow-control frame, RESET_STREAM or STOP_SENDING waits to be sent.
-    pub(crate) fn has_pending_control(&self) -> bool {
+    pub fn has_pending_control(&self) -> bool {
         let due = &self.due;
         let connection = due.max_data || due.data_blocked;
         let streams = [due.max_streams, due.streams_blocked].iter().any(|dirs| dirs.bi || dirs.uni);

@@ -18,6 +18,12 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    /// The place of a stream whose turn is `turn`.
+    pub(crate) fn new(id: StreamId, priority: Priority, turn: u64) -> Self {
+        let turn = if priority.incremental { turn } else { 0 };
+        Self { level: Reverse(priority.level), incremental: priority.incremental, turn, id }
+    }
+
     /// Whose place it is.
     pub(crate) fn id(&self) -> StreamId {
         self.id
@@ -43,8 +49,7 @@ impl ReadyQueue {
     /// Queues a stream, behind all others of its level if they take turns.
     pub(crate) fn insert(&mut self, id: StreamId, priority: Priority) -> Place {
         self.turn += 1;
-        let turn = if priority.incremental { self.turn } else { 0 };
-        let place = Place { level: Reverse(priority.level), incremental: priority.incremental, turn, id };
+        let place = Place::new(id, priority, self.turn);
         self.places.insert(place);
         place
     }

@@ -9,6 +9,7 @@ mod handshake;
 mod injector;
 mod keys;
 mod migration;
+mod multipath;
 mod pair;
 mod resumption;
 mod wrong_handshake;

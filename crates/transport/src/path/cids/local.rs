@@ -102,7 +102,6 @@ impl LocalCids {
     }
 
     /// Sequence number of the next ID, what PATH_CIDS_BLOCKED is checked against.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for PATH_CIDS_BLOCKED"))]
     pub(crate) fn next_sequence(&self) -> u64 {
         self.next_sequence
     }

@@ -92,7 +92,6 @@ impl RemoteCids {
     }
 
     /// Whether there is an ID that was not used yet.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for opening paths"))]
     pub(crate) fn has_unused(&self) -> bool {
         self.cids.iter().any(|remote| !remote.used)
     }
@@ -108,7 +107,6 @@ impl RemoteCids {
     }
 
     /// The sequence number that the peer's next ID will have if it leaves none out, for PATH_CIDS_BLOCKED.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for PATH_CIDS_BLOCKED"))]
     pub(crate) fn next_sequence(&self) -> u64 {
         self.seen.max().map_or(self.retire_prior_to, |largest| largest + 1)
     }
@@ -281,7 +279,6 @@ impl RemoteCids {
 
     /// The path is gone: none of its reset tokens counts any longer. The peer needs no RETIRE_CONNECTION_ID frames,
     /// PATH_ABANDON says it all (RFC 10069 §3.4).
-    #[cfg_attr(not(test), expect(dead_code, reason = "for abandoning paths"))]
     pub(crate) fn abandon(&mut self) {
         for remote in core::mem::take(&mut self.cids) {
             self.forget_token(&remote);

@@ -266,3 +266,20 @@ fn calls_on_unknown_streams_are_harmless() {
     }
     assert_eq!(send(&mut client, 1200).map(|packet| packet.frames), None);
 }
+
+#[test]
+fn a_stream_is_unacknowledged_until_the_peer_has_its_end() {
+    let (mut client, mut server) = pair(&config());
+    let (finished, reset) = (client.open(Dir::Bi).unwrap(), client.open(Dir::Bi).unwrap());
+    client.write(finished, b"all").unwrap();
+    client.write(reset, b"some").unwrap();
+    settle(&mut client, &mut server);
+    assert_eq!(client.buffered_bytes(), 0);
+    client.finish(finished).unwrap();
+    client.reset(reset, 7).unwrap();
+    assert_eq!((client.unacknowledged_streams(Dir::Bi), client.unacknowledged_streams(Dir::Uni)), (2, 0));
+    let packet = send(&mut client, 1200).unwrap();
+    assert_eq!(client.unacknowledged_streams(Dir::Bi), 2);
+    acked(&mut client, &packet);
+    assert_eq!(client.unacknowledged_streams(Dir::Bi), 0);
+}

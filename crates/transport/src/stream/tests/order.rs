@@ -113,3 +113,21 @@ fn scraps_wait_for_the_next_packet() {
     client.write(ids[0], b"tiny").unwrap();
     assert!(send(&mut client, 20).is_some(), "all there is may be as short as it likes");
 }
+
+#[test]
+fn the_more_urgent_writer_is_woken_first() {
+    let config = StreamsConfig { stream_window: 1 << 20, connection_window: 1000, ..config() };
+    let mut client = streams(Side::Client, &config);
+    let ids: Vec<_> = (0..6).map(|_| client.open(Dir::Uni).unwrap()).collect();
+    client.write(ids[5], &[0; 1000]).unwrap();
+    let priorities = [(0, true), (3, true), (3, false), (-1, false), (3, true), (3, false)];
+    for index in [4, 5, 3, 2, 1, 0] {
+        let (level, incremental) = priorities[index];
+        client.set_priority(ids[index], Priority { level, incremental });
+        assert_eq!(client.write(ids[index], b"x"), Err(WriteError::Blocked));
+    }
+    client.on_max_data(2000);
+    let woken: Vec<_> = events(&mut client);
+    // By level; then those that go one after the other by ID, those that take turns as they came.
+    assert_eq!(woken, [2, 5, 4, 1, 0, 3].map(|index| StreamEvent::Writable(ids[index])));
+}

@@ -1,0 +1,107 @@
+//! Closing paths (RFC 10069 §3.4): both ends say so, keep what is needed for packets under way, and forget the rest.
+
+use anabranch_wire::{PathId, SpaceId, Time, TransportErrorCode};
+
+use super::Abandon;
+use crate::connection::connection::Connection;
+use crate::error::TransportError;
+use crate::event::{EndpointEvent, Event};
+use crate::path::Phase;
+
+/// How long an abandoned path's state is kept, in the path's PTOs.
+const RETENTION_PTOS: u32 = 3;
+
+impl Connection {
+    /// Gives a path up; the peer is told `code`. Data under way on it is sent again on others. The last path cannot be given
+    /// up: close the connection instead. Says whether there was such a path.
+    pub fn abandon_path(&mut self, now: Time, id: PathId, code: u64) -> bool {
+        let others = self.paths.iter().any(|path| path.id != id && !path.is_abandoned());
+        let open = self.paths.get(id).is_some_and(|path| !path.is_abandoned());
+        if !(others && open && self.is_multipath()) {
+            return false;
+        }
+        self.give_up_path(now, id, code);
+        true
+    }
+
+    /// The peer has given a path up, or agrees that this end has.
+    pub(super) fn on_path_abandon(&mut self, now: Time, id: PathId, code: u64) -> Result<(), TransportError> {
+        let Some(multipath) = &mut self.multipath else { return Ok(()) };
+        if let Some(path) = self.paths.get_mut(id) {
+            if !path.is_abandoned() {
+                self.give_up_path(now, id, code);
+            }
+        } else if multipath.unopened.contains_key(&id) {
+            // A path that will never be opened: its connection IDs go, and the answer is owed all the same.
+            self.forget_unopened(id);
+            self.owe_abandon(id, code);
+        }
+        if self.paths.iter().all(crate::path::Path::is_abandoned) {
+            return Err(TransportError::new(
+                TransportErrorCode::NO_VIABLE_PATH,
+                "the last path was abandoned",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Stops using a path.
+    pub(in crate::connection) fn give_up_path(&mut self, now: Time, id: PathId, code: u64) {
+        let Some(path) = self.paths.get_mut(id) else { return };
+        let until = now + path.recovery.pto(SpaceId::Data) * RETENTION_PTOS;
+        path.phase = Phase::Abandoned { until };
+        path.validations.clear();
+        path.ping = false;
+        // RFC 10069 §3.4.1: the peer's connection IDs of the path count as retired.
+        path.remote_cids.abandon();
+        self.requeue_unacked(id);
+        self.collect_reset_tokens();
+        self.owe_abandon(id, code);
+        self.events.push_back(Event::PathAbandoned { path: id, code });
+    }
+
+    fn owe_abandon(&mut self, path: PathId, code: u64) {
+        if let Some(multipath) = &mut self.multipath {
+            multipath.abandons.push(Abandon { path, code, sent: false });
+            multipath.closed += 1;
+            // Another path may take its place.
+            multipath.local_max = PathId(multipath.local_max.0.saturating_add(1));
+            multipath.owes_max_path_id = true;
+            self.pending.issue_cids = true;
+        }
+    }
+
+    fn forget_unopened(&mut self, id: PathId) {
+        let Some(multipath) = &mut self.multipath else { return };
+        let Some(unopened) = multipath.unopened.remove(&id) else { return };
+        for (_, cid) in unopened.local.iter() {
+            self.endpoint_events.push_back(EndpointEvent::CidRetired(cid));
+        }
+        if multipath.next == id {
+            multipath.next = PathId(id.0 + 1);
+        }
+    }
+
+    /// What is under way on the path is sent again, wherever there is room.
+    pub(in crate::connection) fn requeue_unacked(&mut self, id: PathId) {
+        let Some(path) = self.paths.get(id) else { return };
+        let unacked = path.recovery.unacked(SpaceId::Data).filter(|sent| !sent.mtu_probe);
+        let tokens: Vec<_> = unacked.flat_map(|sent| sent.owed.iter().copied()).collect();
+        for token in &tokens {
+            self.on_token_lost(token);
+        }
+    }
+
+    /// Forgets abandoned paths whose time is over.
+    pub(in crate::connection) fn expire_abandoned(&mut self, now: Time) {
+        loop {
+            let expired = self.paths.iter().find(|path| path.is_expired(now)).map(|path| path.id);
+            let Some(id) = expired else { return };
+            let Some(path) = self.paths.remove(id) else { return };
+            for (_, cid) in path.local_cids.iter() {
+                self.endpoint_events.push_back(EndpointEvent::CidRetired(cid));
+            }
+            self.numbering.forget(id);
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Frames of RFC 10069 as they come in (§4).
+
+use anabranch_wire::{Frame, NewConnectionId, PathId, Time, TransportErrorCode};
+
+use super::Multipath;
+use crate::connection::connection::Connection;
+use crate::connection::receive::{Context, violation};
+use crate::error::TransportError;
+use crate::event::EndpointEvent;
+
+impl Multipath {
+    /// A path ID that the peer names must be one that it was allowed to use.
+    pub(in crate::connection) fn check(&self, path: PathId) -> Result<(), TransportError> {
+        if path > self.local_max {
+            return Err(violation("path ID above the maximum"));
+        }
+        Ok(())
+    }
+}
+
+impl Connection {
+    /// A frame about paths; an error as well if multipath was not negotiated (RFC 10069 §2).
+    pub(in crate::connection) fn on_multipath_frame(
+        &mut self,
+        now: Time,
+        context: &Context,
+        frame: &Frame<'_>,
+    ) -> Result<(), TransportError> {
+        let multipath = self.multipath.as_mut().ok_or_else(not_negotiated)?;
+        match *frame {
+            Frame::NewConnectionId(ref issued) => self.on_path_new_cid(issued),
+            Frame::RetireConnectionId { path: Some(path), sequence } => {
+                multipath.check(path)?;
+                self.on_path_retire_cid(context, path, sequence)
+            }
+            Frame::PathAbandon { path, code } => {
+                multipath.check(path)?;
+                self.on_path_abandon(now, path, code)
+            }
+            Frame::PathStatus { path, available, sequence } => {
+                multipath.check(path)?;
+                if let Some(path) = self.paths.get_mut(path) {
+                    path.peer_status.learn(available, sequence);
+                }
+                Ok(())
+            }
+            Frame::MaxPathId(maximum) => self.on_max_path_id(maximum),
+            Frame::PathsBlocked(maximum) => {
+                if maximum > u64::from(multipath.local_max.0) {
+                    return Err(violation("PATHS_BLOCKED above the maximum"));
+                }
+                // A maximum that has been raised since is on its way, or is told again.
+                multipath.owes_max_path_id |= maximum < u64::from(multipath.local_max.0);
+                Ok(())
+            }
+            Frame::PathCidsBlocked { path, next_sequence } => {
+                multipath.check(path)?;
+                self.on_path_cids_blocked(path, next_sequence)
+            }
+            _ => Err(not_negotiated()),
+        }
+    }
+
+    fn on_path_new_cid(&mut self, issued: &NewConnectionId) -> Result<(), TransportError> {
+        // There is a place for each path that the peer may name, also if the limits have only just been raised.
+        self.issue_path_cids();
+        let (Some(multipath), Some(path)) = (&mut self.multipath, issued.path) else {
+            return Err(not_negotiated());
+        };
+        multipath.check(path)?;
+        // RFC 10069 §3.2: a connection ID belongs to one path only.
+        let elsewhere = self
+            .paths
+            .iter()
+            .any(|other| other.id != path && other.remote_cids.holds(&issued.cid))
+            || multipath.unopened.iter().any(|(id, other)| *id != path && other.remote.holds(&issued.cid));
+        if elsewhere {
+            return Err(violation("a connection ID for two paths"));
+        }
+        if let Some(open) = self.paths.get_mut(path) {
+            if !open.is_abandoned() {
+                open.remote_cids.on_new(issued)?;
+                self.collect_reset_tokens();
+            }
+        } else if let Some(unopened) = multipath.unopened.get_mut(&path) {
+            unopened.remote.on_new(issued)?;
+            if multipath.cids_blocked == Some(path) {
+                multipath.cids_blocked = None;
+            }
+        }
+        // Anything else is a path that is gone.
+        Ok(())
+    }
+
+    fn on_path_retire_cid(
+        &mut self,
+        context: &Context,
+        path: PathId,
+        sequence: u64,
+    ) -> Result<(), TransportError> {
+        let retired = match (self.paths.get_mut(path), &mut self.multipath) {
+            (Some(open), _) if open.is_abandoned() => None,
+            (Some(open), _) => open.local_cids.on_retire(sequence, &context.dcid)?,
+            (None, Some(multipath)) => match multipath.unopened.get_mut(&path) {
+                Some(unopened) => unopened.local.on_retire(sequence, &context.dcid)?,
+                None => None,
+            },
+            (None, None) => None,
+        };
+        if let Some(cid) = retired {
+            self.endpoint_events.push_back(EndpointEvent::CidRetired(cid));
+            self.after_local_retire(path, cid);
+            self.pending.issue_cids = true;
+        }
+        Ok(())
+    }
+
+    fn on_max_path_id(&mut self, maximum: u64) -> Result<(), TransportError> {
+        let initial = self.handshake.peer_parameters.as_ref().and_then(|peer| peer.initial_max_path_id);
+        let multipath = self.multipath.as_mut().ok_or_else(not_negotiated)?;
+        let maximum = u32::try_from(maximum).map_err(|_| violation("MAX_PATH_ID above 2^32 - 1"))?;
+        if initial.is_some_and(|initial| maximum < initial) {
+            return Err(violation("MAX_PATH_ID below the initial maximum"));
+        }
+        if PathId(maximum) > multipath.remote_max {
+            multipath.remote_max = PathId(maximum);
+            multipath.paths_blocked = None;
+            self.pending.issue_cids = true;
+        }
+        Ok(())
+    }
+
+    fn on_path_cids_blocked(&mut self, path: PathId, next_sequence: u64) -> Result<(), TransportError> {
+        let unopened = self.multipath.as_ref().and_then(|multipath| multipath.unopened.get(&path));
+        let local = unopened.map(|unopened| &unopened.local);
+        let local = local.or_else(|| self.paths.get(path).map(|path| &path.local_cids));
+        if local.is_some_and(|local| next_sequence > local.next_sequence()) {
+            return Err(violation("PATH_CIDS_BLOCKED for an ID that is not next"));
+        }
+        // What can be issued has been issued, and is repeated if it is lost.
+        Ok(())
+    }
+}
+
+fn not_negotiated() -> TransportError {
+    TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, "multipath frame without negotiation")
+}

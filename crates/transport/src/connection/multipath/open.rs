@@ -1,0 +1,186 @@
+//! Opening paths (RFC 10069 §3.1): by the client's choice, and at the server when the client's first packet arrives.
+
+use anabranch_recovery::Recovery;
+use anabranch_wire::{ConnectionId, PathId, Time, TransportErrorCode, TransportParameters};
+
+use super::{Multipath, Unopened, opens_paths};
+use crate::config::MAX_PATHS;
+use crate::connection::connection::Connection;
+use crate::datagram_io::FourTuple;
+use crate::error::TransportError;
+use crate::event::{EndpointEvent, Event};
+use crate::path::{Path, Phase, Purpose};
+use crate::trace::TraceEvent;
+
+/// Why no path was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OpenPathError {
+    /// Only clients open paths (RFC 10069 §3.1).
+    #[error("only a client may open a path")]
+    Server,
+    /// Nothing may be opened before that.
+    #[error("the handshake is not confirmed yet")]
+    NotConfirmed,
+    /// This end or the peer does not want it.
+    #[error("multipath was not negotiated")]
+    NotNegotiated,
+    /// All path IDs that both ends allow are used; the peer is told.
+    #[error("no path is left that both ends allow")]
+    NoPathId,
+    /// The peer has not given a connection ID for the next path yet; it is told.
+    #[error("the peer has given no connection ID for another path")]
+    NoConnectionId,
+    /// There is an open path between these addresses.
+    #[error("there is a path between these addresses already")]
+    Exists,
+}
+
+impl Connection {
+    /// Whether several paths may be used.
+    pub fn is_multipath(&self) -> bool {
+        self.multipath.is_some()
+    }
+
+    /// This end's `initial_max_path_id`, if it wants multipath and can have it: connection IDs must not be empty
+    /// (RFC 10069 §2.1).
+    pub(in crate::connection) fn initial_max_path_id(&self) -> Option<u32> {
+        let config = self.config.multipath.as_ref()?;
+        (!self.paths.main().used_local_cid.is_empty()).then(|| config.max_paths.clamp(1, MAX_PATHS) - 1)
+    }
+
+    /// What the peer's parameters mean for multipath.
+    pub(in crate::connection) fn negotiate_multipath(
+        &mut self,
+        parameters: &TransportParameters,
+    ) -> Result<(), TransportError> {
+        let Some(remote_max) = parameters.initial_max_path_id else { return Ok(()) };
+        let peer_cid = parameters.initial_source_connection_id.unwrap_or(ConnectionId::EMPTY);
+        if peer_cid.is_empty() {
+            // RFC 10069 §2.1
+            return Err(TransportError::new(
+                TransportErrorCode::PROTOCOL_VIOLATION,
+                "multipath with connection IDs of zero length",
+            ));
+        }
+        if let Some(local_max) = self.initial_max_path_id() {
+            self.multipath = Some(Box::new(Multipath::new(PathId(local_max), PathId(remote_max))));
+        }
+        Ok(())
+    }
+
+    /// Makes connection IDs for the paths to come.
+    pub(in crate::connection) fn issue_path_cids(&mut self) {
+        let Some(multipath) = &mut self.multipath else { return };
+        let remote_limit =
+            self.handshake.peer_parameters.as_ref().map_or(2, |peer| peer.active_connection_id_limit);
+        multipath.prepare(self.config.active_connection_id_limit, remote_limit);
+        // RFC 10069 §3.2: none above the peer's maximum.
+        let max = multipath.max();
+        for unopened in multipath.unopened_mut(max) {
+            for _ in 0..unopened.local.wanted() {
+                let cid = self.random.cid(self.shared.cid_len());
+                unopened.local.issue(cid, self.shared.reset_token(&cid));
+                self.endpoint_events.push_back(EndpointEvent::CidIssued(cid));
+            }
+        }
+    }
+
+    /// Client: opens a path between these addresses; it carries data as soon as the server has answered on it,
+    /// [`Event::PathOpened`] tells.
+    ///
+    /// # Errors
+    /// If no path can be opened now, or ever.
+    pub fn open_path(&mut self, now: Time, tuple: FourTuple) -> Result<PathId, OpenPathError> {
+        if !opens_paths(self.side) {
+            return Err(OpenPathError::Server);
+        }
+        if !self.handshake.confirmed {
+            return Err(OpenPathError::NotConfirmed);
+        }
+        if self.paths.iter().any(|path| !path.is_abandoned() && path.tuple == tuple) {
+            return Err(OpenPathError::Exists);
+        }
+        let multipath = self.multipath.as_mut().ok_or(OpenPathError::NotNegotiated)?;
+        let id = multipath.next;
+        if id > multipath.max() {
+            multipath.paths_blocked = Some(multipath.max());
+            return Err(OpenPathError::NoPathId);
+        }
+        let ready = multipath.unopened.get(&id).is_some_and(|unopened| unopened.remote.has_unused());
+        if !ready {
+            multipath.cids_blocked = Some(id);
+            return Err(OpenPathError::NoConnectionId);
+        }
+        self.insert_path(now, id, tuple, None);
+        Ok(id)
+    }
+
+    /// Server: an authentic packet came for a path that is not open. A client's path cannot begin like that.
+    pub(in crate::connection) fn open_for_peer(
+        &mut self,
+        now: Time,
+        id: PathId,
+        tuple: FourTuple,
+        dcid: ConnectionId,
+        datagram_len: usize,
+    ) -> bool {
+        if opens_paths(self.side) {
+            return false;
+        }
+        self.insert_path(now, id, tuple, Some(dcid));
+        if let Some(path) = self.paths.get_mut(id) {
+            path.on_datagram_received(datagram_len);
+        }
+        true
+    }
+
+    /// Puts a path in, and begins to validate it.
+    fn insert_path(&mut self, now: Time, id: PathId, tuple: FourTuple, used_local_cid: Option<ConnectionId>) {
+        // RFC 10069 §3.1: addresses that have been validated need not be again.
+        let known = self.paths.iter().any(|path| path.validated && path.tuple == tuple);
+        let Some(multipath) = &mut self.multipath else { return };
+        let Some(Unopened { mut local, mut remote }) = multipath.unopened.remove(&id) else { return };
+        // A client leaves none out, but its packets may overtake each other; those left out stay closed.
+        multipath.next = multipath.next.max(PathId(id.0 + 1));
+        let mut config = self.config.recovery.clone();
+        config.seed = self.random.u64();
+        let mut recovery = Recovery::new(&config, now);
+        if let Some(peer) = &self.handshake.peer_parameters {
+            recovery.set_peer_max_ack_delay(std::time::Duration::from_millis(peer.max_ack_delay));
+            recovery.set_peer_max_udp_payload(u16::try_from(peer.max_udp_payload_size).unwrap_or(u16::MAX));
+            local.set_limit(peer.active_connection_id_limit);
+        }
+        recovery.set_progress(self.progress());
+        remote.next();
+        let first = used_local_cid.or_else(|| local.iter().next().map(|(_, cid)| cid));
+        let mut path = Path::new(id, tuple, recovery, local, remote, first.unwrap_or(ConnectionId::EMPTY));
+        path.phase = Phase::Opening;
+        let dcid = path.remote_cids.active();
+        // The amplification limit is the server's; what keeps a client from using the path is its phase.
+        if known || opens_paths(self.side) {
+            path.set_validated();
+        } else {
+            let blocked = path.is_amplification_blocked();
+            path.recovery.amplification_blocked(blocked);
+        }
+        self.paths.insert(path);
+        self.collect_reset_tokens();
+        self.issue_cids();
+        self.trace(now, &TraceEvent::PathAssigned { path: id, tuple, validated: known });
+        if known && self.side.is_server() {
+            self.on_path_validated(id);
+        } else {
+            // A client asks in any case: that is how the server learns of the path.
+            self.validate(now, id, tuple, dcid, Purpose::Confirm);
+        }
+    }
+
+    /// The peer has answered on a path that was being opened.
+    pub(in crate::connection) fn on_path_validated(&mut self, id: PathId) {
+        let Some(path) = self.paths.get_mut(id) else { return };
+        if path.phase == Phase::Opening {
+            path.phase = Phase::Open;
+            self.events.push_back(Event::PathOpened(id));
+        }
+    }
+}

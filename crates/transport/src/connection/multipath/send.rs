@@ -1,0 +1,124 @@
+//! Frames of RFC 10069 on their way out.
+
+use anabranch_wire::{Frame, PathId, Writer};
+
+use super::Multipath;
+use crate::connection::connection::Connection;
+use crate::token::{Token, Tokens};
+
+impl Multipath {
+    /// Whether anything is owed.
+    pub(in crate::connection) fn has_pending(&self) -> bool {
+        self.owes_max_path_id
+            || self.paths_blocked.is_some()
+            || self.cids_blocked.is_some()
+            || self.abandons.iter().any(|abandon| !abandon.sent)
+            || self.unopened.values().any(|unopened| unopened.local.has_pending())
+    }
+
+    fn write(&mut self, writer: &mut Writer<'_>, tokens: &mut Tokens) {
+        for abandon in self.abandons.iter_mut().filter(|abandon| !abandon.sent) {
+            let frame = Frame::PathAbandon { path: abandon.path, code: abandon.code };
+            if writer.frame(&frame).is_err() {
+                return;
+            }
+            abandon.sent = true;
+            tokens.push(Token::PathAbandon(abandon.path));
+        }
+        if self.owes_max_path_id && writer.frame(&Frame::MaxPathId(self.local_max.0.into())).is_ok() {
+            self.owes_max_path_id = false;
+            tokens.push(Token::MaxPathId);
+        }
+        if let Some(max) = self.paths_blocked
+            && writer.frame(&Frame::PathsBlocked(max.0.into())).is_ok()
+        {
+            self.paths_blocked = None;
+            tokens.push(Token::PathsBlocked);
+        }
+        if let Some(path) = self.cids_blocked
+            && let Some(unopened) = self.unopened.get(&path)
+        {
+            let next_sequence = unopened.remote.next_sequence();
+            if writer.frame(&Frame::PathCidsBlocked { path, next_sequence }).is_ok() {
+                self.cids_blocked = None;
+                tokens.push(Token::PathCidsBlocked(path));
+            }
+        }
+        for unopened in self.unopened.values_mut() {
+            unopened.local.write(writer, tokens, true);
+        }
+    }
+
+    /// The PATH_ABANDON was lost.
+    fn on_abandon_lost(&mut self, path: PathId) {
+        if let Some(abandon) = self.abandons.iter_mut().find(|abandon| abandon.path == path) {
+            abandon.sent = false;
+        }
+    }
+
+    fn on_abandon_acked(&mut self, path: PathId) {
+        self.abandons.retain(|abandon| abandon.path != path);
+    }
+}
+
+impl Connection {
+    /// Whether frames about paths are owed, which any path may carry.
+    pub(in crate::connection) fn has_multipath_pending(&self) -> bool {
+        self.multipath.as_ref().is_some_and(|multipath| {
+            multipath.has_pending()
+                || self.paths.iter().any(|path| {
+                    path.owes_status || path.local_cids.has_pending() || path.remote_cids.has_pending()
+                })
+        })
+    }
+
+    /// Writes frames about all paths.
+    pub(in crate::connection) fn fill_multipath(&mut self, writer: &mut Writer<'_>, tokens: &mut Tokens) {
+        let Some(multipath) = &mut self.multipath else { return };
+        multipath.write(writer, tokens);
+        for path in self.paths.iter_mut() {
+            if path.owes_status
+                && let Some(sequence) = path.local_status.sequence
+            {
+                let frame =
+                    Frame::PathStatus { path: path.id, available: path.local_status.available, sequence };
+                if writer.frame(&frame).is_ok() {
+                    path.owes_status = false;
+                    tokens.push(Token::PathStatus { path: path.id, sequence });
+                }
+            }
+            path.local_cids.write(writer, tokens, true);
+            path.remote_cids.write(writer, tokens, true);
+        }
+    }
+
+    /// A frame about paths was acknowledged.
+    pub(in crate::connection) fn on_multipath_acked(&mut self, token: &Token) {
+        if let (Token::PathAbandon(path), Some(multipath)) = (token, &mut self.multipath) {
+            multipath.on_abandon_acked(*path);
+        }
+    }
+
+    /// A frame about paths was lost: what still holds is said again.
+    pub(in crate::connection) fn on_multipath_lost(&mut self, token: &Token) {
+        let Some(multipath) = &mut self.multipath else { return };
+        match *token {
+            Token::PathAbandon(path) => multipath.on_abandon_lost(path),
+            Token::PathStatus { path, sequence } => {
+                if let Some(path) = self.paths.get_mut(path) {
+                    path.owes_status |= path.local_status.sequence == Some(sequence);
+                }
+            }
+            Token::MaxPathId => multipath.owes_max_path_id = true,
+            Token::PathsBlocked if multipath.next > multipath.max() => {
+                multipath.paths_blocked = Some(multipath.max());
+            }
+            Token::PathCidsBlocked(path) => {
+                let blocked =
+                    multipath.unopened.get(&path).is_some_and(|unopened| !unopened.remote.has_unused());
+                multipath.cids_blocked = blocked.then_some(path).or(multipath.cids_blocked);
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! Paths take turns.
+
+use anabranch_wire::{PathId, Time};
+
+use super::{PathView, Scheduler};
+
+/// Paths whose windows have room, in the order of their IDs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RoundRobin {
+    /// The path that was picked last.
+    last: Option<PathId>,
+}
+
+impl Scheduler for RoundRobin {
+    fn pick(&mut self, _: Time, paths: &[PathView]) -> Option<PathId> {
+        let mut open = paths.iter().filter(|path| path.has_room()).map(|path| path.id);
+        let first = open.clone().next();
+        let next = open.find(|id| self.last.is_none_or(|last| *id > last)).or(first);
+        self.last = next.or(self.last);
+        next
+    }
+}

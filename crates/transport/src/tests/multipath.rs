@@ -1,0 +1,154 @@
+//! Several paths (RFC 10069): opened, used together, lost, given up.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anabranch_wire::{PathId, Side};
+
+use super::pair::{Pair, pattern, server_addr};
+use crate::{Event, FourTuple, MultipathConfig, OpenPathError};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn second_addr() -> SocketAddr {
+    ([127, 0, 0, 3], 50_001).into()
+}
+
+fn multipath() -> Pair {
+    let mut pair = Pair::with_transport(|transport| transport.multipath = Some(MultipathConfig::default()));
+    pair.connect();
+    pair.settle();
+    pair
+}
+
+/// A second path, validated at both ends.
+fn two_paths() -> Pair {
+    let mut pair = multipath();
+    let now = pair.now;
+    let tuple = FourTuple { local: second_addr(), remote: server_addr() };
+    assert_eq!(pair.client().open_path(now, tuple), Ok(PathId(1)));
+    pair.run_until(SECOND, |pair| {
+        let opened = |events: &[Event]| events.contains(&Event::PathOpened(PathId(1)));
+        opened(&pair.client_events) && opened(&pair.server_events)
+    });
+    pair
+}
+
+fn sent(pair: &mut Pair, side: Side) -> Vec<u64> {
+    pair.end(side).paths().map(|path| path.bytes_sent).collect()
+}
+
+#[test]
+fn both_ends_have_to_want_it() {
+    let mut pair = Pair::new();
+    pair.connect();
+    assert!(!pair.client().is_multipath());
+    let now = pair.now;
+    let tuple = FourTuple { local: second_addr(), remote: server_addr() };
+    assert_eq!(pair.client().open_path(now, tuple), Err(OpenPathError::NotNegotiated));
+    let mut pair = multipath();
+    assert!(pair.client().is_multipath() && pair.server().is_multipath());
+}
+
+#[test]
+fn data_goes_over_both_paths_and_arrives_whole() {
+    for from in [Side::Client, Side::Server] {
+        let mut pair = two_paths();
+        let before = sent(&mut pair, from);
+        let data = pattern(2_000_000);
+        assert!(pair.transfer(from, &data) == data);
+        let after = sent(&mut pair, from);
+        for path in 0..2 {
+            assert!(after[path] - before[path] > 200_000, "{from:?}: {before:?} {after:?}");
+        }
+    }
+}
+
+#[test]
+fn a_path_that_goes_dead_costs_no_data() {
+    for from in [Side::Client, Side::Server] {
+        for dead in [super::pair::client_addr(), second_addr()] {
+            let mut pair = two_paths();
+            let mut seen = 0;
+            // After some packets nothing gets through on one path, in either direction.
+            pair.network = Some(Box::new(move |side, flying| {
+                let address = if side == Side::Client { flying.tuple.remote } else { flying.tuple.local };
+                seen += usize::from(address == dead);
+                if address == dead && seen > 200 { Vec::new() } else { vec![flying] }
+            }));
+            let data = pattern(2_000_000);
+            let began = pair.now;
+            assert!(pair.transfer(from, &data) == data);
+            assert!(pair.now - began < Duration::from_secs(3), "{from:?} {dead}: {:?}", pair.now - began);
+        }
+    }
+}
+
+#[test]
+fn an_abandoned_path_is_gone_at_both_ends_and_the_other_goes_on() {
+    for (side, id) in [(Side::Client, 0), (Side::Client, 1), (Side::Server, 0), (Side::Server, 1)] {
+        let mut pair = two_paths();
+        let now = pair.now;
+        assert!(pair.end(side).abandon_path(now, PathId(id), 0x3e));
+        pair.run_for(Duration::from_secs(5));
+        let event = Event::PathAbandoned { path: PathId(id), code: 0x3e };
+        assert!(pair.client_events.contains(&event) && pair.server_events.contains(&event));
+        for side in [Side::Client, Side::Server] {
+            let left: Vec<_> = pair.end(side).paths().map(|path| path.id.0).collect();
+            assert_eq!(left, [1 - id], "{side:?}");
+        }
+        let now = pair.now;
+        assert!(!pair.end(side).abandon_path(now, PathId(1 - id), 0x3e), "the last one");
+        let data = pattern(300_000);
+        assert!(pair.transfer(Side::Server, &data) == data);
+        assert!(pair.transfer(Side::Client, &data) == data);
+    }
+}
+
+#[test]
+fn paths_can_be_opened_and_abandoned_over_and_over() {
+    let mut pair = two_paths();
+    for round in 1..40_u32 {
+        let now = pair.now;
+        assert!(pair.client().abandon_path(now, PathId(round), 0x3e));
+        pair.run_for(Duration::from_secs(2));
+        let now = pair.now;
+        let tuple = FourTuple { local: second_addr(), remote: server_addr() };
+        assert_eq!(pair.client().open_path(now, tuple), Ok(PathId(round + 1)), "IDs are never used again");
+        pair.run_until(SECOND, |pair| pair.server_events.contains(&Event::PathOpened(PathId(round + 1))));
+    }
+    let data = pattern(100_000);
+    assert!(pair.transfer(Side::Client, &data) == data);
+}
+
+#[test]
+fn a_path_that_does_not_answer_is_closed() {
+    let mut pair = multipath();
+    pair.network = Some(Box::new(|side, flying| {
+        let address = if side == Side::Client { flying.tuple.remote } else { flying.tuple.local };
+        if address == second_addr() { Vec::new() } else { vec![flying] }
+    }));
+    let now = pair.now;
+    let tuple = FourTuple { local: second_addr(), remote: server_addr() };
+    pair.client().open_path(now, tuple).unwrap();
+    pair.run_until(Duration::from_secs(10), |pair| {
+        pair.client_events.contains(&Event::PathAbandoned { path: PathId(1), code: 0x3e76 })
+    });
+    pair.run_for(Duration::from_secs(10));
+    assert_eq!((pair.closed(Side::Client), pair.closed(Side::Server)), (None, None));
+    assert_eq!(pair.client().paths().count(), 1);
+}
+
+#[test]
+fn a_backup_carries_nothing_while_another_path_works() {
+    let mut pair = two_paths();
+    assert!(pair.client().set_path_available(PathId(1), false));
+    pair.settle();
+    for from in [Side::Client, Side::Server] {
+        let before = sent(&mut pair, from);
+        let data = pattern(500_000);
+        assert!(pair.transfer(from, &data) == data);
+        let after = sent(&mut pair, from);
+        assert!(after[1] - before[1] < 20_000, "{from:?}: {before:?} {after:?}");
+    }
+}

@@ -12,6 +12,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::{JoinHandle, spawn_blocking};
 
 /// Most bytes of a file that are read at a time. An answer holds one piece that is being sent, and one that is ready.
@@ -63,7 +64,9 @@ pub(crate) struct FileBody {
 #[derive(Debug)]
 enum Next {
     Nothing,
-    Ready(Bytes, Option<Source>),
+    /// What is not in a file, and room for it.
+    Text(Bytes, Option<OwnedSemaphorePermit>),
+    Ready(Bytes, Source),
     Reading(JoinHandle<io::Result<(Bytes, Source)>>),
 }
 
@@ -79,9 +82,10 @@ impl FileBody {
         Self { left: 0, next: Next::Nothing }
     }
 
-    pub(super) fn text(text: impl Into<Bytes>) -> Self {
+    /// A text; it gives `room` back once it is sent or dropped.
+    pub(super) fn text(text: impl Into<Bytes>, room: Option<OwnedSemaphorePermit>) -> Self {
         let text = text.into();
-        Self { left: text.len() as u64, next: Next::Ready(text, None) }
+        Self { left: text.len() as u64, next: Next::Text(text, room) }
     }
 
     /// The next `len` bytes of a file. Reads the first piece at once.
@@ -90,12 +94,13 @@ impl FileBody {
             return Ok(Self::empty());
         }
         let (piece, source) = read(Source { file, claim: memory.claim() }, len)?;
-        Ok(Self { left: len, next: Next::Ready(piece, Some(source)) })
+        Ok(Self { left: len, next: Next::Ready(piece, source) })
     }
 
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         let (piece, source) = match mem::replace(&mut self.next, Next::Nothing) {
             Next::Nothing => return Poll::Ready(None),
+            Next::Text(text, room) => return Poll::Ready(Some(Ok(self.cut(text, room)))),
             Next::Ready(piece, source) => (piece, source),
             Next::Reading(mut reading) => match Pin::new(&mut reading).poll(cx) {
                 Poll::Pending => {
@@ -103,17 +108,27 @@ impl FileBody {
                     return Poll::Pending;
                 }
                 Poll::Ready(read) => match read.unwrap_or_else(|error| Err(io::Error::other(error))) {
-                    Ok((piece, source)) => (piece, Some(source)),
+                    Ok(read) => read,
                     Err(error) => return Poll::Ready(Some(Err(error))),
                 },
             },
         };
         self.left -= piece.len() as u64;
         let left = self.left;
-        if let Some(source) = source.filter(|_| left > 0) {
+        if left > 0 {
             self.next = Next::Reading(spawn_blocking(move || read(source, left)));
         }
         Poll::Ready(Some(Ok(piece)))
+    }
+
+    /// The next piece of a text, no larger than those of files.
+    fn cut(&mut self, mut text: Bytes, room: Option<OwnedSemaphorePermit>) -> Bytes {
+        let piece = text.split_to(text.len().min(MAX_PIECE as usize));
+        self.left -= piece.len() as u64;
+        if !text.is_empty() {
+            self.next = Next::Text(text, room);
+        }
+        piece
     }
 }
 

@@ -23,6 +23,7 @@ use std::task::{Context, Poll};
 
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
+use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tower_service::Service;
 
@@ -34,12 +35,17 @@ use self::root::{Found, Root};
 /// The file that stands for its directory.
 const INDEX: &str = "index.html";
 
+/// Listings that are being made or sent at a time: a large one takes megabytes.
+const MAX_LISTINGS: usize = 32;
+
 /// The files of a directory as a service. Cloning it is cheap.
 #[derive(Clone, Debug)]
 pub(crate) struct Files {
     root: Arc<Root>,
     listing: bool,
     memory: Memory,
+    /// Room for listings.
+    listings: Arc<Semaphore>,
 }
 
 impl Files {
@@ -48,7 +54,8 @@ impl Files {
     /// # Errors
     /// If the directory cannot be opened.
     pub(crate) fn open(directory: &Path, listing: bool) -> io::Result<Self> {
-        Ok(Self { root: Arc::new(Root::open(directory)?), listing, memory: Memory::default() })
+        let (root, listings) = (Arc::new(Root::open(directory)?), Arc::new(Semaphore::new(MAX_LISTINGS)));
+        Ok(Self { root, listing, memory: Memory::default(), listings })
     }
 
     /// The whole answer, but for what comes after the first piece of a file. It may wait for the disk.
@@ -88,8 +95,11 @@ impl Files {
         if !self.listing {
             return Ok(response::refusal(StatusCode::FORBIDDEN));
         }
+        let Ok(room) = Arc::clone(&self.listings).try_acquire_owned() else {
+            return Ok(response::refusal(StatusCode::SERVICE_UNAVAILABLE));
+        };
         let entries = self.root.list(wanted.path())?;
-        Ok(response::page(listing::page(wanted, &entries)))
+        Ok(response::page(listing::page(wanted, &entries), room))
     }
 }
 

@@ -13,6 +13,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use maud::Markup;
 use nix::libc;
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::body::{FileBody, Memory};
 use super::preconditions::{Validators, Verdict};
@@ -63,9 +64,9 @@ pub(super) fn file(
     Ok(response)
 }
 
-/// A page that was made here.
-pub(super) fn page(page: Markup) -> Response<FileBody> {
-    let mut response = text(StatusCode::OK, page.into_string(), "text/html; charset=utf-8");
+/// A page that was made here; it gives `room` back at its end.
+pub(super) fn page(page: Markup, room: OwnedSemaphorePermit) -> Response<FileBody> {
+    let mut response = text(StatusCode::OK, page.into_string(), "text/html; charset=utf-8", Some(room));
     response.headers_mut().insert(CONTENT_SECURITY_POLICY, LISTING_POLICY);
     response
 }
@@ -92,7 +93,7 @@ fn unsatisfiable(size: u64) -> Response<FileBody> {
 
 /// An answer that says its status in words.
 pub(super) fn refusal(status: StatusCode) -> Response<FileBody> {
-    text(status, format!("{status}\n"), "text/plain; charset=utf-8")
+    text(status, format!("{status}\n"), "text/plain; charset=utf-8", None)
 }
 
 /// What a failure to find or read something means to a client.
@@ -110,9 +111,14 @@ pub(super) fn status_of(error: &io::Error) -> StatusCode {
     }
 }
 
-fn text(status: StatusCode, text: String, content_type: &'static str) -> Response<FileBody> {
+fn text(
+    status: StatusCode,
+    text: String,
+    content_type: &'static str,
+    room: Option<OwnedSemaphorePermit>,
+) -> Response<FileBody> {
     let len = text.len();
-    let mut response = answer(status, FileBody::text(text));
+    let mut response = answer(status, FileBody::text(text, room));
     response.headers_mut().insert(CONTENT_LENGTH, len.into());
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     response

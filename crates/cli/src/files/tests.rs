@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
+use http_body::Body;
 use http_body_util::BodyExt;
 use tempfile::TempDir;
 
@@ -248,4 +249,25 @@ async fn ranges_and_conditions() {
     let file = fs::File::options().write(true).open(dir.path().join("root/file.txt")).unwrap();
     file.set_modified(file.metadata().unwrap().modified().unwrap() + Duration::from_nanos(1)).unwrap();
     assert_eq!(ask(&[("if-none-match", &etag)]).status(), 200, "another state has another tag");
+}
+
+/// Clients that take nothing of what they ask for cannot fill the memory with listings, either.
+#[tokio::test]
+async fn listings_at_a_time_are_bounded() {
+    let dir = tree();
+    for number in 0..1_500 {
+        fs::write(dir.path().join("root/sub").join(format!("{number:0>200}")), "").unwrap();
+    }
+    let files = files(&dir);
+    let mut waiting: Vec<_> = (0..MAX_LISTINGS).map(|_| get(&files, "/sub/").into_body()).collect();
+    // Not all of it is handed over at once.
+    let first = waiting[0].frame().await.unwrap().unwrap().into_data().unwrap();
+    assert!(first.len() < waiting[0].size_hint().exact().unwrap() as usize);
+    assert_eq!(get(&files, "/").status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(get(&files, "/file.txt").status(), StatusCode::OK);
+    assert_eq!(waiting.swap_remove(0).collect().await.unwrap().trailers(), None);
+    let whole = text(get(&files, "/sub/")).await;
+    assert!(whole.ends_with("</html>") && whole.matches("<tr>").count() == 1_502);
+    drop(waiting);
+    assert_eq!(get(&files, "/").status(), StatusCode::OK);
 }

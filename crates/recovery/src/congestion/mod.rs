@@ -5,11 +5,14 @@
 mod aimd;
 mod balia;
 mod bbr;
+mod bbr1;
 mod cubic;
 mod hystart;
+mod jitter;
 mod lia;
 mod newreno;
 mod olia;
+mod plateau;
 mod rounds;
 
 use core::fmt;
@@ -302,6 +305,8 @@ registry! {
     Cubic(cubic::Cubic) = "cubic";
     /// BBR version 3 (draft-ietf-ccwg-bbr).
     Bbr(bbr::Bbr) = "bbr";
+    /// BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00), to compare with; it hardly answers losses.
+    Bbr1(bbr1::Bbr1) = "bbr1";
     /// LIA (RFC 6356): coupled, its paths together grow like one NewReno flow on the best of them.
     Lia(aimd::Aimd<lia::Lia>) = "lia";
     /// OLIA (draft-khalili-mptcp-congestion-control): coupled, moves traffic to the better paths.

@@ -6,6 +6,16 @@ use crate::{Controller, State};
 
 const MBIT: u64 = 125_000;
 
+const EVERY: [Algorithm; 7] = [
+    Algorithm::NewReno,
+    Algorithm::Cubic,
+    Algorithm::Bbr,
+    Algorithm::Bbr1,
+    Algorithm::Lia,
+    Algorithm::Olia,
+    Algorithm::Balia,
+];
+
 fn config(congestion: Algorithm) -> Config {
     let mut config = Config { congestion, ..Config::default() };
     config.mtu.discovery = false;
@@ -41,7 +51,7 @@ fn every_controller_fills_a_link_with_a_queue_of_one_bdp() {
     for rate in [5 * MBIT, 50 * MBIT] {
         let mut link = Link::new(rate, ms(40), 0);
         link.queue = link.bdp();
-        for algorithm in [Algorithm::NewReno, Algorithm::Cubic, Algorithm::Bbr] {
+        for algorithm in EVERY {
             assert!(fill(&link, algorithm).utilisation >= 0.85, "{algorithm} at {rate}");
         }
     }
@@ -97,7 +107,7 @@ fn reordering_is_learned_and_its_congestion_responses_are_undone() {
     let mut link = Link::new(20 * MBIT, ms(40), 0);
     link.queue = link.bdp();
     link.reorder = ms(8);
-    for algorithm in [Algorithm::NewReno, Algorithm::Cubic, Algorithm::Bbr] {
+    for algorithm in EVERY {
         let report = fill(&link, algorithm);
         let stats = report.path.recovery.stats();
         assert!(stats.spurious_losses > 0 && stats.undone_responses > 0, "{algorithm}: {stats:?}");
@@ -127,7 +137,7 @@ fn equal_seeds_give_equal_runs() {
     let mut link = Link::new(10 * MBIT, ms(30), 0);
     link.queue = link.bdp();
     link.loss = 200;
-    for algorithm in [Algorithm::NewReno, Algorithm::Cubic, Algorithm::Bbr] {
+    for algorithm in EVERY {
         let runs = [(); 2].map(|()| run(&link, &config(algorithm), seconds(5)));
         let [first, second] = runs.map(|report| report.path.recovery.stats().clone());
         assert_eq!(first, second);
@@ -154,4 +164,36 @@ fn bbr_goes_through_its_phases_in_order() {
             (_, None) => assert_eq!(pair[1], ProbeRtt),
         }
     }
+}
+
+#[test]
+fn bbr1_goes_through_its_phases_in_order() {
+    let mut link = Link::new(10 * MBIT, ms(40), 0);
+    link.queue = link.bdp() * 4;
+    let report = run(&link, &config(Algorithm::Bbr1), seconds(25));
+    use State::*;
+    assert_eq!(report.states[..2], [Startup, Drain]);
+    let measured = report.states.iter().filter(|&&state| state == ProbeRtt).count();
+    assert!((1..=2).contains(&measured), "every ten seconds: {measured}");
+    for pair in report.states[2..].windows(2) {
+        let expected = match pair[0] {
+            ProbeBwUp => [ProbeBwDown, ProbeRtt].as_slice(),
+            ProbeBwDown => &[ProbeBwCruise, ProbeRtt],
+            ProbeBwCruise => &[ProbeBwUp, ProbeRtt],
+            _ => &[ProbeBwUp, ProbeBwCruise],
+        };
+        assert!(expected.contains(&pair[1]), "{pair:?}");
+    }
+}
+
+#[test]
+fn bbr1_shrugs_off_losses_that_bbr_answers() {
+    let mut link = Link::new(20 * MBIT, ms(40), 0);
+    link.queue = link.bdp() / 4;
+    let lost = [Algorithm::Bbr1, Algorithm::Bbr].map(|algorithm| {
+        let report = fill(&link, algorithm);
+        assert!(report.utilisation >= 0.85, "{algorithm}: {}", report.utilisation);
+        report.path.recovery.stats().lost_packets
+    });
+    assert!(lost[0] > 2 * lost[1], "{lost:?}");
 }

@@ -11,7 +11,9 @@ use core::time::Duration;
 use anabranch_wire::Time;
 
 use self::model::{Bounds, MaxBandwidth, RecentMax};
-use self::phase::{AckPhase, Plateau};
+use self::phase::AckPhase;
+use super::jitter::Jitter;
+use super::plateau::Plateau;
 use super::rounds::Rounds;
 use super::{Acked, Congested, Controller, Departure, LostPacket, Sibling, Start, State};
 use crate::rate::{bytes_in, per_second};
@@ -40,7 +42,7 @@ pub struct Bbr {
     /// Whether the pace rests on a measured round-trip time.
     has_rtt: bool,
     mtu: u64,
-    jitter: u64,
+    jitter: Jitter,
 
     rounds: Rounds,
     round_start: bool,
@@ -106,7 +108,7 @@ impl Bbr {
             pacing_rate: nominal * STARTUP_PACING / UNIT,
             has_rtt: false,
             mtu: start.mtu,
-            jitter: (start.seed ^ 0x9e37_79b9_7f4a_7c15).max(1),
+            jitter: Jitter::new(start.seed),
             rounds: Rounds::default(),
             round_start: false,
             window_limited: [false; 2],
@@ -234,14 +236,6 @@ impl Bbr {
             let nominal = per_second(self.window, rtt.max(Duration::from_micros(1)));
             self.pacing_rate = nominal.saturating_mul(STARTUP_PACING) / UNIT;
         }
-    }
-
-    /// A number below `bound`, different each time but the same for the same seed (xorshift).
-    fn random(&mut self, bound: u64) -> u64 {
-        self.jitter ^= self.jitter << 13;
-        self.jitter ^= self.jitter >> 7;
-        self.jitter ^= self.jitter << 17;
-        self.jitter % bound
     }
 }
 

@@ -7,44 +7,12 @@ use anabranch_wire::Time;
 use super::{Bbr, UNIT, model};
 use crate::congestion::{Acked, State};
 
-/// Growth per round below which the bandwidth stands still (§5.3.1.2, 25 %).
-const PLATEAU_GROWTH: u64 = 1250;
-/// Rounds it must stand still (§5.3.1.2).
-const PLATEAU_ROUNDS: u32 = 3;
 /// Bursts of losses in one round that end startup (§5.3.1.3, BBR.StartupFullLossCnt).
 const STARTUP_LOSSES: u32 = 6;
 /// How long the path stays empty (§2.7, BBR.ProbeRTTDuration).
 const PROBE_RTT_DURATION: Duration = Duration::from_millis(200);
 /// Rounds after which a Reno flow would have grown enough to deserve room (§5.3.3.5.1).
 const MAX_RENO_ROUNDS: u64 = 63;
-
-/// Whether more bandwidth can be had (§5.3.1.2).
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Plateau {
-    bandwidth: u64,
-    rounds: u32,
-    /// The bandwidth stands still in this probe: full_bw_now.
-    now: bool,
-    /// It has stood still once: full_bw_reached.
-    pub(super) reached: bool,
-}
-
-impl Plateau {
-    fn reset(&mut self, bandwidth: u64) {
-        *self = Self { bandwidth, reached: self.reached, ..Self::default() };
-    }
-
-    /// A round ended with the delivery rate `rate`.
-    fn update(&mut self, rate: u64) {
-        if rate >= self.bandwidth.saturating_mul(PLATEAU_GROWTH) / UNIT {
-            self.reset(rate);
-            return;
-        }
-        self.rounds += 1;
-        self.now = self.rounds >= PLATEAU_ROUNDS;
-        self.reached |= self.now;
-    }
-}
 
 /// Which part of a probe the acknowledgments now arriving belong to (§5.3.3.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,8 +121,8 @@ impl Bbr {
         self.latest_inflight = 0;
         self.probe_up_bytes = u64::MAX;
         // §5.3.3.5: randomized, so that flows do not probe in step.
-        self.rounds_since_probe = self.random(2);
-        self.probe_wait = Duration::from_millis(2000 + self.random(1000));
+        self.rounds_since_probe = self.jitter.below(2);
+        self.probe_wait = Duration::from_millis(2000 + self.jitter.below(1000));
         self.cycle_stamp = now;
         self.ack_phase = AckPhase::ProbeStopping;
         self.rounds.start(delivered);

@@ -1,0 +1,19 @@
+//! Jitter from a seed, so that flows do not probe in step and equal seeds still give equal runs.
+
+/// A xorshift generator.
+#[derive(Clone, Debug)]
+pub(super) struct Jitter(u64);
+
+impl Jitter {
+    pub(super) fn new(seed: u64) -> Self {
+        Self((seed ^ 0x9e37_79b9_7f4a_7c15).max(1))
+    }
+
+    /// The next number below `bound`.
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+}

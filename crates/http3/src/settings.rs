@@ -94,29 +94,6 @@ impl Settings {
         out.extend_from_slice(&payload);
     }
 
-    /// For a client whose 0-RTT data was accepted: whether the server's settings keep what it promised in the settings
-    /// that the client remembered and acted on (RFC 9114 §7.2.4.2).
-    ///
-    /// # Errors
-    ///
-    /// QPACK_DECODER_STREAM_ERROR for another capacity of the dynamic table (RFC 9204 §3.2.3); H3_SETTINGS_ERROR for
-    /// anything else that became less.
-    pub fn keeps(&self, remembered: &Self) -> Result<(), Error> {
-        let capacity = remembered.qpack_max_table_capacity;
-        if capacity != 0 && self.qpack_max_table_capacity != capacity {
-            return Err(Error::new(Code::QPACK_DECODER_STREAM_ERROR, "0-RTT used another table capacity"));
-        }
-        let limit = |settings: &Self| settings.max_field_section_size.unwrap_or(u64::MAX);
-        if self.qpack_blocked_streams < remembered.qpack_blocked_streams
-            || limit(self) < limit(remembered)
-            || (remembered.enable_connect_protocol && !self.enable_connect_protocol)
-            || (remembered.h3_datagram && !self.h3_datagram)
-        {
-            return Err(Error::new(Code::SETTINGS_ERROR, "a setting is less than 0-RTT was told"));
-        }
-        Ok(())
-    }
-
     fn set(&mut self, identifier: u64, value: u64) -> Result<(), Error> {
         match identifier {
             QPACK_MAX_TABLE_CAPACITY => self.qpack_max_table_capacity = value,

@@ -97,22 +97,3 @@ fn more_than_max_settings_are_too_many() {
     assert_eq!(Settings::decode(&payload(many(MAX_SETTINGS))), Ok(Settings::default()));
     assert_eq!(code(many(MAX_SETTINGS + 1)), Code::EXCESSIVE_LOAD);
 }
-
-#[test]
-fn a_server_keeps_what_0rtt_was_told() {
-    assert_eq!(FULL.keeps(&FULL), Ok(()));
-    assert_eq!(FULL.keeps(&Settings { max_field_section_size: Some(0), ..Settings::default() }), Ok(()));
-    assert_eq!(Settings { max_field_section_size: None, ..FULL }.keeps(&FULL), Ok(()));
-    for less in [
-        Settings { qpack_blocked_streams: 15, ..FULL },
-        Settings { max_field_section_size: Some(65535), ..FULL },
-        Settings { enable_connect_protocol: false, ..FULL },
-        Settings { h3_datagram: false, ..FULL },
-    ] {
-        assert_eq!(less.keeps(&FULL).unwrap_err().code, Code::SETTINGS_ERROR);
-    }
-    for capacity in [0, 4095, 4097] {
-        let other = Settings { qpack_max_table_capacity: capacity, ..FULL };
-        assert_eq!(other.keeps(&FULL).unwrap_err().code, Code::QPACK_DECODER_STREAM_ERROR);
-    }
-}

@@ -6,7 +6,7 @@ use std::task::{Context, Waker};
 use anabranch_http3::{self as h3, Event, Session};
 use anabranch_transport::stream::StreamEvent;
 use anabranch_transport::{Connection, ConnectionError};
-use anabranch_wire::StreamId;
+use anabranch_wire::{Dir, StreamId};
 use bytes::Bytes;
 
 use super::Error;
@@ -48,6 +48,8 @@ pub(super) struct Access<'a> {
     pub(super) session: &'a mut Session,
     pub(super) core: &'a mut Connection,
     pub(super) tasks: &'a mut Tasks,
+    /// Whether the handshake has been completed.
+    pub(super) connected: bool,
     fault: Option<&'a h3::Error>,
     ended: Option<&'a ConnectionError>,
 }
@@ -79,6 +81,11 @@ impl Tasks {
 
     pub(super) fn wait_for_datagrams(&mut self, id: StreamId, cx: &Context<'_>) {
         self.by_stream.entry(id).or_default().datagrams = Some(cx.waker().clone());
+    }
+
+    /// No more datagrams come; who waits for one is to ask again.
+    pub(super) fn end_datagrams(&mut self, id: StreamId) -> Option<Waker> {
+        self.take(id, |tasks| &mut tasks.datagrams)
     }
 
     /// Nobody waits for the stream any longer; those who did are given back.
@@ -138,7 +145,8 @@ impl Http3State {
     /// DATAGRAM frames have arrived.
     pub(crate) fn on_datagrams(&mut self, hub: &Hub, core: &mut Connection) {
         self.tell_time(hub);
-        self.session.on_datagrams(core.datagrams());
+        let max_requests = core.streams().remote_limit(Dir::Bi);
+        self.session.on_datagrams(core.datagrams(), max_requests);
     }
 
     /// For the session's observer, if it has one.
@@ -155,23 +163,24 @@ impl Http3State {
 }
 
 impl State {
-    /// Gathers whom the session's events wake, and closes the connection if the peer has made it impossible to go on.
-    pub(crate) fn settle_http3(&mut self, hub: &Hub, woken: &mut Vec<Waker>) {
-        let Some(http3) = &mut self.http3 else { return };
+    /// Gathers whom the session's events wake, and closes the connection if the peer has made it impossible to go on: says
+    /// whether it did.
+    pub(crate) fn settle_http3(&mut self, hub: &Hub, woken: &mut Vec<Waker>) -> bool {
+        let Some(http3) = &mut self.http3 else { return false };
         while let Some(event) = http3.session.poll_event() {
             http3.tasks.on_event(event, woken);
         }
-        if let Some(fault) = http3.session.take_fault() {
-            let reason = Bytes::copy_from_slice(fault.reason.as_bytes());
-            self.core.close(hub.clock.now(), fault.code.0, reason);
-            http3.fault.get_or_insert(fault);
-            self.end(ConnectionError::LocallyClosed, woken);
-        }
+        let Some(fault) = http3.session.take_fault() else { return false };
+        let reason = Bytes::copy_from_slice(fault.reason.as_bytes());
+        self.core.close(hub.clock.now(), fault.code.0, reason);
+        http3.fault.get_or_insert(fault);
+        self.end(ConnectionError::LocallyClosed, woken);
+        true
     }
 
     /// The session and what it needs; one begins if there is none.
     pub(super) fn http3(&mut self, hub: &Hub, config: impl FnOnce() -> h3::Config) -> Access<'_> {
-        let Self { core, http3, ended, trace, .. } = self;
+        let Self { core, http3, ended, connected, trace, .. } = self;
         let state = http3.get_or_insert_with(|| {
             let mut session = Session::new(core.side(), config());
             if let Some(trace) = trace {
@@ -183,7 +192,8 @@ impl State {
         });
         state.tell_time(hub);
         let Http3State { session, tasks, fault } = &mut **state;
-        Access { session, core, tasks, fault: fault.as_ref(), ended: ended.as_ref() }
+        let connected = connected.is_some();
+        Access { session, core, tasks, connected, fault: fault.as_ref(), ended: ended.as_ref() }
     }
 }
 
@@ -192,9 +202,9 @@ impl Member {
     pub(super) fn http3<R>(&self, act: impl FnOnce(&mut Access<'_>) -> (R, bool)) -> R {
         let mut woken = Vec::new();
         let (result, sends) = self.look(|state| {
-            let result = act(&mut state.http3(&self.hub, h3::Config::default));
-            state.settle_http3(&self.hub, &mut woken);
-            result
+            let (result, sends) = act(&mut state.http3(&self.hub, h3::Config::default));
+            let closed = state.settle_http3(&self.hub, &mut woken);
+            (result, sends || closed)
         });
         if sends {
             self.touch();

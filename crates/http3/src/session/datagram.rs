@@ -18,14 +18,20 @@ const MAX_WAITING_DATAGRAMS: usize = 128;
 const MAX_WAITING_BYTES: usize = 1024 * 1024;
 
 impl Session {
-    /// DATAGRAM frames have arrived.
-    pub fn on_datagrams(&mut self, datagrams: &mut Datagrams) {
+    /// DATAGRAM frames have arrived. The client may have opened `max_requests` streams so far, see
+    /// [`Streams::remote_limit`](anabranch_transport::stream::Streams::remote_limit); only a server looks at that.
+    pub fn on_datagrams(&mut self, datagrams: &mut Datagrams, max_requests: u64) {
         while let Some(datagram) = datagrams.recv() {
             if !self.config.h3_datagram {
                 let reason = "a datagram although SETTINGS_H3_DATAGRAM was not sent";
                 return self.note(Err(Error::new(Code::DATAGRAM_ERROR, reason)));
             }
             match decode_datagram(datagram) {
+                // RFC 9297 §2.1: no stream can have been opened that it belongs to.
+                Ok((id, _)) if self.side.is_server() && id.index() >= max_requests => {
+                    let reason = "a datagram of a request beyond the limit";
+                    return self.note(Err(Error::new(Code::ID_ERROR, reason)));
+                }
                 Ok((id, payload)) => self.on_datagram(id, payload),
                 Err(error) => return self.note(Err(error)),
             }

@@ -7,6 +7,7 @@ use http::{HeaderMap, Method, StatusCode};
 
 use super::incoming::Incoming;
 use super::outgoing::Outgoing;
+use crate::message::{InvalidMessage, Malformed, content_length};
 use crate::priority::Priority;
 
 /// Both directions of a request stream.
@@ -29,6 +30,8 @@ pub(super) struct Request {
     pub(super) is_accepted: bool,
     /// Server: whether the response may have content.
     pub(super) sends_content: bool,
+    /// What this end's content-length promises of the content that is still to be written.
+    pub(super) promised: Option<u64>,
     /// The application knows of the peer's message.
     pub(super) is_delivered: bool,
     /// The application has no handle any longer.
@@ -48,9 +51,34 @@ impl Request {
             is_charged: false,
             is_accepted: false,
             sends_content: true,
+            promised: None,
             is_delivered: false,
             is_released: false,
         }
+    }
+
+    /// Whether `more` bytes of content keep what this end's content-length promises.
+    pub(super) fn check_more(&self, more: usize) -> Result<(), InvalidMessage> {
+        match self.promised {
+            Some(promised) if promised < more as u64 => Err(UNTRUE_LENGTH),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Why a body was not sent that makes the message malformed (RFC 9114 §4.1.2).
+const UNTRUE_LENGTH: InvalidMessage = InvalidMessage("the content is not as long as content-length says");
+
+/// What `content-length` promises of the content that this end is to send.
+pub(super) fn promised_length(headers: &HeaderMap) -> Result<Option<u64>, InvalidMessage> {
+    content_length(headers).map_err(|Malformed(why)| InvalidMessage(why))
+}
+
+/// Whether `written` bytes keep the promise.
+pub(super) fn check_written(promised: Option<u64>, written: usize) -> Result<(), InvalidMessage> {
+    match promised {
+        Some(promised) if promised != written as u64 => Err(UNTRUE_LENGTH),
+        _ => Ok(()),
     }
 }
 

@@ -7,7 +7,7 @@ use http::{HeaderMap, Method};
 
 use super::Session;
 use super::outgoing::Sending;
-use super::request::{Request, may_have_content};
+use super::request::{Request, check_written, may_have_content, promised_length};
 use super::types::{Event, ReadError, RequestError, WriteError};
 use crate::error::Code;
 use crate::frame::{FrameHeader, FrameType, write_header};
@@ -35,10 +35,16 @@ impl Session {
             return Err(InvalidMessage("the server has not announced extended CONNECT").into());
         }
         self.check_size(&fields)?;
+        // Behind CONNECT there is no content.
+        let promised = if parts.method == Method::CONNECT { None } else { promised_length(&parts.headers)? };
+        if end {
+            check_written(promised, 0)?;
+        }
         let id = streams.open(Dir::Bi).ok_or(RequestError::Blocked)?;
         self.next_request = StreamId::from_u64(id.as_u64() + 4);
         let mut request = Request::new(parts.method.clone());
         request.is_accepted = true;
+        request.promised = promised;
         streams.set_priority(id, crate::Priority::of(&parts.headers).into());
         request.outgoing.state = Sending::Body;
         self.send_section(streams, id, &mut request, &fields);
@@ -63,13 +69,24 @@ impl Session {
     ) -> Result<(), WriteError> {
         let fields = response_fields(parts)?;
         self.check_size(&fields)?;
+        let is_interim = parts.status.is_informational();
+        if end && is_interim {
+            return Err(INTERIM_END.into());
+        }
+        let request = self.requests.get(&id).ok_or(WriteError::Closed)?;
+        let sends_content = may_have_content(&request.method, parts.status);
+        let promised = response_length(request, parts)?;
+        if end {
+            check_written(promised, 0)?;
+        }
         let mut request = self.requests.remove(&id).ok_or(WriteError::Closed)?;
         let result = request.outgoing.check(Sending::Head);
         if result.is_ok() {
             self.send_section(streams, id, &mut request, &fields);
-            if !parts.status.is_informational() && request.outgoing.state == Sending::Head {
+            if !is_interim && request.outgoing.state == Sending::Head {
                 request.outgoing.state = Sending::Body;
-                request.sends_content = may_have_content(&request.method, parts.status);
+                request.sends_content = sends_content;
+                request.promised = promised;
                 if !request.is_charged {
                     self.early_resets = self.early_resets.saturating_sub(1);
                 }
@@ -97,6 +114,10 @@ impl Session {
         self.check_size(&fields)?;
         let request = self.requests.get_mut(&id).ok_or(WriteError::Closed)?;
         request.outgoing.check(Sending::Head)?;
+        if parts.status.is_informational() {
+            return Err(INTERIM_END.into());
+        }
+        check_written(response_length(request, parts)?, body.len())?;
         let frames = &mut self.scratch;
         frames.clear();
         self.qpack.write_headers(streams, id, &fields, frames);
@@ -118,7 +139,8 @@ impl Session {
     /// they are split off `data`.
     ///
     /// # Errors
-    /// If none can be sent, or not now.
+    /// If none can be sent, or not now; or if that makes more than content-length promises, which spoils the message:
+    /// [`Self::reset`] it.
     pub fn write(
         &mut self,
         streams: &mut Streams,
@@ -130,7 +152,10 @@ impl Session {
             request.outgoing.check(Sending::Body)?;
             return Ok(std::mem::take(data).len());
         }
+        request.outgoing.check(Sending::Body)?;
+        request.check_more(data.len())?;
         let n = request.outgoing.write(streams, id, data)?;
+        request.promised = request.promised.map(|promised| promised - n as u64);
         let header = FrameHeader { kind: FrameType::DATA, len: n as u64 };
         self.qpack.trace.frame_created(id, header, FrameContent::Opaque);
         Ok(n)
@@ -153,6 +178,7 @@ impl Session {
         if request.method == Method::CONNECT {
             result = result.and(Err(InvalidMessage("a tunnel has no trailers").into()));
         }
+        result = result.and(check_written(request.promised, 0).map_err(WriteError::from));
         if result.is_ok() {
             self.send_section(streams, id, &mut request, &fields);
             request.outgoing.finish(streams, id);
@@ -164,10 +190,11 @@ impl Session {
     /// Ends the message.
     ///
     /// # Errors
-    /// If it has ended before, or has no head yet.
+    /// If it has ended before, has no head yet, or is shorter than its content-length promises.
     pub fn finish(&mut self, streams: &mut Streams, id: StreamId) -> Result<(), WriteError> {
         let request = self.requests.get_mut(&id).ok_or(WriteError::Closed)?;
         request.outgoing.check(Sending::Body)?;
+        check_written(request.promised, 0)?;
         request.outgoing.finish(streams, id);
         Ok(())
     }
@@ -261,8 +288,25 @@ impl Session {
         request.outgoing.push(streams, id, frames);
     }
 
-    /// Whether the peer's message has ended, so that its body is empty if nothing was read.
+    /// Whether the peer's message has ended, without trailers that wait to be taken: it is a head and nothing else if nothing
+    /// was read.
     pub fn is_read_to_end(&self, id: StreamId) -> bool {
-        self.read_end(id) == Some(ReadError::Finished)
+        let request = self.requests.get(&id);
+        request.is_some_and(|request| {
+            request.incoming.end == Some(ReadError::Finished) && request.trailers.is_none()
+        })
     }
+}
+
+/// What follows an interim response is another one.
+const INTERIM_END: InvalidMessage = InvalidMessage("an interim response as the only one");
+
+/// What `content-length` promises of the content that follows a response's head; `None` if none follows whatever it says, or
+/// a tunnel.
+fn response_length(request: &Request, parts: &http::response::Parts) -> Result<Option<u64>, InvalidMessage> {
+    let is_tunnel = request.method == Method::CONNECT && parts.status.is_success();
+    if is_tunnel || parts.status.is_informational() || !may_have_content(&request.method, parts.status) {
+        return Ok(None);
+    }
+    promised_length(&parts.headers)
 }

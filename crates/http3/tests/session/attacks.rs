@@ -480,6 +480,17 @@ fn datagrams_that_belong_to_nothing() {
         duel.pair.pump();
         assert_eq!(duel.victim().session.as_mut().unwrap().recv_datagram(id), None);
         duel.assert_settles(&[id]);
+        // Of requests that there cannot be.
+        let config = Config::default();
+        let streams = stream::StreamsConfig::default();
+        let transport = TransportConfig { streams: streams.clone(), ..TransportConfig::default() };
+        let mut duel = Duel::with(side, config, transport);
+        let [last, beyond] = [streams.max_bidi - 1, streams.max_bidi].map(|n| StreamId::from_u64(4 * n));
+        duel.peer().connection().datagrams().send(encode_datagram(last, b"")).unwrap();
+        assert_eq!(duel.close_code(), None);
+        duel.peer().connection().datagrams().send(encode_datagram(beyond, b"")).unwrap();
+        // Only a server knows how many there can be.
+        assert_eq!(duel.close_code(), (side == Side::Server).then_some(Code::ID_ERROR));
         // Without a number: a fault. So is any if we said that we take none.
         for h3_datagram in [true, false] {
             let mut duel =

@@ -361,3 +361,69 @@ fn datagrams_of_a_message_that_has_ended_are_not_sent() {
     assert!(!pair.server.events.contains(&Event::Datagram(id)));
     assert_eq!(pair.client.session.as_mut().unwrap().recv_datagram(id).unwrap(), &b"in time"[..]);
 }
+
+fn with_length(mut parts: http::response::Parts, length: &'static str) -> http::response::Parts {
+    parts.headers.insert("content-length", HeaderValue::from_static(length));
+    parts
+}
+
+fn is_invalid(result: &Result<impl std::fmt::Debug, WriteError>) -> bool {
+    matches!(result, Err(WriteError::Invalid(_)))
+}
+
+#[test]
+fn content_is_as_long_as_this_end_says() {
+    let mut pair = Pair::new();
+    let head = with_length(ok(), "5");
+    let untrue = with_length(ok(), "five");
+    let (id, _) = request(&mut pair, &get("/"), true);
+    pair.server.http(|session, streams| {
+        // Nothing is sent of what would be malformed from the start.
+        for (parts, body) in [(&head, &b"four"[..]), (&head, b"sixsix"), (&head, b""), (&untrue, b"five")] {
+            assert!(is_invalid(&session.respond_whole(streams, id, parts, body)));
+        }
+        assert!(is_invalid(&session.respond(streams, id, &head, true)));
+        session.respond(streams, id, &head, false).unwrap();
+        assert_eq!(session.write(streams, id, &mut Bytes::from_static(b"four")), Ok(4));
+        assert!(is_invalid(&session.finish(streams, id)));
+        assert!(is_invalid(&session.write_trailers(streams, id, &HeaderMap::new())));
+        assert!(is_invalid(&session.write(streams, id, &mut Bytes::from_static(b"56"))));
+        assert_eq!(session.write(streams, id, &mut Bytes::from_static(b"5")), Ok(1));
+        session.finish(streams, id).unwrap();
+    });
+    assert_eq!(response(&mut pair, id).status, 200);
+    assert_eq!(pair.client.read(id), (b"four5".to_vec(), ReadError::Finished));
+    let mut parts = post("/");
+    parts.headers.insert("content-length", HeaderValue::from_static("5"));
+    let made = pair.client.http(|session, streams| session.request(streams, &parts, true));
+    assert!(matches!(made, Err(RequestError::Invalid(_))));
+}
+
+#[test]
+fn an_interim_response_does_not_end_a_message() {
+    let mut pair = Pair::new();
+    let (id, _) = request(&mut pair, &get("/"), true);
+    let mut parts = ok();
+    parts.status = http::StatusCode::EARLY_HINTS;
+    pair.server.http(|session, streams| {
+        assert!(is_invalid(&session.respond(streams, id, &parts, true)));
+        assert!(is_invalid(&session.respond_whole(streams, id, &parts, b"")));
+        session.respond(streams, id, &parts, false).unwrap();
+        session.respond_whole(streams, id, &ok(), b"").unwrap();
+    });
+    assert_eq!(response(&mut pair, id).status, 103);
+    assert_eq!(response(&mut pair, id).status, 200);
+}
+
+#[test]
+fn what_arrives_together_with_the_end_of_the_connection_is_read() {
+    let mut pair = Pair::new();
+    let (id, _) = request(&mut pair, &get("/"), true);
+    pair.server.http(|session, streams| session.respond_whole(streams, id, &ok(), b"body")).unwrap();
+    let now = pair.now;
+    assert!(pair.server.deliver(now, &mut pair.client));
+    pair.server.connection().close(now, Code::NO_ERROR.0, Bytes::new());
+    assert!(pair.server.deliver(now, &mut pair.client));
+    assert_eq!(response(&mut pair, id).status, 200);
+    assert!(pair.client.closed.is_some());
+}

@@ -161,7 +161,10 @@ impl Host {
                 }
                 anabranch_transport::Event::Stream(event) => self.raw.push(event),
                 anabranch_transport::Event::DatagramReceived => {
-                    self.with(|session, connection| session.on_datagrams(connection.datagrams()));
+                    self.with(|session, connection| {
+                        let max_requests = connection.streams().remote_limit(Dir::Bi);
+                        session.on_datagrams(connection.datagrams(), max_requests);
+                    });
                 }
                 anabranch_transport::Event::Closed(error) => self.closed = Some(error),
                 _ => {}
@@ -175,7 +178,7 @@ impl Host {
         }
     }
 
-    fn deliver(&mut self, now: Time, to: &mut Self) -> bool {
+    pub(crate) fn deliver(&mut self, now: Time, to: &mut Self) -> bool {
         let mut out = TransmitBuf::new(1);
         let mut moved = false;
         while let Some(transmit) = self.endpoint.poll_transmit(now, &mut out) {

@@ -1,14 +1,15 @@
 //! HTTP/3 connections as applications hold them.
 
+use std::convert::Infallible;
 use std::future::poll_fn;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use anabranch_http3::message::Protocol;
-use anabranch_http3::{Code, Config, ReadError, Settings};
+use anabranch_http3::{Code, Config, Settings};
 use anabranch_transport as core;
-use anabranch_wire::StreamId;
+use anabranch_wire::{Dir, StreamId};
 use http::Request;
 use http::request::Parts;
 
@@ -171,11 +172,11 @@ impl Connection {
             while accepted.len() - before < max
                 && let Some((id, parts)) = access.session.accept()
             {
-                let ended = access.session.read_end(id) == Some(ReadError::Finished);
+                let ended = access.session.is_read_to_end(id);
                 accepted.push(Accepted { id, parts, ended });
             }
             let poll = if accepted.len() > before {
-                Poll::Ready(Ok(ConnectionInfo::of(access.core)))
+                Poll::Ready(Ok(ConnectionInfo::of(access.core, !access.connected)))
             } else if let Some(error) = access.ended() {
                 Poll::Ready(Err(error))
             } else {
@@ -223,10 +224,14 @@ impl Connection {
 
     /// Waits for the connection's end and says why it came.
     pub async fn closed(&self) -> Error {
-        match self.wait(|_| None::<std::convert::Infallible>).await {
+        poll_fn(|cx| self.poll_closed(cx)).await
+    }
+
+    pub(super) fn poll_closed(&self, cx: &Context<'_>) -> Poll<Error> {
+        self.poll_wait(cx, |_| None::<Infallible>).map(|result| match result {
             Ok(never) => match never {},
             Err(error) => error,
-        }
+        })
     }
 
     /// Waits until the peer says that it wants no more requests, which it may never do.
@@ -266,40 +271,51 @@ impl Connection {
         })
     }
 
-    /// Requests that are not over, and bytes that the peer has not acknowledged.
-    pub(super) fn unfinished(&self) -> (usize, u64) {
+    /// Bytes that the peer has not acknowledged.
+    pub(super) fn unacknowledged_bytes(&self) -> u64 {
+        self.quic.0.http3(|access| (access.core.streams().buffered_bytes(), false))
+    }
+
+    /// Whether all requests are over and the peer has everything that this end has said, the ends of streams included.
+    pub(super) fn is_quiet(&self) -> bool {
         self.quic.0.http3(|access| {
-            let bytes = access.core.streams().buffered_bytes();
-            ((access.session.open_requests(), bytes), false)
+            let streams = access.core.streams();
+            let delivered = streams.buffered_bytes() == 0 && streams.unacknowledged_streams(Dir::Bi) == 0;
+            (delivered && access.session.open_requests() == 0, false)
         })
     }
 
     async fn wait<R>(&self, mut ready: impl FnMut(&mut Access<'_>) -> Option<R>) -> Result<R, Error> {
-        poll_fn(|cx| {
-            let mut poll = |access: &mut Access<'_>| {
-                if let Some(result) = ready(access) {
-                    return Poll::Ready(Ok(result));
-                }
-                if let Some(error) = access.ended() {
-                    return Poll::Ready(Err(error));
-                }
-                access.tasks.progress.register(cx);
-                Poll::Pending
-            };
-            self.quic.0.http3(|access| (poll(access), false))
-        })
-        .await
+        poll_fn(|cx| self.poll_wait(cx, &mut ready)).await
+    }
+
+    fn poll_wait<R>(
+        &self,
+        cx: &Context<'_>,
+        ready: impl FnOnce(&mut Access<'_>) -> Option<R>,
+    ) -> Poll<Result<R, Error>> {
+        let poll = |access: &mut Access<'_>| {
+            if let Some(result) = ready(access) {
+                return Poll::Ready(Ok(result));
+            }
+            if let Some(error) = access.ended() {
+                return Poll::Ready(Err(error));
+            }
+            access.tasks.progress.register(cx);
+            Poll::Pending
+        };
+        self.quic.0.http3(|access| (poll(access), false))
     }
 }
 
 impl ConnectionInfo {
-    fn of(core: &core::Connection) -> Self {
+    fn of(core: &core::Connection, early_data: bool) -> Self {
         let tuple = core.paths().next().map(|path| path.tuple);
         let remote = tuple.map_or(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0), |tuple| tuple.remote);
         Self {
             remote: SocketAddr::new(remote.ip().to_canonical(), remote.port()),
             local: tuple.map(|tuple| tuple.local),
-            early_data: core.is_handshaking(),
+            early_data,
         }
     }
 }

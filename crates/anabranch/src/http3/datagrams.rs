@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 
 use super::Error;
+use super::error::read_error;
 use super::exchange::Exchange;
 use crate::error::SendDatagramError;
 
@@ -38,7 +39,7 @@ impl Datagrams {
     /// The next message of the peer. Only the task that asked last is woken.
     ///
     /// # Errors
-    /// If the connection is lost, or the request is over.
+    /// If the connection is lost, or nothing more of the request is read: its end was, or it was stopped or reset.
     pub async fn recv(&self) -> Result<Bytes, Error> {
         poll_fn(|cx| self.poll_recv(cx)).await
     }
@@ -49,7 +50,10 @@ impl Datagrams {
     /// Like [`Datagrams::recv`].
     pub fn poll_recv(&self, cx: &Context<'_>) -> Poll<Result<Bytes, Error>> {
         self.0.poll(
-            |access, id| access.session.recv_datagram(id).ok_or(None),
+            |access, id| match access.session.recv_datagram(id) {
+                Some(message) => Ok(message),
+                None => Err(access.session.read_end(id).map(|end| read_error(end).unwrap_or(Error::Closed))),
+            },
             |access, id| {
                 access.tasks.wait_for_datagrams(id, cx);
                 false

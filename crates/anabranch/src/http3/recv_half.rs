@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use anabranch_http3::{Code, ReadError};
 use anabranch_wire::StreamId;
@@ -61,7 +61,9 @@ impl RecvHalf {
                 None => Err(None),
             },
         });
-        self.over |= matches!(poll, Poll::Ready(Err(_)));
+        if matches!(poll, Poll::Ready(Err(_))) {
+            self.end();
+        }
         poll
     }
 
@@ -116,8 +118,8 @@ impl RecvHalf {
 
     /// Tells the peer that nobody will read the rest.
     pub fn stop(&mut self, code: Code) {
-        self.over = true;
         self.exchange.change(|access, id| access.session.stop(access.core.streams(), id, code));
+        self.end();
     }
 
     /// The request's datagrams (RFC 9297).
@@ -163,8 +165,17 @@ impl RecvHalf {
             Err(ReadError::Finished) => Ok(None),
             Err(error) => Err(read_error(error)),
         });
-        self.over |= matches!(poll, Poll::Ready(Ok(None) | Err(_)));
+        if matches!(poll, Poll::Ready(Ok(None) | Err(_))) {
+            self.end();
+        }
         poll
+    }
+
+    /// Nothing more is read, and so no datagrams come any longer either (RFC 9297 §2.1).
+    fn end(&mut self) {
+        self.over = true;
+        let waiting = self.exchange.look(|access, id| access.tasks.end_datagrams(id));
+        waiting.into_iter().for_each(Waker::wake);
     }
 
     fn poll<R>(
@@ -174,7 +185,8 @@ impl RecvHalf {
     ) -> Poll<Result<R, Error>> {
         self.exchange.poll(attempt, |access, id| {
             access.tasks.wait_to_read(id, cx);
-            false
+            // What was skipped on the way to nothing has made room.
+            access.core.streams().has_pending_control()
         })
     }
 }

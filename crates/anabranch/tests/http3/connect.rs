@@ -110,3 +110,26 @@ async fn datagrams_belong_to_their_request() {
     connection.close();
     assert!(within(tunnels[0].1.datagrams().recv()).await.is_err());
 }
+
+#[tokio::test]
+async fn nobody_waits_for_datagrams_of_a_request_that_is_over() {
+    let site = Site::new();
+    let (ended, mut ends) = tokio::sync::mpsc::unbounded_channel();
+    site.serve(move |request| {
+        let datagrams = request.extensions().get::<Datagrams>().unwrap().clone();
+        let ended = ended.clone();
+        tokio::spawn(async move { ended.send(datagrams.recv().await).unwrap() });
+        ready(Ok(Response::new(request.into_body())))
+    });
+    let connection = site.connect().await;
+    let request = Request::connect("other.example:443").body(()).unwrap();
+    let (mut send, mut receive) = within(connection.request(request)).await.unwrap();
+    assert_eq!(within(receive.response()).await.unwrap().status(), StatusCode::OK);
+    let datagrams = receive.datagrams();
+    let waiting = tokio::spawn(async move { datagrams.recv().await });
+    send.finish().unwrap();
+    assert!(within(ends.recv()).await.unwrap().is_err());
+    assert_eq!(within(receive.read_chunk(100)).await.unwrap(), None);
+    assert!(within(waiting).await.unwrap().is_err());
+    assert!(connection.quic().close_reason().is_none());
+}

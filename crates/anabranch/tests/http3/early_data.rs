@@ -1,10 +1,14 @@
 //! Requests in early data (RFC 8470).
 
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use anabranch::Endpoint;
 use anabranch::http3::{Client, ConnectionInfo};
-use http::Request;
+use anabranch::{Endpoint, TransportConfig};
+use http::{Method, Request};
+use tokio::net::UdpSocket;
 
 use super::support::{Site, full, text, within};
 
@@ -68,4 +72,51 @@ async fn a_server_has_unsafe_requests_wait_for_the_handshake() {
         assert_eq!(within(receive.read_chunk(100)).await.unwrap().unwrap(), answer);
     }
     assert!(within(accepted).await);
+}
+
+/// What is sent at first to the address that this gives reaches `server`; nothing comes back, as after a replay.
+async fn one_way(server: SocketAddr) -> SocketAddr {
+    let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let address = socket.local_addr().unwrap();
+    tokio::spawn(tokio::time::timeout(Duration::from_millis(300), async move {
+        let mut datagram = [0; 2_000];
+        while let Ok((len, from)) = socket.recv_from(&mut datagram).await {
+            if from != server {
+                socket.send_to(&datagram[..len], server).await.unwrap();
+            }
+        }
+    }));
+    address
+}
+
+#[tokio::test]
+async fn an_unsafe_request_of_a_handshake_that_fails_is_not_answered() {
+    let transport =
+        TransportConfig { max_idle_timeout: Some(Duration::from_millis(100)), ..TransportConfig::default() };
+    let site = Site::with_transport(transport);
+    let [safe, unsafe_ones] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
+    let counts = (Arc::clone(&safe), Arc::clone(&unsafe_ones));
+    site.serve(move |request| {
+        let count = if request.method() == Method::GET { &counts.0 } else { &counts.1 };
+        count.fetch_add(1, Ordering::SeqCst);
+        async { Ok(full("done")) }
+    });
+    let mut endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
+    endpoint.set_default_client_config(site.client_config());
+    let first = within(endpoint.connect(site.address, "localhost").unwrap()).await.unwrap();
+    within(first.confirmed()).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    first.close(0, b"");
+    let address = one_way(site.address).await;
+    let (quic, _) = endpoint.connect(address, "localhost").unwrap().into_0rtt().unwrap();
+    let connection = anabranch::http3::Connection::new(quic, Default::default());
+    let _safe = within(connection.request_without_body(site.get("/"))).await.unwrap();
+    let delete = Request::delete(site.url("/")).body(()).unwrap();
+    let _unsafe_one = within(connection.request_without_body(delete)).await.unwrap();
+    // The replay's connection is the last one that the server has.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    within(site.endpoint.wait_idle()).await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(safe.load(Ordering::SeqCst), 1, "the early data has arrived");
+    assert_eq!(unsafe_ones.load(Ordering::SeqCst), 0);
 }

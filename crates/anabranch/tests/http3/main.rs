@@ -3,6 +3,7 @@
 
 mod connect;
 mod early_data;
+mod hostile;
 mod limits;
 mod requests;
 mod shutdown;

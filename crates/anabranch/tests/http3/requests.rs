@@ -1,15 +1,17 @@
 //! Requests whose bodies are small.
 
 use std::future::ready;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use anabranch::http3::{Code, ConnectionInfo, Error, Limits, Server};
+use anabranch::http3::{Body, Code, ConnectionInfo, Error, Limits, Server};
 use axum::Router;
 use axum::extract::Request as AxumRequest;
 use axum::routing::{get, post};
 use bytes::Bytes;
-use http::{Method, Request, StatusCode, Version, header};
-use http_body_util::{Empty, Full};
+use http::{Method, Request, Response, StatusCode, Version, header};
+use http_body_util::{BodyExt, Empty, Full};
 
 use super::support::{Site, full, text, within};
 
@@ -101,7 +103,7 @@ async fn code_of(site: &Site) -> Option<Code> {
 #[tokio::test]
 async fn a_service_that_fails_resets_the_stream() {
     let site = Site::new();
-    site.serve(|_| ready(Err::<http::Response<Empty<&[u8]>>, _>(Error::Closed)));
+    site.serve(|_| ready(Err::<Response<Empty<&[u8]>>, _>(Error::Closed)));
     assert_eq!(code_of(&site).await, Some(Code::INTERNAL_ERROR));
 }
 
@@ -110,7 +112,7 @@ async fn a_service_that_fails_later_resets_the_stream() {
     let site = Site::new();
     site.serve(|_| async {
         tokio::time::sleep(Duration::from_millis(1)).await;
-        Err::<http::Response<Empty<&[u8]>>, _>(Error::Closed)
+        Err::<Response<Empty<&[u8]>>, _>(Error::Closed)
     });
     assert_eq!(code_of(&site).await, Some(Code::INTERNAL_ERROR));
 }
@@ -135,6 +137,74 @@ async fn a_service_that_panics_resets_its_stream_only() {
     }
     assert_eq!(text(within(client.get(&site.url("/"))).await.unwrap()).await, "well");
     assert_eq!(site.endpoint.open_connections(), 1);
+}
+
+#[tokio::test]
+async fn a_response_whose_content_is_not_as_long_as_it_says_is_reset() {
+    let site = Site::new();
+    site.serve(|request: Request<Body>| async move {
+        let content = vec![b'x'; request.uri().query().unwrap().parse().unwrap()];
+        // A body that is there is answered at once, one that says nothing of its length is streamed.
+        let body = match request.uri().path() {
+            "/whole" => Full::<Bytes>::from(content).boxed(),
+            _ => StreamedBody(Some(content.into())).boxed(),
+        };
+        Ok(Response::builder().header(header::CONTENT_LENGTH, 10).body(body).unwrap())
+    });
+    let client = site.client();
+    for path in ["/whole", "/streamed"] {
+        for length in [0, 9, 10, 11, 20_000] {
+            let response = within(client.get(&site.url(&format!("{path}?{length}")))).await;
+            let read = match response {
+                Ok(mut response) => within(response.body_mut().read_to_end(1 << 20)).await,
+                Err(error) => Err(error),
+            };
+            match read {
+                Ok(content) => assert!(length == 10 && content.len() == 10, "{path} {length}"),
+                Err(Error::Reset(Code::INTERNAL_ERROR)) => assert_ne!(length, 10, "{path}"),
+                Err(error) => panic!("{path} {length}: {error:?}"),
+            }
+        }
+        let head = Request::head(site.url(&format!("{path}?0"))).body(Empty::<&[u8]>::new()).unwrap();
+        assert_eq!(within(client.request(head)).await.unwrap().status(), 200);
+    }
+}
+
+/// A body that does not say how long it is.
+struct StreamedBody(Option<Bytes>);
+
+impl http_body::Body for StreamedBody {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<Bytes>, Self::Error>>> {
+        Poll::Ready(self.0.take().map(|content| Ok(http_body::Frame::data(content))))
+    }
+}
+
+#[tokio::test]
+async fn a_request_whose_content_is_not_as_long_as_it_says_is_the_callers_fault() {
+    let site = Site::new();
+    site.serve(|request: Request<Body>| async move {
+        request.into_body().read_to_end(1 << 20).await?;
+        Ok(full("never"))
+    });
+    for length in [0, 9, 11] {
+        let body = Full::<Bytes>::from(vec![0; length]);
+        let request = Request::post(site.url("/")).header(header::CONTENT_LENGTH, 10).body(body).unwrap();
+        let error = within(site.client().request(request)).await.unwrap_err();
+        assert!(matches!(error, Error::Invalid(_)), "{length}: {error:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_interim_response_is_no_answer() {
+    let site = Site::new();
+    site.serve(|_| ready(Ok(Response::builder().status(103).body(Empty::<&[u8]>::new()).unwrap())));
+    assert_eq!(code_of(&site).await, Some(Code::INTERNAL_ERROR));
 }
 
 #[tokio::test]

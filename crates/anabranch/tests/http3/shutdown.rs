@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use anabranch::ConnectionError;
-use anabranch::http3::{Code, Error, Server};
+use anabranch::http3::{Body, Code, Error, Server};
 use tokio::sync::{Notify, oneshot};
 
 use super::support::{Site, full, text, within};
@@ -80,6 +81,53 @@ async fn idle_connections_do_not_hold_a_shutdown_up() {
     signal.send(()).unwrap();
     within(serving).await.unwrap();
     assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn closing_the_endpoint_ends_the_server() {
+    let site = Site::new();
+    let (_word, _signal, serving) = serve(&site, Duration::from_secs(30));
+    let connection = site.connect().await;
+    within(within(connection.request_without_body(site.get("/"))).await.unwrap().response()).await.unwrap();
+    site.endpoint.close(0, b"");
+    within(serving).await.unwrap();
+}
+
+/// A service that has no room for any request.
+#[derive(Clone)]
+struct Full;
+
+impl tower::Service<http::Request<Body>> for Full {
+    type Response = http::Response<http_body_util::Empty<bytes::Bytes>>;
+    type Error = Error;
+    type Future = std::future::Pending<Result<Self::Response, Error>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        Poll::Pending
+    }
+
+    fn call(&mut self, _: http::Request<Body>) -> Self::Future {
+        unreachable!("it is never ready")
+    }
+}
+
+#[tokio::test]
+async fn a_service_without_room_does_not_hold_a_shutdown_up() {
+    let site = Site::new();
+    let (signal, signalled) = oneshot::channel::<()>();
+    let server = Server::new(site.endpoint.clone(), Full);
+    let serving =
+        tokio::spawn(async move { server.serve_with_shutdown(signalled, Duration::from_millis(100)).await });
+    let connection = site.connect().await;
+    let mut receive = within(connection.request_without_body(site.get("/"))).await.unwrap();
+    let gone = site.connect().await;
+    let _request = within(gone.request_without_body(site.get("/"))).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    gone.close();
+    signal.send(()).unwrap();
+    let error = within(receive.response()).await.unwrap_err();
+    assert!(is_no_error(&error), "{error:?}");
+    within(serving).await.unwrap();
 }
 
 #[tokio::test]

@@ -50,6 +50,23 @@ async fn trailers_in_both_directions() {
 }
 
 #[tokio::test]
+async fn trailers_may_come_without_a_body() {
+    let site = Site::new();
+    site.serve(|request| async move {
+        let collected = request.into_body().collect().await?;
+        let checksum = collected.trailers().map(|trailers| trailers["x-checksum"].as_bytes().to_vec());
+        Ok(full(checksum.unwrap_or_default()))
+    });
+    let connection = site.connect().await;
+    let (mut send, mut receive) = within(connection.request(site.get("/"))).await.unwrap();
+    let mut trailers = HeaderMap::new();
+    trailers.insert("x-checksum", "1234".parse().unwrap());
+    send.send_trailers(&trailers).unwrap();
+    within(receive.response()).await.unwrap();
+    assert_eq!(within(receive.read_chunk(100)).await.unwrap().as_deref(), Some(&b"1234"[..]));
+}
+
+#[tokio::test]
 async fn a_small_body_with_trailers_keeps_them() {
     let site = Site::new();
     site.serve(|_| {

@@ -206,7 +206,7 @@ where
             && let Poll::Ready(result) = pump.poll(cx, Pin::new(&mut *upload), send)
         {
             rest = None;
-            if let Err(error @ Error::Body(_)) = result {
+            if let Err(error @ (Error::Body(_) | Error::Invalid(_))) = result {
                 return Poll::Ready(Err(error));
             }
             // A server that has stopped reading is about to say why.

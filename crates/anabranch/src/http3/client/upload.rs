@@ -18,11 +18,13 @@ pub(super) struct Upload<B> {
     kept_bytes: usize,
     /// How many of the pieces kept were given: all of them, unless it was rewound.
     given: usize,
+    /// The body has come to its end; it must not be asked again.
+    has_ended: bool,
 }
 
 impl<B: Body> Upload<B> {
     pub(super) fn new(body: B) -> Self {
-        Self { body: Box::pin(body), kept: Some(Vec::new()), kept_bytes: 0, given: 0 }
+        Self { body: Box::pin(body), kept: Some(Vec::new()), kept_bytes: 0, given: 0, has_ended: false }
     }
 
     /// Begins from the start, if the start is still there.
@@ -60,9 +62,15 @@ impl<B: Body> Body for Upload<B> {
         if let Some(piece) = self.next_kept() {
             return Poll::Ready(Some(Ok(Frame::data(piece))));
         }
+        if self.has_ended {
+            return Poll::Ready(None);
+        }
         let frame = match ready!(self.body.as_mut().poll_frame(cx)) {
             Some(Ok(frame)) => frame.map_data(|mut data| data.copy_to_bytes(data.remaining())),
-            None => return Poll::Ready(None),
+            None => {
+                self.has_ended = true;
+                return Poll::Ready(None);
+            }
             Some(Err(error)) => {
                 self.kept = None;
                 return Poll::Ready(Some(Err(error)));
@@ -77,7 +85,8 @@ impl<B: Body> Body for Upload<B> {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.kept.as_ref().is_none_or(|kept| self.given == kept.len()) && self.body.is_end_stream()
+        self.kept.as_ref().is_none_or(|kept| self.given == kept.len())
+            && (self.has_ended || self.body.is_end_stream())
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -128,7 +137,8 @@ mod tests {
 
     use super::*;
 
-    struct Pieces(Vec<Bytes>);
+    /// Must not be asked for more after its end.
+    struct Pieces(Option<Vec<Bytes>>);
 
     impl Body for Pieces {
         type Data = Bytes;
@@ -138,7 +148,11 @@ mod tests {
             mut self: Pin<&mut Self>,
             _: &mut Context<'_>,
         ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-            Poll::Ready(self.0.pop().map(|piece| Ok(Frame::data(piece))))
+            let piece = self.0.as_mut().expect("asked again after the end").pop();
+            if piece.is_none() {
+                self.0 = None;
+            }
+            Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
         }
     }
 
@@ -149,7 +163,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_short_body_can_be_sent_again_from_anywhere() {
-        let mut upload = Upload::new(Pieces(vec!["c".into(), "b".into(), "a".into()]));
+        let mut upload = Upload::new(Pieces(Some(vec!["c".into(), "b".into(), "a".into()])));
         assert_eq!(next(&mut upload).await.unwrap(), "a");
         assert!(upload.rewind());
         for piece in ["a", "b", "c"] {
@@ -167,7 +181,7 @@ mod tests {
     #[tokio::test]
     async fn more_than_max_kept_is_not_kept() {
         let half = Bytes::from(vec![0; MAX_KEPT / 2]);
-        let mut upload = Upload::new(Pieces(vec!["a".into(), half.clone(), half]));
+        let mut upload = Upload::new(Pieces(Some(vec!["a".into(), half.clone(), half])));
         next(&mut upload).await.unwrap();
         next(&mut upload).await.unwrap();
         assert!(upload.rewind());

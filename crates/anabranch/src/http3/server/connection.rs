@@ -51,7 +51,8 @@ where
     freed: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     /// Early requests that are not safe to repeat; they wait for the handshake.
     held: VecDeque<(Accepted, ConnectionInfo)>,
-    established: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    /// Says whether the handshake succeeded.
+    established: Option<Pin<Box<dyn Future<Output = bool> + Send>>>,
     batch: Vec<Accepted>,
     answered: Vec<Answered>,
     /// Memory for the next service future.
@@ -74,7 +75,8 @@ struct Answered {
 /// What comes next.
 enum Next {
     Requests(ConnectionInfo),
-    Held,
+    /// The handshake is over; with success, what was held may be answered.
+    Held(bool),
     Nothing(Result<(), Error>),
 }
 
@@ -114,7 +116,9 @@ where
         loop {
             match poll_fn(|cx| self.poll_next(cx)).await {
                 Next::Requests(info) => self.answer_batch(info).await?,
-                Next::Held => self.answer_held().await?,
+                Next::Held(true) => self.answer_held().await?,
+                // Nobody proved to be there: it may have been a replay. That the connection is lost, accepting tells.
+                Next::Held(false) => self.held.clear(),
                 Next::Nothing(result) => return result,
             }
             in_a_row += 1;
@@ -127,13 +131,14 @@ where
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Next> {
         let busy = self.handlers.available_permits() < self.max_handlers() || !self.held.is_empty();
-        if self.lifetime.poll(cx, &self.connection, busy).is_ready() {
-            self.connection.close();
+        if self.poll_lifetime(cx, busy).is_ready() {
             return Poll::Ready(Next::Nothing(Ok(())));
         }
-        if self.established.as_mut().is_some_and(|established| established.as_mut().poll(cx).is_ready()) {
+        if let Some(Poll::Ready(success)) =
+            self.established.as_mut().map(|established| established.as_mut().poll(cx))
+        {
             self.established = None;
-            return Poll::Ready(Next::Held);
+            return Poll::Ready(Next::Held(success));
         }
         let room = self.poll_room(cx);
         if room == 0 {
@@ -144,6 +149,12 @@ where
             Err(error) if error.is_farewell() => Next::Nothing(Ok(())),
             Err(error) => Next::Nothing(Err(error)),
         })
+    }
+
+    /// Closes the connection when its time is over.
+    fn poll_lifetime(&mut self, cx: &mut Context<'_>, busy: bool) -> Poll<()> {
+        let over = self.lifetime.poll(cx, &self.connection, busy);
+        over.map(|()| self.connection.close())
     }
 
     /// How many requests may be taken.
@@ -189,8 +200,7 @@ where
         self.held.push_back((accepted, ConnectionInfo { early_data: false, ..info }));
         self.established.get_or_insert_with(|| {
             let connection = self.connection.clone();
-            // If the connection is lost, accepting tells.
-            Box::pin(async move { drop(connection.established().await) })
+            Box::pin(async move { connection.established().await.is_ok() })
         });
     }
 
@@ -204,18 +214,7 @@ where
 
     /// Has the service answer, as soon as it takes requests.
     async fn answer(&mut self, accepted: Accepted, info: ConnectionInfo) -> Result<(), Error> {
-        let ready = poll_fn(|cx| {
-            let ready = self.service.poll_ready(cx);
-            if ready.is_pending() {
-                // What is answered need not wait for it.
-                self.flush();
-            }
-            ready
-        });
-        if ready.await.is_err() {
-            self.connection.close_with(Code::INTERNAL_ERROR, "the service has failed");
-            return Err(Error::Closed);
-        }
+        poll_fn(|cx| self.poll_service(cx)).await?;
         let mut accepted = Some(accepted);
         poll_fn(|cx| {
             if let Some(accepted) = accepted.take() {
@@ -224,6 +223,24 @@ where
             Poll::Ready(Ok(()))
         })
         .await
+    }
+
+    /// Ready when the service takes a request, or nobody is left who waits for that.
+    fn poll_service(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        match self.service.poll_ready(cx) {
+            Poll::Ready(Ok(())) => return Poll::Ready(Ok(())),
+            Poll::Ready(Err(_)) => {
+                self.connection.close_with(Code::INTERNAL_ERROR, "the service has failed");
+                return Poll::Ready(Err(Error::Closed));
+            }
+            Poll::Pending => {}
+        }
+        // What is answered need not wait for it.
+        self.flush();
+        if self.poll_lifetime(cx, true).is_ready() {
+            return Poll::Ready(Err(Error::Closed));
+        }
+        self.connection.poll_closed(cx).map(Err)
     }
 
     /// Calls the service, and takes its response if it is there.

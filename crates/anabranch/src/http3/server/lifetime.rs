@@ -89,7 +89,7 @@ impl Lifetime {
                     self.phase = Phase::Draining { deadline };
                 }
                 Phase::Draining { deadline } => {
-                    let done = !busy && connection.unfinished() == (0, 0);
+                    let done = !busy && connection.is_quiet();
                     if done || now >= deadline {
                         return Poll::Ready(());
                     }
@@ -110,7 +110,7 @@ impl Lifetime {
 
     /// Whether the client has asked for nothing for too long, and is not still reading what it asked for.
     fn is_idle(&mut self, connection: &Connection, now: Instant, busy: bool) -> bool {
-        let buffered = connection.unfinished().1;
+        let buffered = connection.unacknowledged_bytes();
         let reading = buffered != std::mem::replace(&mut self.buffered, buffered);
         if busy || reading {
             self.last_request = now;
@@ -122,5 +122,45 @@ impl Lifetime {
     fn expire_heads(&mut self, connection: &Connection) {
         let [newer, older] = self.marks;
         self.marks = [connection.expire_heads(older), newer];
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use http::{Request, Response};
+
+    use super::*;
+    use crate::http3::Config;
+    use crate::{Endpoint, SelfSigned, config};
+
+    /// The end of a stream is worth waiting for by itself: without it the client would not know that it has everything.
+    #[tokio::test]
+    async fn a_connection_is_not_quiet_before_the_client_has_the_end_of_a_response() {
+        let identity = SelfSigned::new(["localhost"]).unwrap();
+        let local = "127.0.0.1:0".parse().unwrap();
+        let server = Endpoint::server(identity.server_config(["h3"]).unwrap(), local).unwrap();
+        let mut endpoint = Endpoint::client(local).unwrap();
+        endpoint.set_default_client_config(config::client(identity.roots().unwrap(), ["h3"]).unwrap());
+        let connecting = endpoint.connect(server.local_addr().unwrap(), "localhost").unwrap();
+        let (ours, theirs) = tokio::join!(connecting, async { server.accept().await.unwrap().await });
+        let client = Connection::new(ours.unwrap(), Config::default());
+        let server = Connection::new(theirs.unwrap(), Config::default());
+        let request = Request::get("https://localhost/").body(()).unwrap();
+        let mut response = client.request_without_body(request).await.unwrap();
+        let (_, mut send, receive) = server.accept().await.unwrap().unwrap();
+        send.send_response(Response::new(())).unwrap();
+        send.write(Bytes::from("all")).await.unwrap();
+        assert_eq!(response.read_chunk(100).await.unwrap().unwrap(), "all");
+        while server.unacknowledged_bytes() > 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        send.finish().unwrap();
+        drop((send, receive));
+        assert!(!server.is_quiet());
+        assert_eq!(response.read_chunk(100).await.unwrap(), None);
+        while !server.is_quiet() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
     }
 }

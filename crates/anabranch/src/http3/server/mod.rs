@@ -6,6 +6,7 @@ mod date;
 mod lifetime;
 mod shutdown;
 
+use std::convert::Infallible;
 use std::future::{pending, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
@@ -142,11 +143,13 @@ where
         }
         shutdown.begin(drain);
         let mut all_done = pin!(connections.acquire_many(max as u32));
-        while let Some(incoming) = next_unless(&self.endpoint, all_done.as_mut()).await {
-            incoming.refuse();
-        }
-        // The endpoint may have been closed, which ends connections at once.
-        let _ = connections.acquire_many(max as u32).await;
+        let mut refusing = pin!(refuse_all(&self.endpoint));
+        poll_fn(|cx| {
+            // It is for its clients that it is polled; it has no end.
+            let _ = refusing.as_mut().poll(cx);
+            all_done.as_mut().poll(cx).map(drop)
+        })
+        .await;
         let _ = tokio::time::timeout(FAREWELL, self.endpoint.wait_idle()).await;
     }
 }
@@ -159,6 +162,15 @@ async fn next_unless(endpoint: &Endpoint, mut event: std::pin::Pin<&mut impl Fut
         Poll::Pending => next.as_mut().poll(cx),
     })
     .await
+}
+
+/// Turns clients away for as long as it is polled.
+async fn refuse_all(endpoint: &Endpoint) -> Infallible {
+    while let Some(incoming) = endpoint.accept().await {
+        incoming.refuse();
+    }
+    // The endpoint was closed; its connections have ended but those who serve them may not know yet.
+    pending().await
 }
 
 async fn serve_incoming<S, B>(

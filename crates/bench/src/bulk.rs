@@ -19,6 +19,9 @@ pub(crate) struct Options {
     choice: Choice,
 }
 
+/// Our row with the same bytes as the body of an HTTP/3 response.
+const OURS_OVER_HTTP3: &str = "anabranch-http3";
+
 /// Medians of one stack.
 struct Row {
     name: &'static str,
@@ -75,9 +78,16 @@ impl Row {
 
 pub(crate) fn run(options: &Options) -> Result<Report, Error> {
     let identity = Identity::new()?;
-    let work = ["--download".to_owned(), options.bytes.to_string()];
-    let runs = rotate(options.rounds, options.choice.built()?, |stack| {
-        let run = stack.run(stack, &identity, &work)?;
+    let plain = ["--download".to_owned(), options.bytes.to_string()];
+    let http3 = ["--http3".to_owned(), format!("/bytes/{}", options.bytes)];
+    let mut stacks = options.choice.built()?;
+    let ours = stacks.iter().position(|stack| stack.name == OURS);
+    if let Some(at) = ours {
+        stacks.insert(at + 1, stacks[at].named(OURS_OVER_HTTP3));
+    }
+    let runs = rotate(options.rounds, stacks, |stack| {
+        let work = if stack.name == OURS_OVER_HTTP3 { &http3 } else { &plain };
+        let run = stack.run(stack, &identity, work)?;
         match run.result["bytes"].as_u64() {
             Some(bytes) if bytes == options.bytes => Ok(run),
             other => Err(format!("{}: {other:?} bytes arrived", stack.name).into()),

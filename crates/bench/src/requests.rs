@@ -18,7 +18,7 @@ pub(crate) struct Options {
     /// Requests in a round, over all connections
     #[arg(long, default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1..))]
     requests: u64,
-    /// Requests at once on each connection when there is one; with more connections they share as many in all
+    /// Requests at once on each connection
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     concurrency: u64,
     /// Numbers of connections
@@ -94,11 +94,12 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
 }
 
 fn work(options: &Options, connections: u64) -> Vec<String> {
-    let concurrency = options.concurrency.div_ceil(connections.max(1));
     let mut work = vec!["--http3".to_owned()];
-    for (flag, value) in
-        [("--requests", options.requests), ("--concurrency", concurrency), ("--connections", connections)]
-    {
+    for (flag, value) in [
+        ("--requests", options.requests),
+        ("--concurrency", options.concurrency),
+        ("--connections", connections),
+    ] {
         work.extend([flag.to_owned(), value.to_string()]);
     }
     work.push(format!("/bytes/{}", options.bytes));
@@ -126,7 +127,7 @@ fn report(options: &Options, rows: &[Row]) -> Report {
     };
     Report {
         title: format!(
-            "HTTP/3 requests of {} bytes over loopback, {} at once, medians of {} rounds of {}; client: {}",
+            "HTTP/3 requests of {} bytes over loopback, {} at once on each connection, medians of {} rounds of {}; client: {}",
             options.bytes,
             options.concurrency,
             options.rounds,

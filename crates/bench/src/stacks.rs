@@ -78,6 +78,11 @@ pub(crate) struct Run {
 }
 
 impl Stack {
+    /// The same program under another name, for other work.
+    pub(crate) fn named(&self, name: &'static str) -> Self {
+        Self { name, ..self.clone() }
+    }
+
     fn command(&self, role: &str) -> Command {
         let mut command = Command::new(&self.program);
         command.args(self.prefix).arg(role);

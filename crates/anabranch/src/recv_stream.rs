@@ -69,6 +69,8 @@ impl RecvStream {
     /// # }
     /// ```
     ///
+    /// The connection is locked meanwhile: the closure must not use it or its streams, or it waits for ever.
+    ///
     /// # Errors
     /// Like [`RecvStream::read`].
     pub async fn read_with(

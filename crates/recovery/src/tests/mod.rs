@@ -1,10 +1,12 @@
 //! Tests of the whole of one path's recovery.
 
 mod ack;
+mod coupled;
 mod ecn;
 mod link;
 mod model;
 mod mtu;
+mod shared;
 mod throughput;
 mod timeout;
 

@@ -16,6 +16,17 @@ const EVERY: [Algorithm; 7] = [
     Algorithm::Balia,
 ];
 
+#[test]
+fn names_are_parsed_and_shown() {
+    assert_eq!(EVERY.len(), Algorithm::NAMES.len());
+    for algorithm in EVERY {
+        assert!(Algorithm::NAMES.contains(&algorithm.name()));
+        assert_eq!(algorithm.name().parse(), Ok(algorithm));
+    }
+    let error = "reno".parse::<Algorithm>().unwrap_err().to_string();
+    assert!(Algorithm::NAMES.iter().all(|name| error.contains(name)), "{error}");
+}
+
 fn config(congestion: Algorithm) -> Config {
     let mut config = Config { congestion, ..Config::default() };
     config.mtu.discovery = false;

@@ -377,10 +377,11 @@ impl Connection {
             validation.on_sent(now, challenge, padded);
             tokens.push(Token::Ping);
         }
-        if let Some(response) = path.responses.pop_for(tuple)
-            && writer.frame(&Frame::PathResponse(response.data)).is_ok()
-        {
-            tokens.push(Token::Ping);
+        // All at once: each in a datagram of its own, the challenges of one datagram would draw more than three times its size.
+        while let Some(response) = path.responses.pop_for(tuple) {
+            if writer.frame(&Frame::PathResponse(response.data)).is_ok() {
+                tokens.push(Token::Ping);
+            }
         }
     }
 

@@ -162,8 +162,8 @@ impl Connection {
                 }
             }
             Token::RetireConnectionId { path, sequence } => {
-                if let Some(path) = self.paths.get_mut(path) {
-                    path.remote_cids.on_acked(sequence);
+                if let Some(cids) = self.remote_cids_mut(path) {
+                    cids.on_acked(sequence);
                 }
             }
             Token::Stream { .. }
@@ -194,8 +194,8 @@ impl Connection {
                 }
             }
             Token::RetireConnectionId { path, sequence } => {
-                if let Some(path) = self.paths.get_mut(path) {
-                    path.remote_cids.on_lost(sequence);
+                if let Some(cids) = self.remote_cids_mut(path) {
+                    cids.on_lost(sequence);
                 }
             }
             Token::Stream { .. }

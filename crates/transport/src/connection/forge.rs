@@ -16,12 +16,14 @@ pub(crate) struct Forged<'a> {
     pub(crate) reserved: bool,
     /// Packet numbers to leave out first.
     pub(crate) skip: u64,
+    /// The path that a 1-RTT packet goes on, if not the main one.
+    pub(crate) path: Option<PathId>,
 }
 
 impl<'a> Forged<'a> {
     pub(crate) fn new(kind: PacketKind, payload: &'a [u8]) -> Self {
         // An empty payload needs a packet number of four bytes, or there is no sample.
-        Self { kind, payload, reserved: false, skip: if payload.len() < 4 { 1 << 24 } else { 0 } }
+        Self { kind, payload, reserved: false, skip: if payload.len() < 4 { 1 << 24 } else { 0 }, path: None }
     }
 }
 
@@ -29,7 +31,7 @@ impl Connection {
     /// The packet, protected with this end's keys and remembered as sent. Panics without keys.
     pub(crate) fn forge(&mut self, now: Time, forged: &Forged<'_>) -> Vec<u8> {
         let space = forged.kind.space().unwrap();
-        let id = self.paths.main().id;
+        let id = forged.path.unwrap_or(self.paths.main().id);
         let number = self.next_number(id, space).number + forged.skip;
         let mut packet = vec![0; 64 + self.handshake.token.len() + forged.payload.len() + TAG_LEN];
         let outgoing = self.write_header(id, space, forged.kind, &mut packet, number, None).unwrap();
@@ -48,15 +50,15 @@ impl Connection {
         let sample = self.format.sample(&packet, forged.kind, outgoing.pn_offset).unwrap();
         self.format.mask(&mut packet, &outgoing, &keys.header.mask(&sample));
         if forged.skip == 0 {
-            self.remember(now, space, number, packet.len());
+            self.remember(now, id, space, number, packet.len());
         }
         packet
     }
 
-    fn remember(&mut self, now: Time, space: SpaceId, number: u64, len: usize) {
+    fn remember(&mut self, now: Time, id: PathId, space: SpaceId, number: u64, len: usize) {
         match Self::level_index(space) {
             Some(index) => self.levels[index].next_number = number + 1,
-            None => self.numbering.commit(PathId::ZERO),
+            None => self.numbering.commit(id),
         }
         let sent = Sent {
             time: now,
@@ -67,7 +69,7 @@ impl Connection {
             mtu_probe: false,
             owed: Tokens::from_slice(&[Token::Ping]),
         };
-        self.paths.main_mut().recovery.on_sent(space, number, sent);
+        self.paths.get_mut(id).unwrap().recovery.on_sent(space, number, sent);
     }
 }
 
@@ -91,6 +93,14 @@ pub(crate) struct Held {
     pub(crate) sent_packets: usize,
     /// Number of the next 1-RTT packet.
     pub(crate) next_number: u64,
+    /// Paths, abandoned ones among them.
+    pub(crate) paths: usize,
+    /// Path IDs that could be opened.
+    pub(crate) unopened: usize,
+    /// PATH_ABANDON frames that are not acknowledged.
+    pub(crate) abandons: usize,
+    /// Connection IDs issued for paths that are not open.
+    pub(crate) unopened_cids: usize,
 }
 
 impl Connection {
@@ -105,6 +115,10 @@ impl Connection {
             local_cids: path.local_cids.iter().count(),
             sent_packets: path.recovery.unacked(SpaceId::Data).count(),
             next_number: path.recovery.next_order(SpaceId::Data),
+            paths: self.paths.len(),
+            unopened: self.multipath.as_ref().map_or(0, |multipath| multipath.held().0),
+            abandons: self.multipath.as_ref().map_or(0, |multipath| multipath.held().1),
+            unopened_cids: self.multipath.as_ref().map_or(0, |multipath| multipath.held().2),
         }
     }
 
@@ -112,6 +126,16 @@ impl Connection {
     pub(crate) fn rotate_cids(&mut self) {
         self.paths.main_mut().local_cids.rotate();
         self.issue_cids();
+    }
+
+    /// The peer's active connection ID on a path.
+    pub(crate) fn remote_cid_of(&self, path: PathId) -> anabranch_wire::ConnectionId {
+        self.paths.get(path).unwrap().remote_cids.active()
+    }
+
+    /// What the peer has said last that a path is for.
+    pub(crate) fn peer_available(&self, path: PathId) -> bool {
+        self.paths.get(path).unwrap().peer_status.available
     }
 
     pub(crate) fn remote_cid(&self) -> anabranch_wire::ConnectionId {

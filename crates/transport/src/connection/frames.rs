@@ -125,7 +125,7 @@ impl Connection {
         frame: &Frame<'_>,
     ) -> Result<(), TransportError> {
         match *frame {
-            Frame::NewConnectionId(ref issued) if issued.path.is_none() => {
+            Frame::NewConnectionId(ref issued) if issued.path.is_none() && self.multipath.is_none() => {
                 if self.paths.main().remote_cids.active().is_empty() {
                     // RFC 9000 §19.15
                     return Err(violation("NEW_CONNECTION_ID from a peer without connection IDs"));
@@ -133,7 +133,7 @@ impl Connection {
                 self.paths.main_mut().remote_cids.on_new(issued)?;
                 self.collect_reset_tokens();
             }
-            Frame::RetireConnectionId { path: None, sequence } => {
+            Frame::RetireConnectionId { path: None, sequence } if self.multipath.is_none() => {
                 let retired = self.paths.main_mut().local_cids.on_retire(sequence, &context.dcid)?;
                 if let Some(cid) = retired {
                     self.endpoint_events.push_back(crate::event::EndpointEvent::CidRetired(cid));
@@ -144,6 +144,7 @@ impl Connection {
             }
             Frame::PathChallenge(data) => {
                 if let Some(path) = self.paths.get_mut(context.path) {
+                    let elsewhere = path.tuple != context.tuple;
                     // RFC 9000 §9.3.3: more than a probe brings the peer back if somebody forged a move.
                     path.ping |= path.tuple == context.tuple;
                     path.responses.push(Response {
@@ -151,6 +152,9 @@ impl Connection {
                         data,
                         received: context.datagram_len,
                     });
+                    if elsewhere {
+                        self.uncount_elsewhere(context.path, &context.tuple, context.datagram_len);
+                    }
                 }
             }
             Frame::PathResponse(data) => self.on_path_response(now, data),

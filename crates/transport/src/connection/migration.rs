@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use anabranch_wire::{ConnectionId, PacketKind, PathId, SpaceId, Time, TransportErrorCode};
+use anabranch_wire::{ConnectionId, PacketKind, PathId, SpaceId, Time};
 
 use super::connection::Connection;
 use super::receive::Context;
@@ -33,7 +33,7 @@ pub enum MigrateError {
 }
 
 impl Connection {
-    /// Moves path 0 to `local` as soon as the server answers there (RFC 9000 §9.2); [`Event::PathChanged`] tells.
+    /// Moves the main path (path 0, or the oldest one in use) to `local` as soon as the server answers there (RFC 9000 §9.2); [`Event::PathChanged`] tells.
     ///
     /// # Errors
     /// If migration is not possible now or ever; the connection goes on as it was.
@@ -63,7 +63,8 @@ impl Connection {
     }
 
     fn probe(&mut self, now: Time, tuple: FourTuple, sequence: u64, dcid: ConnectionId) {
-        self.validate(now, PathId::ZERO, tuple, dcid, Purpose::Move { sequence });
+        let id = self.paths.main().id;
+        self.validate(now, id, tuple, dcid, Purpose::Move { sequence });
     }
 
     /// Begins a validation of `tuple` on a path.
@@ -133,7 +134,7 @@ impl Connection {
     /// After a 1-RTT packet: did the peer move (RFC 9000 §9.3)?
     pub(super) fn after_data_packet(&mut self, now: Time, context: &Context, probing: bool) {
         let server = self.side.is_server();
-        let Some(path) = self.paths.get_mut(context.path) else { return };
+        let Some(path) = self.paths.get_mut(context.path).filter(|path| !path.is_abandoned()) else { return };
         let newest = path.largest_number.is_none_or(|largest| context.number > largest);
         if newest {
             path.largest_number = Some(context.number);
@@ -148,8 +149,18 @@ impl Connection {
         }
     }
 
+    /// A datagram from `tuple` counts for path `id` from now on. If it has been counted for another path that runs over the same
+    /// addresses, it counts there no longer: it allows one answer of three times its size (RFC 9000 §8.1), not two.
+    pub(super) fn uncount_elsewhere(&mut self, id: PathId, tuple: &FourTuple, len: usize) {
+        let other = self.paths.by_tuple(tuple).filter(|other| *other != id);
+        if let Some(other) = other.and_then(|other| self.paths.get_mut(other)) {
+            other.uncount_datagram(len);
+        }
+    }
+
     /// The peer sends from another address.
     fn follow_peer(&mut self, now: Time, context: &Context, changed_cid: bool) {
+        self.uncount_elsewhere(context.path, &context.tuple, context.datagram_len);
         let Some(path) = self.paths.get_mut(context.path) else { return };
         let old = path.tuple;
         let returning = path.previous.filter(|previous| previous.tuple == context.tuple);
@@ -255,8 +266,7 @@ impl Connection {
     fn return_or_retry(&mut self, now: Time, id: PathId) {
         let Some(path) = self.paths.get_mut(id) else { return };
         if path.phase == Phase::Opening {
-            // RFC 10069 §3.1.2: not used, and still closed explicitly.
-            return self.give_up_path(now, id, TransportErrorCode::PATH_UNSTABLE_OR_POOR.0);
+            return self.on_opening_failed(now, id);
         }
         let Some(previous) = path.previous.take() else {
             let (tuple, dcid) = (path.tuple, path.remote_cids.active());

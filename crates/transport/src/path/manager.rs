@@ -35,7 +35,8 @@ impl Paths {
     }
 
     fn main_index(&self) -> usize {
-        self.0.iter().position(Path::is_usable).unwrap_or(0)
+        let usable = self.0.iter().position(Path::is_usable);
+        usable.or_else(|| self.0.iter().position(|path| !path.is_abandoned())).unwrap_or(0)
     }
 
     /// Adds a path with an ID of its own.
@@ -73,9 +74,10 @@ impl Paths {
         self.0.iter().find(|path| path.local_cids.contains(dcid).is_some()).map(|path| path.id)
     }
 
-    /// The path that runs over `tuple`.
+    /// The path that runs over `tuple`, or used to.
     pub(crate) fn by_tuple(&self, tuple: &FourTuple) -> Option<PathId> {
-        self.0.iter().find(|path| path.tuple.matches(tuple)).map(|path| path.id)
+        let on_tuple = || self.0.iter().filter(|path| path.tuple.matches(tuple));
+        on_tuple().find(|path| !path.is_abandoned()).or_else(|| on_tuple().next()).map(|path| path.id)
     }
 
     /// When the next abandoned path can be forgotten.

@@ -12,4 +12,5 @@ pub(crate) use self::manager::Paths;
 pub(crate) use self::path::{
     AMPLIFICATION_FACTOR, MIN_PACKET_ROOM, MIN_VALIDATION_ROOM, Path, Phase, Previous,
 };
+pub(crate) use self::status::Status;
 pub(crate) use self::validation::{Purpose, Response, Validation};

@@ -191,6 +191,14 @@ impl Path {
         }
     }
 
+    /// A datagram that was counted here belongs to another path.
+    pub(crate) fn uncount_datagram(&mut self, len: usize) {
+        self.bytes_received = self.bytes_received.saturating_sub(len as u64);
+        self.datagrams_received = self.datagrams_received.saturating_sub(1);
+        self.unvalidated_received = self.unvalidated_received.saturating_sub(len as u64);
+        self.recovery.amplification_blocked(self.is_amplification_blocked());
+    }
+
     /// A datagram left on `tuple`.
     pub(crate) fn on_datagram_sent(&mut self, len: usize) {
         self.bytes_sent += len as u64;

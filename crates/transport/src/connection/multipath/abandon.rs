@@ -12,10 +12,10 @@ use crate::path::Phase;
 const RETENTION_PTOS: u32 = 3;
 
 impl Connection {
-    /// Gives a path up; the peer is told `code`. Data under way on it is sent again on others. The last path cannot be given
-    /// up: close the connection instead. Says whether there was such a path.
+    /// Gives a path up; the peer is told `code`. Data under way on it is sent again on others. Without another path in use that
+    /// is not possible: close the connection instead. Says whether there was such a path.
     pub fn abandon_path(&mut self, now: Time, id: PathId, code: u64) -> bool {
-        let others = self.paths.iter().any(|path| path.id != id && !path.is_abandoned());
+        let others = self.paths.iter().any(|path| path.id != id && path.is_usable());
         let open = self.paths.get(id).is_some_and(|path| !path.is_abandoned());
         if !(others && open && self.is_multipath()) {
             return false;
@@ -27,22 +27,33 @@ impl Connection {
     /// The peer has given a path up, or agrees that this end has.
     pub(super) fn on_path_abandon(&mut self, now: Time, id: PathId, code: u64) -> Result<(), TransportError> {
         let Some(multipath) = &mut self.multipath else { return Ok(()) };
-        if let Some(path) = self.paths.get_mut(id) {
-            if !path.is_abandoned() {
-                self.give_up_path(now, id, code);
+        if let Some(path) = self.paths.get(id) {
+            if path.is_abandoned() {
+                return Ok(());
             }
+            if self.is_last_path(id) {
+                // RFC 10069 §3.4: nothing is left but to close, on the path that the peer still listens on.
+                return Err(no_path_left());
+            }
+            self.give_up_path(now, id, code);
         } else if multipath.unopened.contains_key(&id) {
             // A path that will never be opened: its connection IDs go, and the answer is owed all the same.
             self.forget_unopened(id);
             self.owe_abandon(id, code);
         }
-        if self.paths.iter().all(crate::path::Path::is_abandoned) {
-            return Err(TransportError::new(
-                TransportErrorCode::NO_VIABLE_PATH,
-                "the last path was abandoned",
-            ));
-        }
         Ok(())
+    }
+
+    fn is_last_path(&self, id: PathId) -> bool {
+        self.paths.iter().all(|path| path.id == id || path.is_abandoned())
+    }
+
+    /// A path that was being opened does not answer: RFC 10069 §3.1.2 has it closed explicitly.
+    pub(in crate::connection) fn on_opening_failed(&mut self, now: Time, id: PathId) {
+        if self.is_last_path(id) {
+            return self.fail(now, no_path_left());
+        }
+        self.give_up_path(now, id, TransportErrorCode::PATH_UNSTABLE_OR_POOR.0);
     }
 
     /// Stops using a path.
@@ -63,12 +74,20 @@ impl Connection {
     fn owe_abandon(&mut self, path: PathId, code: u64) {
         if let Some(multipath) = &mut self.multipath {
             multipath.abandons.push(Abandon { path, code, sent: false });
-            multipath.closed += 1;
-            // Another path may take its place.
-            multipath.local_max = PathId(multipath.local_max.0.saturating_add(1));
-            multipath.owes_max_path_id = true;
-            self.pending.issue_cids = true;
+            multipath.closed = multipath.closed.saturating_add(1);
         }
+        self.offer_paths();
+    }
+
+    /// Lets other paths take the place of those that are gone.
+    pub(super) fn offer_paths(&mut self) {
+        let Some(multipath) = &mut self.multipath else { return };
+        let kept = self.paths.iter().filter(|path| path.is_abandoned()).count();
+        let unacknowledged =
+            multipath.abandons.iter().filter(|abandon| self.paths.get(abandon.path).is_none());
+        let closing = kept + unacknowledged.count();
+        multipath.offer(u32::try_from(closing).unwrap_or(u32::MAX));
+        self.pending.issue_cids = true;
     }
 
     fn forget_unopened(&mut self, id: PathId) {
@@ -76,9 +95,6 @@ impl Connection {
         let Some(unopened) = multipath.unopened.remove(&id) else { return };
         for (_, cid) in unopened.local.iter() {
             self.endpoint_events.push_back(EndpointEvent::CidRetired(cid));
-        }
-        if multipath.next == id {
-            multipath.next = PathId(id.0 + 1);
         }
     }
 
@@ -102,6 +118,11 @@ impl Connection {
                 self.endpoint_events.push_back(EndpointEvent::CidRetired(cid));
             }
             self.numbering.forget(id);
+            self.offer_paths();
         }
     }
+}
+
+fn no_path_left() -> TransportError {
+    TransportError::new(TransportErrorCode::NO_VIABLE_PATH, "no path is left")
 }

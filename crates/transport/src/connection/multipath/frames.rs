@@ -7,6 +7,7 @@ use crate::connection::connection::Connection;
 use crate::connection::receive::{Context, violation};
 use crate::error::TransportError;
 use crate::event::EndpointEvent;
+use crate::path::Path;
 
 impl Multipath {
     /// A path ID that the peer names must be one that it was allowed to use.
@@ -28,8 +29,14 @@ impl Connection {
     ) -> Result<(), TransportError> {
         let multipath = self.multipath.as_mut().ok_or_else(not_negotiated)?;
         match *frame {
-            Frame::NewConnectionId(ref issued) => self.on_path_new_cid(issued),
-            Frame::RetireConnectionId { path: Some(path), sequence } => {
+            // RFC 10069 §3.2: without a path ID these mean path 0.
+            Frame::NewConnectionId(ref issued) => {
+                let path = issued.path.unwrap_or(PathId::ZERO);
+                multipath.check(path)?;
+                self.on_path_new_cid(path, issued)
+            }
+            Frame::RetireConnectionId { path, sequence } => {
+                let path = path.unwrap_or(PathId::ZERO);
                 multipath.check(path)?;
                 self.on_path_retire_cid(context, path, sequence)
             }
@@ -39,8 +46,13 @@ impl Connection {
             }
             Frame::PathStatus { path, available, sequence } => {
                 multipath.check(path)?;
-                if let Some(path) = self.paths.get_mut(path) {
-                    path.peer_status.learn(available, sequence);
+                // It may come before the path does.
+                let status = match self.paths.get_mut(path) {
+                    Some(path) => Some(&mut path.peer_status),
+                    None => multipath.unopened.get_mut(&path).map(|unopened| &mut unopened.status),
+                };
+                if let Some(status) = status {
+                    status.learn(available, sequence);
                 }
                 Ok(())
             }
@@ -61,20 +73,11 @@ impl Connection {
         }
     }
 
-    fn on_path_new_cid(&mut self, issued: &NewConnectionId) -> Result<(), TransportError> {
-        // There is a place for each path that the peer may name, also if the limits have only just been raised.
-        self.issue_path_cids();
-        let (Some(multipath), Some(path)) = (&mut self.multipath, issued.path) else {
-            return Err(not_negotiated());
-        };
-        multipath.check(path)?;
+    fn on_path_new_cid(&mut self, path: PathId, issued: &NewConnectionId) -> Result<(), TransportError> {
+        let multipath = self.multipath.as_mut().ok_or_else(not_negotiated)?;
         // RFC 10069 §3.2: a connection ID belongs to one path only.
-        let elsewhere = self
-            .paths
-            .iter()
-            .any(|other| other.id != path && other.remote_cids.holds(&issued.cid))
-            || multipath.unopened.iter().any(|(id, other)| *id != path && other.remote.holds(&issued.cid));
-        if elsewhere {
+        let open = |other: &Path| other.id != path && other.remote_cids.holds(&issued.cid);
+        if self.paths.iter().any(open) || multipath.holds_remote_cid(&issued.cid, path) {
             return Err(violation("a connection ID for two paths"));
         }
         if let Some(open) = self.paths.get_mut(path) {

@@ -9,14 +9,19 @@ mod status;
 
 use std::collections::BTreeMap;
 
-use anabranch_wire::{PathId, Side};
+use anabranch_wire::{ConnectionId, PathId, Side};
 
 pub use self::open::OpenPathError;
 pub(super) use self::schedule::Tried;
-use crate::path::{LocalCids, RemoteCids};
+use crate::path::{LocalCids, RemoteCids, Status};
 
 /// Connection IDs of each unused path that are issued ahead: one to open it with, one to follow a rebinding with.
 pub(super) const CIDS_AHEAD: usize = 2;
+
+/// Paths that may be on their way out, state kept or PATH_ABANDON not acknowledged, while others take their place already.
+/// With more, a new path ID is offered only when one of them is done: that bounds what a peer can make us keep by opening
+/// and abandoning paths, or by not acknowledging anything.
+pub(crate) const MAX_CLOSING_PATHS: u32 = 8;
 
 /// What this end may use and owes, once both ends have said that they speak multipath.
 #[derive(Debug)]
@@ -25,10 +30,10 @@ pub(super) struct Multipath {
     local_max: PathId,
     /// Largest path ID that this end may use.
     remote_max: PathId,
-    /// The next path to be opened; IDs below are open or gone, and are never used again.
-    next: PathId,
-    /// Connection IDs of paths from `next` on.
+    /// Connection IDs of the paths up to `local_max` that are neither open nor gone. An ID that leaves never comes back.
     unopened: BTreeMap<PathId, Unopened>,
+    /// `active_connection_id_limit` of this end and of the peer.
+    cid_limits: (u64, u64),
     /// PATH_ABANDON frames that the peer has to get.
     abandons: Vec<Abandon>,
     owes_max_path_id: bool,
@@ -36,7 +41,9 @@ pub(super) struct Multipath {
     paths_blocked: Option<PathId>,
     /// What PATH_CIDS_BLOCKED frames are to name.
     cids_blocked: Option<PathId>,
-    /// Paths that the peer has been told of or has told of as abandoned.
+    /// This end's `initial_max_path_id`.
+    initial_max: u32,
+    /// Path IDs that are gone, each of which makes room for another.
     closed: u32,
 }
 
@@ -45,6 +52,8 @@ pub(super) struct Multipath {
 pub(super) struct Unopened {
     pub(super) local: LocalCids,
     pub(super) remote: RemoteCids,
+    /// What the peer has said that the path will be for.
+    status: Status,
 }
 
 /// A PATH_ABANDON frame that is owed or under way.
@@ -56,17 +65,37 @@ struct Abandon {
 }
 
 impl Multipath {
-    pub(super) fn new(local_max: PathId, remote_max: PathId) -> Self {
-        Self {
-            local_max,
-            remote_max,
-            next: PathId(1),
+    /// The maxima are those of the transport parameters, `cid_limits` the `active_connection_id_limit` of both ends.
+    pub(super) fn new(local_max: u32, remote_max: u32, cid_limits: (u64, u64)) -> Self {
+        let mut new = Self {
+            local_max: PathId::ZERO,
+            remote_max: PathId(remote_max),
             unopened: BTreeMap::new(),
+            cid_limits,
             abandons: Vec::new(),
             owes_max_path_id: false,
             paths_blocked: None,
             cids_blocked: None,
+            initial_max: local_max,
             closed: 0,
+        };
+        new.offer(0);
+        new.owes_max_path_id = false; // The transport parameter says it.
+        new
+    }
+
+    /// Allows the peer as many paths as this end wants, while `closing` others are on their way out.
+    fn offer(&mut self, closing: u32) {
+        let held_back = closing.saturating_sub(MAX_CLOSING_PATHS);
+        let max = self.initial_max.saturating_add(self.closed) - held_back.min(self.closed);
+        // One below the largest ID there is, so that there is always a next one.
+        while self.local_max.0 < max.min(u32::MAX - 1) {
+            self.local_max = PathId(self.local_max.0 + 1);
+            self.owes_max_path_id = true;
+            let mut local = LocalCids::unopened(self.local_max);
+            local.set_limit(self.cid_limits.1.min(CIDS_AHEAD as u64));
+            let remote = RemoteCids::unopened(self.local_max, self.cid_limits.0);
+            self.unopened.insert(self.local_max, Unopened { local, remote, status: Status::new() });
         }
     }
 
@@ -75,9 +104,24 @@ impl Multipath {
         self.local_max.min(self.remote_max)
     }
 
-    /// Whether `path` was open and is gone for good.
+    /// The path to open next, if both ends allow one.
+    fn next(&self) -> Option<PathId> {
+        self.unopened.keys().next().copied().filter(|id| *id <= self.remote_max)
+    }
+
+    /// Whether the peer's maximum is what keeps this end from opening a path.
+    fn is_blocked(&self) -> bool {
+        self.next().is_none() && self.remote_max <= self.local_max
+    }
+
+    /// Whether `path` is open or gone, and may not be opened any more.
     pub(super) fn is_used_up(&self, path: PathId) -> bool {
-        path < self.next
+        path <= self.local_max && !self.unopened.contains_key(&path)
+    }
+
+    /// Whether the peer has given `cid` to a path that is not open, other than `path`.
+    fn holds_remote_cid(&self, cid: &ConnectionId, path: PathId) -> bool {
+        self.unopened.iter().any(|(id, other)| *id != path && other.remote.holds(cid))
     }
 
     /// The path whose unused local connection IDs hold `cid`.
@@ -86,26 +130,26 @@ impl Multipath {
         self.unopened.iter().find(|(_, unopened)| holds(unopened)).map(|(path, _)| *path)
     }
 
+    /// Paths that could be opened, PATH_ABANDON frames owed or under way, connection IDs issued ahead.
+    #[cfg(test)]
+    pub(super) fn held(&self) -> (usize, usize, usize) {
+        let cids = self.unopened.values().map(|unopened| unopened.local.iter().count()).sum();
+        (self.unopened.len(), self.abandons.len(), cids)
+    }
+
     /// Connection IDs that this end has issued for a path that is not open.
     pub(super) fn local_cids_mut(&mut self, path: PathId) -> Option<&mut LocalCids> {
         self.unopened.get_mut(&path).map(|unopened| &mut unopened.local)
     }
 
+    /// Connection IDs that the peer has issued for a path that is not open.
+    pub(super) fn remote_cids_mut(&mut self, path: PathId) -> Option<&mut RemoteCids> {
+        self.unopened.get_mut(&path).map(|unopened| &mut unopened.remote)
+    }
+
     /// The connection IDs of paths up to `max` that are not open.
     pub(super) fn unopened_mut(&mut self, max: PathId) -> impl Iterator<Item = &mut Unopened> {
         self.unopened.range_mut(..=max).map(|(_, unopened)| unopened)
-    }
-
-    /// A place for every path ID that the peer may use.
-    fn prepare(&mut self, local_limit: u64, remote_limit: u64) {
-        for id in self.next.0..=self.local_max.0 {
-            let path = PathId(id);
-            self.unopened.entry(path).or_insert_with(|| {
-                let mut local = LocalCids::unopened(path);
-                local.set_limit(remote_limit.min(CIDS_AHEAD as u64));
-                Unopened { local, remote: RemoteCids::unopened(path, local_limit) }
-            });
-        }
     }
 }
 

@@ -41,11 +41,13 @@ impl Connection {
         self.multipath.is_some()
     }
 
-    /// This end's `initial_max_path_id`, if it wants multipath and can have it: connection IDs must not be empty
-    /// (RFC 10069 §2.1).
+    /// This end's `initial_max_path_id`, if it wants multipath and can have it: the connection IDs of both ends must not be
+    /// empty (RFC 10069 §2.1).
     pub(in crate::connection) fn initial_max_path_id(&self) -> Option<u32> {
         let config = self.config.multipath.as_ref()?;
-        (!self.paths.main().used_local_cid.is_empty()).then(|| config.max_paths.clamp(1, MAX_PATHS) - 1)
+        let path = self.paths.main();
+        let empty = path.used_local_cid.is_empty() || path.remote_cids.active().is_empty();
+        (!empty).then(|| config.max_paths.clamp(1, MAX_PATHS) - 1)
     }
 
     /// What the peer's parameters mean for multipath.
@@ -63,7 +65,8 @@ impl Connection {
             ));
         }
         if let Some(local_max) = self.initial_max_path_id() {
-            self.multipath = Some(Box::new(Multipath::new(PathId(local_max), PathId(remote_max))));
+            let cid_limits = (self.config.active_connection_id_limit, parameters.active_connection_id_limit);
+            self.multipath = Some(Box::new(Multipath::new(local_max, remote_max, cid_limits)));
         }
         Ok(())
     }
@@ -71,9 +74,6 @@ impl Connection {
     /// Makes connection IDs for the paths to come.
     pub(in crate::connection) fn issue_path_cids(&mut self) {
         let Some(multipath) = &mut self.multipath else { return };
-        let remote_limit =
-            self.handshake.peer_parameters.as_ref().map_or(2, |peer| peer.active_connection_id_limit);
-        multipath.prepare(self.config.active_connection_id_limit, remote_limit);
         // RFC 10069 §3.2: none above the peer's maximum.
         let max = multipath.max();
         for unopened in multipath.unopened_mut(max) {
@@ -101,11 +101,10 @@ impl Connection {
             return Err(OpenPathError::Exists);
         }
         let multipath = self.multipath.as_mut().ok_or(OpenPathError::NotNegotiated)?;
-        let id = multipath.next;
-        if id > multipath.max() {
-            multipath.paths_blocked = Some(multipath.max());
+        let Some(id) = multipath.next() else {
+            multipath.paths_blocked = multipath.is_blocked().then_some(multipath.remote_max);
             return Err(OpenPathError::NoPathId);
-        }
+        };
         let ready = multipath.unopened.get(&id).is_some_and(|unopened| unopened.remote.has_unused());
         if !ready {
             multipath.cids_blocked = Some(id);
@@ -115,7 +114,8 @@ impl Connection {
         Ok(id)
     }
 
-    /// Server: an authentic packet came for a path that is not open. A client's path cannot begin like that.
+    /// Server: an authentic packet came for a path that is not open. A client's path cannot begin like that, and no path can
+    /// without a connection ID to answer to: the client asks again, and the ID has come by then if it is under way.
     pub(in crate::connection) fn open_for_peer(
         &mut self,
         now: Time,
@@ -124,9 +124,11 @@ impl Connection {
         dcid: ConnectionId,
         datagram_len: usize,
     ) -> bool {
-        if opens_paths(self.side) {
+        let unopened = self.multipath.as_ref().and_then(|multipath| multipath.unopened.get(&id));
+        if opens_paths(self.side) || !unopened.is_some_and(|unopened| unopened.remote.has_unused()) {
             return false;
         }
+        self.uncount_elsewhere(id, &tuple, datagram_len);
         self.insert_path(now, id, tuple, Some(dcid));
         if let Some(path) = self.paths.get_mut(id) {
             path.on_datagram_received(datagram_len);
@@ -139,9 +141,7 @@ impl Connection {
         // RFC 10069 §3.1: addresses that have been validated need not be again.
         let known = self.paths.iter().any(|path| path.validated && path.tuple == tuple);
         let Some(multipath) = &mut self.multipath else { return };
-        let Some(Unopened { mut local, mut remote }) = multipath.unopened.remove(&id) else { return };
-        // A client leaves none out, but its packets may overtake each other; those left out stay closed.
-        multipath.next = multipath.next.max(PathId(id.0 + 1));
+        let Some(Unopened { mut local, mut remote, status }) = multipath.unopened.remove(&id) else { return };
         let mut config = self.config.recovery.clone();
         config.seed = self.random.u64();
         let mut recovery = Recovery::new(&config, now);
@@ -155,6 +155,7 @@ impl Connection {
         let first = used_local_cid.or_else(|| local.iter().next().map(|(_, cid)| cid));
         let mut path = Path::new(id, tuple, recovery, local, remote, first.unwrap_or(ConnectionId::EMPTY));
         path.phase = Phase::Opening;
+        path.peer_status = status;
         let dcid = path.remote_cids.active();
         // The amplification limit is the server's; what keeps a client from using the path is its phase.
         if known || opens_paths(self.side) {

@@ -4,7 +4,7 @@ use anabranch_wire::{PathId, SpaceId, Time, Writer};
 use smallvec::SmallVec;
 
 use crate::connection::connection::Connection;
-use crate::path::{LocalCids, Path};
+use crate::path::{LocalCids, Path, RemoteCids};
 use crate::schedule::{PathView, Scheduler as _, candidates};
 use crate::token::Tokens;
 
@@ -30,6 +30,14 @@ impl Connection {
         match self.paths.get_mut(path) {
             Some(path) => Some(&mut path.local_cids),
             None => self.multipath.as_mut()?.local_cids_mut(path),
+        }
+    }
+
+    /// Connection IDs that the peer has issued for `path`, open or not.
+    pub(in crate::connection) fn remote_cids_mut(&mut self, path: PathId) -> Option<&mut RemoteCids> {
+        match self.paths.get_mut(path) {
+            Some(path) => Some(&mut path.remote_cids),
+            None => self.multipath.as_mut()?.remote_cids_mut(path),
         }
     }
 

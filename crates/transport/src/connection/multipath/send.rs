@@ -13,7 +13,10 @@ impl Multipath {
             || self.paths_blocked.is_some()
             || self.cids_blocked.is_some()
             || self.abandons.iter().any(|abandon| !abandon.sent)
-            || self.unopened.values().any(|unopened| unopened.local.has_pending())
+            || self
+                .unopened
+                .values()
+                .any(|unopened| unopened.local.has_pending() || unopened.remote.has_pending())
     }
 
     fn write(&mut self, writer: &mut Writer<'_>, tokens: &mut Tokens) {
@@ -46,6 +49,7 @@ impl Multipath {
         }
         for unopened in self.unopened.values_mut() {
             unopened.local.write(writer, tokens, true);
+            unopened.remote.write(writer, tokens, true);
         }
     }
 
@@ -66,7 +70,7 @@ impl Connection {
     pub(in crate::connection) fn has_multipath_pending(&self) -> bool {
         self.multipath.as_ref().is_some_and(|multipath| {
             multipath.has_pending()
-                || self.paths.iter().any(|path| {
+                || self.paths.iter().filter(|path| !path.is_abandoned()).any(|path| {
                     path.owes_status || path.local_cids.has_pending() || path.remote_cids.has_pending()
                 })
         })
@@ -76,7 +80,7 @@ impl Connection {
     pub(in crate::connection) fn fill_multipath(&mut self, writer: &mut Writer<'_>, tokens: &mut Tokens) {
         let Some(multipath) = &mut self.multipath else { return };
         multipath.write(writer, tokens);
-        for path in self.paths.iter_mut() {
+        for path in self.paths.iter_mut().filter(|path| !path.is_abandoned()) {
             if path.owes_status
                 && let Some(sequence) = path.local_status.sequence
             {
@@ -96,6 +100,7 @@ impl Connection {
     pub(in crate::connection) fn on_multipath_acked(&mut self, token: &Token) {
         if let (Token::PathAbandon(path), Some(multipath)) = (token, &mut self.multipath) {
             multipath.on_abandon_acked(*path);
+            self.offer_paths();
         }
     }
 
@@ -110,8 +115,8 @@ impl Connection {
                 }
             }
             Token::MaxPathId => multipath.owes_max_path_id = true,
-            Token::PathsBlocked if multipath.next > multipath.max() => {
-                multipath.paths_blocked = Some(multipath.max());
+            Token::PathsBlocked if multipath.is_blocked() => {
+                multipath.paths_blocked = Some(multipath.remote_max);
             }
             Token::PathCidsBlocked(path) => {
                 let blocked =

@@ -128,9 +128,9 @@ impl Connection {
         self.issue_cids();
     }
 
-    /// The peer's active connection ID on a path.
-    pub(crate) fn remote_cid_of(&self, path: PathId) -> anabranch_wire::ConnectionId {
-        self.paths.get(path).unwrap().remote_cids.active()
+    /// Connection IDs that this end has issued for an open path.
+    pub(crate) fn issued_cids(&self, path: PathId) -> Vec<anabranch_wire::ConnectionId> {
+        self.paths.get(path).unwrap().local_cids.iter().map(|(_, cid)| cid).collect()
     }
 
     /// What the peer has said last that a path is for.

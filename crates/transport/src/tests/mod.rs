@@ -10,6 +10,7 @@ mod injector;
 mod keys;
 mod migration;
 mod multipath;
+mod multipath_input;
 mod pair;
 mod resumption;
 mod wrong_handshake;

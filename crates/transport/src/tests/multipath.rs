@@ -10,11 +10,11 @@ use crate::{Event, FourTuple, MultipathConfig, OpenPathError};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn second_addr() -> SocketAddr {
+pub(super) fn second_addr() -> SocketAddr {
     ([127, 0, 0, 3], 50_001).into()
 }
 
-fn multipath() -> Pair {
+pub(super) fn multipath() -> Pair {
     let mut pair = Pair::with_transport(|transport| transport.multipath = Some(MultipathConfig::default()));
     pair.connect();
     pair.settle();
@@ -22,7 +22,7 @@ fn multipath() -> Pair {
 }
 
 /// A second path, validated at both ends.
-fn two_paths() -> Pair {
+pub(super) fn two_paths() -> Pair {
     let mut pair = multipath();
     let now = pair.now;
     let tuple = FourTuple { local: second_addr(), remote: server_addr() };

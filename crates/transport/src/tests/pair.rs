@@ -53,8 +53,8 @@ pub(super) struct Pair {
     pub(super) client_seen_as: SocketAddr,
     pub(super) client_config: ClientConfig,
     server_config: ServerConfig,
-    /// Addresses that the client has sent from.
-    client_locals: Vec<SocketAddr>,
+    /// Addresses that the client has sent from, or that a NAT makes of them.
+    pub(super) client_locals: Vec<SocketAddr>,
     /// What the network does with a datagram: let it through (changed, delayed), multiply it, drop it.
     pub(super) network: Option<Network>,
     pub(super) bytes_to_client: u64,

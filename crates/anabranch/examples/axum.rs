@@ -1,4 +1,4 @@
-//! An axum router over HTTP/3, until Ctrl-C: `cargo run --example axum`, then `anabranch get --insecure
+//! An axum router over HTTP/3, until Ctrl-C: `cargo run --example axum [IP:PORT]`, then `anabranch get --insecure
 //! https://localhost:4433/hello/you -o -`.
 
 use std::time::Duration;
@@ -15,7 +15,8 @@ async fn main() -> Result<(), Error> {
         .route("/hello/{name}", get(|Path(name): Path<String>| async move { format!("hello {name}") }))
         .route("/echo", post(|body: axum::body::Body| async { body }));
     let identity = SelfSigned::new(["localhost"])?;
-    let endpoint = Endpoint::server(identity.server_config(["h3"])?, "127.0.0.1:4433".parse()?)?;
+    let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:4433".to_owned());
+    let endpoint = Endpoint::server(identity.server_config(["h3"])?, address.parse()?)?;
     println!("listening {}", endpoint.local_addr()?);
     Server::new(endpoint, router).serve_with_shutdown(tokio::signal::ctrl_c(), Duration::from_secs(10)).await;
     Ok(())

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds peers by name: build.sh [quinn|quic-go|s2n-quic|quiche|msquic|aioquic|ngtcp2]… (all of them without a name).
+# Builds peers by name: build.sh [quinn|quic-go|s2n-quic|quiche|h3i|msquic|aioquic|ngtcp2]… (all of them without a name).
 set -eu
 cd "$(dirname "$0")"
 
@@ -22,7 +22,7 @@ END
     chmod +x "$1/peer-$1"
 }
 
-for name in ${*:-quinn quic-go s2n-quic quiche msquic aioquic ngtcp2}; do
+for name in ${*:-quinn quic-go s2n-quic quiche h3i msquic aioquic ngtcp2}; do
     case $name in
         quic-go) (cd quic-go && nice -n 10 go build -p "${JOBS:-1}" -trimpath -o peer-quic-go .) ;;
         aioquic)
@@ -41,6 +41,8 @@ for name in ${*:-quinn quic-go s2n-quic quiche msquic aioquic ngtcp2}; do
             fi
             launcher ngtcp2 python3 ;;
         quiche) libclang && (cd quiche && nice -n 10 cargo build --release --locked -j "${JOBS:-1}") ;;
+        # Beside quiche, so that BoringSSL is built once for both.
+        h3i) libclang && (cd h3i && CARGO_TARGET_DIR=../quiche/target nice -n 10 cargo build --release --locked -j "${JOBS:-1}") ;;
         msquic)
             (cd msquic && nice -n 10 cargo build --release --locked -j "${JOBS:-1}" &&
                 cp -L target/release/build/msquic-*/out/lib/libmsquic.so.2 target/release/) ;;

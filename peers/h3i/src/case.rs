@@ -1,0 +1,129 @@
+//! A case: what the client sends, and what the server must make of it.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use h3i::actions::h3::{Action, StreamEvent, StreamEventType, WaitType};
+use h3i::client::connection_summary::ConnectionSummary;
+use h3i::client::sync_client;
+use h3i::config::Config;
+use h3i::frame::H3iFrame;
+use h3i::quiche::ConnectionError;
+
+use crate::script::{FIRST, SECOND, get};
+
+/// How long a server may take to say something, in milliseconds; a silent connection ends then.
+const PATIENCE_MS: u64 = 3_000;
+/// H3_NO_ERROR: how this client ends a connection that the server leaves open.
+const NO_ERROR: u64 = 0x100;
+
+/// Actions on a connection of their own, and how the server must react.
+pub struct Case {
+    pub name: &'static str,
+    pub expected: Outcome,
+    pub actions: Vec<Action>,
+}
+
+/// What a server does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It closes the connection with this application error code.
+    Close(u64),
+    /// It resets the first request with this code, whether or not an answer has begun; the connection goes on, and the next
+    /// request is answered.
+    Reset(u64),
+    /// It answers the first request with this status.
+    Answer(u16),
+    /// Anything else, in words.
+    Other(String),
+}
+
+impl Case {
+    /// The server must close the connection.
+    pub fn closes(name: &'static str, code: u64, actions: Vec<Action>) -> Self {
+        Self { name, expected: Outcome::Close(code), actions }
+    }
+
+    /// The server must reset the first request, and nothing else; `actions` send only that request.
+    pub fn resets(name: &'static str, code: u64, actions: Vec<Action>) -> Self {
+        Self::resets_before(name, code, actions, get(SECOND))
+    }
+
+    /// The same with another good request, on [`SECOND`], to show that the connection goes on.
+    pub fn resets_before(name: &'static str, code: u64, mut actions: Vec<Action>, second: Action) -> Self {
+        actions.extend([end_of(FIRST), second, end_of(SECOND), goodbye()]);
+        Self { name, expected: Outcome::Reset(code), actions }
+    }
+
+    /// The server must answer the first request as if nothing were wrong.
+    pub fn answered(name: &'static str, mut actions: Vec<Action>) -> Self {
+        actions.extend([end_of(FIRST), goodbye()]);
+        Self { name, expected: Outcome::Answer(200), actions }
+    }
+
+    /// Connects, does the actions and tells what the server did.
+    pub fn run(&self, server: SocketAddr) -> Outcome {
+        let config = Config::new()
+            .with_host_port("localhost:443".to_owned())
+            .with_connect_to(server.to_string())
+            .verify_peer(false)
+            .with_idle_timeout(PATIENCE_MS);
+        // h3i panics when a stream does not take what it is to send: then the server was too quick for the case.
+        match catch_unwind(AssertUnwindSafe(|| sync_client::connect(config, self.actions.clone(), None))) {
+            Ok(Ok(summary)) => observed(&summary),
+            Ok(Err(error)) => Outcome::Other(format!("no connection: {error:?}")),
+            Err(_) => Outcome::Other("a stream that takes no data".to_owned()),
+        }
+    }
+}
+
+fn end_of(stream_id: u64) -> Action {
+    WaitType::StreamEvent(StreamEvent { stream_id, event_type: StreamEventType::Finished }).into()
+}
+
+fn goodbye() -> Action {
+    Action::ConnectionClose {
+        error: ConnectionError { is_app: true, error_code: NO_ERROR, reason: Vec::new() },
+    }
+}
+
+fn observed(summary: &ConnectionSummary) -> Outcome {
+    if let Some(error) = summary.conn_close_details.peer_error() {
+        return match error.is_app {
+            true => Outcome::Close(error.error_code),
+            false => Outcome::Other(format!("transport error {:#x}", error.error_code)),
+        };
+    }
+    if let Some(error) = summary.conn_close_details.local_error().filter(|error| error.error_code != NO_ERROR)
+    {
+        return Outcome::Other(format!("an error that the client found: {:#x}", error.error_code));
+    }
+    let reset = summary.stream_map.stream(FIRST).into_iter().find_map(|frame| match frame {
+        H3iFrame::ResetStream(reset) => Some(reset.error_code),
+        _ => None,
+    });
+    match (reset, status(summary, FIRST), status(summary, SECOND)) {
+        (Some(code), _, Some(200)) => Outcome::Reset(code),
+        (Some(code), _, second) => Outcome::Other(format!("reset {code:#x}, but then the answer {second:?}")),
+        (None, Some(status), _) => Outcome::Answer(status),
+        (None, None, _) => Outcome::Other("nothing".to_owned()),
+    }
+}
+
+fn status(summary: &ConnectionSummary, stream: u64) -> Option<u16> {
+    let headers = summary.stream_map.headers_on_stream(stream);
+    let digits = headers.first()?.status_code()?;
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Close(code) => write!(f, "close {code:#x}"),
+            Self::Reset(code) => write!(f, "reset {code:#x}"),
+            Self::Answer(status) => write!(f, "answer {status}"),
+            Self::Other(what) => f.write_str(what),
+        }
+    }
+}

@@ -21,7 +21,6 @@ use crate::error::TransportError;
 use crate::event::{EndpointEvent, Event};
 use crate::path::{LocalCids, Path, Paths, RemoteCids};
 use crate::random::Random;
-use crate::schedule::{Algorithm, AnyScheduler};
 use crate::space::{AckPolicy, Numbering};
 use crate::stream::Streams;
 use crate::token::Tokens;
@@ -68,7 +67,6 @@ pub struct Connection {
     pub(super) paths: Paths,
     /// Several paths, if both ends want that.
     pub(super) multipath: Option<Box<Multipath>>,
-    pub(super) scheduler: AnyScheduler,
     pub(super) streams: Streams,
     pub(super) datagrams: Datagrams,
     pub(super) pending: Pending,
@@ -201,9 +199,6 @@ impl Connection {
             numbering: Numbering::per_path(),
             paths: Paths::new(path),
             multipath: None,
-            scheduler: AnyScheduler::new(
-                config.multipath.as_ref().map_or(Algorithm::MinRtt, |multipath| multipath.scheduler),
-            ),
             streams: Streams::new(side, &config.streams, random.u64()),
             datagrams: Datagrams::new(config.datagram_send_buffer, config.datagram_receive_buffer),
             pending: Pending::default(),

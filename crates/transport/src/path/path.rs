@@ -48,8 +48,6 @@ pub(crate) struct Path {
     pub(crate) peer_status: Status,
     /// Probe timeouts have passed without a word from the peer: other paths are better.
     pub(crate) is_failing: bool,
-    /// When something was last sent that carried data.
-    pub(crate) last_used: Option<Time>,
     /// Whether the peer has been shown to receive at `tuple`.
     pub(crate) validated: bool,
     pub(crate) recovery: Recovery<Tokens>,
@@ -122,7 +120,6 @@ impl Path {
             owes_status: false,
             peer_status: Status::new(),
             is_failing: false,
-            last_used: None,
             validated: false,
             recovery,
             received: Received::new(),

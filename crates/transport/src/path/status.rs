@@ -4,14 +4,19 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Status {
     pub(crate) available: bool,
-    /// Sequence number of the newest word; `None` before the first.
-    pub(crate) sequence: Option<u64>,
+    /// The sequence number after that of the newest word; 0 before the first.
+    next: u64,
 }
 
 impl Status {
     /// Available until somebody says otherwise.
     pub(crate) const fn new() -> Self {
-        Self { available: true, sequence: None }
+        Self { available: true, next: 0 }
+    }
+
+    /// Sequence number of the newest word; `None` before the first.
+    pub(crate) fn sequence(&self) -> Option<u64> {
+        self.next.checked_sub(1)
     }
 
     /// This end changes its mind; false if it has not.
@@ -19,15 +24,16 @@ impl Status {
         let changed = self.available != available;
         if changed {
             self.available = available;
-            self.sequence = Some(self.sequence.map_or(0, |sequence| sequence + 1));
+            self.next += 1;
         }
         changed
     }
 
     /// The peer has said something, unless it has said something newer before.
     pub(crate) fn learn(&mut self, available: bool, sequence: u64) {
-        if self.sequence.is_none_or(|newest| sequence > newest) {
-            *self = Self { available, sequence: Some(sequence) };
+        // A sequence number is a varint, so that there is a next one.
+        if sequence >= self.next {
+            *self = Self { available, next: sequence + 1 };
         }
     }
 }

@@ -32,8 +32,6 @@ pub struct PathView {
     pub room: u64,
     /// Congestion window in bytes.
     pub window: u64,
-    /// When a packet with data last left on it.
-    pub last_used: Option<Time>,
 }
 
 impl PathView {
@@ -133,7 +131,6 @@ mod tests {
             has_rtt: true,
             room,
             window: 20_000,
-            last_used: None,
         }
     }
 

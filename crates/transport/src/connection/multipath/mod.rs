@@ -14,6 +14,7 @@ use anabranch_wire::{ConnectionId, PathId, Side};
 pub use self::open::OpenPathError;
 pub(super) use self::schedule::Tried;
 use crate::path::{LocalCids, RemoteCids, Status};
+use crate::schedule::{Algorithm, AnyScheduler};
 
 /// Connection IDs of each unused path that are issued ahead: one to open it with, one to follow a rebinding with.
 pub(super) const CIDS_AHEAD: usize = 2;
@@ -32,6 +33,8 @@ pub(super) struct Multipath {
     remote_max: PathId,
     /// Connection IDs of the paths up to `local_max` that are neither open nor gone. An ID that leaves never comes back.
     unopened: BTreeMap<PathId, Unopened>,
+    /// Which path the next packet with data takes.
+    scheduler: AnyScheduler,
     /// `active_connection_id_limit` of this end and of the peer.
     cid_limits: (u64, u64),
     /// PATH_ABANDON frames that the peer has to get.
@@ -66,11 +69,12 @@ struct Abandon {
 
 impl Multipath {
     /// The maxima are those of the transport parameters, `cid_limits` the `active_connection_id_limit` of both ends.
-    pub(super) fn new(local_max: u32, remote_max: u32, cid_limits: (u64, u64)) -> Self {
+    pub(super) fn new(scheduler: Algorithm, local_max: u32, remote_max: u32, cid_limits: (u64, u64)) -> Self {
         let mut new = Self {
             local_max: PathId::ZERO,
             remote_max: PathId(remote_max),
             unopened: BTreeMap::new(),
+            scheduler: AnyScheduler::new(scheduler),
             cid_limits,
             abandons: Vec::new(),
             owes_max_path_id: false,

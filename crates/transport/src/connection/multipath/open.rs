@@ -64,9 +64,10 @@ impl Connection {
                 "multipath with connection IDs of zero length",
             ));
         }
-        if let Some(local_max) = self.initial_max_path_id() {
+        let scheduler = self.config.multipath.as_ref().map(|config| config.scheduler);
+        if let (Some(local_max), Some(scheduler)) = (self.initial_max_path_id(), scheduler) {
             let cid_limits = (self.config.active_connection_id_limit, parameters.active_connection_id_limit);
-            self.multipath = Some(Box::new(Multipath::new(local_max, remote_max, cid_limits)));
+            self.multipath = Some(Box::new(Multipath::new(scheduler, local_max, remote_max, cid_limits)));
         }
         Ok(())
     }

@@ -22,7 +22,7 @@ impl Connection {
         let mut views: Vec<PathView> = usable.map(view).collect();
         candidates(&mut views);
         views.retain(|view| !tried.contains(&view.id));
-        self.scheduler.pick(now, &views)
+        self.multipath.as_mut()?.scheduler.pick(now, &views)
     }
 
     /// Connection IDs that this end has issued for `path`, open or not.
@@ -85,6 +85,5 @@ fn view(path: &Path) -> PathView {
         has_rtt: recovery.rtt().has_sample(),
         room,
         window: recovery.window(),
-        last_used: path.last_used,
     }
 }

@@ -82,7 +82,7 @@ impl Connection {
         multipath.write(writer, tokens);
         for path in self.paths.iter_mut().filter(|path| !path.is_abandoned()) {
             if path.owes_status
-                && let Some(sequence) = path.local_status.sequence
+                && let Some(sequence) = path.local_status.sequence()
             {
                 let frame =
                     Frame::PathStatus { path: path.id, available: path.local_status.available, sequence };
@@ -111,7 +111,7 @@ impl Connection {
             Token::PathAbandon(path) => multipath.on_abandon_lost(path),
             Token::PathStatus { path, sequence } => {
                 if let Some(path) = self.paths.get_mut(path) {
-                    path.owes_status |= path.local_status.sequence == Some(sequence);
+                    path.owes_status |= path.local_status.sequence() == Some(sequence);
                 }
             }
             Token::MaxPathId => multipath.owes_max_path_id = true,

@@ -45,6 +45,15 @@ impl Session {
         self.requests.get(&id).map_or(Some(ReadError::Closed), |request| request.incoming.end)
     }
 
+    /// Whether the peer's message has ended, without trailers that wait to be taken: it is a head and nothing else if nothing
+    /// was read.
+    pub fn is_read_to_end(&self, id: StreamId) -> bool {
+        let request = self.requests.get(&id);
+        request.is_some_and(|request| {
+            request.incoming.end == Some(ReadError::Finished) && request.trailers.is_none()
+        })
+    }
+
     /// The next bytes of the body: never empty, not necessarily all, lent where they lie.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use http::{HeaderMap, Method};
 use super::Session;
 use super::outgoing::Sending;
 use super::request::{Request, check_written, may_have_content, promised_length};
-use super::types::{Event, ReadError, RequestError, WriteError};
+use super::types::{Event, RequestError, WriteError};
 use crate::error::Code;
 use crate::frame::{FrameHeader, FrameType, write_header};
 use crate::message::{Fields, InvalidMessage, Protocol, request_fields, response_fields, trailer_fields};
@@ -286,15 +286,6 @@ impl Session {
         frames.clear();
         self.qpack.write_headers(streams, id, fields, frames);
         request.outgoing.push(streams, id, frames);
-    }
-
-    /// Whether the peer's message has ended, without trailers that wait to be taken: it is a head and nothing else if nothing
-    /// was read.
-    pub fn is_read_to_end(&self, id: StreamId) -> bool {
-        let request = self.requests.get(&id);
-        request.is_some_and(|request| {
-            request.incoming.end == Some(ReadError::Finished) && request.trailers.is_none()
-        })
     }
 }
 

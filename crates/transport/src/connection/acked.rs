@@ -148,10 +148,10 @@ impl Connection {
     fn on_token_acked(&mut self, token: &Token) {
         match *token {
             Token::Ack { space, path, largest } => match Self::level_index(space) {
-                Some(index) => self.levels[index].received.on_ack_acked(largest),
+                Some(index) => self.levels[index].received.numbers.on_ack_acked(largest),
                 None => {
                     if let Some(path) = self.paths.get_mut(path) {
-                        path.received.on_ack_acked(largest);
+                        path.received.numbers.on_ack_acked(largest);
                     }
                 }
             },

@@ -109,7 +109,7 @@ impl Connection {
             }
             Frame::ImmediateAck => {
                 if let Some(path) = self.paths.get_mut(context.path) {
-                    path.received.require_ack();
+                    path.received.debt.require_ack();
                 }
             }
             _ => self.on_path_frame(now, context, frame)?,

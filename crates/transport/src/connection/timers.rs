@@ -83,7 +83,7 @@ impl Connection {
             State::Closing(Closing { until, .. }) | State::Draining { until } => return Some(*until),
             State::Drained => return None,
         }
-        let acks = self.levels.iter().filter_map(|level| level.received.ack_deadline()).min();
+        let acks = self.levels.iter().filter_map(|level| level.received.debt.ack_deadline()).min();
         let paced = self.paths.iter().filter_map(|path| path.paced_until).min();
         let keep_alive = self.idle.keep_alive_deadline().filter(|_| self.handshake.confirmed);
         let timers = [

@@ -242,7 +242,8 @@ impl Connection {
             None => &path.received,
         };
         let ack_due = kind != PacketKind::ZeroRtt
-            && (received.ack_now() || received.ack_deadline().is_some_and(|deadline| deadline <= now));
+            && (received.debt.ack_now()
+                || received.debt.ack_deadline().is_some_and(|deadline| deadline <= now));
         // Early data of either end must not keep the handshake waiting: it is not acknowledged, nor probed for, before the
         // handshake goes on (RFC 9002 §6.2.1). One flight at a time, so that the probe timeout governs.
         let stuck = space != SpaceId::Data && !path.recovery.unacked(space).any(|sent| sent.ack_eliciting);
@@ -256,7 +257,7 @@ impl Connection {
             return None;
         }
         let nudge = space == SpaceId::Data && allowed && path.ack_only_run >= ACK_ONLY_LIMIT;
-        Some(Fill { ack: received.can_ack(), data: allowed, shared: carrier, probe: probe || nudge })
+        Some(Fill { ack: received.debt.can_ack(), data: allowed, shared: carrier, probe: probe || nudge })
     }
 
     /// Whether there are frames for a 0-RTT or 1-RTT packet besides acknowledgments.

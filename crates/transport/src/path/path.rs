@@ -175,7 +175,7 @@ impl Path {
 
     /// When an acknowledgment is to leave that may leave.
     pub(crate) fn ack_timeout(&self) -> Option<Time> {
-        self.received.ack_deadline().filter(|_| !self.is_amplification_blocked())
+        self.received.debt.ack_deadline().filter(|_| !self.is_amplification_blocked())
     }
 
     /// A datagram arrived on `tuple`.

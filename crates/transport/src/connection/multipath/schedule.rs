@@ -63,7 +63,7 @@ impl Connection {
             return;
         }
         let foreign = |path: &&mut Path| path.id != id && (path.is_abandoned() || path.is_failing);
-        for path in self.paths.iter_mut().filter(foreign).filter(|path| path.received.can_ack()) {
+        for path in self.paths.iter_mut().filter(foreign).filter(|path| path.received.debt.can_ack()) {
             let policy = &self.ack_policy;
             path.received.write_ack(now, writer, SpaceId::Data, path.id, true, exponent, policy, tokens);
         }

@@ -1,0 +1,144 @@
+//! The acknowledgments that one path owes.
+
+use anabranch_wire::{Ecn, EcnCounts, PathId, SpaceId, Time, Writer, write_ack};
+
+use super::{AckPolicy, Numbers};
+use crate::token::{Token, Tokens};
+
+/// When the next ACK of one path is due, and which packet is its largest.
+#[derive(Debug, Default)]
+pub(crate) struct Debt {
+    /// One more than the largest number that came on this path; 0 before the first packet.
+    next: u64,
+    /// When the largest number arrived: the ACK delay counts from here.
+    largest_at: Time,
+    /// One more than the largest number of an ack-eliciting packet.
+    next_eliciting: u64,
+    /// Whether the last packet was marked CE.
+    last_was_ce: bool,
+    /// An ACK must not wait any longer.
+    immediate: bool,
+    /// Something arrived since the last ACK.
+    news: bool,
+    /// Ack-eliciting packets since the last ACK.
+    unacked: u64,
+    /// When an ACK must leave; `Some` exactly while `unacked` is not 0.
+    deadline: Option<Time>,
+    /// One more than the largest number of the last ACK; 0 before the first.
+    reported: u64,
+}
+
+impl Debt {
+    /// Largest packet number received on the path.
+    pub(crate) fn largest(&self) -> Option<u64> {
+        self.next.checked_sub(1)
+    }
+
+    /// A packet came, which is among `numbers` already.
+    pub(crate) fn on_packet(
+        &mut self,
+        now: Time,
+        pn: u64,
+        ack_eliciting: bool,
+        ecn: Option<Ecn>,
+        numbers: &Numbers,
+        policy: &AckPolicy,
+    ) {
+        if pn >= self.next {
+            self.next = pn + 1;
+            self.largest_at = now;
+        }
+        self.news = true;
+        let is_ce = ecn == Some(Ecn::Ce);
+        let newly_ce = is_ce && !self.last_was_ce;
+        self.last_was_ce = is_ce;
+        if ack_eliciting {
+            self.unacked += 1;
+            self.deadline.get_or_insert(now + policy.max_delay);
+            // RFC 9000 §13.2.1 wants every CE packet acknowledged at once; the first of a run is enough and does not
+            // defeat a larger threshold when marks are frequent (draft-ietf-quic-ack-frequency §6.4).
+            self.immediate |= self.unacked >= policy.threshold
+                || newly_ce
+                || self.is_reordered(pn, policy.reordering_threshold, numbers);
+            self.next_eliciting = self.next_eliciting.max(pn + 1);
+        }
+    }
+
+    /// Whether the ack-eliciting packet `pn` makes an ACK leave at once.
+    fn is_reordered(&self, pn: u64, threshold: u64, numbers: &Numbers) -> bool {
+        let largest = self.next_eliciting.checked_sub(1);
+        match threshold {
+            0 => false,
+            // Holes say nothing: only what comes late on its own path is out of order.
+            _ if numbers.shared => largest.is_some_and(|largest| pn.saturating_add(threshold) <= largest),
+            // RFC 9000 §13.2.1: smaller than another ack-eliciting packet, or with a hole between the two.
+            1 => largest.is_some_and(|largest| {
+                pn < largest || numbers.ranges.iter().next_back().is_some_and(|newest| newest.start > largest)
+            }),
+            _ => {
+                let largest = largest.map_or(pn, |largest| largest.max(pn));
+                numbers
+                    .oldest_unreported_hole(self.reported.checked_sub(1), threshold)
+                    .is_some_and(|hole| largest.saturating_sub(hole) >= threshold)
+            }
+        }
+    }
+
+    /// The peer asked for an ACK at once (IMMEDIATE_ACK).
+    pub(crate) fn require_ack(&mut self) {
+        self.immediate = true;
+    }
+
+    /// Whether an ACK must leave now, even in a packet of its own.
+    pub(crate) fn ack_now(&self) -> bool {
+        self.immediate && self.next > 0
+    }
+
+    /// When an ACK must leave at the latest; `None` if none is owed or it must leave now anyway.
+    pub(crate) fn ack_deadline(&self) -> Option<Time> {
+        self.deadline.filter(|_| !self.immediate)
+    }
+
+    /// Whether an ack-eliciting packet has not been acknowledged yet.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for observers"))]
+    pub(crate) fn has_unacked(&self) -> bool {
+        self.unacked > 0
+    }
+
+    /// Whether an ACK would say something new, so that it is worth its bytes in a packet that leaves anyway.
+    pub(crate) fn can_ack(&self) -> bool {
+        self.news
+    }
+
+    /// Writes an ACK, or a PATH_ACK of `path` if `multipath`, with as many ranges as fit, newest first, and settles the
+    /// debt. `false` if not even one fits, or nothing was received.
+    #[expect(clippy::too_many_arguments, reason = "what an ACK frame depends on, once per packet")]
+    pub(crate) fn write_ack(
+        &mut self,
+        now: Time,
+        w: &mut Writer<'_>,
+        space: SpaceId,
+        path: PathId,
+        multipath: bool,
+        ack_delay_exponent: u64,
+        numbers: &Numbers,
+        policy: &AckPolicy,
+        tokens: &mut Tokens,
+    ) -> bool {
+        let Some(largest) = self.largest() else { return false };
+        let delay = now.saturating_since(self.largest_at).as_micros() >> ack_delay_exponent.min(20);
+        let delay = u64::try_from(delay).unwrap_or(u64::MAX).min(anabranch_wire::MAX_VARINT);
+        let ecn = (numbers.ecn() != EcnCounts::default()).then_some(numbers.ecn());
+        let ranges = numbers.ranges_below(largest, policy);
+        if write_ack(w, multipath.then_some(path), ranges, delay, ecn).is_err() {
+            return false;
+        }
+        tokens.push(Token::Ack { space, path, largest });
+        self.reported = largest + 1;
+        self.news = false;
+        self.unacked = 0;
+        self.immediate = false;
+        self.deadline = None;
+        true
+    }
+}

@@ -22,20 +22,29 @@
 //! repeats one.
 //!
 //! The same links also run in real time as a UDP [`relay`], so that other implementations can be tested over
-//! them.
+//! them. Programs that want nothing else leave the feature `sim` out.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "sim")]
 pub mod app;
 pub mod events;
 pub mod link;
+#[cfg(feature = "sim")]
 mod log;
+#[cfg(feature = "sim")]
 pub mod network;
+#[cfg(feature = "sim")]
 pub mod node;
 pub mod packet;
+#[cfg(feature = "sim")]
 pub mod pair;
 pub mod random;
 pub mod relay;
+#[cfg(feature = "sim")]
 pub mod scenario;
+#[cfg(feature = "sim")]
 pub mod sim;
+#[cfg(feature = "sim")]
 pub mod tls;
+#[cfg(feature = "sim")]
 pub mod trace;

@@ -2,10 +2,13 @@
 //! implementation.
 //!
 //! Datagrams go through the same elements as in a simulation. Times in the link's description count from the
-//! first datagram. ECN marks are not carried over: the standard library's sockets neither see nor set them.
+//! first datagram.
+
+mod socket;
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,19 +17,18 @@ use std::time::{Duration, Instant};
 
 use anabranch_wire::Time;
 
+use self::socket::{Arrived, Batch, MAX_RECEIVE_BYTES, Socket};
 use crate::events::Events;
-use crate::link::{Chain, Counters, LinkSpec, Rebinding};
+use crate::link::{Blackout, Chain, Counters, LinkSpec, Rebinding};
 use crate::packet::{Buffers, Packet};
 use crate::random::Seed;
 
 /// Client addresses that a relay serves; datagrams of further ones are dropped.
 const MAX_CLIENTS: usize = 4096;
-/// Datagrams between the sockets and the link; further ones are dropped as by a full socket buffer.
+/// Reads of datagrams between the sockets and the link; further ones are dropped as by a full socket buffer.
 const MAX_PENDING: usize = 4096;
 /// How often blocked threads look whether the relay is to stop.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// Largest UDP payload.
-const MAX_DATAGRAM: usize = 65_535;
 
 /// Which way a datagram goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +48,7 @@ pub struct Relay {
     address: SocketAddr,
     stop: Arc<AtomicBool>,
     counters: Arc<Mutex<[Counters; 2]>>,
+    inbox: SyncSender<Input>,
     engine: Option<JoinHandle<()>>,
 }
 
@@ -66,12 +69,12 @@ impl Relay {
         seed: Seed,
         tap: Tap,
     ) -> io::Result<Self> {
-        let socket = bind(listen)?;
+        let socket = Arc::new(Socket::bind(listen, PATIENCE)?);
         let address = socket.local_addr()?;
         let stop = Arc::new(AtomicBool::new(false));
         let counters = Arc::default();
         let (inbox_in, inbox) = sync_channel(MAX_PENDING);
-        read(socket.try_clone()?, inbox_in.clone(), Arc::clone(&stop), Input::FromClient);
+        read(Arc::clone(&socket), inbox_in.clone(), Arc::clone(&stop), Input::FromClients);
         let engine = Engine {
             socket,
             server,
@@ -80,19 +83,28 @@ impl Relay {
             rebindings: spec.rebindings().to_vec(),
             sessions: Vec::new(),
             events: Events::default(),
+            arrivals: Vec::new(),
+            batch: Batch::default(),
             buffers: Buffers::default(),
             clock: Clock::default(),
-            inbox_in,
+            inbox_in: inbox_in.clone(),
             stop: Arc::clone(&stop),
             counters: Arc::clone(&counters),
         };
         let engine = thread::spawn(move || engine.run(&inbox));
-        Ok(Self { address, stop, counters, engine: Some(engine) })
+        Ok(Self { address, stop, counters, inbox: inbox_in, engine: Some(engine) })
     }
 
     /// Where clients send to.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Nothing gets through in either direction during `window`, which counts from now; it takes the place of the
+    /// blackouts of the link's description.
+    pub fn blackout(&self, window: Range<Duration>) {
+        // An engine that is gone lets nothing through either.
+        let _ = self.inbox.send(Input::Blackout(window));
     }
 
     /// Numbers so far: from clients to the server, and back.
@@ -112,10 +124,12 @@ impl Drop for Relay {
 }
 
 enum Input {
-    /// A datagram from a client.
-    FromClient(SocketAddr, Vec<u8>),
-    /// A datagram from the server to the client.
-    ToClient(SocketAddr, Vec<u8>),
+    /// Datagrams from a client.
+    FromClients(Arrived),
+    /// Datagrams to the client, said to be from the server.
+    ToClient(SocketAddr, Arrived),
+    /// A period, from now, in which nothing gets through.
+    Blackout(Range<Duration>),
 }
 
 enum Event {
@@ -128,7 +142,9 @@ enum Event {
 /// One client and the socket that represents it towards the server.
 struct Session {
     client: SocketAddr,
-    upstream: UdpSocket,
+    upstream: Arc<Socket>,
+    /// What is about to leave there.
+    batch: Batch,
     /// Tells the thread that reads `upstream` to end.
     retired: Arc<AtomicBool>,
 }
@@ -151,7 +167,7 @@ impl Clock {
 }
 
 struct Engine {
-    socket: UdpSocket,
+    socket: Arc<Socket>,
     server: SocketAddr,
     tap: Tap,
     /// To the server, and back.
@@ -159,6 +175,10 @@ struct Engine {
     rebindings: Vec<Rebinding>,
     sessions: Vec<Session>,
     events: Events<Event>,
+    /// Where a packet comes out of the link; empty between packets.
+    arrivals: Vec<(Time, Packet)>,
+    /// What is about to leave for clients.
+    batch: Batch,
     buffers: Buffers,
     clock: Clock,
     inbox_in: SyncSender<Input>,
@@ -188,26 +208,46 @@ impl Engine {
         }
     }
 
-    /// A datagram enters the link.
+    /// Something comes from outside.
     fn enter(&mut self, input: Input) {
-        let now = self.clock.now();
-        let mut arrivals = Vec::new();
-        let (direction, source, destination, payload) = match input {
-            Input::FromClient(client, payload) => (0, client, self.server, payload),
-            Input::ToClient(client, payload) if !(self.tap)(Way::ToClient, client, &payload) => return,
-            Input::ToClient(client, payload) => (1, self.server, client, payload),
-        };
-        let packet = Packet { source, destination, ecn: None, payload };
-        self.chains[direction].push(now, packet, &mut self.buffers, &mut arrivals);
-        for (at, packet) in arrivals {
-            let event = if direction == 0 { Event::ToServer(packet) } else { Event::ToClient(packet) };
-            self.events.add(at, event);
+        match input {
+            Input::FromClients(arrived) => {
+                for (ecn, bytes) in arrived.datagrams() {
+                    let payload = self.buffers.copy(bytes);
+                    self.travel(0, Packet { source: arrived.from, destination: self.server, ecn, payload });
+                }
+            }
+            Input::ToClient(client, arrived) if arrived.from == self.server => {
+                for (ecn, bytes) in arrived.datagrams() {
+                    if (self.tap)(Way::ToClient, client, bytes) {
+                        let payload = self.buffers.copy(bytes);
+                        self.travel(1, Packet { source: self.server, destination: client, ecn, payload });
+                    }
+                }
+            }
+            // Not from the server.
+            Input::ToClient(..) => {}
+            Input::Blackout(window) => {
+                let now = self.clock.now();
+                let window = now + window.start..now + window.end;
+                self.chains.iter_mut().for_each(|chain| chain.set(Blackout::new([window.clone()])));
+            }
         }
         let counters = [self.chains[0].counters(), self.chains[1].counters()];
         *self.counters.lock().unwrap_or_else(PoisonError::into_inner) = counters;
     }
 
-    /// Sends what has reached the end of the link. What a socket refuses is lost, as in any network.
+    /// A packet enters the link.
+    fn travel(&mut self, direction: usize, packet: Packet) {
+        let now = self.clock.now();
+        self.chains[direction].push(now, packet, &mut self.buffers, &mut self.arrivals);
+        for (at, packet) in self.arrivals.drain(..) {
+            let event = if direction == 0 { Event::ToServer(packet) } else { Event::ToClient(packet) };
+            self.events.add(at, event);
+        }
+    }
+
+    /// Sends what has reached the end of the link.
     fn leave(&mut self) {
         if self.clock.started.is_none() {
             return;
@@ -217,47 +257,46 @@ impl Engine {
             match self.events.pop() {
                 Some((_, Event::ToServer(packet))) => {
                     if (self.tap)(Way::ToServer, packet.source, &packet.payload)
-                        && let Some(session) = self.session(packet.source)
+                        && let Some(index) = self.session(packet.source)
                     {
-                        let _ = session.upstream.send(&packet.payload);
+                        let Session { upstream, batch, .. } = &mut self.sessions[index];
+                        batch.add(upstream, &packet);
                     }
                     self.buffers.give(packet.payload);
                 }
                 Some((_, Event::ToClient(packet))) => {
-                    let _ = self.socket.send_to(&packet.payload, packet.destination);
+                    self.batch.add(&self.socket, &packet);
                     self.buffers.give(packet.payload);
                 }
                 Some((_, Event::Rebind(rebinding))) => self.rebind(rebinding.ip),
                 None => break,
             }
         }
+        self.batch.flush(&self.socket);
+        self.sessions.iter_mut().for_each(|session| session.batch.flush(&session.upstream));
     }
 
     /// The session of `client`, opened if it is new; `None` when there are too many or no socket is to be
     /// had.
-    fn session(&mut self, client: SocketAddr) -> Option<&Session> {
-        let index = match self.sessions.iter().position(|session| session.client == client) {
-            Some(index) => index,
-            None if self.sessions.len() >= MAX_CLIENTS => return None,
+    fn session(&mut self, client: SocketAddr) -> Option<usize> {
+        match self.sessions.iter().position(|session| session.client == client) {
+            Some(index) => Some(index),
+            None if self.sessions.len() >= MAX_CLIENTS => None,
             None => {
                 let session = self.open(client, None).ok()?;
                 self.sessions.push(session);
-                self.sessions.len() - 1
+                Some(self.sessions.len() - 1)
             }
-        };
-        self.sessions.get(index)
+        }
     }
 
     fn open(&self, client: SocketAddr, ip: Option<IpAddr>) -> io::Result<Session> {
         let local = SocketAddr::new(ip.unwrap_or(self.socket.local_addr()?.ip()), 0);
-        let upstream = bind(local)?;
-        upstream.connect(self.server)?;
+        let upstream = Arc::new(Socket::bind(local, PATIENCE)?);
         let retired = Arc::new(AtomicBool::new(false));
-        let reader = upstream.try_clone()?;
-        read(reader, self.inbox_in.clone(), Arc::clone(&retired), move |_, bytes| {
-            Input::ToClient(client, bytes)
-        });
-        Ok(Session { client, upstream, retired })
+        let to_client = move |arrived| Input::ToClient(client, arrived);
+        read(Arc::clone(&upstream), self.inbox_in.clone(), Arc::clone(&retired), to_client);
+        Ok(Session { client, upstream, batch: Batch::default(), retired })
     }
 
     /// Exchanges every client's socket; a client for which there is none keeps the old one.
@@ -271,28 +310,22 @@ impl Engine {
     }
 }
 
-fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
-    let socket = UdpSocket::bind(address)?;
-    socket.set_read_timeout(Some(PATIENCE))?;
-    Ok(socket)
-}
-
 /// Starts a thread that reads `socket` until `stop` is set or nobody listens any longer.
 fn read(
-    socket: UdpSocket,
+    socket: Arc<Socket>,
     inbox: SyncSender<Input>,
     stop: Arc<AtomicBool>,
-    input: impl Fn(SocketAddr, Vec<u8>) -> Input + Send + 'static,
+    input: impl Fn(Arrived) -> Input + Send + 'static,
 ) {
     thread::spawn(move || {
-        let mut buffer = vec![0; MAX_DATAGRAM];
+        let mut buffer = vec![0; MAX_RECEIVE_BYTES];
         while !stop.load(Ordering::Relaxed) {
             // Timeouts and the peer's refusals (ICMP) are no reason to end.
-            let Ok((len, from)) = socket.recv_from(&mut buffer) else { continue };
+            let Ok(arrived) = socket.receive(&mut buffer) else { continue };
             if stop.load(Ordering::Relaxed) {
                 break;
             }
-            if let Err(TrySendError::Disconnected(_)) = inbox.try_send(input(from, buffer[..len].to_vec())) {
+            if let Err(TrySendError::Disconnected(_)) = inbox.try_send(input(arrived)) {
                 break;
             }
         }

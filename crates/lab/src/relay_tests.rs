@@ -1,4 +1,5 @@
 use std::collections::BTreeSet;
+use std::net::UdpSocket;
 
 use super::*;
 
@@ -97,4 +98,42 @@ fn a_tap_sees_both_ways_and_drops_what_it_does_not_like() {
     let seen: Vec<_> = told.try_iter().collect();
     assert_eq!(seen, [(Way::ToServer, me), (Way::ToServer, me), (Way::ToClient, me)]);
     assert_eq!(server.join().unwrap().len(), 1);
+}
+
+#[test]
+fn a_blackout_lets_nothing_through_while_it_lasts() {
+    let server = socket();
+    let relay = Relay::start(loopback(), server.local_addr().unwrap(), &LinkSpec::default(), Seed(1)).unwrap();
+    let _server = echo(server);
+    let client = socket();
+    let reaches = || {
+        client.send_to(b"anybody?", relay.address()).unwrap();
+        client.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+        client.recv(&mut [0; 16]).is_ok()
+    };
+    assert!(reaches());
+    relay.blackout(Duration::ZERO..Duration::from_millis(300));
+    assert!(!reaches() && relay.counters()[0].lost(crate::link::Lost::Blackout) == 1);
+    thread::sleep(Duration::from_millis(300));
+    assert!(reaches());
+}
+
+/// A rate is kept in real time, by bursts too: 500 packets of 1228 bytes on the wire at 20 Mbit/s take 245 ms.
+#[test]
+fn a_rate_is_kept() {
+    let server = socket();
+    let spec = LinkSpec::new(20_000_000, Duration::from_millis(300));
+    let relay = Relay::start(loopback(), server.local_addr().unwrap(), &spec, Seed(1)).unwrap();
+    let client = socket();
+    let mut clock = Clock::default();
+    let start = clock.now();
+    for _ in 0..500 {
+        client.send_to(&[7; 1200], relay.address()).unwrap();
+    }
+    let mut buffer = [0; 2048];
+    for _ in 0..500 {
+        assert_eq!(server.recv(&mut buffer).unwrap(), 1200);
+    }
+    let took = clock.now() - start;
+    assert!(took >= Duration::from_millis(395) && took < Duration::from_millis(1_500), "{took:?}");
 }

@@ -155,6 +155,7 @@ impl Chain {
     }
 
     /// The NAT in the chain.
+    #[cfg(feature = "sim")]
     pub(crate) fn nat(&self) -> Option<&Nat> {
         self.stages.iter().find_map(|stage| match stage {
             Stage::Nat(nat) => Some(nat),

@@ -71,6 +71,11 @@ impl Queue {
         self
     }
 
+    /// How fast it transmits.
+    pub(super) fn rate(&self) -> &Rate {
+        &self.rate
+    }
+
     /// Forgets the packets whose transmission has begun by `at`.
     fn advance(&mut self, at: Time) {
         while let Some(&(begins, size)) = self.waiting.front() {

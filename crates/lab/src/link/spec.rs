@@ -105,6 +105,14 @@ impl LinkSpec {
         &self.rebindings
     }
 
+    /// Bits per second from the first to the second host, at first; `None` if nothing limits it.
+    pub fn rate(&self) -> Option<u64> {
+        self.there.stages.iter().find_map(|stage| match stage {
+            Stage::Queue(queue) => Some(queue.rate().at(Time::ZERO)),
+            _ => None,
+        })
+    }
+
     /// The two directions, ready to carry packets; what is random in them follows from `seed` and `label`.
     /// `behind_nat` is the first host's address if its NAT is part of the link.
     pub fn build(&self, behind_nat: Option<IpAddr>, seed: Seed, label: &str) -> [Chain; 2] {

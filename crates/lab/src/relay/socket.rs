@@ -1,0 +1,191 @@
+//! The relay's sockets: blocking, with as many datagrams to a system call as the kernel glues together.
+
+use std::io::{self, IoSliceMut};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anabranch_wire::Ecn;
+use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
+
+use crate::packet::Packet;
+
+/// Asked of the kernel for either direction, so that it is the link that drops packets and nobody else.
+const KERNEL_BUFFER_BYTES: usize = 4 << 20;
+/// Datagrams that leave with one system call at most.
+const MAX_SEGMENTS: usize = 32;
+/// Bytes that leave with one system call at most: UDP's largest payload.
+const MAX_BATCH_BYTES: usize = 65_000;
+/// No UDP payload is longer, and neither is what the kernel glues together.
+pub(super) const MAX_RECEIVE_BYTES: usize = 65_536;
+
+/// A bound UDP socket whose calls block for a limited time.
+#[derive(Debug)]
+pub(super) struct Socket {
+    io: std::net::UdpSocket,
+    state: UdpSocketState,
+}
+
+/// Datagrams of one sender that arrived together.
+pub(super) struct Arrived {
+    pub(super) from: SocketAddr,
+    ecn: Option<Ecn>,
+    /// Length of each but the last one, which may be shorter.
+    stride: usize,
+    bytes: Vec<u8>,
+}
+
+impl Socket {
+    /// Reading gives up after `patience`.
+    pub(super) fn bind(address: SocketAddr, patience: Duration) -> io::Result<Self> {
+        let io = std::net::UdpSocket::bind(address)?;
+        let state = UdpSocketState::new(UdpSockRef::from(&io))?;
+        // Granted as far as the system allows.
+        let _ = state.set_send_buffer_size(UdpSockRef::from(&io), KERNEL_BUFFER_BYTES);
+        let _ = state.set_recv_buffer_size(UdpSockRef::from(&io), KERNEL_BUFFER_BYTES);
+        io.set_nonblocking(false)?;
+        io.set_read_timeout(Some(patience))?;
+        Ok(Self { io, state })
+    }
+
+    pub(super) fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.io.local_addr()
+    }
+
+    /// Waits for datagrams; `buffer` is memory for the time of the call.
+    pub(super) fn receive(&self, buffer: &mut [u8]) -> io::Result<Arrived> {
+        let mut meta = [RecvMeta::default()];
+        // One buffer: with several of them the call would wait until all are full.
+        self.state.recv(UdpSockRef::from(&self.io), &mut [IoSliceMut::new(buffer)], &mut meta)?;
+        let [RecvMeta { addr, len, stride, ecn, .. }] = meta;
+        let ecn = ecn.and_then(|ecn| Ecn::from_bits(ecn as u8));
+        Ok(Arrived { from: addr, ecn, stride: stride.max(1), bytes: buffer[..len].to_vec() })
+    }
+
+    /// Sends to one destination. What the kernel refuses is lost, as in any network.
+    fn send(&self, destination: SocketAddr, ecn: Option<Ecn>, stride: usize, contents: &[u8]) {
+        let ecn = ecn.and_then(|ecn| EcnCodepoint::from_bits(ecn as u8));
+        let several = stride < contents.len();
+        let batch =
+            Transmit { destination, ecn, contents, segment_size: several.then_some(stride), src_ip: None };
+        let sent = self.state.try_send(UdpSockRef::from(&self.io), &batch);
+        if sent.is_err() && several {
+            for contents in contents.chunks(stride) {
+                let single = Transmit { segment_size: None, contents, ..batch };
+                let _ = self.state.try_send(UdpSockRef::from(&self.io), &single);
+            }
+        }
+    }
+}
+
+impl Arrived {
+    /// The datagrams, each with its ECN codepoint.
+    pub(super) fn datagrams(&self) -> impl Iterator<Item = (Option<Ecn>, &[u8])> {
+        // A datagram without content is one, too.
+        let one = self.bytes.is_empty().then_some(&[][..]);
+        one.into_iter().chain(self.bytes.chunks(self.stride)).map(|bytes| (self.ecn, bytes))
+    }
+}
+
+/// Packets for one destination that wait to leave with one system call.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    destination: Option<(SocketAddr, Option<Ecn>)>,
+    stride: usize,
+    /// None after one that is shorter than the first.
+    is_full: bool,
+    bytes: Vec<u8>,
+}
+
+impl Batch {
+    /// Adds a packet, after sending what cannot leave together with it.
+    pub(super) fn add(&mut self, socket: &Socket, packet: &Packet) {
+        let len = packet.payload.len();
+        let target = (packet.destination, packet.ecn);
+        let fits = self.destination == Some(target)
+            && !self.is_full
+            && len > 0
+            && len <= self.stride
+            && self.bytes.len() + len <= (self.stride * MAX_SEGMENTS).min(MAX_BATCH_BYTES);
+        if !fits {
+            self.flush(socket);
+            self.destination = Some(target);
+            self.stride = len;
+        }
+        self.is_full = len < self.stride || self.stride == 0;
+        self.bytes.extend_from_slice(&packet.payload);
+    }
+
+    /// Sends what waits.
+    pub(super) fn flush(&mut self, socket: &Socket) {
+        if let Some((destination, ecn)) = self.destination.take() {
+            socket.send(destination, ecn, self.stride, &self.bytes);
+        }
+        self.bytes.clear();
+        self.is_full = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn socket() -> Socket {
+        Socket::bind(([127, 0, 0, 1], 0).into(), Duration::from_secs(2)).unwrap()
+    }
+
+    /// Whatever goes into batches comes out as it was, one datagram for each packet.
+    #[test]
+    fn batches_keep_packets_and_marks_apart() {
+        let (from, to, other) = (socket(), socket(), socket());
+        let packet = |len: usize, fill: u8, ecn, to: &Socket| Packet {
+            source: from.local_addr().unwrap(),
+            destination: to.local_addr().unwrap(),
+            ecn,
+            payload: vec![fill; len],
+        };
+        let ect = Some(Ecn::Ect0);
+        let sent = [
+            packet(1200, 1, ect, &to),
+            packet(1200, 2, ect, &to),
+            packet(700, 3, ect, &to),
+            packet(1200, 4, ect, &to),
+            packet(1400, 5, None, &to),
+            packet(9, 6, None, &other),
+            packet(1400, 7, None, &to),
+        ];
+        let mut batch = Batch::default();
+        sent.iter().for_each(|packet| batch.add(&from, packet));
+        batch.flush(&from);
+        let read = |socket: &Socket, count: usize| {
+            let (mut buffer, mut all) = (vec![0; MAX_RECEIVE_BYTES], Vec::new());
+            while all.len() < count {
+                let arrived = socket.receive(&mut buffer).unwrap();
+                all.extend(arrived.datagrams().map(|(ecn, bytes)| (ecn, bytes.to_vec())));
+            }
+            all
+        };
+        let expected: Vec<_> = sent
+            .iter()
+            .filter(|packet| packet.destination == to.local_addr().unwrap())
+            .map(|packet| (packet.ecn, packet.payload.clone()))
+            .collect();
+        assert_eq!(read(&to, expected.len()), expected);
+        assert_eq!(read(&other, 1), [(None, vec![6; 9])]);
+    }
+
+    #[test]
+    fn batches_are_bounded() {
+        let (from, to) = (socket(), socket());
+        let packet = Packet {
+            source: from.local_addr().unwrap(),
+            destination: to.local_addr().unwrap(),
+            ecn: None,
+            payload: vec![1; 1472],
+        };
+        let mut batch = Batch::default();
+        for _ in 0..2 * MAX_SEGMENTS {
+            batch.add(&from, &packet);
+            assert!(batch.bytes.len() <= MAX_SEGMENTS * 1472);
+        }
+    }
+}

@@ -103,7 +103,8 @@ fn a_tap_sees_both_ways_and_drops_what_it_does_not_like() {
 #[test]
 fn a_blackout_lets_nothing_through_while_it_lasts() {
     let server = socket();
-    let relay = Relay::start(loopback(), server.local_addr().unwrap(), &LinkSpec::default(), Seed(1)).unwrap();
+    let relay =
+        Relay::start(loopback(), server.local_addr().unwrap(), &LinkSpec::default(), Seed(1)).unwrap();
     let _server = echo(server);
     let client = socket();
     let reaches = || {

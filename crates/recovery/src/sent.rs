@@ -1,5 +1,6 @@
 //! The packets of one space that are under way, by order.
 
+use core::ops::Range;
 use std::collections::VecDeque;
 
 use anabranch_wire::Time;
@@ -190,6 +191,17 @@ impl<T> SentList<T> {
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Packet<T>> {
         self.slots.iter().filter_map(|slot| match slot {
             Slot::Sent(packet) => Some(packet),
+            _ => None,
+        })
+    }
+
+    /// Packets under way among `orders`, with their orders, oldest first.
+    pub(crate) fn range(&self, orders: Range<u64>) -> impl DoubleEndedIterator<Item = (u64, &Packet<T>)> {
+        let start = orders.start.clamp(self.base, self.next());
+        let end = orders.end.clamp(start, self.next());
+        let slots = self.slots.range((start - self.base) as usize..(end - self.base) as usize);
+        slots.enumerate().filter_map(move |(index, slot)| match slot {
+            Slot::Sent(packet) => Some((start + index as u64, packet)),
             _ => None,
         })
     }

@@ -96,7 +96,7 @@ pub const MAX_PATHS: u32 = 64;
 
 impl Default for MultipathConfig {
     fn default() -> Self {
-        Self { max_paths: 4, scheduler: crate::schedule::Algorithm::MinRtt }
+        Self { max_paths: 4, scheduler: crate::schedule::Algorithm::Confluence }
     }
 }
 

@@ -37,6 +37,17 @@ pub(crate) enum Token {
         /// Whether the frame also ended the stream.
         fin: bool,
     },
+    /// Stream bytes that another packet carries as well: if they are lost, that one is waited for.
+    StreamCopy {
+        /// The stream.
+        id: StreamId,
+        /// First byte.
+        offset: u64,
+        /// Number of bytes.
+        len: u32,
+        /// Whether the frame also ended the stream.
+        fin: bool,
+    },
     /// RESET_STREAM.
     ResetStream(StreamId),
     /// STOP_SENDING.

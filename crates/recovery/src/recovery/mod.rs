@@ -4,6 +4,7 @@ mod acked;
 mod expired;
 mod losses;
 
+use core::ops::Range;
 use core::time::Duration;
 
 use anabranch_wire::{SpaceId, Time};
@@ -297,6 +298,15 @@ impl<T: Clone> Recovery<T> {
         self.spaces[space as usize].sent.iter().map(|packet| &packet.sent)
     }
 
+    /// Packets of `space` under way among `orders`, with their orders, oldest first.
+    pub fn under_way(
+        &self,
+        space: SpaceId,
+        orders: Range<u64>,
+    ) -> impl DoubleEndedIterator<Item = (u64, &Sent<T>)> {
+        self.spaces[space as usize].sent.range(orders).map(|(order, packet)| (order, &packet.sent))
+    }
+
     /// The path leads elsewhere now (RFC 9000 §9.4): everything learned is void, and packets sent before tell nothing
     /// about it, though what they owe is still settled.
     pub fn migrate(&mut self, now: Time) {
@@ -322,6 +332,11 @@ impl<T: Clone> Recovery<T> {
         self.bytes_between_losses = 0;
         self.timer.pto_count = 0;
         self.timer.touched = now;
+    }
+
+    /// When a packet that asks for an acknowledgment was last sent; zero before the first.
+    pub fn last_sent(&self) -> Time {
+        self.times.iter().map(|times| times.last_eliciting).max().unwrap_or_default()
     }
 
     /// Probe timeouts in a row without an acknowledgment.

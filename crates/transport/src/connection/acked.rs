@@ -167,6 +167,7 @@ impl Connection {
                 }
             }
             Token::Stream { .. }
+            | Token::StreamCopy { .. }
             | Token::ResetStream(_)
             | Token::StopSending(_)
             | Token::MaxData
@@ -199,6 +200,7 @@ impl Connection {
                 }
             }
             Token::Stream { .. }
+            | Token::StreamCopy { .. }
             | Token::ResetStream(_)
             | Token::StopSending(_)
             | Token::MaxData

@@ -18,8 +18,10 @@ pub(super) struct Fill {
     pub(super) ack: bool,
     /// Frames that the peer has to acknowledge.
     pub(super) data: bool,
-    /// Those among them that any path may carry: streams, datagrams, control frames.
-    pub(super) shared: bool,
+    /// Those among them that any path may carry: control frames.
+    pub(super) control: bool,
+    /// Those among them that any path may carry: streams and datagrams.
+    pub(super) streams: bool,
     /// At least a PING, so that the packet is acknowledged.
     pub(super) probe: bool,
 }
@@ -50,6 +52,11 @@ pub(super) struct Draft {
 }
 
 impl Draft {
+    /// What its frames owe.
+    pub(super) fn tokens(&self) -> &[Token] {
+        &self.tokens
+    }
+
     /// Whether the peer has to acknowledge it.
     pub(super) fn is_eliciting(&self) -> bool {
         is_eliciting(&self.tokens)
@@ -263,15 +270,17 @@ impl Connection {
                 &self.ack_policy,
                 tokens,
             );
-            if fill.shared {
+            if fill.control {
                 self.fill_foreign_acks(now, id, exponent, writer, tokens);
             }
         }
-        if fill.data && fill.shared {
+        if fill.data && fill.control {
             if kind == PacketKind::OneRtt {
                 self.fill_control(now, id, writer, tokens);
             }
             self.streams.write_control(writer, tokens);
+        }
+        if fill.data && fill.streams {
             if self.datagrams.has_pending() {
                 // The MTU may have fallen since they were queued: those that never fit again must not block the others.
                 let room = self.one_rtt_room(self.paths.main());
@@ -279,6 +288,9 @@ impl Connection {
                 self.datagrams.write(writer, tokens);
             }
             self.streams.write_data(writer, tokens);
+        }
+        if fill.data && self.multipath.is_some() {
+            self.fill_copies(id, writer, tokens);
         }
         let Some(path) = self.paths.get_mut(id) else { return };
         if (fill.probe || path.ping && fill.data) && !is_eliciting(tokens) {

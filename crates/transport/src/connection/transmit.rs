@@ -6,7 +6,7 @@ use anabranch_wire::{ConnectionId, Ecn, Frame, PacketKind, PathId, SpaceId, Time
 
 use super::close::State;
 use super::connection::Connection;
-use super::multipath::Tried;
+use super::multipath::{Tried, Turn};
 use super::packet::{Draft, Fill, Target};
 use crate::datagram_io::{FourTuple, MAX_BATCH_BYTES, Transmit, TransmitBuf};
 use crate::path::{MIN_PACKET_ROOM, MIN_VALIDATION_ROOM, Path};
@@ -34,20 +34,27 @@ impl Connection {
         self.update_keys_if_due(now);
         let mut tried = Tried::new();
         loop {
-            let carrier = self.pick_carrier(now, &tried);
+            let turn = self.next_turn(now, &tried);
             for index in 0..self.paths.len() {
                 let id = self.paths.nth(index);
                 let transmit = self
                     .transmit_validation(now, id, out)
-                    .or_else(|| self.transmit_path(now, id, carrier == Some(id), out));
+                    .or_else(|| self.transmit_path(now, id, &turn, out));
                 if transmit.is_some() {
                     return transmit;
                 }
             }
             // A path that is held back, by its pacer for instance, leaves the turn to others.
-            match carrier {
-                Some(id) if self.paths.len() > 1 && self.has_shared_data() => tried.push(id),
-                _ => return None,
+            let tried_before = tried.len();
+            if self.paths.len() > 1 && self.has_shared_data() {
+                for id in [turn.data.path, turn.control.path].into_iter().flatten() {
+                    if !tried.contains(&id) {
+                        tried.push(id);
+                    }
+                }
+            }
+            if tried.len() == tried_before && !self.reinject(now) {
+                return None;
             }
         }
     }
@@ -75,7 +82,7 @@ impl Connection {
         &mut self,
         now: Time,
         id: PathId,
-        carrier: bool,
+        turn: &Turn,
         out: &mut TransmitBuf,
     ) -> Option<Transmit> {
         let path = self.paths.get_mut(id).filter(|path| !path.is_abandoned())?;
@@ -87,11 +94,14 @@ impl Connection {
             return Some(transmit);
         }
         let mtu = usize::from(self.paths.get(id)?.recovery.mtu());
-        let most = out.max_datagrams().min(MAX_BATCH_BYTES / mtu).max(1);
+        let mut most = out.max_datagrams().min(MAX_BATCH_BYTES / mtu).max(1);
+        if turn.data.path == Some(id) && turn.data.packets > 0 {
+            most = most.min(turn.data.packets);
+        }
         let buffer = out.room(most * mtu);
         let mut len = 0;
         for _ in 0..most {
-            let written = self.write_datagram(now, id, carrier, &mut buffer[len..len + mtu], ect);
+            let written = self.write_datagram(now, id, turn, &mut buffer[len..len + mtu], ect);
             len += written;
             if written < mtu {
                 break;
@@ -105,7 +115,7 @@ impl Connection {
         &mut self,
         now: Time,
         id: PathId,
-        carrier: bool,
+        turn: &Turn,
         datagram: &mut [u8],
         ect: bool,
     ) -> usize {
@@ -126,7 +136,7 @@ impl Connection {
             if kind == PacketKind::Initial && room < MIN_INITIAL_SIZE {
                 continue; // RFC 9000 §14.1: it could not be padded.
             }
-            let Some(fill) = self.fill_for(now, id, space, kind, window_open, carrier) else { continue };
+            let Some(fill) = self.fill_for(now, id, space, kind, window_open, turn) else { continue };
             if datagram.len() - at < MIN_PACKET_ROOM {
                 break;
             }
@@ -136,6 +146,9 @@ impl Connection {
                 _ => this.fill_handshake(now, space, fill, writer, tokens),
             });
             let Some(draft) = draft else { continue };
+            if space == SpaceId::Data {
+                self.copy_as_picked(id, turn, &draft);
+            }
             at = draft.end;
             // RFC 9000 §14.1
             pad |= kind == PacketKind::Initial && (self.side.is_client() || draft.is_eliciting());
@@ -168,6 +181,16 @@ impl Connection {
             self.discard_space(now, SpaceId::Initial); // RFC 9001 §4.9.1
         }
         len
+    }
+
+    /// A scheduler may want what it has just sent to go out on other paths, too.
+    fn copy_as_picked(&mut self, id: PathId, turn: &Turn, draft: &Draft) {
+        for pick in [&turn.data, &turn.control] {
+            if pick.path == Some(id) && !pick.also.is_empty() {
+                self.copy_to(&pick.also, draft.tokens());
+                return;
+            }
+        }
     }
 
     /// The pacer holds back: wake up when it does no longer, if there is something to send.
@@ -233,7 +256,7 @@ impl Connection {
         space: SpaceId,
         kind: PacketKind,
         window_open: bool,
-        carrier: bool,
+        turn: &Turn,
     ) -> Option<Fill> {
         let path = self.paths.get(id)?;
         let probe = path.recovery.probes(space) > 0;
@@ -248,28 +271,42 @@ impl Connection {
         // handshake goes on (RFC 9002 §6.2.1). One flight at a time, so that the probe timeout governs.
         let stuck = space != SpaceId::Data && !path.recovery.unacked(space).any(|sent| sent.ack_eliciting);
         let allowed = window_open || probe || stuck;
+        let (control, streams) = (turn.control.path == Some(id), turn.data.path == Some(id));
         let data = allowed
             && match Self::level_index(space) {
                 Some(index) => self.levels[index].crypto.has_pending(),
-                None => path.ping || carrier && self.has_shared(path, kind),
+                None => {
+                    path.ping
+                        || control && self.has_control(path, kind)
+                        || streams && self.has_streams()
+                        || self.has_copies(id)
+                }
             };
         if !(ack_due || data || probe) {
             return None;
         }
         let nudge = space == SpaceId::Data && allowed && path.ack_only_run >= ACK_ONLY_LIMIT;
-        Some(Fill { ack: received.debt.can_ack(), data: allowed, shared: carrier, probe: probe || nudge })
+        let ack = received.debt.can_ack();
+        Some(Fill { ack, data: allowed, control, streams, probe: probe || nudge })
     }
 
     /// Whether there are frames for a 0-RTT or 1-RTT packet besides acknowledgments.
     fn has_data(&self, path: &Path, kind: PacketKind) -> bool {
-        path.ping || self.has_shared(path, kind)
+        path.ping || self.has_shared(path, kind) || self.has_copies(path.id)
     }
 
     /// Whether there are frames that `path` may carry and that are not about it alone.
     fn has_shared(&self, path: &Path, kind: PacketKind) -> bool {
-        let streams = self.streams.has_pending_data() || self.streams.has_pending_control();
-        streams
-            || self.datagrams.has_pending()
+        self.has_streams() || self.has_control(path, kind)
+    }
+
+    fn has_streams(&self) -> bool {
+        self.streams.has_pending_data() || self.datagrams.has_pending()
+    }
+
+    /// Whether there are control frames that `path` may carry.
+    fn has_control(&self, path: &Path, kind: PacketKind) -> bool {
+        self.streams.has_pending_control()
             || kind == PacketKind::OneRtt
                 && (self.pending.handshake_done
                     || self.pending.new_tokens > 0

@@ -1,19 +1,37 @@
-//! Which path the next packet with data takes.
+//! Which path the next packet takes.
 //!
-//! A [`Scheduler`] sees read-only views of the paths that may carry data and says which one does. It is asked once for a
-//! batch; what only one path can carry (acknowledgments, probes, challenges) leaves without asking it.
+//! A [`Scheduler`] is told what is to be sent ([`Work`]), sees the paths that may carry it as read-only [`PathView`]s, and
+//! says which one does ([`Pick`]). It is asked once for a batch. What only one path can carry (acknowledgments of its
+//! packets, probes, challenges) leaves without asking it.
 
+mod blest;
+mod confluence;
+mod duplicate;
+mod ecf;
+mod fewest;
+mod least_recent;
 mod min_rtt;
+mod redundant;
 mod round_robin;
+mod weighted;
 
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
 use anabranch_wire::{PathId, Time};
+use smallvec::SmallVec;
 
+use self::blest::Blest;
+use self::confluence::Confluence;
+use self::duplicate::MinRttDuplicate;
+use self::ecf::Ecf;
+use self::fewest::FewestPackets;
+use self::least_recent::LeastRecent;
 use self::min_rtt::MinRtt;
+use self::redundant::Redundant;
 use self::round_robin::RoundRobin;
+use self::weighted::Weighted;
 
 /// A path as a scheduler sees it.
 #[derive(Clone, Copy, Debug)]
@@ -26,12 +44,28 @@ pub struct PathView {
     pub is_failing: bool,
     /// Smoothed round-trip time; an assumption before the first sample.
     pub smoothed_rtt: Duration,
+    /// Smallest round-trip time; the same assumption before the first sample.
+    pub min_rtt: Duration,
+    /// How much round-trip times vary (RFC 9002 §5.3).
+    pub rtt_variation: Duration,
     /// Whether there has been a sample.
     pub has_rtt: bool,
-    /// Bytes that the congestion window has room for.
+    /// Bytes that the congestion window has room for; 0 if not even one packet fits.
     pub room: u64,
     /// Congestion window in bytes.
     pub window: u64,
+    /// Bytes in flight.
+    pub in_flight: u64,
+    /// Largest UDP payload in bytes.
+    pub mtu: u64,
+    /// Packets sent so far.
+    pub packets_sent: u64,
+    /// Bytes sent so far.
+    pub bytes_sent: u64,
+    /// When a packet that asks for an acknowledgment was last sent; zero before the first.
+    pub last_sent: Time,
+    /// What the application weighs it with; 1 unless it says otherwise.
+    pub weight: u32,
 }
 
 impl PathView {
@@ -39,13 +73,99 @@ impl PathView {
     pub fn has_room(&self) -> bool {
         self.room > 0
     }
+
+    /// How long a packet takes to arrive: half the smallest round trip, and whatever the path has queued, which is on its way
+    /// to the peer more often than on the way back.
+    pub fn one_way(&self) -> Duration {
+        self.smoothed_rtt.saturating_sub(self.min_rtt / 2)
+    }
+
+    /// Bytes per second that the window lets through.
+    pub fn rate(&self) -> u64 {
+        let nanos = self.smoothed_rtt.as_nanos().max(1);
+        u64::try_from(u128::from(self.window) * 1_000_000_000 / nanos).unwrap_or(u64::MAX)
+    }
 }
 
-/// Decides which path carries data.
+/// What is to be sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Work {
+    /// Of which kind.
+    pub kind: Kind,
+    /// Stream bytes that wait to be sent, lost ones included.
+    pub queued: u64,
+    /// New stream bytes that the peer's flow control still lets the application write.
+    pub credit: u64,
+}
+
+/// What kind of work it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Stream data or datagrams.
+    Data,
+    /// Flow control and other frames that belong to no path.
+    Control,
+}
+
+/// A scheduler's decision.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pick {
+    /// The path that carries it; `None` waits until something changes.
+    pub path: Option<PathId>,
+    /// Paths that carry a copy as soon as they have room.
+    pub also: SmallVec<[PathId; 2]>,
+    /// Packets that may leave before the scheduler is asked again; 0 for as many as a batch holds.
+    pub packets: usize,
+}
+
+impl Pick {
+    /// Nothing is sent now.
+    pub fn wait() -> Self {
+        Self::default()
+    }
+
+    /// A whole batch on one path.
+    pub fn on(path: PathId) -> Self {
+        Self { path: Some(path), ..Self::default() }
+    }
+
+    /// One packet on one path.
+    pub fn packet_on(path: PathId) -> Self {
+        Self { path: Some(path), packets: 1, ..Self::default() }
+    }
+
+    /// The same with copies on other paths.
+    pub fn and_also(mut self, paths: impl IntoIterator<Item = PathId>) -> Self {
+        self.also.extend(paths);
+        self
+    }
+
+    fn or_wait(path: Option<PathId>, on: impl FnOnce(PathId) -> Self) -> Self {
+        path.map_or_else(Self::wait, on)
+    }
+}
+
+/// Decides which path carries what any path may carry.
 pub trait Scheduler {
-    /// One of `paths`, which are the best of their kind: available ones, or backups if there are none, or failing ones if
-    /// nothing else is left. `None` waits until something changes.
-    fn pick(&mut self, now: Time, paths: &[PathView]) -> Option<PathId>;
+    /// Where `work` goes: one of `paths`, which are the best of their kind: available ones, or backups if there are none, or
+    /// failing ones if nothing else is left.
+    fn pick(&mut self, now: Time, work: &Work, paths: &[PathView]) -> Pick;
+
+    /// Where frames that belong to no path go, flow control above all: the fastest path unless a scheduler knows better.
+    fn pick_control(&mut self, _now: Time, _work: &Work, paths: &[PathView]) -> Pick {
+        Pick::or_wait(fastest(paths).map(|path| path.id), Pick::on)
+    }
+
+    /// Whether `idle`, which has room and nothing left to send, is to repeat data under way on `busy` that should have arrived
+    /// there only after the repetition.
+    fn reinjects(&self, _idle: &PathView, _busy: &PathView) -> bool {
+        false
+    }
+}
+
+/// The path with room whose round-trip time is the lowest.
+fn fastest(paths: &[PathView]) -> Option<&PathView> {
+    paths.iter().filter(|path| path.has_room()).min_by_key(|path| path.smoothed_rtt)
 }
 
 /// Lists every scheduler once.
@@ -84,18 +204,42 @@ macro_rules! registry {
         }
 
         impl Scheduler for AnyScheduler {
-            fn pick(&mut self, now: Time, paths: &[PathView]) -> Option<PathId> {
-                match self { $(Self::$variant(inner) => inner.pick(now, paths),)+ }
+            fn pick(&mut self, now: Time, work: &Work, paths: &[PathView]) -> Pick {
+                match self { $(Self::$variant(inner) => inner.pick(now, work, paths),)+ }
+            }
+
+            fn pick_control(&mut self, now: Time, work: &Work, paths: &[PathView]) -> Pick {
+                match self { $(Self::$variant(inner) => inner.pick_control(now, work, paths),)+ }
+            }
+
+            fn reinjects(&self, idle: &PathView, busy: &PathView) -> bool {
+                match self { $(Self::$variant(inner) => inner.reinjects(idle, busy),)+ }
             }
         }
     };
 }
 
 registry! {
+    /// The path on which data arrives first, with what blocks the end of a transfer repeated on faster paths.
+    Confluence(Confluence) = "confluence";
     /// The path with the lowest round-trip time whose window has room.
     MinRtt(MinRtt) = "min-rtt";
+    /// The same, with data on paths whose round-trip time is not known yet repeated on another.
+    MinRttDuplicate(MinRttDuplicate) = "min-rtt-duplicate";
     /// Paths whose windows have room, one after the other.
     RoundRobin(RoundRobin) = "round-robin";
+    /// Of the paths with room the one that has not been used for longest.
+    LeastRecent(LeastRecent) = "least-recent";
+    /// Of the paths with room the one that has sent the fewest packets.
+    FewestPackets(FewestPackets) = "fewest-packets";
+    /// Everything on all paths.
+    Redundant(Redundant) = "redundant";
+    /// Blocking estimation: a slow path is left alone if its data would hold up the stream.
+    Blest(Blest) = "blest";
+    /// Earliest completion first: waits for a fast path where that ends sooner.
+    Ecf(Ecf) = "ecf";
+    /// Bytes in proportion to the weights that the application gives.
+    Weighted(Weighted) = "weighted";
 }
 
 /// No scheduler has this name.
@@ -110,8 +254,11 @@ impl fmt::Display for UnknownAlgorithm {
 
 impl std::error::Error for UnknownAlgorithm {}
 
+/// Views of a connection's paths, few enough for the stack.
+pub(crate) type Views = SmallVec<[PathView; 4]>;
+
 /// The paths that come into question: available ones that work, else backups that work, else whatever is there.
-pub(crate) fn candidates(paths: &mut Vec<PathView>) {
+pub(crate) fn candidates(paths: &mut Views) {
     let rank = |path: &PathView| (path.is_failing, !path.is_available);
     if let Some(best) = paths.iter().map(rank).min() {
         paths.retain(|path| rank(path) == best);
@@ -119,62 +266,4 @@ pub(crate) fn candidates(paths: &mut Vec<PathView>) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn view(id: u32, rtt: u64, room: u64) -> PathView {
-        PathView {
-            id: PathId(id),
-            is_available: true,
-            is_failing: false,
-            smoothed_rtt: Duration::from_millis(rtt),
-            has_rtt: true,
-            room,
-            window: 20_000,
-        }
-    }
-
-    fn pick(algorithm: Algorithm, paths: &[PathView]) -> Option<u32> {
-        AnyScheduler::new(algorithm).pick(Time::ZERO, paths).map(|path| path.0)
-    }
-
-    #[test]
-    fn names_lead_back() {
-        for name in Algorithm::NAMES {
-            assert_eq!(name.parse::<Algorithm>().unwrap().name(), *name);
-        }
-        assert_eq!("fastest".parse::<Algorithm>(), Err(UnknownAlgorithm));
-    }
-
-    #[test]
-    fn the_fastest_path_with_room_comes_first() {
-        let paths = [view(0, 30, 5_000), view(1, 10, 0), view(2, 20, 1_400)];
-        assert_eq!(pick(Algorithm::MinRtt, &paths), Some(2));
-        assert_eq!(pick(Algorithm::MinRtt, &paths[..2]), Some(0));
-        assert_eq!(pick(Algorithm::MinRtt, &paths[1..2]), None);
-    }
-
-    #[test]
-    fn paths_take_turns() {
-        let paths = [view(0, 30, 5_000), view(1, 10, 5_000), view(2, 20, 0), view(3, 9, 1)];
-        let mut scheduler = AnyScheduler::new(Algorithm::RoundRobin);
-        let order: Vec<_> = (0..5).map(|_| scheduler.pick(Time::ZERO, &paths).unwrap().0).collect();
-        assert_eq!(order, [0, 1, 3, 0, 1]);
-    }
-
-    #[test]
-    fn backups_and_failing_paths_are_for_when_there_is_nothing_else() {
-        let (good, mut backup, mut failing) = (view(0, 90, 0), view(1, 10, 9_000), view(2, 1, 9_000));
-        backup.is_available = false;
-        failing.is_failing = true;
-        for (mut paths, expected) in [
-            (vec![good, backup, failing], vec![0]),
-            (vec![backup, failing], vec![1]),
-            (vec![failing], vec![2]),
-            (vec![], vec![]),
-        ] {
-            candidates(&mut paths);
-            assert_eq!(paths.iter().map(|path| path.id.0).collect::<Vec<_>>(), expected);
-        }
-    }
-}
+mod tests;

@@ -2,9 +2,9 @@
 
 use anabranch_wire::{PathId, Time};
 
-use super::{PathView, Scheduler};
+use super::{PathView, Pick, Scheduler, Work};
 
-/// Paths whose windows have room, in the order of their IDs.
+/// Paths whose windows have room, in the order of their IDs, a packet each.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RoundRobin {
     /// The path that was picked last.
@@ -12,11 +12,11 @@ pub(crate) struct RoundRobin {
 }
 
 impl Scheduler for RoundRobin {
-    fn pick(&mut self, _: Time, paths: &[PathView]) -> Option<PathId> {
+    fn pick(&mut self, _: Time, _: &Work, paths: &[PathView]) -> Pick {
         let mut open = paths.iter().filter(|path| path.has_room()).map(|path| path.id);
         let first = open.clone().next();
         let next = open.find(|id| self.last.is_none_or(|last| *id > last)).or(first);
         self.last = next.or(self.last);
-        next
+        Pick::or_wait(next, Pick::packet_on)
     }
 }

@@ -8,6 +8,7 @@
 //! refused and now has less credit than was written under, waits in `parked`.)
 
 mod application;
+mod copies;
 mod incoming;
 mod outgoing;
 mod ready;

@@ -9,7 +9,7 @@ use super::types::StreamEvent;
 use crate::token::{Token, Tokens};
 
 /// Less data than this is not worth the frame around it when more is waiting for the next packet.
-const MIN_SEGMENT: u64 = 32;
+pub(super) const MIN_SEGMENT: u64 = 32;
 
 /// How far a stream got in a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,7 +187,9 @@ impl Streams {
     /// A frame reached the peer. Tokens of other parts of the connection are ignored.
     pub(crate) fn on_acked(&mut self, token: &Token) {
         match *token {
-            Token::Stream { id, offset, len, fin } => self.on_data_acked(id, offset, len, fin),
+            Token::Stream { id, offset, len, fin } | Token::StreamCopy { id, offset, len, fin } => {
+                self.on_data_acked(id, offset, len, fin);
+            }
             Token::ResetStream(id) => {
                 let Some(key) = self.table.find(id, self.now) else {
                     return;

@@ -200,6 +200,13 @@ impl SendBuffer {
         }
     }
 
+    /// The first part of `range` that is neither acknowledged nor known to be lost.
+    pub(crate) fn unacked(&self, range: Range<u64>) -> Option<Range<u64>> {
+        let range = range.start.max(self.base)..range.end.min(self.unsent);
+        let mut under_way = self.acked.gaps(range).flat_map(|gap| self.lost.gaps(gap));
+        under_way.next()
+    }
+
     /// Everything is to be sent again as if it had never been sent (0-RTT was refused).
     pub(crate) fn rewind(&mut self) {
         self.unsent = self.base;

@@ -75,6 +75,7 @@ impl Connection {
         if let Some(multipath) = &mut self.multipath {
             multipath.abandons.push(Abandon { path, code, sent: false });
             multipath.closed = multipath.closed.saturating_add(1);
+            multipath.stop_scheduling(path);
         }
         self.offer_paths();
     }

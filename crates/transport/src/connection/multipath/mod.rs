@@ -1,6 +1,7 @@
 //! Several paths at once (RFC 10069): path identifiers, the connection IDs of paths still to come, and what is owed.
 
 mod abandon;
+mod copies;
 mod frames;
 mod open;
 mod schedule;
@@ -11,8 +12,9 @@ use std::collections::BTreeMap;
 
 use anabranch_wire::{ConnectionId, PathId, Side};
 
+use self::copies::Copies;
 pub use self::open::OpenPathError;
-pub(super) use self::schedule::Tried;
+pub(super) use self::schedule::{Tried, Turn};
 use crate::path::{LocalCids, RemoteCids, Status};
 use crate::schedule::{Algorithm, AnyScheduler};
 
@@ -35,6 +37,10 @@ pub(super) struct Multipath {
     unopened: BTreeMap<PathId, Unopened>,
     /// Which path the next packet with data takes.
     scheduler: AnyScheduler,
+    /// What is to be repeated on other paths.
+    copies: Copies,
+    /// Weights that the application has given to paths.
+    weights: Vec<(PathId, u32)>,
     /// `active_connection_id_limit` of this end and of the peer.
     cid_limits: (u64, u64),
     /// PATH_ABANDON frames that the peer has to get.
@@ -75,6 +81,8 @@ impl Multipath {
             remote_max: PathId(remote_max),
             unopened: BTreeMap::new(),
             scheduler: AnyScheduler::new(scheduler),
+            copies: Copies::default(),
+            weights: Vec::new(),
             cid_limits,
             abandons: Vec::new(),
             owes_max_path_id: false,
@@ -132,6 +140,22 @@ impl Multipath {
     pub(super) fn by_local_cid(&self, cid: &[u8]) -> Option<PathId> {
         let holds = |unopened: &Unopened| unopened.local.contains(cid).is_some();
         self.unopened.iter().find(|(_, unopened)| holds(unopened)).map(|(path, _)| *path)
+    }
+
+    /// What the application weighs a path with.
+    fn weight(&self, path: PathId) -> u32 {
+        self.weights.iter().find(|(id, _)| *id == path).map_or(1, |(_, weight)| *weight)
+    }
+
+    fn set_weight(&mut self, path: PathId, weight: u32) {
+        self.weights.retain(|(id, _)| *id != path);
+        self.weights.push((path, weight));
+    }
+
+    /// Nothing is sent on the path any longer.
+    fn stop_scheduling(&mut self, path: PathId) {
+        self.copies.forget(path);
+        self.weights.retain(|(id, _)| *id != path);
     }
 
     /// Paths that could be opened, PATH_ABANDON frames owed or under way, connection IDs issued ahead.

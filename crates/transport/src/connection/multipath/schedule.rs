@@ -5,24 +5,65 @@ use smallvec::SmallVec;
 
 use crate::connection::connection::Connection;
 use crate::path::{LocalCids, Path, RemoteCids};
-use crate::schedule::{PathView, Scheduler as _, candidates};
+use crate::schedule::{Kind, PathView, Pick, Scheduler as _, Views, Work, candidates};
 use crate::token::Tokens;
 
 /// Paths that could not send what they were picked for.
 pub(in crate::connection) type Tried = SmallVec<[PathId; 4]>;
 
+/// Who carries what any path may carry, for one batch.
+#[derive(Clone, Debug, Default)]
+pub(in crate::connection) struct Turn {
+    /// Stream data and datagrams.
+    pub(in crate::connection) data: Pick,
+    /// Control frames.
+    pub(in crate::connection) control: Pick,
+}
+
+impl Turn {
+    /// Everything on one path.
+    pub(in crate::connection) fn all_on(path: PathId) -> Self {
+        Self { data: Pick::on(path), control: Pick::on(path) }
+    }
+}
+
 impl Connection {
-    /// The path that carries data now, none of `tried`; `None` if no path can.
-    pub(in crate::connection) fn pick_carrier(&mut self, now: Time, tried: &Tried) -> Option<PathId> {
+    /// The paths that carry data and control frames now, none of `tried`.
+    pub(in crate::connection) fn next_turn(&mut self, now: Time, tried: &Tried) -> Turn {
         if self.multipath.is_none() || self.paths.len() == 1 {
             let main = self.paths.main().id;
-            return (!tried.contains(&main)).then_some(main);
+            return if tried.contains(&main) { Turn::default() } else { Turn::all_on(main) };
         }
-        let usable = self.paths.iter().filter(|path| path.is_usable() && !path.is_amplification_blocked());
-        let mut views: Vec<PathView> = usable.map(view).collect();
+        let mut views = self.views();
         candidates(&mut views);
         views.retain(|view| !tried.contains(&view.id));
-        self.multipath.as_mut()?.scheduler.pick(now, &views)
+        let mut work = Work {
+            kind: Kind::Data,
+            queued: self.streams.pending_bytes() + self.datagrams.pending_bytes(),
+            credit: self.streams.credit(),
+        };
+        let Some(multipath) = &mut self.multipath else { return Turn::default() };
+        let data = multipath.scheduler.pick(now, &work, &views);
+        work.kind = Kind::Control;
+        Turn { data, control: multipath.scheduler.pick_control(now, &work, &views) }
+    }
+
+    /// The usable paths as the scheduler sees them.
+    pub(super) fn views(&self) -> Views {
+        let weight = |id| self.multipath.as_ref().map_or(1, |multipath| multipath.weight(id));
+        let usable = self.paths.iter().filter(|path| path.is_usable() && !path.is_amplification_blocked());
+        usable.map(|path| view(path, weight(path.id))).collect()
+    }
+
+    /// Weighs a path for schedulers that share by weight; 1 without being told, 0 for when no other has room. Says whether
+    /// there is such a path.
+    pub fn set_path_weight(&mut self, id: PathId, weight: u32) -> bool {
+        let open = self.paths.get(id).is_some_and(|path| !path.is_abandoned());
+        match &mut self.multipath {
+            Some(multipath) if open => multipath.set_weight(id, weight),
+            _ => return false,
+        }
+        true
     }
 
     /// Connection IDs that this end has issued for `path`, open or not.
@@ -70,7 +111,7 @@ impl Connection {
     }
 }
 
-fn view(path: &Path) -> PathView {
+fn view(path: &Path, weight: u32) -> PathView {
     let recovery = &path.recovery;
     let room = if recovery.has_room() {
         recovery.window().saturating_sub(recovery.bytes_in_flight()).max(1)
@@ -82,8 +123,16 @@ fn view(path: &Path) -> PathView {
         is_available: path.local_status.available && path.peer_status.available,
         is_failing: path.is_failing,
         smoothed_rtt: recovery.rtt().smoothed(),
+        min_rtt: recovery.rtt().min().min(recovery.rtt().smoothed()),
+        rtt_variation: recovery.rtt().variance(),
         has_rtt: recovery.rtt().has_sample(),
         room,
         window: recovery.window(),
+        in_flight: recovery.bytes_in_flight(),
+        mtu: recovery.mtu().into(),
+        packets_sent: recovery.stats().sent_packets,
+        bytes_sent: recovery.stats().sent_bytes,
+        last_sent: recovery.last_sent(),
+        weight,
     }
 }

@@ -1,0 +1,215 @@
+//! Repetitions of what is under way on one path, on another: because a scheduler wants everything twice, or because a path
+//! with nothing left to send can overtake a slower one.
+
+use std::collections::VecDeque;
+
+use anabranch_recovery::Recovery;
+use anabranch_wire::{PathId, SpaceId, Time, Writer};
+
+use crate::connection::connection::Connection;
+use crate::schedule::{PathView, Scheduler as _, candidates};
+use crate::token::{Token, Tokens};
+
+/// Frames that may wait to be repeated on one path; the oldest give way.
+const MAX_COPIES: usize = 4_096;
+
+/// Frames that are looked for at a time; the next ones follow when these have left.
+const REINJECTED_AT_ONCE: usize = 16;
+
+/// What waits to be repeated, and how far each path's packets have been gone through for that.
+#[derive(Debug, Default)]
+pub(super) struct Copies {
+    queues: Vec<(PathId, VecDeque<Token>)>,
+    cursors: Vec<(PathId, Cursor)>,
+}
+
+/// Orders of a path whose data has been repeated, or need not be.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cursor {
+    /// From the first to before the second.
+    from_newest: (u64, u64),
+    /// Those below.
+    from_oldest: u64,
+}
+
+impl Copies {
+    fn push(&mut self, path: PathId, token: Token) {
+        let at = self.queues.iter().position(|(id, _)| *id == path).unwrap_or_else(|| {
+            self.queues.push((path, VecDeque::new()));
+            self.queues.len() - 1
+        });
+        let queue = &mut self.queues[at].1;
+        if queue.len() == MAX_COPIES {
+            queue.pop_front();
+        }
+        queue.push_back(token);
+    }
+
+    fn queue(&mut self, path: PathId) -> Option<&mut VecDeque<Token>> {
+        self.queues.iter_mut().find(|(id, _)| *id == path).map(|(_, queue)| queue)
+    }
+
+    pub(super) fn has(&self, path: PathId) -> bool {
+        self.queues.iter().any(|(id, queue)| *id == path && !queue.is_empty())
+    }
+
+    /// The path is not used any longer.
+    pub(super) fn forget(&mut self, path: PathId) {
+        self.queues.retain(|(id, _)| *id != path);
+        self.cursors.retain(|(id, _)| *id != path);
+    }
+
+    fn cursor(&mut self, path: PathId) -> &mut Cursor {
+        let at = self.cursors.iter().position(|(id, _)| *id == path).unwrap_or_else(|| {
+            self.cursors.push((path, Cursor::default()));
+            self.cursors.len() - 1
+        });
+        &mut self.cursors[at].1
+    }
+}
+
+impl Connection {
+    /// Whether something waits to be repeated on the path.
+    pub(in crate::connection) fn has_copies(&self, id: PathId) -> bool {
+        self.multipath.as_ref().is_some_and(|multipath| multipath.copies.has(id))
+    }
+
+    /// What has just been written for one path is to be repeated on others.
+    pub(in crate::connection) fn copy_to(&mut self, paths: &[PathId], written: &[Token]) {
+        let Some(multipath) = &mut self.multipath else { return };
+        let repeatable =
+            |token: &&Token| matches!(token, Token::Stream { .. } | Token::MaxData | Token::MaxStreamData(_));
+        for token in written.iter().filter(repeatable) {
+            for path in paths {
+                multipath.copies.push(*path, *token);
+            }
+        }
+    }
+
+    /// Writes what is to be repeated on the path until the packet is full.
+    pub(in crate::connection) fn fill_copies(
+        &mut self,
+        id: PathId,
+        writer: &mut Writer<'_>,
+        tokens: &mut Tokens,
+    ) {
+        let Some(queue) = self.multipath.as_mut().and_then(|multipath| multipath.copies.queue(id)) else {
+            return;
+        };
+        while let Some(token) = queue.pop_front() {
+            if let Some(left) = self.streams.write_copy(token, writer, tokens) {
+                queue.push_front(left);
+                return;
+            }
+        }
+    }
+
+    /// Looks for data under way that a path with nothing else to do would bring sooner. Says whether there was any.
+    pub(in crate::connection) fn reinject(&mut self, now: Time) -> bool {
+        if self.multipath.is_none() || self.paths.len() == 1 || !self.handshake.confirmed {
+            return false;
+        }
+        let mut views = self.views();
+        candidates(&mut views);
+        let mut idle: Vec<PathView> = views.iter().filter(|view| view.has_room()).copied().collect();
+        idle.sort_by_key(PathView::one_way);
+        // Whatever its state, what a path has under way may be repeated elsewhere; the slowest has the most to gain.
+        let mut busy = self.views();
+        busy.sort_by_key(|view| std::cmp::Reverse(view.one_way()));
+        for idle in &idle {
+            if self.has_copies(idle.id) {
+                continue;
+            }
+            for busy in busy.iter().filter(|busy| busy.id != idle.id && busy.in_flight > 0) {
+                if self.reinject_from(now, idle, busy) {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    fn reinject_from(&mut self, now: Time, idle: &PathView, busy: &PathView) -> bool {
+        let Some(multipath) = &mut self.multipath else { return false };
+        if !multipath.scheduler.reinjects(idle, busy) {
+            return false;
+        }
+        let Some(recovery) = self.paths.get(busy.id).map(|path| &path.recovery) else { return false };
+        let mut newest = recovery.under_way(SpaceId::Data, 0..u64::MAX).rev();
+        let stream = newest.find_map(|(_, sent)| sent.owed.iter().find_map(stream_of));
+        let Some(stream) = stream else { return false };
+        let cursor = multipath.copies.cursor(busy.id);
+        let found = match self.streams.is_held_back(stream) {
+            true => cursor.oldest(recovery, now, idle, busy),
+            false => cursor.newest(recovery, now, idle, busy),
+        };
+        for token in &found {
+            multipath.copies.push(idle.id, *token);
+        }
+        !found.is_empty()
+    }
+}
+
+/// Whether a packet that left `busy` at `sent` arrives only after one that leaves `idle` now.
+fn is_overtaken(sent: Time, now: Time, idle: &PathView, busy: &PathView) -> bool {
+    sent + busy.one_way() > now + idle.one_way()
+}
+
+impl Cursor {
+    /// For the end of a transfer: what would arrive last comes first, so that both paths meet in the middle.
+    fn newest(
+        &mut self,
+        recovery: &Recovery<Tokens>,
+        now: Time,
+        idle: &PathView,
+        busy: &PathView,
+    ) -> Vec<Token> {
+        let mut found = Vec::new();
+        let next = recovery.next_order(SpaceId::Data);
+        let (low, high) = self.from_newest;
+        // What has been sent since, then what was not reached before.
+        let unseen = recovery
+            .under_way(SpaceId::Data, high..next)
+            .rev()
+            .chain(recovery.under_way(SpaceId::Data, 0..low).rev());
+        let mut reached = low;
+        for (order, sent) in unseen.take_while(|(_, sent)| is_overtaken(sent.time, now, idle, busy)) {
+            reached = order;
+            found.extend(sent.owed.iter().filter(|token| stream_of(token).is_some()));
+            if found.len() >= REINJECTED_AT_ONCE {
+                break;
+            }
+        }
+        self.from_newest = (reached, next);
+        found
+    }
+
+    /// For a sender that is held back: what was sent first opens the window first.
+    fn oldest(
+        &mut self,
+        recovery: &Recovery<Tokens>,
+        now: Time,
+        idle: &PathView,
+        busy: &PathView,
+    ) -> Vec<Token> {
+        let mut found = Vec::new();
+        for (order, sent) in recovery.under_way(SpaceId::Data, self.from_oldest..u64::MAX) {
+            self.from_oldest = order + 1;
+            if is_overtaken(sent.time, now, idle, busy) {
+                found.extend(sent.owed.iter().filter(|token| stream_of(token).is_some()));
+            }
+            if found.len() >= REINJECTED_AT_ONCE {
+                break;
+            }
+        }
+        found
+    }
+}
+
+/// The stream whose data a packet's token stands for, if it is not a repetition itself.
+fn stream_of(token: &Token) -> Option<anabranch_wire::StreamId> {
+    match token {
+        Token::Stream { id, .. } => Some(*id),
+        _ => None,
+    }
+}

@@ -1,0 +1,16 @@
+//! The path that has sent least, as PQUIC's multipath plugin chose.
+
+use anabranch_wire::Time;
+
+use super::{PathView, Pick, Scheduler, Work};
+
+/// Of the paths with room the one that has sent the fewest packets.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FewestPackets;
+
+impl Scheduler for FewestPackets {
+    fn pick(&mut self, _: Time, _: &Work, paths: &[PathView]) -> Pick {
+        let open = paths.iter().filter(|path| path.has_room());
+        Pick::or_wait(open.min_by_key(|path| path.packets_sent).map(|path| path.id), Pick::packet_on)
+    }
+}

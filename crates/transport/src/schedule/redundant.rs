@@ -1,0 +1,16 @@
+//! Latency at any price: everything on every path.
+
+use anabranch_wire::Time;
+
+use super::{PathView, Pick, Scheduler, Work, fastest};
+
+/// The fastest path with room first, and copies of the same data on all others. Datagrams and control frames go once.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Redundant;
+
+impl Scheduler for Redundant {
+    fn pick(&mut self, _: Time, _: &Work, paths: &[PathView]) -> Pick {
+        let Some(first) = fastest(paths).map(|path| path.id) else { return Pick::wait() };
+        Pick::on(first).and_also(paths.iter().map(|path| path.id).filter(|id| *id != first))
+    }
+}

@@ -1,0 +1,22 @@
+//! Shares that the application chooses.
+
+use anabranch_wire::Time;
+
+use super::{PathView, Pick, Scheduler, Work};
+
+/// The path whose bytes sent are furthest behind its weight, as long as its window has room. Weight 0 is a path that carries
+/// data only when no other has room.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Weighted;
+
+impl Scheduler for Weighted {
+    fn pick(&mut self, _: Time, _: &Work, paths: &[PathView]) -> Pick {
+        let open = paths.iter().filter(|path| path.has_room());
+        let share = |path: &&PathView| match path.weight {
+            0 => u128::MAX,
+            // Scaled, so that whole numbers tell small differences apart.
+            weight => (u128::from(path.bytes_sent) << 32) / u128::from(weight),
+        };
+        Pick::or_wait(open.min_by_key(share).map(|path| path.id), Pick::packet_on)
+    }
+}

@@ -1,0 +1,93 @@
+//! Frames that repeat on one path what is under way on another.
+
+use anabranch_wire::{Frame, StreamId, Writer, max_stream_len, write_stream};
+
+use super::Streams;
+use super::outgoing::MIN_SEGMENT;
+use crate::token::{Token, Tokens};
+
+impl Streams {
+    /// Repeats what `token` stands for as far as that is still of use; gives back what did not fit.
+    ///
+    /// Stream bytes that the peer has acknowledged meanwhile are left out, those that are known to be lost as well: they wait
+    /// to be sent again anyway. Limits carry their newest value.
+    pub(crate) fn write_copy(
+        &mut self,
+        token: Token,
+        w: &mut Writer<'_>,
+        tokens: &mut Tokens,
+    ) -> Option<Token> {
+        let (frame, id) = match token {
+            Token::Stream { id, offset, len, fin } => {
+                return self.write_data_copy(id, offset, len, fin, w, tokens);
+            }
+            Token::MaxData => (Frame::MaxData(self.receive_credit.limit()), None),
+            Token::MaxStreamData(id) => {
+                let key = self.table.find(id, self.now)?;
+                let half = self.table.stream(key).receive.as_ref()?;
+                (Frame::MaxStreamData { id, maximum: half.credit.limit() }, Some(id))
+            }
+            _ => return None,
+        };
+        match w.frame(&frame) {
+            // Like the first one, it is renewed if it is lost.
+            Ok(()) => tokens.push(id.map_or(Token::MaxData, Token::MaxStreamData)),
+            Err(_) => return Some(token),
+        }
+        None
+    }
+
+    fn write_data_copy(
+        &mut self,
+        id: StreamId,
+        offset: u64,
+        len: u32,
+        fin: bool,
+        w: &mut Writer<'_>,
+        tokens: &mut Tokens,
+    ) -> Option<Token> {
+        let key = self.table.find(id, self.now)?;
+        let send = self.table.stream(key).send.as_mut().filter(|send| send.state.may_send())?;
+        let end = offset + u64::from(len);
+        let mut at = offset;
+        // An end without data is repeated as well.
+        while at < end || fin && len == 0 && at == end {
+            let gap = match send.buffer.unacked(at..end) {
+                Some(gap) => gap,
+                None if len == 0 => end..end,
+                None => return None,
+            };
+            let room = max_stream_len(w.remaining(), id, gap.start) as u64;
+            let wanted = gap.end - gap.start;
+            let left = Token::Stream { id, offset: gap.start, len: (end - gap.start) as u32, fin };
+            if room < wanted.min(MIN_SEGMENT) {
+                return Some(left);
+            }
+            let taken = wanted.min(room);
+            let ends = fin && gap.start + taken == end;
+            let fill = |to: &mut [u8]| send.buffer.copy_to(gap.start, to);
+            if write_stream(w, id, gap.start, ends, taken as usize, fill).is_err() {
+                return Some(left);
+            }
+            tokens.push(Token::StreamCopy { id, offset: gap.start, len: taken as u32, fin: ends });
+            at = gap.start + taken;
+            if at == end {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// Whether the application would write more to the stream if the peer's limits or the send buffer let it: then what is
+    /// oldest blocks, not what is newest.
+    pub(crate) fn is_held_back(&mut self, id: StreamId) -> bool {
+        let Some(key) = self.table.find(id, self.now) else { return false };
+        let send = self.table.stream(key).send.as_ref();
+        send.is_some_and(|send| send.is_open() && (send.wants_room || send.credit.available() == 0))
+    }
+
+    /// Bytes that the peer's limit for the connection lets the application write.
+    pub(crate) fn credit(&self) -> u64 {
+        self.send_credit.available()
+    }
+}

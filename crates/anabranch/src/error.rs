@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use anabranch_transport::stream::ClosedStream;
-use anabranch_transport::{ConnectionError, datagram};
+use anabranch_transport::{self as core, ConnectionError, datagram};
 
 /// Why a connection was not even tried.
 #[derive(Debug, thiserror::Error)]
@@ -22,6 +22,32 @@ pub enum ConnectError {
     /// The configuration or the server's name cannot be used.
     #[error(transparent)]
     Core(#[from] anabranch_transport::ConnectError),
+}
+
+/// Why [`Connection::open_path`](crate::Connection::open_path) failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenPathError {
+    /// The core did not even begin.
+    #[error(transparent)]
+    Refused(core::OpenPathError),
+    /// No socket can be bound to the local address.
+    #[error("the local address cannot be used: {0}")]
+    Socket(#[from] io::Error),
+    /// Addresses of different families.
+    #[error("{remote} cannot be reached from {local}")]
+    Unreachable {
+        /// Where the path was to begin.
+        local: SocketAddr,
+        /// Where it was to lead.
+        remote: SocketAddr,
+    },
+    /// The peer did not answer on the path, or gave it up at once.
+    #[error("the peer does not answer on the path")]
+    NoAnswer,
+    /// The connection has ended.
+    #[error("the connection is lost: {0}")]
+    ConnectionLost(ConnectionError),
 }
 
 /// Why writing to a stream failed.

@@ -1,7 +1,8 @@
 //! What the endpoint's handles, its connections and its driver share.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Waker;
 
 use anabranch_transport::{Connection, Handle, Incoming, Response, Router};
@@ -9,6 +10,7 @@ use anabranch_transport::{Connection, Handle, Incoming, Response, Router};
 use crate::clock::Clock;
 use crate::member::{Member, State};
 use crate::observe::Watchers;
+use crate::paths::Lease;
 use crate::socket::Socket;
 use crate::tokens::TokenStore;
 use crate::wakers::WakerSet;
@@ -40,8 +42,10 @@ pub(crate) struct Table {
     pub(crate) accepting: WakerSet,
     /// Tasks that wait for the last connection to end.
     pub(crate) idling: WakerSet,
-    /// The first one is the endpoint's own, further ones were added for migration.
+    /// The first one is the endpoint's own, further ones were added for migration or bound for paths.
     pub(crate) sockets: Vec<Arc<Socket>>,
+    /// Those among them that go when the last path does.
+    leased: Vec<(Arc<Socket>, Weak<Lease>)>,
     /// Counts changes of `sockets`, so that the driver takes them over.
     pub(crate) sockets_version: u64,
     /// No connection begins any longer.
@@ -68,6 +72,7 @@ impl Hub {
             accepting: WakerSet::default(),
             idling: WakerSet::default(),
             sockets: vec![Arc::new(socket)],
+            leased: Vec::new(),
             sockets_version: 0,
             closed: false,
             handles: 0,
@@ -180,6 +185,36 @@ impl Table {
     /// The endpoint's own socket.
     pub(crate) fn socket(&self) -> &Arc<Socket> {
         &self.sockets[0]
+    }
+
+    /// A hold on the socket that serves `local`, if there is one.
+    pub(crate) fn lease_for(&self, local: SocketAddr) -> Option<Arc<Lease>> {
+        let mut leases = self.leased.iter().filter_map(|(_, lease)| lease.upgrade());
+        if let Some(lease) = leases.find(|lease| lease.socket().serves(local)) {
+            return Some(lease);
+        }
+        // One of the endpoint's own stays in any case.
+        let socket = self.sockets.iter().find(|socket| socket.serves(local))?;
+        Some(Arc::new(Lease::bound(Arc::clone(socket))))
+    }
+
+    /// Adds a socket that stays as long as somebody holds a lease of it.
+    pub(crate) fn add_leased(&mut self, socket: Arc<Socket>, lease: &Arc<Lease>) {
+        self.drop_unleased();
+        self.sockets.push(Arc::clone(&socket));
+        self.leased.push((socket, Arc::downgrade(lease)));
+        self.sockets_version += 1;
+    }
+
+    /// Lets go of sockets that no path uses any longer.
+    pub(crate) fn drop_unleased(&mut self) {
+        let (kept, gone) = std::mem::take(&mut self.leased).into_iter().partition(|(_, lease)| lease.strong_count() > 0);
+        self.leased = kept;
+        let gone: Vec<(Arc<Socket>, Weak<Lease>)> = gone;
+        if !gone.is_empty() {
+            self.sockets.retain(|socket| !gone.iter().any(|(other, _)| Arc::ptr_eq(socket, other)));
+            self.sockets_version += 1;
+        }
     }
 
     fn socket_for(&self, transmit: &anabranch_transport::Transmit) -> Arc<Socket> {

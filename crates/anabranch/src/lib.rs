@@ -22,6 +22,7 @@ mod hub;
 mod incoming;
 mod member;
 mod observe;
+pub mod paths;
 mod recv_stream;
 mod send_stream;
 mod socket;
@@ -32,18 +33,19 @@ pub use anabranch_transport as transport;
 pub use anabranch_transport::stream::{ClosedStream, Priority};
 pub use anabranch_transport::tls;
 pub use anabranch_transport::{
-    ClientConfig, ConnectionError, ConnectionStats, EndpointConfig, MigrateError, RetryPolicy, ServerConfig,
-    TransportConfig,
+    ClientConfig, ConnectionError, ConnectionStats, EndpointConfig, FourTuple, MigrateError, MultipathConfig,
+    PathInfo, RetryPolicy, ServerConfig, TransportConfig, schedule,
 };
-pub use anabranch_wire::{StreamId, TransportErrorCode, Version};
+pub use anabranch_wire::{PathId, StreamId, TransportErrorCode, Version};
 
 pub use crate::config::SelfSigned;
 pub use crate::connection::{Connecting, Connection, HandshakeData, ZeroRttAccepted};
 pub use crate::endpoint::{Endpoint, random_config, unspecified_for};
 pub use crate::error::{
-    ConnectError, ReadError, ReadExactError, ReadToEndError, SendDatagramError, WriteError,
+    ConnectError, OpenPathError, ReadError, ReadExactError, ReadToEndError, SendDatagramError, WriteError,
 };
 pub use crate::incoming::{Incoming, IncomingFuture};
+pub use crate::paths::{LocalAddress, PathEvent, PathEvents, PathStatus};
 pub use crate::recv_stream::RecvStream;
 pub use crate::send_stream::SendStream;
 pub use crate::tokens::AddressToken;

@@ -12,10 +12,12 @@ use anabranch_transport::stream::StreamEvent;
 use anabranch_transport::{Connection, ConnectionError, Event, Handle};
 use anabranch_wire::{Dir, StreamId};
 use bytes::Bytes;
+use tokio::sync::broadcast;
 
 use crate::http3::Http3State;
 use crate::hub::{Hub, lock};
 use crate::observe::Trace;
+use crate::paths::{Leases, PathEvent};
 use crate::tokens::AddressToken;
 use crate::wakers::WakerSet;
 
@@ -54,6 +56,10 @@ pub(crate) struct State {
     pub(crate) writers: HashMap<StreamId, Writer>,
     /// The HTTP/3 session, whose streams and datagrams they are from then on.
     pub(crate) http3: Option<Box<Http3State>>,
+    /// Who listens to what happens to paths.
+    pub(crate) path_events: Option<broadcast::Sender<PathEvent>>,
+    /// Sockets that were bound for paths.
+    pub(crate) leases: Leases,
     /// Where events are written, if somebody wants that.
     pub(crate) trace: Option<Trace>,
 }
@@ -100,6 +106,8 @@ impl Member {
             readers: HashMap::new(),
             writers: HashMap::new(),
             http3: None,
+            path_events: None,
+            leases: Leases::default(),
             trace: None,
         };
         let users = AtomicUsize::new(0);
@@ -160,10 +168,19 @@ impl State {
                 self.handshake_data = true;
                 self.progress.drain_into(woken);
             }
-            Event::Confirmed
-            | Event::PathChanged { .. }
-            | Event::PathOpened(_)
-            | Event::PathAbandoned { .. } => self.progress.drain_into(woken),
+            Event::Confirmed => self.progress.drain_into(woken),
+            Event::PathChanged { path, tuple } => {
+                self.progress.drain_into(woken);
+                self.apply_path(PathEvent::Changed { path, tuple });
+            }
+            Event::PathOpened(path) => {
+                self.progress.drain_into(woken);
+                self.apply_path(PathEvent::Opened { path });
+            }
+            Event::PathAbandoned { path, code } => {
+                self.progress.drain_into(woken);
+                self.apply_path(PathEvent::Abandoned { path, code });
+            }
             Event::NewToken(token) => {
                 if let Some(server_name) = self.server_name.clone() {
                     hub.tokens().put(AddressToken { server_name, version: self.core.version(), token });
@@ -218,6 +235,7 @@ impl State {
     /// The connection is over: nobody has anything to wait for any longer. The first reason stays.
     pub(crate) fn end(&mut self, error: ConnectionError, woken: &mut Vec<Waker>) {
         self.ended.get_or_insert(error);
+        self.end_paths();
         self.progress.drain_into(woken);
         for dir in [Dir::Bi, Dir::Uni] {
             self.opening.of(dir).drain_into(woken);

@@ -81,18 +81,24 @@ impl Driver {
     fn take_touched(&mut self, cx: &Context<'_>) {
         let mut touched = std::mem::take(&mut self.touched);
         self.hub.take_touched(&mut touched, cx.waker());
+        self.take_sockets();
         let table = self.hub.table();
-        if table.sockets_version != self.sockets_version {
-            self.sockets_version = table.sockets_version;
-            self.sockets.clone_from(&table.sockets);
-            self.sender = Sender::new(&self.sockets);
-        }
         let members: Vec<_> = touched.drain(..).filter_map(|handle| table.member(handle).cloned()).collect();
         drop(table);
         self.touched = touched;
         for member in members {
             member.untouch();
             self.enqueue(member);
+        }
+    }
+
+    /// Takes over changes of the endpoint's sockets.
+    fn take_sockets(&mut self) {
+        let table = self.hub.table();
+        if table.sockets_version != self.sockets_version {
+            self.sockets_version = table.sockets_version;
+            self.sockets.clone_from(&table.sockets);
+            self.sender = Sender::new(&self.sockets);
         }
     }
 
@@ -147,11 +153,15 @@ impl Driver {
     fn settle(&mut self, member: &Arc<Member>, earliest: Time) {
         let mut news = Vec::new();
         let woken = &mut self.woken;
-        let (answered, deadline) = member.look(|state| {
+        let (answered, released, deadline) = member.look(|state| {
             let answered = state.take_events(&member.hub, woken);
             news.extend(std::iter::from_fn(|| state.core.poll_endpoint_event()));
-            (answered, state.core.poll_timeout())
+            (answered, state.release_leases(news.contains(&EndpointEvent::Drained)), state.core.poll_timeout())
         });
+        if released {
+            self.hub.table().drop_unleased();
+            self.take_sockets();
+        }
         if answered {
             member.touch();
         }

@@ -212,13 +212,14 @@ impl Connection {
         let Some((id, at)) = found else { return };
         let Some(path) = self.paths.get_mut(id) else { return };
         let validation = path.validations.remove(at);
+        let mut opened = false;
         match validation.purpose {
             Purpose::Confirm if validation.tuple == path.tuple => {
                 path.set_validated();
                 path.forget_previous();
                 path.validations.retain(|other| other.purpose != Purpose::Previous);
                 let padded = validation.padded;
-                self.on_path_validated(id);
+                opened = self.on_path_validated(id);
                 if !padded {
                     // RFC 9000 §8.2.1: whether full datagrams get through is still to be shown.
                     self.validate(now, id, validation.tuple, validation.dcid, Purpose::Size);
@@ -244,7 +245,9 @@ impl Connection {
         let Some(tuple) = self.paths.get(id).map(|path| path.tuple) else { return };
         self.collect_reset_tokens();
         self.trace(now, &TraceEvent::PathAssigned { path: id, tuple, validated: true });
-        self.events.push_back(Event::PathChanged { path: id, tuple });
+        if !opened {
+            self.events.push_back(Event::PathChanged { path: id, tuple });
+        }
     }
 
     /// Validations whose time is over.

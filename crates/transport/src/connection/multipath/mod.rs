@@ -2,6 +2,7 @@
 
 mod abandon;
 mod copies;
+mod drive;
 mod frames;
 mod open;
 mod schedule;

@@ -177,12 +177,11 @@ impl Connection {
         }
     }
 
-    /// The peer has answered on a path that was being opened.
-    pub(in crate::connection) fn on_path_validated(&mut self, id: PathId) {
-        let Some(path) = self.paths.get_mut(id) else { return };
-        if path.phase == Phase::Opening {
-            path.phase = Phase::Open;
-            self.events.push_back(Event::PathOpened(id));
-        }
+    /// The peer has answered on a path. Says whether it was being opened.
+    pub(in crate::connection) fn on_path_validated(&mut self, id: PathId) -> bool {
+        let Some(path) = self.paths.get_mut(id).filter(|path| path.phase == Phase::Opening) else { return false };
+        path.phase = Phase::Open;
+        self.events.push_back(Event::PathOpened(id));
+        true
     }
 }

@@ -1,0 +1,171 @@
+//! Several paths of one connection over the loopback interface.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
+
+mod common;
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use anabranch::{Connection, MultipathConfig, OpenPathError, PathEvent, PathId, PathStatus, TransportConfig};
+
+use self::common::{Connected, Pair, connected, pattern, within};
+
+const SECOND_ADDRESS: [u8; 4] = [127, 0, 0, 2];
+
+fn second() -> IpAddr {
+    SECOND_ADDRESS.into()
+}
+
+fn multipath() -> Pair {
+    Pair::with_transport(TransportConfig { multipath: Some(MultipathConfig::default()), ..Default::default() })
+}
+
+/// Two ends with a second path from 127.0.0.2.
+async fn two_paths() -> Connected {
+    opened(multipath()).await
+}
+
+async fn opened(pair: Pair) -> Connected {
+    let it = connected(&pair).await;
+    assert_eq!(within(it.ours.open_path(second(), None)).await.unwrap(), PathId(1));
+    it
+}
+
+fn sent(connection: &Connection) -> Vec<(u32, u64)> {
+    connection.paths().iter().map(|path| (path.id.0, path.bytes_sent)).collect()
+}
+
+/// Sends `data` one way and checks what arrives.
+async fn transfer(from: &Connection, to: &Connection, data: Vec<u8>) {
+    let expected = data.clone();
+    let receiving = async { to.accept_uni().await.unwrap().read_to_end(data.len()).await.unwrap() };
+    let sending = async {
+        let mut stream = from.open_uni().await.unwrap();
+        stream.write_all(&data).await.unwrap();
+        stream.finish().unwrap();
+        stream.stopped().await.unwrap();
+    };
+    let (received, ()) = within(async { tokio::join!(receiving, sending) }).await;
+    assert!(received == expected);
+}
+
+#[tokio::test]
+async fn both_ends_have_to_want_several_paths() {
+    let it = connected(&Pair::new()).await;
+    assert!(!it.ours.is_multipath());
+    let refused = within(it.ours.open_path(second(), None)).await.unwrap_err();
+    assert!(matches!(refused, OpenPathError::Refused(_)), "{refused}");
+    assert_eq!(it.ours.paths().len(), 1);
+}
+
+#[tokio::test]
+async fn both_paths_carry_data() {
+    // The default prefers the faster path, which on the loopback interface is a matter of luck.
+    let config = MultipathConfig { scheduler: "round-robin".parse().unwrap(), ..Default::default() };
+    let it = opened(Pair::with_transport(TransportConfig { multipath: Some(config), ..Default::default() })).await;
+    assert!(it.ours.is_multipath() && it.theirs.is_multipath());
+    let addresses: Vec<_> = it.ours.paths().iter().map(|path| path.tuple.local.ip()).collect();
+    assert_eq!(addresses, [IpAddr::from([127, 0, 0, 1]), second()]);
+    for (from, to) in [(&it.ours, &it.theirs), (&it.theirs, &it.ours)] {
+        let before = sent(from);
+        transfer(from, to, pattern(20_000_000)).await;
+        for (before, after) in before.iter().zip(sent(from)) {
+            assert!(after.1 - before.1 > 100_000, "{before:?} {after:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_path_abandoned_in_the_middle_of_a_transfer_costs_no_data() {
+    for abandoned in [PathId(0), PathId(1)] {
+        let it = two_paths().await;
+        let mut events = it.ours.path_events();
+        let abandoning = async {
+            while it.ours.paths()[abandoned.0 as usize].bytes_sent < 100_000 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            assert!(it.ours.abandon_path(abandoned, 0x3e));
+        };
+        within(async { tokio::join!(transfer(&it.ours, &it.theirs, pattern(20_000_000)), abandoning) }).await;
+        let gone = PathEvent::Abandoned { path: abandoned, code: 0x3e };
+        assert_eq!(within(events.next()).await, Some(gone));
+        transfer(&it.theirs, &it.ours, pattern(1_000_000)).await;
+        within(async {
+            while it.ours.paths().len() > 1 || it.theirs.paths().len() > 1 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        })
+        .await;
+        assert!(!it.ours.abandon_path(PathId(1 - abandoned.0), 0), "the last one");
+    }
+}
+
+#[tokio::test]
+async fn events_tell_and_end_with_the_connection() {
+    let it = connected(&multipath()).await;
+    let (mut ours, mut theirs) = (it.ours.path_events(), it.theirs.path_events());
+    let id = within(it.ours.begin_path(second(), None)).await.unwrap();
+    for events in [&mut ours, &mut theirs] {
+        assert_eq!(within(events.next()).await, Some(PathEvent::Opened { path: id }));
+    }
+    it.ours.close(0, b"");
+    assert_eq!(within(ours.next()).await, None);
+    assert_eq!(within(theirs.next()).await, None);
+    assert_eq!(within(it.ours.path_events().next()).await, None);
+    assert!(matches!(it.ours.open_path(second(), None).await, Err(OpenPathError::ConnectionLost(_))));
+}
+
+#[tokio::test]
+async fn sockets_go_with_their_paths() {
+    let it = two_paths().await;
+    let bound = it.ours.paths()[1].tuple.local;
+    assert!(std::net::UdpSocket::bind(bound).is_err(), "the path's");
+    // A second path over the same socket leads elsewhere.
+    let shared = within(it.ours.open_path(bound, None)).await.unwrap_err();
+    assert!(matches!(shared, OpenPathError::Refused(anabranch::transport::OpenPathError::Exists)), "{shared}");
+    assert!(it.ours.abandon_path(PathId(1), 0));
+    let free = async {
+        while std::net::UdpSocket::bind(bound).is_err() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    within(free).await;
+    // And with the connection.
+    within(it.ours.open_path(bound, None)).await.unwrap();
+    it.ours.close(0, b"");
+    within(it.client.wait_idle()).await;
+    within(async {
+        while std::net::UdpSocket::bind(bound).is_err() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_backup_waits_for_its_turn() {
+    let it = two_paths().await;
+    assert!(it.ours.set_path_status(PathId(1), PathStatus::Backup));
+    let before = sent(&it.ours);
+    transfer(&it.ours, &it.theirs, pattern(5_000_000)).await;
+    let after = sent(&it.ours);
+    assert!(after[1].1 - before[1].1 < 100_000, "{before:?} {after:?}");
+    assert!(it.ours.set_path_status(PathId(1), PathStatus::Available));
+    assert!(!it.ours.set_path_status(PathId(7), PathStatus::Available), "no such path");
+}
+
+#[tokio::test]
+async fn addresses_that_no_path_can_begin_or_end_at() {
+    let it = connected(&multipath()).await;
+    let foreign: IpAddr = [192, 0, 2, 1].into();
+    assert!(matches!(within(it.ours.open_path(foreign, None)).await, Err(OpenPathError::Socket(_))));
+    let v6: SocketAddr = "[::1]:4433".parse().unwrap();
+    let mixed = within(it.ours.open_path(second(), Some(v6))).await;
+    assert!(matches!(mixed, Err(OpenPathError::Unreachable { .. })));
+    // Nobody is there.
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let remote = silent.local_addr().unwrap();
+    let unanswered = within(it.ours.open_path(second(), Some(remote))).await;
+    assert!(matches!(unanswered, Err(OpenPathError::NoAnswer)), "{unanswered:?}");
+    transfer(&it.ours, &it.theirs, pattern(100_000)).await;
+}

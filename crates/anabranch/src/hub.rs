@@ -208,7 +208,8 @@ impl Table {
 
     /// Lets go of sockets that no path uses any longer.
     pub(crate) fn drop_unleased(&mut self) {
-        let (kept, gone) = std::mem::take(&mut self.leased).into_iter().partition(|(_, lease)| lease.strong_count() > 0);
+        let (kept, gone) =
+            std::mem::take(&mut self.leased).into_iter().partition(|(_, lease)| lease.strong_count() > 0);
         self.leased = kept;
         let gone: Vec<(Arc<Socket>, Weak<Lease>)> = gone;
         if !gone.is_empty() {

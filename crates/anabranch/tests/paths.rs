@@ -17,7 +17,10 @@ fn second() -> IpAddr {
 }
 
 fn multipath() -> Pair {
-    Pair::with_transport(TransportConfig { multipath: Some(MultipathConfig::default()), ..Default::default() })
+    Pair::with_transport(TransportConfig {
+        multipath: Some(MultipathConfig::default()),
+        ..Default::default()
+    })
 }
 
 /// Two ends with a second path from 127.0.0.2.
@@ -62,7 +65,8 @@ async fn both_ends_have_to_want_several_paths() {
 async fn both_paths_carry_data() {
     // The default prefers the faster path, which on the loopback interface is a matter of luck.
     let config = MultipathConfig { scheduler: "round-robin".parse().unwrap(), ..Default::default() };
-    let it = opened(Pair::with_transport(TransportConfig { multipath: Some(config), ..Default::default() })).await;
+    let it =
+        opened(Pair::with_transport(TransportConfig { multipath: Some(config), ..Default::default() })).await;
     assert!(it.ours.is_multipath() && it.theirs.is_multipath());
     let addresses: Vec<_> = it.ours.paths().iter().map(|path| path.tuple.local.ip()).collect();
     assert_eq!(addresses, [IpAddr::from([127, 0, 0, 1]), second()]);
@@ -122,7 +126,10 @@ async fn sockets_go_with_their_paths() {
     assert!(std::net::UdpSocket::bind(bound).is_err(), "the path's");
     // A second path over the same socket leads elsewhere.
     let shared = within(it.ours.open_path(bound, None)).await.unwrap_err();
-    assert!(matches!(shared, OpenPathError::Refused(anabranch::transport::OpenPathError::Exists)), "{shared}");
+    assert!(
+        matches!(shared, OpenPathError::Refused(anabranch::transport::OpenPathError::Exists)),
+        "{shared}"
+    );
     assert!(it.ours.abandon_path(PathId(1), 0));
     let free = async {
         while std::net::UdpSocket::bind(bound).is_err() {

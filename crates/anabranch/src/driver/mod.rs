@@ -156,7 +156,11 @@ impl Driver {
         let (answered, released, deadline) = member.look(|state| {
             let answered = state.take_events(&member.hub, woken);
             news.extend(std::iter::from_fn(|| state.core.poll_endpoint_event()));
-            (answered, state.release_leases(news.contains(&EndpointEvent::Drained)), state.core.poll_timeout())
+            (
+                answered,
+                state.release_leases(news.contains(&EndpointEvent::Drained)),
+                state.core.poll_timeout(),
+            )
         });
         if released {
             self.hub.table().drop_unleased();

@@ -179,7 +179,9 @@ impl Connection {
 
     /// The peer has answered on a path. Says whether it was being opened.
     pub(in crate::connection) fn on_path_validated(&mut self, id: PathId) -> bool {
-        let Some(path) = self.paths.get_mut(id).filter(|path| path.phase == Phase::Opening) else { return false };
+        let Some(path) = self.paths.get_mut(id).filter(|path| path.phase == Phase::Opening) else {
+            return false;
+        };
         path.phase = Phase::Open;
         self.events.push_back(Event::PathOpened(id));
         true

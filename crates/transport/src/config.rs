@@ -1,5 +1,7 @@
 //! How a connection and an endpoint behave; everything has a default that suits most users.
 
+mod ack;
+
 use std::net::{SocketAddrV4, SocketAddrV6};
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,6 +10,7 @@ use anabranch_tls as tls;
 use anabranch_wire::Version;
 use bytes::Bytes;
 
+pub use self::ack::{AckConfig, AckPath, Horizon, RangeOrder, UnknownName};
 use crate::stream::StreamsConfig;
 
 /// Behaviour of a connection's transport, the same for clients and servers.
@@ -97,25 +100,6 @@ pub const MAX_PATHS: u32 = 64;
 impl Default for MultipathConfig {
     fn default() -> Self {
         Self { max_paths: 4, scheduler: crate::schedule::Algorithm::Confluence }
-    }
-}
-
-/// When acknowledgments are sent (RFC 9000 §13.2), and what we ask of the peer (draft-ietf-quic-ack-frequency).
-#[derive(Clone, Debug)]
-pub struct AckConfig {
-    /// Ack-eliciting packets received before an ACK leaves at once.
-    pub threshold: u64,
-    /// Longest deliberate delay of an ACK; sent as `max_ack_delay`.
-    pub max_delay: Duration,
-    /// Ranges that an ACK frame holds at most, and that are remembered.
-    pub max_ranges: usize,
-    /// Ask the peer to acknowledge more rarely when it supports ACK_FREQUENCY.
-    pub frequency: bool,
-}
-
-impl Default for AckConfig {
-    fn default() -> Self {
-        Self { threshold: 2, max_delay: Duration::from_millis(25), max_ranges: 64, frequency: true }
     }
 }
 

@@ -24,8 +24,8 @@ mod token;
 pub mod trace;
 
 pub use config::{
-    AckConfig, ClientConfig, EndpointConfig, MAX_PATHS, MultipathConfig, PreferredAddresses, RetryPolicy,
-    ServerConfig, TransportConfig,
+    AckConfig, AckPath, ClientConfig, EndpointConfig, Horizon, MAX_PATHS, MultipathConfig,
+    PreferredAddresses, RangeOrder, RetryPolicy, ServerConfig, TransportConfig, UnknownName,
 };
 pub use connection::{ConnectError, Connection, ConnectionStats, MigrateError, OpenPathError, PathInfo};
 pub use datagram_io::{Datagram, FourTuple, MAX_BATCH_BYTES, Transmit, TransmitBuf};

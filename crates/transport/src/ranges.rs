@@ -45,6 +45,13 @@ impl RangeSet {
         self.ranges.get(at).is_some_and(|range| range.start <= value)
     }
 
+    /// The range that holds `value`.
+    #[inline]
+    pub(crate) fn range_of(&self, value: u64) -> Option<Range<u64>> {
+        let at = self.ranges.partition_point(|range| range.end <= value);
+        self.ranges.get(at).filter(|range| range.start <= value).cloned()
+    }
+
     /// The ranges, ascending; `rev()` gives them descending.
     pub(crate) fn iter(
         &self,

@@ -3,19 +3,21 @@
 use anabranch_wire::{Dir, PathId, SpaceId, StreamId};
 use smallvec::SmallVec;
 
+use crate::space::Told;
+
 /// One frame's debt. Values that only grow (limits) are not kept: if such a frame is lost, the newest value is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::enum_variant_names, reason = "NEW_TOKEN is a frame's name")]
 pub(crate) enum Token {
-    /// Ranges up to `largest` of `space` (and, for 1-RTT, of `path`) were acknowledged; once the peer confirms, they
-    /// need not be repeated.
+    /// An ACK frame for packets of `space` (and, for 1-RTT, of `path`); once the peer confirms it, what it told need not be
+    /// repeated.
     Ack {
         /// Space that the ranges belong to.
         space: SpaceId,
         /// Path that the ranges belong to.
         path: PathId,
-        /// Largest packet number in the frame.
-        largest: u64,
+        /// What it told.
+        told: Told,
     },
     /// Handshake bytes.
     Crypto {

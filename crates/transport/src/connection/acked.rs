@@ -147,11 +147,11 @@ impl Connection {
 
     fn on_token_acked(&mut self, token: &Token) {
         match *token {
-            Token::Ack { space, path, largest } => match Self::level_index(space) {
-                Some(index) => self.levels[index].received.numbers.on_ack_acked(largest),
+            Token::Ack { space, path, told } => match Self::level_index(space) {
+                Some(index) => self.levels[index].received.numbers.on_ack_acked(told),
                 None => {
                     if let Some(path) = self.paths.get_mut(path) {
-                        path.received.numbers.on_ack_acked(largest);
+                        path.received.numbers.on_ack_acked(told);
                     }
                 }
             },

@@ -183,6 +183,7 @@ impl Connection {
             LocalCids::new(PathId::ZERO, local_cid),
             RemoteCids::new(PathId::ZERO, remote_cid, config.active_connection_id_limit),
             local_cid,
+            &config.ack,
         );
         let idle = Idle::new(now, &config);
         Self {
@@ -206,7 +207,6 @@ impl Connection {
                 threshold: config.ack.threshold,
                 max_delay: config.ack.max_delay,
                 reordering_threshold: 1,
-                max_ranges: config.ack.max_ranges,
             },
             idle,
             undecrypted: Undecrypted::default(),

@@ -58,12 +58,7 @@ impl Connection {
         match Self::level_index(context.space) {
             Some(index) => {
                 // RFC 9000 §13.2.1: Initial and Handshake packets are acknowledged at once.
-                let policy = AckPolicy {
-                    threshold: 1,
-                    max_delay: Duration::ZERO,
-                    reordering_threshold: 1,
-                    max_ranges: self.ack_policy.max_ranges,
-                };
+                let policy = AckPolicy { threshold: 1, max_delay: Duration::ZERO, reordering_threshold: 1 };
                 if self.keys.header(context.kind).is_some() {
                     self.levels[index].received.on_packet(now, context.number, eliciting, ecn, &policy);
                 }

@@ -7,7 +7,7 @@ use anabranch_wire::{Frame, Outgoing, PacketKind, PathId, SpaceId, Time, Writer}
 use super::connection::Connection;
 use crate::error::TransportError;
 use crate::path::Path;
-use crate::space::{AckPolicy, Numbered};
+use crate::space::Numbered;
 use crate::token::{Token, Tokens};
 use crate::trace::{PacketTrace, TraceEvent};
 
@@ -236,8 +236,7 @@ impl Connection {
         let Some(index) = Self::level_index(space) else { return };
         let level = &mut self.levels[index];
         if fill.ack {
-            let policy = AckPolicy { max_delay: std::time::Duration::ZERO, ..self.ack_policy };
-            level.received.write_ack(now, writer, space, PathId::ZERO, false, 0, &policy, tokens);
+            level.received.write_ack(now, writer, space, false, 0, tokens);
         }
         if fill.data {
             level.crypto.write(space, writer, tokens);
@@ -260,16 +259,7 @@ impl Connection {
         let Some(path) = self.paths.get_mut(id) else { return };
         if fill.ack && kind == PacketKind::OneRtt {
             let exponent = self.handshake.local_parameters.as_ref().map_or(3, |p| p.ack_delay_exponent);
-            path.received.write_ack(
-                now,
-                writer,
-                SpaceId::Data,
-                id,
-                self.multipath.is_some(),
-                exponent,
-                &self.ack_policy,
-                tokens,
-            );
+            path.received.write_ack(now, writer, SpaceId::Data, self.multipath.is_some(), exponent, tokens);
             if fill.control {
                 self.fill_foreign_acks(now, id, exponent, writer, tokens);
             }

@@ -6,6 +6,7 @@ use anabranch_wire::{ConnectionId, PathId, Time};
 use super::cids::{LocalCids, RemoteCids};
 use super::status::Status;
 use super::validation::{Responses, Validation};
+use crate::config::AckConfig;
 use crate::datagram_io::FourTuple;
 use crate::space::Received;
 use crate::token::Tokens;
@@ -111,6 +112,7 @@ impl Path {
         local_cids: LocalCids,
         remote_cids: RemoteCids,
         local_cid: ConnectionId,
+        ack: &AckConfig,
     ) -> Self {
         Self {
             id,
@@ -122,7 +124,7 @@ impl Path {
             is_failing: false,
             validated: false,
             recovery,
-            received: Received::new(),
+            received: Received::new(id, ack),
             local_cids,
             remote_cids,
             unvalidated_received: 0,

@@ -11,7 +11,7 @@ use std::ops::RangeInclusive;
 use anabranch_wire::{AckRanges, PathId};
 
 use self::per_path::PerPath;
-pub(crate) use self::received::{AckPolicy, Received};
+pub(crate) use self::received::{AckPolicy, Received, Told};
 use crate::random::Random;
 
 /// A packet's number on the wire and its place in its path's order.

@@ -1,6 +1,8 @@
 //! What was received in one packet number space, and the acknowledgments owed for it (RFC 9000 §13.2).
 
 mod debt;
+mod history;
+mod news;
 mod numbers;
 
 use std::time::Duration;
@@ -8,14 +10,18 @@ use std::time::Duration;
 use anabranch_wire::{Ecn, PathId, SpaceId, Time, Writer};
 
 pub(crate) use self::debt::Debt;
-pub(crate) use self::numbers::Numbers;
+pub(crate) use self::numbers::{Numbers, Told};
+use crate::config::AckConfig;
 use crate::token::Tokens;
 
-/// Most ranges of packet numbers that any policy may keep; the default policy keeps 64. Each hole that a peer leaves
-/// costs one range, so this bounds both memory and the size of ACK frames.
+/// Most ranges of packet numbers that any strategy may keep or name, and those kept where paths share their numbers. Each
+/// hole that a peer leaves costs one range, so this bounds both memory and the size of ACK frames.
 pub(crate) const MAX_RANGES: usize = 1024;
 
-/// When acknowledgments leave and how much they say.
+/// Ranges kept where every path has its own numbers, unless one ACK frame may name more.
+pub(crate) const DEFAULT_RANGES: usize = 64;
+
+/// When acknowledgments leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AckPolicy {
     /// Ack-eliciting packets that make an ACK leave at once: 1 acknowledges each of them. (An ACK_FREQUENCY frame's
@@ -26,14 +32,6 @@ pub(crate) struct AckPolicy {
     /// 0: reordering never makes an ACK leave at once. 1: every packet out of order does (RFC 9000 §13.2.1). More: an
     /// unreported hole this far below the largest packet does (draft-ietf-quic-ack-frequency §6.2).
     pub(crate) reordering_threshold: u64,
-    /// Ranges remembered, and named by one ACK frame at most; above [`MAX_RANGES`] counts as that.
-    pub(crate) max_ranges: usize,
-}
-
-impl AckPolicy {
-    fn max_ranges(&self) -> usize {
-        self.max_ranges.clamp(1, MAX_RANGES)
-    }
 }
 
 /// The packets received in one space (Initial, Handshake, or the 1-RTT packets of one path).
@@ -45,9 +43,9 @@ pub(crate) struct Received {
 }
 
 impl Received {
-    /// Nothing received; no heap until something is.
-    pub(crate) fn new() -> Self {
-        Self::default()
+    /// Nothing received on `path`; no heap until something is.
+    pub(crate) fn new(path: PathId, config: &AckConfig) -> Self {
+        Self { numbers: Numbers::new(config), debt: Debt::new(path) }
     }
 
     /// Largest packet number received.
@@ -73,20 +71,16 @@ impl Received {
     }
 
     /// Like [`Debt::write_ack`].
-    #[expect(clippy::too_many_arguments, reason = "what an ACK frame depends on, once per packet")]
     pub(crate) fn write_ack(
         &mut self,
         now: Time,
         w: &mut Writer<'_>,
         space: SpaceId,
-        path: PathId,
         multipath: bool,
         ack_delay_exponent: u64,
-        policy: &AckPolicy,
         tokens: &mut Tokens,
     ) -> bool {
-        let Self { numbers, debt } = self;
-        debt.write_ack(now, w, space, path, multipath, ack_delay_exponent, numbers, policy, tokens)
+        self.debt.write_ack(now, w, space, multipath, ack_delay_exponent, &mut self.numbers, tokens)
     }
 }
 
@@ -100,9 +94,8 @@ pub(crate) fn receive(
     ecn: Option<Ecn>,
     policy: &AckPolicy,
 ) {
-    numbers.insert(pn, ecn);
+    numbers.insert(debt.path, pn, ack_eliciting, ecn);
     debt.on_packet(now, pn, ack_eliciting, ecn, numbers, policy);
-    numbers.forget(policy);
 }
 
 #[cfg(test)]

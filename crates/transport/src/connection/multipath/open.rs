@@ -154,7 +154,8 @@ impl Connection {
         recovery.set_progress(self.progress());
         remote.next();
         let first = used_local_cid.or_else(|| local.iter().next().map(|(_, cid)| cid));
-        let mut path = Path::new(id, tuple, recovery, local, remote, first.unwrap_or(ConnectionId::EMPTY));
+        let first = first.unwrap_or(ConnectionId::EMPTY);
+        let mut path = Path::new(id, tuple, recovery, local, remote, first, &self.config.ack);
         path.phase = Phase::Opening;
         path.peer_status = status;
         let dcid = path.remote_cids.active();

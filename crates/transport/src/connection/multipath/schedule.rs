@@ -105,8 +105,7 @@ impl Connection {
         }
         let foreign = |path: &&mut Path| path.id != id && (path.is_abandoned() || path.is_failing);
         for path in self.paths.iter_mut().filter(foreign).filter(|path| path.received.debt.can_ack()) {
-            let policy = &self.ack_policy;
-            path.received.write_ack(now, writer, SpaceId::Data, path.id, true, exponent, policy, tokens);
+            path.received.write_ack(now, writer, SpaceId::Data, true, exponent, tokens);
         }
     }
 }

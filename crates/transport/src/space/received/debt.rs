@@ -2,12 +2,20 @@
 
 use anabranch_wire::{Ecn, EcnCounts, PathId, SpaceId, Time, Writer, write_ack};
 
+use super::numbers::Choice;
 use super::{AckPolicy, Numbers};
 use crate::token::{Token, Tokens};
+
+/// Room that one more range and a longer count of them take at most.
+const ONE_MORE_RANGE: usize = 8 + 8 + 1;
 
 /// When the next ACK of one path is due, and which packet is its largest.
 #[derive(Debug, Default)]
 pub(crate) struct Debt {
+    /// The path.
+    pub(super) path: PathId,
+    /// Ack-eliciting packets since the last ACK.
+    unacked: u32,
     /// One more than the largest number that came on this path; 0 before the first packet.
     next: u64,
     /// When the largest number arrived: the ACK delay counts from here.
@@ -20,8 +28,6 @@ pub(crate) struct Debt {
     immediate: bool,
     /// Something arrived since the last ACK.
     news: bool,
-    /// Ack-eliciting packets since the last ACK.
-    unacked: u64,
     /// When an ACK must leave; `Some` exactly while `unacked` is not 0.
     deadline: Option<Time>,
     /// One more than the largest number of the last ACK; 0 before the first.
@@ -29,6 +35,11 @@ pub(crate) struct Debt {
 }
 
 impl Debt {
+    /// Nothing is owed for `path` yet.
+    pub(crate) fn new(path: PathId) -> Self {
+        Self { path, ..Self::default() }
+    }
+
     /// Largest packet number received on the path.
     pub(crate) fn largest(&self) -> Option<u64> {
         self.next.checked_sub(1)
@@ -53,12 +64,13 @@ impl Debt {
         let newly_ce = is_ce && !self.last_was_ce;
         self.last_was_ce = is_ce;
         if ack_eliciting {
-            self.unacked += 1;
+            self.unacked = self.unacked.saturating_add(1);
             self.deadline.get_or_insert(now + policy.max_delay);
             // RFC 9000 §13.2.1 wants every CE packet acknowledged at once; the first of a run is enough and does not
             // defeat a larger threshold when marks are frequent (draft-ietf-quic-ack-frequency §6.4).
-            self.immediate |= self.unacked >= policy.threshold
+            self.immediate |= u64::from(self.unacked) >= policy.threshold
                 || newly_ce
+                || numbers.is_pressing(self.path)
                 || self.is_reordered(pn, policy.reordering_threshold, numbers);
             self.next_eliciting = self.next_eliciting.max(pn + 1);
         }
@@ -110,35 +122,52 @@ impl Debt {
         self.news
     }
 
-    /// Writes an ACK, or a PATH_ACK of `path` if `multipath`, with as many ranges as fit, newest first, and settles the
-    /// debt. `false` if not even one fits, or nothing was received.
+    /// Writes an ACK, or a PATH_ACK of the path if `multipath`, with as many ranges as fit and the strategy in use allows,
+    /// and settles the debt. `false` if not even one fits, or nothing was received.
     #[expect(clippy::too_many_arguments, reason = "what an ACK frame depends on, once per packet")]
     pub(crate) fn write_ack(
         &mut self,
         now: Time,
         w: &mut Writer<'_>,
         space: SpaceId,
-        path: PathId,
         multipath: bool,
         ack_delay_exponent: u64,
-        numbers: &Numbers,
-        policy: &AckPolicy,
+        numbers: &mut Numbers,
         tokens: &mut Tokens,
     ) -> bool {
         let Some(largest) = self.largest() else { return false };
         let delay = now.saturating_since(self.largest_at).as_micros() >> ack_delay_exponent.min(20);
         let delay = u64::try_from(delay).unwrap_or(u64::MAX).min(anabranch_wire::MAX_VARINT);
         let ecn = (numbers.ecn() != EcnCounts::default()).then_some(numbers.ecn());
-        let ranges = numbers.ranges_below(largest, policy);
-        if write_ack(w, multipath.then_some(path), ranges, delay, ecn).is_err() {
-            return false;
+        let path = multipath.then_some(self.path);
+        let (written, mut told) = if numbers.is_plain() {
+            let Ok(written) = write_ack(w, path, numbers.newest(largest), delay, ecn) else { return false };
+            (written, numbers.on_told(&[], largest + 1))
+        } else {
+            let Choice { ranges, below } = numbers.choose(now, self.path, largest);
+            let inclusive = ranges.iter().map(|range| range.start..=range.end - 1);
+            let Ok(written) = write_ack(w, path, inclusive, delay, ecn) else { return false };
+            (written, numbers.on_told(&ranges[..written], below))
+        };
+        self.settle(largest);
+        if written == 0 {
+            return false; // Everything that came on the path has been given up.
         }
-        tokens.push(Token::Ack { space, path, largest });
+        // The rest of the news, if more came at once than one frame can name.
+        self.immediate = numbers.has_untold(self.path);
+        if w.remaining() < ONE_MORE_RANGE {
+            // The packet, and not the strategy, may have cut the frame short.
+            told.below = 0;
+        }
+        tokens.push(Token::Ack { space, path: self.path, told });
+        true
+    }
+
+    fn settle(&mut self, largest: u64) {
         self.reported = largest + 1;
         self.news = false;
         self.unacked = 0;
-        self.immediate = false;
         self.deadline = None;
-        true
+        self.immediate = false;
     }
 }

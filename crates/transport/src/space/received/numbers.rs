@@ -1,35 +1,118 @@
 //! Which packet numbers of one space were received, and what the peer knows of that.
 
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 
-use anabranch_wire::{Ecn, EcnCounts};
+use anabranch_wire::{Ecn, EcnCounts, PathId, Time};
+use smallvec::SmallVec;
 
-use super::AckPolicy;
+use super::history::History;
+use super::news::News;
+use super::{DEFAULT_RANGES, MAX_RANGES};
+use crate::config::{AckConfig, Horizon, RangeOrder};
 use crate::ranges::RangeSet;
+
+/// Ranges of a frame, descending.
+pub(super) type Chosen = SmallVec<[Range<u64>; 8]>;
 
 /// The packet numbers received in one space. With a single number space for all paths there is one of these for the
 /// connection, otherwise one for each path.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Numbers {
-    /// Numbers received, the newest [`AckPolicy::max_ranges`] ranges of them.
+    /// Numbers received, the newest `kept` ranges of them.
     pub(super) ranges: RangeSet,
     /// Numbers below were forgotten and count as received.
     pub(super) horizon: u64,
     ecn: EcnCounts,
     /// The peer knows what we received below.
     confirmed: u64,
-    /// Number that an ACK must reach to prove that it was written after the latest packet out of order had come: an ACK
-    /// with a smaller largest number may lack that packet.
+    /// Serial number of the next ACK frame.
+    frames: u64,
+    /// The first ACK frame that was written after the latest packet out of order had come: those before it may lack that
+    /// packet.
     proof_from: u64,
+    /// What orders and horizons need that look beyond the numbers themselves.
+    records: Option<Box<Records>>,
+    /// Ranges remembered.
+    pub(super) kept: u16,
+    /// Ranges of one ACK frame.
+    max_ranges: u16,
+    order: RangeOrder,
     /// Several paths share the numbers: one that is missing may be under way on a slower path.
     pub(super) shared: bool,
 }
 
+/// What some strategies keep beside the numbers.
+#[derive(Debug)]
+struct Records {
+    horizon: Horizon,
+    history: Option<History>,
+    news: Option<News>,
+}
+
+/// An ACK frame to be.
+#[derive(Debug)]
+pub(super) struct Choice {
+    pub(super) ranges: Chosen,
+    /// Once the peer has the whole frame, it knows what was received below.
+    pub(super) below: u64,
+}
+
+/// What a written ACK frame says, and what follows when the peer acknowledges it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Told {
+    /// Serial number of the frame in its space.
+    pub(crate) frame: u64,
+    /// The peer then knows what was received below, as far as it came before the frame left.
+    pub(crate) below: u64,
+}
+
+/// Packets of the handshake; the newest ranges first.
+impl Default for Numbers {
+    fn default() -> Self {
+        Self::new(&AckConfig::default())
+    }
+}
+
 impl Numbers {
+    /// Numbers that the packets of one path have to themselves.
+    pub(crate) fn new(config: &AckConfig) -> Self {
+        Self::with(config, false)
+    }
+
     /// Numbers that the packets of several paths share.
     #[cfg_attr(not(test), expect(dead_code, reason = "for paths that share one number space"))]
-    pub(crate) fn shared() -> Self {
-        Self { shared: true, ..Self::default() }
+    pub(crate) fn shared(config: &AckConfig) -> Self {
+        Self::with(config, true)
+    }
+
+    fn with(config: &AckConfig, shared: bool) -> Self {
+        let default = if shared { RangeOrder::NewsFirst } else { RangeOrder::NewestFirst };
+        let order = config.order.unwrap_or(default);
+        let max_ranges = config.max_ranges.clamp(2, MAX_RANGES);
+        // What is under way on a slow path costs a range for each packet, if a fast one brings those between them.
+        let kept = if shared { MAX_RANGES } else { max_ranges.max(DEFAULT_RANGES) };
+        let counts = order == RangeOrder::LeastSentFirst || matches!(config.horizon, Horizon::Delay { .. });
+        let tells = order == RangeOrder::NewsFirst;
+        let records = (counts || tells || config.horizon != Horizon::None).then(|| {
+            Box::new(Records {
+                horizon: config.horizon,
+                history: counts.then(History::default),
+                news: tells.then(News::default),
+            })
+        });
+        Self {
+            ranges: RangeSet::default(),
+            horizon: 0,
+            ecn: EcnCounts::default(),
+            confirmed: 0,
+            frames: 0,
+            proof_from: 0,
+            records,
+            kept: kept as u16,
+            max_ranges: max_ranges as u16,
+            order,
+            shared,
+        }
     }
 
     /// Largest packet number received.
@@ -48,11 +131,11 @@ impl Numbers {
         self.ecn
     }
 
-    /// Notes a packet that is not a duplicate, and its mark.
-    pub(crate) fn insert(&mut self, pn: u64, ecn: Option<Ecn>) {
-        if let Some(largest) = self.ranges.max().filter(|largest| pn < *largest) {
+    /// Notes a packet of `path` that is not a duplicate, and its mark.
+    pub(crate) fn insert(&mut self, path: PathId, pn: u64, ack_eliciting: bool, ecn: Option<Ecn>) {
+        if self.ranges.max().is_some_and(|largest| pn < largest) {
             self.confirmed = self.confirmed.min(pn);
-            self.proof_from = largest + 1;
+            self.proof_from = self.frames;
         }
         self.ranges.insert(pn..pn + 1);
         match ecn {
@@ -61,24 +144,70 @@ impl Numbers {
             Some(Ecn::Ce) => self.ecn.ce += 1,
             None => {}
         }
+        if let Some(news) = self.news_mut()
+            && ack_eliciting
+        {
+            news.on_packet(path, pn);
+        }
+        self.keep_to_bounds();
     }
 
-    /// Keeps to the policy's bound.
-    pub(crate) fn forget(&mut self, policy: &AckPolicy) {
-        while self.ranges.len() > policy.max_ranges() {
+    fn news_mut(&mut self) -> Option<&mut News> {
+        self.records.as_mut()?.news.as_mut()
+    }
+
+    fn news(&self) -> Option<&News> {
+        self.records.as_ref()?.news.as_ref()
+    }
+
+    /// Whether so much arrived on `path` that no ACK has named that one must leave, however rare they were asked to be.
+    pub(super) fn is_pressing(&self, path: PathId) -> bool {
+        self.news().is_some_and(|news| news.is_pressing(path, usize::from(self.max_ranges)))
+    }
+
+    /// Whether what arrived on `path` did not fit the last ACK.
+    pub(super) fn has_untold(&self, path: PathId) -> bool {
+        self.news().is_some_and(|news| news.has_untold(path))
+    }
+
+    /// Forgets what there is no room for, and what a horizon of packets leaves behind.
+    fn keep_to_bounds(&mut self) {
+        while self.ranges.len() > usize::from(self.kept) {
             // RFC 9000 §13.2.3: the oldest ranges go first, and what is in them or below must not be accepted again.
             let Some(oldest) = self.ranges.pop_min() else { break };
             self.horizon = oldest.end;
         }
+        if let Some(Horizon::Packets(packets)) = self.records.as_ref().map(|records| records.horizon)
+            && let Some(horizon) = self.largest().and_then(|largest| largest.checked_sub(packets))
+        {
+            self.give_up_below(horizon);
+        }
+    }
+
+    fn give_up_below(&mut self, horizon: u64) {
+        if horizon > self.horizon {
+            self.ranges.remove(self.horizon..horizon);
+            self.horizon = horizon;
+        }
+    }
+
+    /// Whether nothing but their numbers decides which ranges an ACK names: then [`Self::newest`] has them.
+    pub(super) fn is_plain(&self) -> bool {
+        self.order == RangeOrder::NewestFirst && self.history().is_none()
     }
 
     /// The ranges that an ACK of `largest` names, newest first. What the peer knows that we received is left out, but the
     /// largest number belongs into every ACK.
-    pub(crate) fn ranges_below(
-        &self,
-        largest: u64,
-        policy: &AckPolicy,
-    ) -> impl Iterator<Item = RangeInclusive<u64>> + Clone + '_ {
+    pub(super) fn newest(&self, largest: u64) -> impl Iterator<Item = RangeInclusive<u64>> + Clone + '_ {
+        self.unconfirmed(largest).map(|range| range.start..=range.end - 1).take(self.max_ranges.into())
+    }
+
+    fn history(&self) -> Option<&History> {
+        self.records.as_ref()?.history.as_ref()
+    }
+
+    /// The ranges up to `largest`, descending: the one that holds it, and what the peer may not know.
+    fn unconfirmed(&self, largest: u64) -> impl Iterator<Item = Range<u64>> + Clone + '_ {
         let confirmed = self.confirmed;
         self.ranges
             .iter()
@@ -86,8 +215,72 @@ impl Numbers {
             .skip_while(move |range| range.start > largest)
             .enumerate()
             .take_while(move |(index, range)| *index == 0 || range.end > confirmed)
-            .map(move |(_, range)| range.start..=(range.end - 1).min(largest))
-            .take(policy.max_ranges())
+            .map(move |(_, range)| range.start..range.end.min(largest + 1))
+    }
+
+    /// The ranges of an ACK of `path` with this `largest` number, after the order that is in use.
+    pub(super) fn choose(&mut self, now: Time, path: PathId, largest: u64) -> Choice {
+        let known = 0..self.confirmed;
+        let Self { ranges, records, .. } = self;
+        if let Some(Records { horizon, history: Some(history), .. }) = records.as_deref_mut() {
+            history.follow(now, ranges);
+            if let Horizon::Delay { age, times_sent } = *horizon
+                && let Some(end) = history.horizon(now, &known, age, times_sent).filter(|end| *end <= largest)
+            {
+                self.give_up_below(end);
+            }
+        }
+        let max_ranges = usize::from(self.max_ranges);
+        let all = largest + 1;
+        match self.order {
+            RangeOrder::NewestFirst => {
+                Choice { ranges: self.unconfirmed(largest).take(max_ranges).collect(), below: all }
+            }
+            RangeOrder::OldestFirst => self.oldest(largest),
+            RangeOrder::LeastSentFirst => {
+                let history = self.history();
+                let ranges =
+                    history.map_or_else(Chosen::new, |history| history.choose(largest, &known, max_ranges));
+                let below = if ranges.len() < max_ranges { all } else { 0 };
+                Choice { ranges, below }
+            }
+            RangeOrder::NewsFirst => {
+                let news = self.news();
+                let chosen = news.map(|news| news.choose(&self.ranges, path, largest, max_ranges));
+                Choice { ranges: chosen.unwrap_or_default(), below: 0 }
+            }
+        }
+    }
+
+    fn oldest(&self, largest: u64) -> Choice {
+        let count = self.unconfirmed(largest).count();
+        let left_out = count.saturating_sub(self.max_ranges.into());
+        let ranges: Chosen = self
+            .unconfirmed(largest)
+            .enumerate()
+            .filter(|(at, _)| *at == 0 || *at > left_out)
+            .map(|(_, range)| range)
+            .collect();
+        let below = match left_out {
+            0 => largest + 1,
+            _ => ranges.get(1).map_or(0, |range| range.end),
+        };
+        Choice { ranges, below }
+    }
+
+    /// An ACK frame leaves with these ranges. It names all that are below `below`, but for what the peer knows already.
+    pub(super) fn on_told(&mut self, ranges: &[Range<u64>], below: u64) -> Told {
+        if let Some(records) = &mut self.records {
+            if let Some(history) = &mut records.history {
+                history.on_told(ranges);
+            }
+            if let Some(news) = &mut records.news {
+                news.on_told(ranges, self.frames);
+            }
+        }
+        let told = Told { frame: self.frames, below };
+        self.frames += 1;
+        told
     }
 
     /// Smallest missing number that an ACK of `reported` did not yet let the peer declare lost.
@@ -104,11 +297,14 @@ impl Numbers {
         }
     }
 
-    /// The peer acknowledged an ACK whose largest number was `largest`: older ranges need not be repeated
-    /// (RFC 9000 §13.2.4). They stay remembered, so that duplicates are still recognised.
-    pub(crate) fn on_ack_acked(&mut self, largest: u64) {
-        if largest >= self.proof_from {
-            self.confirmed = self.confirmed.max(largest + 1);
+    /// The peer acknowledged an ACK frame: what it told need not be repeated (RFC 9000 §13.2.4), but stays remembered, so
+    /// that duplicates are still recognised.
+    pub(crate) fn on_ack_acked(&mut self, told: Told) {
+        if told.frame >= self.proof_from {
+            self.confirmed = self.confirmed.max(told.below);
+        }
+        if let Some(news) = self.news_mut() {
+            news.on_heard(told.frame);
         }
     }
 }

@@ -4,10 +4,16 @@ use anabranch_wire::{Direction, EcnCounts, Frame, Frames};
 use proptest::prelude::*;
 
 use super::*;
+use crate::config::{Horizon, RangeOrder};
 use crate::token::Token;
 
 const POLICY: AckPolicy =
-    AckPolicy { threshold: 2, max_delay: Duration::from_millis(25), reordering_threshold: 1, max_ranges: 64 };
+    AckPolicy { threshold: 2, max_delay: Duration::from_millis(25), reordering_threshold: 1 };
+
+/// A path with its own numbers, under the default strategy.
+fn received() -> Received {
+    Received::new(PathId(3), &AckConfig::default())
+}
 
 fn at(millis: u64) -> Time {
     Time::from_millis(millis)
@@ -24,38 +30,55 @@ fn receive(received: &mut Received, policy: &AckPolicy, numbers: impl IntoIterat
 /// Ranges, delay and counts of an ACK.
 type Said = (Vec<(u64, u64)>, u64, Option<EcnCounts>);
 
+/// Writes an ACK and has it confirmed later.
+fn tell(received: &mut Received) -> (Vec<(u64, u64)>, Told) {
+    let Received { numbers, debt } = received;
+    tell_for(numbers, debt, at(0))
+}
+
+/// An ACK of one of the paths that have these numbers.
+fn tell_for(numbers: &mut Numbers, debt: &mut Debt, now: Time) -> (Vec<(u64, u64)>, Told) {
+    let mut buf = [0; 5000];
+    let mut w = Writer::new(&mut buf, Direction::Forward);
+    let mut tokens = Tokens::new();
+    assert!(debt.write_ack(now, &mut w, SpaceId::Data, false, 3, numbers, &mut tokens));
+    let frame = Frames::new(w.written(), Direction::Forward).next().unwrap().unwrap();
+    let (Frame::Ack(ack), [Token::Ack { told, .. }]) = (frame, &tokens[..]) else { panic!("{tokens:?}") };
+    (ack.ranges().map(|range| (*range.start(), *range.end())).collect(), *told)
+}
+
 /// Writes an ACK into `room` bytes and reads it back: ranges, delay, counts.
-fn ack_in(received: &mut Received, now: Time, policy: &AckPolicy, room: usize) -> Option<Said> {
+fn ack_in(received: &mut Received, now: Time, room: usize) -> Option<Said> {
     let mut buf = vec![0; room];
     let mut tokens = Tokens::new();
     let mut w = Writer::new(&mut buf, Direction::Forward);
-    if !received.write_ack(now, &mut w, SpaceId::Data, PathId(3), true, 3, policy, &mut tokens) {
+    if !received.write_ack(now, &mut w, SpaceId::Data, true, 3, &mut tokens) {
         assert!(w.is_empty() && tokens.is_empty());
         return None;
     }
     let frame = Frames::new(w.written(), Direction::Forward).next().unwrap().unwrap();
     let Frame::Ack(ack) = frame else { panic!("{frame:?}") };
     assert_eq!(ack.path, Some(PathId(3)));
-    assert_eq!(tokens[..], [Token::Ack { space: SpaceId::Data, path: PathId(3), largest: ack.largest }]);
+    assert!(matches!(tokens[..], [Token::Ack { space: SpaceId::Data, path: PathId(3), .. }]));
     Some((ack.ranges().map(|range| (*range.start(), *range.end())).collect(), ack.delay, ack.ecn))
 }
 
 fn ack(received: &mut Received) -> Vec<(u64, u64)> {
-    ack_in(received, at(0), &POLICY, 1500).unwrap().0
+    ack_in(received, at(0), 1500).unwrap().0
 }
 
 #[test]
 fn nothing_is_owed_before_anything_came() {
-    let mut received = Received::new();
+    let mut received = received();
     received.debt.require_ack();
     assert!(!received.debt.ack_now() && !received.debt.has_unacked() && !received.debt.can_ack());
     assert_eq!((received.largest(), received.debt.ack_deadline()), (None, None));
-    assert_eq!(ack_in(&mut received, at(0), &POLICY, 1500), None);
+    assert_eq!(ack_in(&mut received, at(0), 1500), None);
 }
 
 #[test]
 fn the_threshold_makes_an_ack_immediate_and_the_first_packet_sets_the_deadline() {
-    let mut received = Received::new();
+    let mut received = received();
     received.on_packet(at(10), 0, true, None, &POLICY);
     assert!(!received.debt.ack_now() && received.debt.has_unacked());
     assert_eq!(received.debt.ack_deadline(), Some(at(35)));
@@ -64,7 +87,7 @@ fn the_threshold_makes_an_ack_immediate_and_the_first_packet_sets_the_deadline()
     assert_eq!(received.debt.ack_deadline(), None);
 
     // 8 ms after the largest, in units of 2^3 µs.
-    assert_eq!(ack_in(&mut received, at(28), &POLICY, 100), Some((vec![(0, 1)], 1000, None)));
+    assert_eq!(ack_in(&mut received, at(28), 100), Some((vec![(0, 1)], 1000, None)));
     assert!(!received.debt.ack_now() && !received.debt.has_unacked() && !received.debt.can_ack());
     assert_eq!(received.debt.ack_deadline(), None);
 
@@ -75,7 +98,7 @@ fn the_threshold_makes_an_ack_immediate_and_the_first_packet_sets_the_deadline()
 
 #[test]
 fn packets_that_elicit_nothing_owe_nothing() {
-    let mut received = Received::new();
+    let mut received = received();
     for pn in 0..10 {
         received.on_packet(at(0), 2 * pn, false, None, &POLICY);
     }
@@ -86,11 +109,11 @@ fn packets_that_elicit_nothing_owe_nothing() {
 
 #[test]
 fn an_immediate_ack_frame_and_a_full_packet() {
-    let mut received = Received::new();
+    let mut received = received();
     receive(&mut received, &POLICY, [0]);
     received.debt.require_ack();
     assert!(received.debt.ack_now());
-    assert_eq!(ack_in(&mut received, at(0), &POLICY, 3), None, "no room");
+    assert_eq!(ack_in(&mut received, at(0), 3), None, "no room");
     assert!(received.debt.ack_now() && received.debt.has_unacked(), "the debt stays");
     assert_eq!(ack(&mut received), [(0, 0)]);
 }
@@ -98,7 +121,7 @@ fn an_immediate_ack_frame_and_a_full_packet() {
 #[test]
 fn reordering_as_in_rfc_9000() {
     let policy = AckPolicy { threshold: 100, ..POLICY };
-    let mut received = Received::new();
+    let mut received = received();
     for (pn, eliciting, immediate) in [
         (0, true, false),
         (2, true, true),   // a hole
@@ -124,7 +147,7 @@ fn reordering_as_in_rfc_9000() {
 #[test]
 fn reordering_threshold_above_one() {
     let policy = AckPolicy { threshold: 100, reordering_threshold: 3, ..POLICY };
-    let mut received = Received::new();
+    let mut received = received();
     for (pn, immediate) in [
         (0, false),
         (1, false),
@@ -147,7 +170,7 @@ fn reordering_threshold_above_one() {
 #[test]
 fn only_the_first_of_a_run_of_ce_marks_is_urgent() {
     let policy = AckPolicy { threshold: 100, ..POLICY };
-    let mut received = Received::new();
+    let mut received = received();
     let marks = [Some(Ecn::Ect0), Some(Ecn::Ce), Some(Ecn::Ce), Some(Ecn::Ect1), Some(Ecn::Ce), None];
     for (pn, (mark, immediate)) in (0..).zip(marks.into_iter().zip([false, true, false, false, true, false]))
     {
@@ -159,15 +182,16 @@ fn only_the_first_of_a_run_of_ce_marks_is_urgent() {
     }
     let counts = EcnCounts { ect0: 1, ect1: 1, ce: 3 };
     assert_eq!(received.numbers.ecn(), counts);
-    assert_eq!(ack_in(&mut received, at(0), &policy, 100).unwrap().2, Some(counts));
+    assert_eq!(ack_in(&mut received, at(0), 100).unwrap().2, Some(counts));
 }
 
 #[test]
 fn confirmed_ranges_are_not_repeated_but_remembered() {
-    let mut received = Received::new();
+    let mut received = received();
     receive(&mut received, &POLICY, [0, 2, 4]);
-    assert_eq!(ack(&mut received), [(4, 4), (2, 2), (0, 0)]);
-    received.numbers.on_ack_acked(4);
+    let (ranges, told) = tell(&mut received);
+    assert_eq!(ranges, [(4, 4), (2, 2), (0, 0)]);
+    received.numbers.on_ack_acked(told);
     receive(&mut received, &POLICY, [6]);
     assert_eq!(ack(&mut received), [(6, 6)]);
     assert_eq!(ack(&mut received), [(6, 6)], "the largest is always in it");
@@ -177,26 +201,31 @@ fn confirmed_ranges_are_not_repeated_but_remembered() {
 
 #[test]
 fn a_late_packet_is_acknowledged_although_the_ack_above_it_was_confirmed() {
-    let mut received = Received::new();
+    let mut received = received();
     receive(&mut received, &POLICY, [0, 2, 4]);
-    ack(&mut received);
-    received.numbers.on_ack_acked(4);
+    let ((_, first), (_, second)) = (tell(&mut received), tell(&mut received));
+    received.numbers.on_ack_acked(first);
     receive(&mut received, &POLICY, [1]);
     // Another ACK of the time before packet 1 is confirmed: it proves nothing about packet 1.
-    received.numbers.on_ack_acked(4);
-    assert_eq!(ack(&mut received), [(4, 4), (0, 2)]);
-    receive(&mut received, &POLICY, [5]);
-    ack(&mut received);
-    received.numbers.on_ack_acked(5);
+    received.numbers.on_ack_acked(second);
+    let (ranges, third) = tell(&mut received);
+    assert_eq!(ranges, [(4, 4), (0, 2)]);
+    received.numbers.on_ack_acked(third);
     receive(&mut received, &POLICY, [9]);
     assert_eq!(ack(&mut received), [(9, 9)]);
 }
 
 #[test]
-fn a_small_packet_takes_the_newest_ranges() {
-    let mut received = Received::new();
+fn a_small_packet_takes_the_newest_ranges_and_proves_nothing_of_the_others() {
+    let mut received = received();
     receive(&mut received, &POLICY, (0..10).map(|n| 2 * n));
-    let (ranges, ..) = ack_in(&mut received, at(0), &POLICY, 12).unwrap();
+    let (mut buf, mut tokens) = ([0; 12], Tokens::new());
+    let mut w = Writer::new(&mut buf, Direction::Forward);
+    assert!(received.write_ack(at(0), &mut w, SpaceId::Data, true, 3, &mut tokens));
+    let [Token::Ack { told, .. }] = tokens[..] else { panic!("{tokens:?}") };
+    received.numbers.on_ack_acked(told);
+    assert_eq!(ack(&mut received).len(), 10);
+    let (ranges, ..) = ack_in(&mut received, at(0), 12).unwrap();
     assert!(ranges.len() < 10);
     let newest: Vec<_> = (0..10).rev().map(|n| (2 * n, 2 * n)).take(ranges.len()).collect();
     assert_eq!(ranges, newest);
@@ -205,7 +234,7 @@ fn a_small_packet_takes_the_newest_ranges() {
 /// Row 4 of the attack table: odd packet numbers only.
 #[test]
 fn row_4_holes_cost_at_most_64_ranges() {
-    let mut received = Received::new();
+    let mut received = received();
     for n in 0..1_000_000 {
         received.on_packet(at(0), 2 * n + 1, true, None, &POLICY);
     }
@@ -216,30 +245,30 @@ fn row_4_holes_cost_at_most_64_ranges() {
         (0..1_999_999 - 130).step_by(997).all(|pn| received.is_duplicate(pn)),
         "the forgotten ones closed"
     );
-    let (ranges, ..) = ack_in(&mut received, at(0), &POLICY, 1500).unwrap();
+    let (ranges, ..) = ack_in(&mut received, at(0), 1500).unwrap();
     assert_eq!(ranges, (0..64).map(|n| (1_999_999 - 2 * n, 1_999_999 - 2 * n)).collect::<Vec<_>>());
 }
 
 #[test]
 fn no_policy_remembers_without_bound() {
-    let policy = AckPolicy { max_ranges: usize::MAX, ..POLICY };
-    let mut received = Received::new();
-    receive(&mut received, &policy, (0..2 * MAX_RANGES as u64).map(|n| 2 * n));
+    let mut received =
+        Received::new(PathId(3), &AckConfig { max_ranges: usize::MAX, ..AckConfig::default() });
+    receive(&mut received, &POLICY, (0..2 * MAX_RANGES as u64).map(|n| 2 * n));
     assert_eq!(received.numbers.ranges.len(), MAX_RANGES);
 }
 
 proptest! {
     /// Against a plain set: what is a duplicate, and what an ACK says when nothing was confirmed.
     #[test]
-    fn like_a_set(numbers in proptest::collection::vec(0u64..400, 1..300), max_ranges in 1usize..20) {
-        let policy = AckPolicy { max_ranges, ..POLICY };
-        let mut received = Received::new();
+    fn like_a_set(numbers in proptest::collection::vec(0u64..400, 1..300), max_ranges in 2usize..20) {
+        let mut received = Received::new(PathId(3), &AckConfig { max_ranges, ..AckConfig::default() });
+        received.numbers.kept = max_ranges as u16;
         let mut set = BTreeSet::new();
         for pn in numbers {
             let duplicate = received.is_duplicate(pn);
             prop_assert!(duplicate || !set.contains(&pn), "a number twice");
             if !duplicate {
-                received.on_packet(at(0), pn, true, None, &policy);
+                received.on_packet(at(0), pn, true, None, &POLICY);
                 set.insert(pn);
             }
             prop_assert!(received.is_duplicate(pn));
@@ -254,7 +283,7 @@ proptest! {
             }
         }
         naive.truncate(max_ranges);
-        let said = ack_in(&mut received, at(0), &policy, 5000).unwrap().0;
+        let said = ack_in(&mut received, at(0), 5000).unwrap().0;
         prop_assert!(said.len() <= max_ranges);
         // Forgetting may have cut off numbers below the horizon before their range grew, never others.
         for (said, naive) in said.iter().zip(&naive) {
@@ -269,9 +298,9 @@ proptest! {
     fn every_packet_is_reported(
         steps in proptest::collection::vec((0u64..60, any::<bool>(), proptest::option::of(0usize..8)), 1..200),
     ) {
-        let mut received = Received::new();
+        let mut received = received();
         let mut known = BTreeSet::new();
-        let mut frames: Vec<Vec<(u64, u64)>> = Vec::new();
+        let mut frames: Vec<(Vec<(u64, u64)>, Told)> = Vec::new();
         let mut all = BTreeSet::new();
         for (pn, write, confirm) in steps {
             if !received.is_duplicate(pn) {
@@ -279,37 +308,34 @@ proptest! {
                 all.insert(pn);
             }
             if write {
-                let ranges = ack_in(&mut received, at(0), &POLICY, 1500).unwrap().0;
+                let (ranges, told) = tell(&mut received);
                 let named = |pn: u64| ranges.iter().any(|range| (range.0..=range.1).contains(&pn));
                 prop_assert!(all.iter().all(|pn| named(*pn) || known.contains(pn)));
                 prop_assert!((0..60).all(|pn| !named(pn) || all.contains(&pn)));
-                frames.push(ranges);
+                frames.push((ranges, told));
             }
             if let Some(index) = confirm.filter(|index| *index < frames.len()) {
                 let at = frames.len() - 1 - index;
-                let ranges = frames.remove(at);
-                received.numbers.on_ack_acked(ranges[0].1);
+                let (ranges, told) = frames.remove(at);
+                received.numbers.on_ack_acked(told);
                 known.extend(ranges.into_iter().flat_map(|range| range.0..=range.1));
             }
         }
     }
 }
 
-/// An ACK of one of two paths that share their numbers.
-fn shared_ack(numbers: &Numbers, debt: &mut Debt, now: Time) -> (Vec<(u64, u64)>, u64) {
-    let mut buf = [0; 500];
-    let mut w = Writer::new(&mut buf, Direction::Forward);
-    let mut tokens = Tokens::new();
-    assert!(debt.write_ack(now, &mut w, SpaceId::Data, PathId(1), false, 3, numbers, &POLICY, &mut tokens));
-    let frame = Frames::new(w.written(), Direction::Forward).next().unwrap().unwrap();
-    let Frame::Ack(ack) = frame else { panic!("{frame:?}") };
-    assert_eq!(ack.path, None);
-    (ack.ranges().map(|range| (*range.start(), *range.end())).collect(), ack.delay)
+/// Two paths that share their numbers, with this strategy.
+fn shared(config: &AckConfig) -> (Numbers, Debt, Debt) {
+    (Numbers::shared(config), Debt::new(PathId(0)), Debt::new(PathId(1)))
+}
+
+fn of_order(order: RangeOrder) -> AckConfig {
+    AckConfig { order: Some(order), ..AckConfig::default() }
 }
 
 #[test]
 fn paths_that_share_numbers_acknowledge_up_to_their_own_largest() {
-    let (mut numbers, mut fast, mut slow) = (Numbers::shared(), Debt::default(), Debt::default());
+    let (mut numbers, mut fast, mut slow) = shared(&of_order(RangeOrder::NewestFirst));
     for pn in [0, 1, 3, 4] {
         super::receive(&mut numbers, &mut fast, at(10), pn, true, None, &POLICY);
     }
@@ -320,24 +346,210 @@ fn paths_that_share_numbers_acknowledge_up_to_their_own_largest() {
     );
     assert_eq!(slow.ack_deadline(), Some(at(45)));
     assert_eq!((fast.largest(), slow.largest(), numbers.largest()), (Some(4), Some(2), Some(4)));
-    // Each delay counts from the path's own largest: 20 ms and 10 ms in units of 8 µs.
-    assert_eq!(shared_ack(&numbers, &mut fast, at(30)), (vec![(0, 4)], 2_500));
-    assert_eq!(shared_ack(&numbers, &mut slow, at(30)), (vec![(0, 2)], 1_250));
-    // The peer knows everything up to 2 for sure, but not that 3 and 4 came, since 2 came after them.
-    numbers.on_ack_acked(2);
+    assert_eq!(tell_for(&mut numbers, &mut fast, at(30)).0, [(0, 4)]);
+    let (ranges, told) = tell_for(&mut numbers, &mut slow, at(30));
+    assert_eq!(ranges, [(0, 2)]);
+    // The peer knows everything up to 2 for sure, but not that 3 and 4 came, as far as this frame goes.
+    numbers.on_ack_acked(told);
     super::receive(&mut numbers, &mut slow, at(40), 9, true, None, &POLICY);
-    assert_eq!(shared_ack(&numbers, &mut slow, at(40)).0, [(9, 9), (0, 4)]);
+    assert_eq!(tell_for(&mut numbers, &mut slow, at(40)).0, [(9, 9), (0, 4)]);
     assert!((0..5).all(|pn| numbers.is_duplicate(pn)) && !numbers.is_duplicate(5));
+}
+
+#[test]
+fn the_delay_counts_from_the_largest_packet_of_the_path() {
+    let (mut numbers, mut fast, mut slow) = shared(&AckConfig::default());
+    super::receive(&mut numbers, &mut slow, at(10), 2, true, None, &POLICY);
+    super::receive(&mut numbers, &mut fast, at(20), 4, true, None, &POLICY);
+    for (debt, delay) in [(&mut fast, 1_250), (&mut slow, 2_500)] {
+        let (mut buf, mut tokens) = ([0; 50], Tokens::new());
+        let mut w = Writer::new(&mut buf, Direction::Forward);
+        assert!(debt.write_ack(at(30), &mut w, SpaceId::Data, false, 3, &mut numbers, &mut tokens));
+        let frame = Frames::new(w.written(), Direction::Forward).next().unwrap().unwrap();
+        let Frame::Ack(ack) = frame else { panic!("{frame:?}") };
+        assert_eq!(ack.delay, delay, "in units of 8 µs");
+    }
 }
 
 #[test]
 fn a_packet_that_is_late_on_its_own_path_is_out_of_order_although_numbers_are_shared() {
     for (threshold, late, immediate) in [(0, 3, false), (1, 9, true), (3, 8, false), (3, 7, true)] {
         let policy = AckPolicy { threshold: 100, reordering_threshold: threshold, ..POLICY };
-        let (mut numbers, mut debt) = (Numbers::shared(), Debt::default());
+        let (mut numbers, mut debt, _) = shared(&AckConfig::default());
         super::receive(&mut numbers, &mut debt, at(0), 10, true, None, &policy);
         assert!(!debt.ack_now(), "a hole in front of it");
         super::receive(&mut numbers, &mut debt, at(0), late, true, None, &policy);
         assert_eq!(debt.ack_now(), immediate, "{late} with threshold {threshold}");
+    }
+}
+
+/// Receives even numbers from 0 on, which leave a hole each, under this strategy with at most three ranges a frame.
+fn holes(order: RangeOrder, count: u64) -> Received {
+    let mut received = Received::new(PathId(3), &AckConfig { max_ranges: 3, ..of_order(order) });
+    receive(&mut received, &POLICY, (0..count).map(|n| 2 * n));
+    received
+}
+
+#[test]
+fn newest_first_names_the_highest_numbers() {
+    let mut received = holes(RangeOrder::NewestFirst, 6);
+    for _ in 0..2 {
+        assert_eq!(ack(&mut received), [(10, 10), (8, 8), (6, 6)]);
+    }
+}
+
+#[test]
+fn oldest_first_names_the_largest_and_the_lowest_until_they_are_known() {
+    let mut received = holes(RangeOrder::OldestFirst, 6);
+    assert_eq!(ack(&mut received), [(10, 10), (2, 2), (0, 0)]);
+    let (ranges, told) = tell(&mut received);
+    assert_eq!(ranges, [(10, 10), (2, 2), (0, 0)]);
+    received.numbers.on_ack_acked(told);
+    let (ranges, told) = tell(&mut received);
+    assert_eq!(ranges, [(10, 10), (6, 6), (4, 4)]);
+    received.numbers.on_ack_acked(told);
+    let (ranges, told) = tell(&mut received);
+    assert_eq!(ranges, [(10, 10), (8, 8)]);
+    received.numbers.on_ack_acked(told);
+    assert_eq!(ack(&mut received), [(10, 10)]);
+}
+
+#[test]
+fn least_sent_first_takes_turns_and_begins_anew_with_a_range_that_grew() {
+    let mut received = holes(RangeOrder::LeastSentFirst, 6);
+    assert_eq!(ack(&mut received), [(10, 10), (2, 2), (0, 0)]);
+    assert_eq!(ack(&mut received), [(10, 10), (6, 6), (4, 4)]);
+    assert_eq!(ack(&mut received), [(10, 10), (8, 8), (0, 0)]);
+    receive(&mut received, &POLICY, [5]);
+    assert_eq!(ack(&mut received), [(10, 10), (4, 6), (2, 2)]);
+    let (ranges, told) = tell(&mut received);
+    assert_eq!(ranges, [(10, 10), (8, 8), (4, 6)]);
+    received.numbers.on_ack_acked(told);
+    assert_eq!(ack(&mut received).len(), 3, "a frame with less than everything proves nothing of the rest");
+}
+
+#[test]
+fn news_first_names_what_no_frame_named_and_drops_what_three_did() {
+    let mut received = holes(RangeOrder::NewsFirst, 3);
+    for _ in 0..3 {
+        assert_eq!(ack(&mut received), [(4, 4), (2, 2), (0, 0)]);
+    }
+    receive(&mut received, &POLICY, [6, 8]);
+    assert_eq!(ack(&mut received), [(8, 8), (6, 6), (0, 0)]);
+    receive(&mut received, &POLICY, [3]);
+    assert_eq!(ack(&mut received), [(8, 8), (6, 6), (2, 4)]);
+}
+
+#[test]
+fn news_that_does_not_fit_one_frame_makes_another_leave_at_once() {
+    let mut received = holes(RangeOrder::NewsFirst, 6);
+    assert!(received.debt.ack_now());
+    assert_eq!(ack(&mut received), [(10, 10), (2, 2), (0, 0)]);
+    assert!(received.debt.ack_now());
+    assert_eq!(ack(&mut received), [(10, 10), (6, 6), (4, 4)]);
+    assert!(received.debt.ack_now());
+    assert_eq!(ack(&mut received)[..2], [(10, 10), (8, 8)]);
+    assert!(!received.debt.ack_now());
+}
+
+#[test]
+fn news_makes_an_ack_leave_before_a_frame_is_full_of_it() {
+    let rare = AckPolicy { threshold: 100, reordering_threshold: 0, ..POLICY };
+    let mut received =
+        Received::new(PathId(3), &AckConfig { max_ranges: 8, ..of_order(RangeOrder::NewsFirst) });
+    for n in 0..4 {
+        assert!(!received.debt.ack_now());
+        received.on_packet(at(0), 2 * n, true, None, &rare);
+    }
+    assert!(received.debt.ack_now());
+    let mut newest = Received::new(PathId(3), &AckConfig { max_ranges: 8, ..AckConfig::default() });
+    receive(&mut newest, &rare, (0..50).map(|n| 2 * n));
+    assert!(!newest.debt.ack_now(), "other orders keep to the threshold");
+}
+
+#[test]
+fn below_a_horizon_of_packets_everything_counts_as_received() {
+    let config = AckConfig { horizon: Horizon::Packets(128), ..AckConfig::default() };
+    let mut received = Received::new(PathId(3), &config);
+    receive(&mut received, &POLICY, [0, 10, 12, 140]);
+    assert_eq!(ack(&mut received), [(140, 140), (12, 12)]);
+    assert!([0, 1, 9, 10, 11].into_iter().all(|pn| received.is_duplicate(pn)), "dropped as duplicates");
+    assert!([13, 139].into_iter().all(|pn| !received.is_duplicate(pn)));
+    receive(&mut received, &POLICY, [1_000]);
+    assert_eq!(ack(&mut received), [(1_000, 1_000)]);
+    assert!(received.is_duplicate(871) && !received.is_duplicate(872));
+}
+
+#[test]
+fn a_horizon_of_time_gives_up_what_is_old_and_was_told_or_is_known() {
+    let horizon = Horizon::Delay { age: Duration::from_millis(1_000), times_sent: 4 };
+    let mut received = Received::new(PathId(3), &AckConfig { horizon, ..AckConfig::default() });
+    receive(&mut received, &POLICY, [0, 2, 4]);
+    for millis in [0, 10, 20, 1_030] {
+        assert_eq!(ack_in(&mut received, at(millis), 100).unwrap().0.len(), 3, "after {millis} ms");
+    }
+    receive(&mut received, &POLICY, [3]);
+    // Told four times and more than a second old; but what grew just now is new, and the highest range stays.
+    assert_eq!(ack_in(&mut received, at(1_040), 100).unwrap().0, [(2, 4)]);
+    assert!(received.is_duplicate(0) && !received.is_duplicate(1));
+    receive(&mut received, &POLICY, [6]);
+    let (_, told) = tell(&mut received);
+    received.numbers.on_ack_acked(told);
+    receive(&mut received, &POLICY, [8]);
+    assert_eq!(ack_in(&mut received, at(1_050), 100).unwrap().0, [(8, 8)]);
+    assert!(received.is_duplicate(1) && received.is_duplicate(5), "known to the peer");
+}
+
+/// What each order, horizon and limit has in common.
+fn strategies() -> impl Strategy<Value = AckConfig> {
+    let order = proptest::sample::select(RangeOrder::NAMES.to_vec());
+    let horizon = proptest::sample::select(vec![
+        Horizon::None,
+        Horizon::Packets(20),
+        Horizon::Delay { age: Duration::from_millis(5), times_sent: 2 },
+    ]);
+    (order, horizon, 2usize..12).prop_map(|(order, horizon, max_ranges)| AckConfig {
+        order: Some(order.parse().unwrap()),
+        horizon,
+        max_ranges,
+        ..AckConfig::default()
+    })
+}
+
+proptest! {
+    /// Two paths that share their numbers, under any strategy: a frame names received numbers only, at most as many ranges as
+    /// it may, apart from each other, the path's largest first; and nothing is received twice.
+    #[test]
+    fn no_strategy_names_what_did_not_come(
+        config in strategies(),
+        steps in proptest::collection::vec((0u64..120, any::<bool>(), 0u8..3, proptest::option::of(0usize..4)), 1..200),
+    ) {
+        let (mut numbers, mut one, mut other) = shared(&config);
+        let (mut all, mut frames) = (BTreeSet::new(), Vec::new());
+        for (step, (pn, first, write, confirm)) in (0..).zip(steps) {
+            let debt = if first { &mut one } else { &mut other };
+            prop_assert!(numbers.is_duplicate(pn) || !all.contains(&pn), "{} twice", pn);
+            if !numbers.is_duplicate(pn) {
+                super::receive(&mut numbers, debt, at(step), pn, true, None, &POLICY);
+                all.insert(pn);
+            }
+            let Some(largest) = debt.largest().filter(|_| write == 0) else { continue };
+            if numbers.is_duplicate(largest) && !numbers.ranges.contains(largest) {
+                let mut w = Writer::new(&mut [], Direction::Forward);
+                let mut tokens = Tokens::new();
+                let written = debt.write_ack(at(step), &mut w, SpaceId::Data, false, 3, &mut numbers, &mut tokens);
+                prop_assert!(!written && !debt.ack_now() && debt.ack_deadline().is_none(), "nothing is left to say");
+            } else {
+                let (ranges, told) = tell_for(&mut numbers, debt, at(step));
+                prop_assert!(ranges.len() <= config.max_ranges);
+                prop_assert!(ranges.windows(2).all(|pair| pair[1].1 + 1 < pair[0].0), "{:?}", ranges);
+                prop_assert!(ranges.iter().all(|range| (range.0..=range.1).all(|pn| all.contains(&pn))), "{:?}", ranges);
+                prop_assert_eq!(ranges[0].1, largest);
+                frames.push(told);
+            }
+            if let Some(index) = confirm.filter(|index| *index < frames.len()) {
+                numbers.on_ack_acked(frames[frames.len() - 1 - index]);
+            }
+        }
     }
 }

@@ -1,0 +1,190 @@
+//! How this end acknowledges, and what it asks of the peer's acknowledgments.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// When acknowledgments are sent (RFC 9000 §13.2), what they say, which way they go, and what we ask of the peer
+/// (draft-ietf-quic-ack-frequency).
+#[derive(Clone, Debug)]
+pub struct AckConfig {
+    /// Ack-eliciting packets received on a path before an ACK leaves at once.
+    pub threshold: u64,
+    /// Longest deliberate delay of an ACK; sent as `max_ack_delay`.
+    pub max_delay: Duration,
+    /// Ranges that one ACK frame holds at most, the one with its largest number included: 2 to 1024, and a value outside
+    /// counts as the nearest inside.
+    pub max_ranges: usize,
+    /// Which ranges an ACK frame names when there are more than it may hold. `None` chooses what measured best:
+    /// [`RangeOrder::NewestFirst`] where every path has its own numbers, [`RangeOrder::NewsFirst`] where they share one
+    /// line.
+    pub order: Option<RangeOrder>,
+    /// Which old packet numbers are given up: neither acknowledged nor accepted any more.
+    pub horizon: Horizon,
+    /// The path that an ACK of another path's packets may take.
+    pub path: AckPath,
+    /// Ask the peer to acknowledge more rarely when it supports ACK_FREQUENCY.
+    pub frequency: bool,
+}
+
+impl Default for AckConfig {
+    fn default() -> Self {
+        Self {
+            threshold: 2,
+            max_delay: Duration::from_millis(25),
+            max_ranges: 64,
+            order: None,
+            horizon: Horizon::None,
+            path: AckPath::Same,
+            frequency: true,
+        }
+    }
+}
+
+/// An enumeration whose values the command line and plan files name.
+macro_rules! named {
+    ($(#[$about:meta])* $type:ident, $what:literal { $($(#[$doc:meta])* $variant:ident = $name:literal;)+ }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum $type { $($(#[$doc])* $variant,)+ }
+
+        impl $type {
+            /// The names [`FromStr`] knows.
+            pub const NAMES: &[&str] = &[$($name),+];
+
+            /// The value's name.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)+ }
+            }
+        }
+
+        impl FromStr for $type {
+            type Err = UnknownName;
+
+            fn from_str(name: &str) -> Result<Self, UnknownName> {
+                match name {
+                    $($name => Ok(Self::$variant),)+
+                    _ => Err(UnknownName { what: $what, names: Self::NAMES }),
+                }
+            }
+        }
+    };
+}
+
+named! {
+    /// Which ranges of packet numbers an ACK frame names when there are more than it may hold. The range with the largest
+    /// number always comes first, because the frame's delay refers to it.
+    RangeOrder, "order of ranges" {
+        /// The highest numbers (RFC 9000 §13.2.3).
+        NewestFirst = "newest-first";
+        /// The lowest numbers.
+        OldestFirst = "oldest-first";
+        /// Those that the fewest frames named since they last grew, the lower of two first; it is what picoquic does since
+        /// it was changed for the 2022 study of the single packet number space.
+        LeastSentFirst = "least-sent-first";
+        /// Those that hold the packets which the fewest frames named, the earlier arrival first. Three frames name a packet
+        /// and then leave it, unless there is room, so frames are short; and an ACK leaves before there is more news than
+        /// it can hold, so the peer learns of each packet by the first ACK after it, however few ranges there are.
+        NewsFirst = "news-first";
+    }
+}
+
+named! {
+    /// The path that an acknowledgment takes when the connection has several.
+    AckPath, "path of acknowledgments" {
+        /// The one whose packets it acknowledges, unless that path fails or is abandoned.
+        Same = "same";
+        /// The working path with the lowest smoothed round-trip time.
+        Fastest = "fastest";
+        /// The one whose packets it acknowledges, and once more in the next packet that leaves on each other path.
+        All = "all";
+    }
+}
+
+/// Which received packet numbers are given up, besides those that no longer fit the bound on memory. A packet at or below
+/// such a number that arrives after all is dropped as a duplicate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Horizon {
+    /// None.
+    None,
+    /// Those smaller than the largest received number less this many.
+    Packets(u64),
+    /// The lowest range, once it is this old and this many frames have named it, or the peer is known to know it.
+    Delay {
+        /// Time since the range last grew.
+        age: Duration,
+        /// Frames that named it since.
+        times_sent: u32,
+    },
+}
+
+impl Horizon {
+    /// The forms that [`FromStr`] knows: nothing, packets, or milliseconds and frames.
+    pub const NAMES: &[&str] = &["none", "128", "1000ms/4"];
+}
+
+impl fmt::Display for Horizon {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("none"),
+            Self::Packets(packets) => write!(f, "{packets}"),
+            Self::Delay { age, times_sent } => write!(f, "{}ms/{times_sent}", age.as_millis()),
+        }
+    }
+}
+
+impl FromStr for Horizon {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
+        let unknown = UnknownName { what: "horizon of acknowledgments", names: Self::NAMES };
+        let (delay, packets) = (text.split_once("ms/"), text.parse());
+        match (text, delay, packets) {
+            ("none", ..) => Ok(Self::None),
+            (_, Some((age, times)), _) => match (age.parse(), times.parse()) {
+                (Ok(age), Ok(times_sent)) => Ok(Self::Delay { age: Duration::from_millis(age), times_sent }),
+                _ => Err(unknown),
+            },
+            (_, None, Ok(packets)) if packets > 0 => Ok(Self::Packets(packets)),
+            _ => Err(unknown),
+        }
+    }
+}
+
+/// No value has this name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnknownName {
+    what: &'static str,
+    names: &'static [&'static str],
+}
+
+impl fmt::Display for UnknownName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "unknown {}: use one of {}", self.what, self.names.join(", "))
+    }
+}
+
+impl std::error::Error for UnknownName {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_back() {
+        for name in RangeOrder::NAMES {
+            assert_eq!(name.parse::<RangeOrder>().unwrap().name(), *name);
+        }
+        for name in AckPath::NAMES {
+            assert_eq!(name.parse::<AckPath>().unwrap().name(), *name);
+        }
+        for name in Horizon::NAMES {
+            assert_eq!(name.parse::<Horizon>().unwrap().to_string(), *name);
+        }
+        let error = "slowest".parse::<AckPath>().unwrap_err().to_string();
+        assert_eq!(error, "unknown path of acknowledgments: use one of same, fastest, all");
+        for wrong in ["", "0", "-1", "1s/4", "ms/4", "5ms/", "5ms/x", "newest"] {
+            assert!(wrong.parse::<Horizon>().is_err(), "{wrong:?}");
+        }
+    }
+}

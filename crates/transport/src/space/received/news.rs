@@ -1,0 +1,219 @@
+//! News first: acknowledgments ordered by what the peer has not heard yet, rather than by packet numbers.
+//!
+//! Where paths share one line of packet numbers, the newest arrivals are not the highest numbers: what a slow path brings
+//! lies far below what a fast one brought in the meantime, behind as many holes as packets are under way. An ACK frame of
+//! few ranges that names the highest numbers never comes down to them, and their sender calls them lost.
+//!
+//! [`News`] therefore remembers arrivals in the order in which they came, and how many frames named each.
+//!
+//! - A frame names what no frame has named yet, then what one has, then what two have; the earlier arrival first. What
+//!   [`TELLINGS`] frames named is left out, so frames stay short, and the loss of one or two of them harms nothing.
+//! - What was told often enough but is not known to be heard is told again as far as ranges are free, at most
+//!   [`REPEATS`] of them in one frame, in turn. So the peer hears of everything even after an outage of its acknowledgments.
+//! - An arrival is told first by an ACK of its own path, because a round trip is measured only on news (RFC 9002 §5.1).
+//!   Frames of other paths go around it.
+//! - News that fills half of a frame makes an ACK leave at once ([`News::is_pressing`]), whatever threshold was asked for.
+//!   So the first frame after an arrival names it, and the second, however few ranges a frame may have.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use anabranch_wire::PathId;
+use smallvec::SmallVec;
+
+use super::numbers::Chosen;
+use crate::ranges::RangeSet;
+
+/// Frames that name an arrival before it makes way for others.
+pub(super) const TELLINGS: u32 = 3;
+
+/// Arrivals in one frame at most that were told often enough already.
+const REPEATS: usize = 2;
+
+/// Frames for which other paths leave the first telling to the arrival's own path, which may have fallen silent.
+const PATIENCE: u64 = 128;
+
+/// Arrivals remembered before [`TELLINGS`] frames named them; the oldest give way.
+pub(super) const MAX_NEWS: usize = 512;
+
+/// Arrivals remembered after that; the oldest give way.
+pub(super) const MAX_OLD_NEWS: usize = 128;
+
+/// Newest arrivals that another one may continue.
+const JOINED: usize = 4;
+
+/// Packet numbers in a row that arrived on one path.
+#[derive(Clone, Debug)]
+struct Arrival {
+    numbers: Range<u64>,
+    path: PathId,
+    /// The frame that told it first; before that, the one that was next when it arrived.
+    frame: u64,
+    /// Bit `n`: frame `frame + n` told it.
+    told: u32,
+}
+
+impl Arrival {
+    fn was_told_by(&self, frame: u64) -> bool {
+        let age = frame.checked_sub(self.frame).and_then(|age| u32::try_from(age).ok());
+        age.and_then(|age| self.told.checked_shr(age)).is_some_and(|told| told & 1 == 1)
+    }
+}
+
+/// What arrived and is not known to be known, in order of arrival.
+#[derive(Debug, Default)]
+pub(super) struct News {
+    /// Told by fewer than [`TELLINGS`] frames.
+    fresh: VecDeque<Arrival>,
+    /// Told by more, the one told longest ago in front.
+    old: VecDeque<Arrival>,
+    /// Serial number of the next frame.
+    frame: u64,
+}
+
+impl News {
+    /// An ack-eliciting packet arrived on `path`.
+    pub(super) fn on_packet(&mut self, path: PathId, number: u64) {
+        let newest = self.fresh.iter_mut().rev().take(JOINED).take_while(|arrival| arrival.told == 0);
+        for arrival in newest.filter(|arrival| arrival.path == path) {
+            if arrival.numbers.end == number {
+                arrival.numbers.end += 1;
+                return;
+            }
+            if arrival.numbers.start == number + 1 {
+                arrival.numbers.start = number;
+                return;
+            }
+        }
+        if self.fresh.len() == MAX_NEWS {
+            self.fresh.pop_front();
+        }
+        self.fresh.push_back(Arrival { numbers: number..number + 1, path, frame: self.frame, told: 0 });
+    }
+
+    /// Whether so much about `path` is untold that half of a frame of `max_ranges` is full.
+    pub(super) fn is_pressing(&self, path: PathId, max_ranges: usize) -> bool {
+        let limit = (max_ranges / 2).max(1);
+        self.untold(path).take(limit).count() == limit
+    }
+
+    /// Whether there is something about `path` that no frame has told.
+    pub(super) fn has_untold(&self, path: PathId) -> bool {
+        self.untold(path).next().is_some()
+    }
+
+    fn untold(&self, path: PathId) -> impl Iterator<Item = &Arrival> {
+        self.fresh.iter().rev().filter(move |arrival| arrival.told == 0 && arrival.path == path)
+    }
+
+    /// The ranges of the next ACK frame of `path`, whose largest received number is `largest`: at most `max_ranges` parts
+    /// of `received`, the first of them up to `largest`.
+    pub(super) fn choose(
+        &self,
+        received: &RangeSet,
+        path: PathId,
+        largest: u64,
+        max_ranges: usize,
+    ) -> Chosen {
+        let secrets: SmallVec<[Range<u64>; 8]> = self
+            .fresh
+            .iter()
+            .filter(|other| self.is_secret(other, path))
+            .map(|other| other.numbers.clone())
+            .collect();
+        let mut chosen = Chosen::new();
+        chosen.extend(part(received, &secrets, largest, largest));
+        let often = |told: u32| self.fresh.iter().filter(move |arrival| arrival.told.count_ones() == told);
+        let fresh = (0..TELLINGS).flat_map(often).filter(|arrival| !self.is_secret(arrival, path));
+        let wanted = fresh.chain(self.old.iter().take(REPEATS));
+        for arrival in wanted.filter(|arrival| arrival.numbers.start <= largest) {
+            if chosen.len() >= max_ranges {
+                break;
+            }
+            if !covers(&chosen, &arrival.numbers) {
+                // Packets that fell behind the horizon meanwhile are in no part.
+                chosen.extend(part(received, &secrets, arrival.numbers.start, largest));
+            }
+        }
+        chosen.sort_unstable_by_key(|range| std::cmp::Reverse(range.start));
+        chosen
+    }
+
+    /// Whether frames of `path` leave the arrival to a frame of its own path.
+    fn is_secret(&self, arrival: &Arrival, path: PathId) -> bool {
+        arrival.told == 0 && arrival.path != path && self.frame - arrival.frame < PATIENCE
+    }
+
+    /// The frame with this serial number leaves with these ranges.
+    pub(super) fn on_told(&mut self, ranges: &[Range<u64>], frame: u64) {
+        self.frame = frame + 1;
+        for _ in 0..self.old.len().min(REPEATS) {
+            let Some(mut arrival) = self.old.pop_front() else { break };
+            if covers(ranges, &arrival.numbers) {
+                (arrival.frame, arrival.told) = (frame, 1);
+            }
+            self.old.push_back(arrival);
+        }
+        let mut told_enough = false;
+        for arrival in &mut self.fresh {
+            if covers(ranges, &arrival.numbers) {
+                if arrival.told == 0 {
+                    arrival.frame = frame;
+                }
+                // What other news crowded out for so long counts as told anew.
+                match u32::try_from(frame - arrival.frame).ok().and_then(|age| 1_u32.checked_shl(age)) {
+                    Some(bit) => arrival.told |= bit,
+                    None => (arrival.frame, arrival.told) = (frame, 1),
+                }
+                told_enough |= arrival.told.count_ones() >= TELLINGS;
+            }
+        }
+        if told_enough {
+            self.retire();
+        }
+    }
+
+    /// Moves what was told often enough to the old news.
+    fn retire(&mut self) {
+        let Self { fresh, old, .. } = self;
+        fresh.retain(|arrival| {
+            let enough = arrival.told.count_ones() >= TELLINGS;
+            if enough {
+                if old.len() == MAX_OLD_NEWS {
+                    old.pop_front();
+                }
+                old.push_back(arrival.clone());
+            }
+            !enough
+        });
+    }
+
+    /// The peer has acknowledged the frame with this serial number.
+    pub(super) fn on_heard(&mut self, frame: u64) {
+        let unheard = |arrival: &Arrival| !arrival.was_told_by(frame);
+        self.fresh.retain(unheard);
+        self.old.retain(unheard);
+    }
+}
+
+/// The largest part of `received` that holds `number`, but neither anything above `largest` nor a secret.
+fn part(received: &RangeSet, secrets: &[Range<u64>], number: u64, largest: u64) -> Option<Range<u64>> {
+    let mut part = received.range_of(number)?;
+    part.end = part.end.min(largest + 1);
+    for secret in secrets {
+        if secret.end <= number {
+            part.start = part.start.max(secret.end);
+        } else if secret.start > number {
+            part.end = part.end.min(secret.start);
+        }
+    }
+    Some(part)
+}
+
+fn covers(ranges: &[Range<u64>], numbers: &Range<u64>) -> bool {
+    ranges.iter().any(|range| range.start <= numbers.start && numbers.end <= range.end)
+}
+
+#[cfg(test)]
+#[path = "news_tests.rs"]
+mod tests;

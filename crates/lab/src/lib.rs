@@ -27,7 +27,11 @@
 
 #[cfg(feature = "sim")]
 pub mod app;
+#[cfg(feature = "sim")]
+pub mod design;
 pub mod events;
+#[cfg(feature = "sim")]
+pub mod fluid;
 pub mod link;
 #[cfg(feature = "sim")]
 mod log;
@@ -48,3 +52,5 @@ pub mod sim;
 pub mod tls;
 #[cfg(feature = "sim")]
 pub mod trace;
+#[cfg(feature = "sim")]
+pub mod transfer;

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use anabranch_transport::trace::{Observer, TraceEvent};
 use anabranch_transport::{Datagram, Endpoint, Event, FourTuple, Handle, TransmitBuf};
 use anabranch_wire::Time;
 use smallvec::SmallVec;
 
 use crate::app::Application;
-use crate::log::Log;
 use crate::network::{HostId, Network};
 use crate::packet::Packet;
 use crate::trace::Kind;
@@ -24,27 +24,47 @@ pub struct Node {
     pub(crate) endpoint: Endpoint,
     pub(crate) application: Box<dyn Application>,
     out: TransmitBuf,
-    /// Connections that are watched, if any are to be, and whether they have ended: handles are used again.
-    watched: Option<BTreeMap<Handle, bool>>,
+    /// Who watches connections.
+    watchers: Vec<Watcher>,
+    /// Connections that are watched, and whether they have ended: handles are used again.
+    watched: BTreeMap<Handle, bool>,
+}
+
+/// Gives each connection its observer.
+type Watcher = Box<dyn FnMut(Handle) -> Box<dyn Observer>>;
+
+/// Several observers of one connection.
+struct Observers(Vec<Box<dyn Observer>>);
+
+impl Observer for Observers {
+    fn event(&mut self, time: Time, event: &TraceEvent<'_>) {
+        for observer in &mut self.0 {
+            observer.event(time, event);
+        }
+    }
 }
 
 impl Node {
     pub(crate) fn new(host: HostId, endpoint: Endpoint, application: Box<dyn Application>) -> Self {
-        Self { host, endpoint, application, out: TransmitBuf::new(BATCH), watched: None }
+        let out = TransmitBuf::new(BATCH);
+        Self { host, endpoint, application, out, watchers: Vec::new(), watched: BTreeMap::new() }
     }
 
-    /// Prints everything that the host's connections do to standard error, for people who look for a fault.
-    pub(crate) fn watch(&mut self) {
-        self.watched = Some(BTreeMap::new());
+    /// Has `watcher` make an observer for each connection of the host that is to come.
+    pub(crate) fn observe(&mut self, watcher: Watcher) {
+        self.watchers.push(watcher);
     }
 
     fn watch_new(&mut self, now: Time) {
-        let Some(watched) = &mut self.watched else { return };
-        for handle in (0..watched.len() + self.endpoint.len()).map(Handle) {
+        if self.watchers.is_empty() {
+            return;
+        }
+        for handle in (0..self.watched.len() + self.endpoint.len()).map(Handle) {
             let Some(connection) = self.endpoint.connection(handle) else { continue };
-            if watched.get(&handle).is_none_or(|ended| *ended && !connection.is_closed()) {
-                connection.set_observer(now, Box::new(Log::new(self.host, handle)));
-                watched.insert(handle, false);
+            if self.watched.get(&handle).is_none_or(|ended| *ended && !connection.is_closed()) {
+                let observers = self.watchers.iter_mut().map(|watcher| watcher(handle)).collect();
+                connection.set_observer(now, Box::new(Observers(observers)));
+                self.watched.insert(handle, false);
             }
         }
     }
@@ -94,8 +114,10 @@ impl Node {
             let mut idle = true;
             while let Some((handle, event)) = self.endpoint.poll_event() {
                 idle = false;
-                if let (Some(watched), Event::Closed(_)) = (&mut self.watched, &event) {
-                    watched.insert(handle, true);
+                if let Event::Closed(_) = &event
+                    && let Some(ended) = self.watched.get_mut(&handle)
+                {
+                    *ended = true;
                 }
                 network.trace().record(now, Kind::Application, self.host.0, handle.0 as u64);
                 self.application.on_event(now, &mut self.endpoint, handle, event);

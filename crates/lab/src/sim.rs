@@ -5,11 +5,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use anabranch_tls::deterministic::{VirtualClock, seed_thread};
-use anabranch_transport::Endpoint;
+use anabranch_transport::trace::Observer;
+use anabranch_transport::{Endpoint, Handle};
 use anabranch_wire::Time;
 
 use crate::app::Application;
 use crate::link::LinkSpec;
+use crate::log::Log;
 use crate::network::{Happening, HostId, LinkId, Network};
 use crate::node::{Node, Spinning};
 use crate::packet::Packet;
@@ -85,7 +87,12 @@ impl Simulation {
 
     /// Has everything that the connections of `host` do printed to standard error.
     pub fn watch(&mut self, host: HostId) {
-        self.nodes[host.0].watch();
+        self.observe(host, move |handle| Box::new(Log::new(host, handle)));
+    }
+
+    /// Has `watcher` make an observer for each connection of `host` that is to come.
+    pub fn observe(&mut self, host: HostId, watcher: impl FnMut(Handle) -> Box<dyn Observer> + 'static) {
+        self.nodes[host.0].observe(Box::new(watcher));
     }
 
     /// Time in the simulation.

@@ -7,7 +7,7 @@ use anabranch_transport::{ClientConfig, Endpoint, Event, FourTuple, Handle};
 use anabranch_wire::{Dir, StreamId, Time};
 use bytes::Bytes;
 
-use super::Application;
+use super::{Application, PathOpener};
 
 /// Bytes that a server gives to a stream at once.
 const PIECE: usize = 256 * 1024;
@@ -24,6 +24,10 @@ pub struct DownloadClient {
     wanted: VecDeque<u64>,
     /// Bytes missing on each stream.
     missing: BTreeMap<StreamId, u64>,
+    /// The connection, once it has begun.
+    handle: Option<Handle>,
+    /// Further paths.
+    pub paths: PathOpener,
     /// Bytes received in all.
     pub received: u64,
     /// When the handshake was complete.
@@ -43,11 +47,19 @@ impl DownloadClient {
             server_name: server_name.to_owned(),
             wanted: sizes.iter().copied().collect(),
             missing: BTreeMap::new(),
+            handle: None,
+            paths: PathOpener::default(),
             received: 0,
             connected: None,
             finished: None,
             failure: None,
         }
+    }
+
+    /// Opens further paths as well.
+    pub fn with_paths(mut self, paths: PathOpener) -> Self {
+        self.paths = paths;
+        self
     }
 
     /// Whether there is nothing left to wait for.
@@ -102,7 +114,10 @@ impl Application for DownloadClient {
     fn start(&mut self, now: Time, endpoint: &mut Endpoint) {
         match endpoint.connect(now, &self.config, self.tuple, &self.server_name) {
             // Opens streams at once if the server is known and early data is allowed.
-            Ok(handle) => self.request(endpoint, handle),
+            Ok(handle) => {
+                self.handle = Some(handle);
+                self.request(endpoint, handle);
+            }
             Err(error) => self.failure = Some(error.to_string()),
         }
     }
@@ -117,6 +132,17 @@ impl Application for DownloadClient {
             Event::Stream(StreamEvent::Readable(id)) => self.read(now, endpoint, handle, id),
             Event::Closed(error) if self.finished.is_none() => self.failure = Some(error.to_string()),
             _ => {}
+        }
+        self.on_time(now, endpoint);
+    }
+
+    fn next_time(&self) -> Option<Time> {
+        self.paths.next_time()
+    }
+
+    fn on_time(&mut self, now: Time, endpoint: &mut Endpoint) {
+        if let Some(connection) = self.handle.and_then(|handle| endpoint.connection(handle)) {
+            self.paths.attempt(now, connection);
         }
     }
 }

@@ -3,6 +3,7 @@
 mod download;
 pub mod exchange;
 mod half;
+mod opener;
 mod pattern;
 
 use std::any::Any;
@@ -12,6 +13,7 @@ use anabranch_wire::Time;
 
 pub use download::{DownloadClient, DownloadServer};
 pub use half::{End, Receiver, Sender};
+pub use opener::PathOpener;
 pub use pattern::Pattern;
 
 /// What runs on top of a host's endpoint. Whatever it does to the endpoint is sent when it returns.

@@ -444,6 +444,9 @@ impl Connection {
         let payload = &packet[unmasked.header_len..unmasked.header_len + len];
         for frame in anabranch_wire::Frames::new(payload, self.format.direction).map_while(Result::ok) {
             if let anabranch_wire::Frame::ConnectionClose(close) = frame {
+                if self.observer.is_some() {
+                    self.trace_received(now, path, header, &unmasked, number, payload);
+                }
                 self.on_peer_close(now, &close);
             }
         }

@@ -1,0 +1,141 @@
+//! The fluid bound of a download over several paths: what a sender that knew every path could reach.
+//!
+//! Nothing is discrete here. The model, with one-way delay `d`, round trip `2d` and rate `C` of each path, and time
+//! counted from the client's first packet on path 0:
+//!
+//! - The handshake takes one round trip of path 0, the request goes out with its end: path 0 starts at the server at
+//!   `3·d₀`.
+//! - The client opens the other paths at that same instant, `2·d₀`, when the handshake is complete: its challenge arrives
+//!   after `dᵢ`, and one round trip of the path's own later, at `2·d₀ + 3·dᵢ`, path `i` starts at the server.
+//! - A path that has started sends at the rate `w·2^(t/2d)/2d` until that reaches `C`, with `w` ten packets of 1500 bytes
+//!   on the wire: it doubles continuously, from ten packets per round trip. That is ahead of a sender that sends 10, 20,
+//!   40 … packets in whole round trips, by almost half a round trip of a full path at the end, and so the stricter
+//!   reading of "doubles".
+//! - Of 1500 bytes on the wire 1400 are payload. What is sent arrives `d` later; serialization of single packets costs
+//!   nothing.
+//!
+//! The bound is the time at which the client has everything. Closing the connection is not part of it.
+
+/// Bytes of a full packet on the wire.
+const PACKET: f64 = 1500.0;
+/// Payload in each of them.
+const PAYLOAD: f64 = 1400.0;
+/// Packets per round trip to start with.
+const INITIAL_PACKETS: f64 = 10.0;
+
+/// A path as the model sees it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FluidPath {
+    /// Bits per second on the wire.
+    pub bits_per_second: f64,
+    /// One-way delay in seconds.
+    pub delay: f64,
+}
+
+/// Seconds after which `payload` bytes have reached the client; infinite without paths that carry anything.
+pub fn bound(paths: &[FluidPath], payload: f64) -> f64 {
+    let Some(first) = paths.first() else { return f64::INFINITY };
+    let total: f64 = paths.iter().map(|path| path.bits_per_second).sum();
+    if total <= 0.0 {
+        return f64::INFINITY;
+    }
+    let delivered = |at: f64| {
+        let path = |(index, path): (usize, &FluidPath)| path.delivered(at - path.arrival(index == 0, first));
+        paths.iter().enumerate().map(path).sum::<f64>()
+    };
+    let (mut low, mut high) = (0.0, 1.0);
+    while delivered(high) < payload {
+        high *= 2.0;
+    }
+    // Halved until neighbouring numbers are left.
+    for _ in 0..100 {
+        let middle = (low + high) / 2.0;
+        if delivered(middle) < payload { low = middle } else { high = middle }
+    }
+    high
+}
+
+impl FluidPath {
+    /// When the first byte reaches the client, in seconds.
+    fn arrival(&self, is_first: bool, first: &Self) -> f64 {
+        let start = if is_first { 3.0 * first.delay } else { 2.0 * first.delay + 3.0 * self.delay };
+        start + self.delay
+    }
+
+    /// Payload bytes delivered in the first `seconds` of the path.
+    fn delivered(&self, seconds: f64) -> f64 {
+        let full = self.bits_per_second / 8.0;
+        let round_trip = 2.0 * self.delay;
+        // Doublings until the path is full; none if ten packets fill it.
+        let doublings = (full * round_trip / (INITIAL_PACKETS * PACKET)).log2().max(0.0);
+        let ramp = doublings * round_trip;
+        let grown = |seconds: f64| {
+            let doubled = (seconds / round_trip).exp2() - 1.0;
+            INITIAL_PACKETS * PACKET * doubled / core::f64::consts::LN_2
+        };
+        let wire = if seconds <= 0.0 {
+            0.0
+        } else if seconds < ramp {
+            grown(seconds)
+        } else {
+            let ramped = if ramp > 0.0 { grown(ramp) } else { 0.0 };
+            ramped + full * (seconds - ramp)
+        };
+        wire * PAYLOAD / PACKET
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 12 Mbit/s carry 1000 full packets a second.
+    fn path(packets_per_second: f64, delay: f64) -> FluidPath {
+        FluidPath { bits_per_second: packets_per_second * 12_000.0, delay }
+    }
+
+    fn close(found: f64, expected: f64) {
+        assert!((found - expected).abs() < 1e-9, "{found} instead of {expected}");
+    }
+
+    #[test]
+    fn a_path_that_ten_packets_fill_runs_at_its_rate_from_the_start() {
+        // 1000 packets/s and a round trip of 10 ms: exactly ten packets. Starts to arrive after four delays.
+        close(bound(&[path(1000.0, 0.005)], 1_400_000.0), 0.020 + 1.0);
+        // A shorter round trip than that changes the start only.
+        close(bound(&[path(1000.0, 0.001)], 1_400_000.0), 0.004 + 1.0);
+    }
+
+    #[test]
+    fn a_longer_path_doubles_until_it_is_full() {
+        // A round trip of 40 ms holds 40 packets: two doublings, 80 ms, in which 10·(4 − 1)/ln 2 = 43.2809 packets come.
+        let ramped = 30.0 / core::f64::consts::LN_2;
+        close(bound(&[path(1000.0, 0.020)], 1400.0 * (ramped + 500.0)), 0.080 + 0.080 + 0.5);
+        // One doubling only: 10/ln 2 packets after 40 ms.
+        close(bound(&[path(1000.0, 0.020)], 1400.0 * 10.0 / core::f64::consts::LN_2), 0.080 + 0.040);
+    }
+
+    #[test]
+    fn another_path_begins_after_the_handshake_and_two_round_trips_of_its_own() {
+        // Path 0 from 4·5 = 20 ms on, path 1 from 2·5 + 4·2 = 18 ms on, both full at once: at 518 ms the one has brought
+        // 498 packets and the other 500.
+        let two = [path(1000.0, 0.005), path(1000.0, 0.002)];
+        close(bound(&two, 1400.0 * 998.0), 0.518);
+        // The other way round: 4·2 = 8 ms and 2·2 + 4·5 = 24 ms.
+        let swapped = [two[1], two[0]];
+        close(bound(&swapped, 1400.0 * (500.0 + 484.0)), 0.508);
+    }
+
+    #[test]
+    fn a_path_too_slow_to_help_leaves_the_other_ones_time() {
+        let alone = bound(&[path(1000.0, 0.005)], 140_000.0);
+        close(bound(&[path(1000.0, 0.005), path(1000.0, 1.0)], 140_000.0), alone);
+        assert!(bound(&[path(1000.0, 0.005), path(1000.0, 0.01)], 140_000.0) < alone);
+    }
+
+    #[test]
+    fn nothing_comes_without_a_path() {
+        assert_eq!(bound(&[], 1.0), f64::INFINITY);
+        assert_eq!(bound(&[path(0.0, 0.1)], 1.0), f64::INFINITY);
+    }
+}

@@ -1,0 +1,116 @@
+//! What one end of a connection does, counted packet by packet.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anabranch_transport::trace::{Observer, PacketTrace, TraceEvent};
+use anabranch_wire::{Frame, Frames, PathId, Time};
+
+/// Totals of one end.
+#[derive(Clone, Debug, Default)]
+pub struct Totals {
+    /// When its first packet was sent.
+    pub first_sent: Option<Time>,
+    /// When its handshake was confirmed.
+    pub confirmed: Option<Time>,
+    /// When a CONNECTION_CLOSE of the peer was received.
+    pub close_received: Option<Time>,
+    /// Payload of STREAM frames sent, repetitions included.
+    pub stream_bytes: u64,
+    /// Acknowledgment frames sent.
+    pub ack_frames: u64,
+    /// Their bytes.
+    pub ack_bytes: u64,
+    /// Their ranges.
+    pub ack_ranges: u64,
+    /// By path.
+    pub paths: BTreeMap<PathId, PathTotals>,
+}
+
+/// Totals of one path at one end.
+#[derive(Clone, Debug, Default)]
+pub struct PathTotals {
+    /// When its first packet was sent.
+    pub first_sent: Option<Time>,
+    /// When the first STREAM frame left.
+    pub first_stream: Option<Time>,
+    /// When the last STREAM frame left.
+    pub last_stream: Option<Time>,
+    /// Payload of STREAM frames sent, repetitions included.
+    pub stream_bytes: u64,
+    /// Packets declared lost.
+    pub lost_packets: u64,
+    /// Packets declared lost that were acknowledged later.
+    pub spurious_losses: u64,
+    /// Largest congestion window in bytes.
+    pub max_window: u64,
+    /// Slow-start threshold when it was first set, in bytes, and when that was.
+    pub slow_start_ended: Option<(Time, u64)>,
+}
+
+/// Counts one connection; clones count together.
+#[derive(Clone, Debug, Default)]
+pub struct Meter(Arc<Mutex<Totals>>);
+
+impl Meter {
+    /// What was counted so far.
+    pub fn totals(&self) -> Totals {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Observer for Meter {
+    fn event(&mut self, now: Time, event: &TraceEvent<'_>) {
+        let mut totals = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match event {
+            TraceEvent::PacketSent(packet) => totals.on_sent(now, packet),
+            TraceEvent::PacketReceived(packet) if totals.close_received.is_none() => {
+                let closes = |frame| matches!(frame, Ok(Frame::ConnectionClose(_)));
+                if Frames::new(packet.payload, packet.direction).any(closes) {
+                    totals.close_received = Some(now);
+                }
+            }
+            TraceEvent::PacketLost { path, .. } => totals.path(*path).lost_packets += 1,
+            TraceEvent::SpuriousLoss { path, packets } => totals.path(*path).spurious_losses += packets,
+            TraceEvent::Metrics { path, window, ssthresh, .. } => {
+                let path = totals.path(*path);
+                path.max_window = path.max_window.max(*window);
+                if let (None, Some(threshold)) = (path.slow_start_ended, ssthresh) {
+                    path.slow_start_ended = Some((now, *threshold));
+                }
+            }
+            TraceEvent::HandshakeConfirmed => totals.confirmed = Some(now),
+            _ => {}
+        }
+    }
+}
+
+impl Totals {
+    fn path(&mut self, id: PathId) -> &mut PathTotals {
+        self.paths.entry(id).or_default()
+    }
+
+    fn on_sent(&mut self, now: Time, packet: &PacketTrace<'_>) {
+        self.first_sent.get_or_insert(now);
+        let mut stream_bytes = 0;
+        for frame in Frames::new(packet.payload, packet.direction).map_while(Result::ok) {
+            match &frame {
+                Frame::Stream(stream) => stream_bytes += stream.data.len() as u64,
+                Frame::Ack(ack) => {
+                    self.ack_frames += 1;
+                    self.ack_bytes += frame.size() as u64;
+                    self.ack_ranges += ack.ranges().count() as u64;
+                }
+                _ => {}
+            }
+        }
+        self.stream_bytes += stream_bytes;
+        let path = self.path(packet.path);
+        path.first_sent.get_or_insert(now);
+        if stream_bytes > 0 {
+            path.stream_bytes += stream_bytes;
+            path.first_stream.get_or_insert(now);
+            path.last_stream = Some(now);
+        }
+    }
+}

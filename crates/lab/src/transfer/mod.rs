@@ -1,0 +1,131 @@
+//! One download over several paths, measured: what the experiments on aggregation are made of.
+
+mod meter;
+
+use core::time::Duration;
+
+use anabranch_transport::{FourTuple, TransportConfig};
+use anabranch_wire::Time;
+
+use crate::app::{DownloadClient, DownloadServer, PathOpener};
+use crate::link::{Counters, LinkSpec, Lost};
+use crate::pair::{CLIENT_PORT, Pair, PairConfig, client_ip, server_address};
+use crate::sim::{Outcome, Simulation};
+use crate::tls::SERVER_NAME;
+
+pub use meter::{Meter, PathTotals, Totals};
+
+/// Simulated time after which a transfer counts as stuck.
+const DEADLINE: Time = Time::from_millis(3_600_000);
+
+/// A client downloads over all links at once, and closes when it has everything.
+#[derive(Clone, Debug)]
+pub struct Transfer {
+    /// Everything random follows from it.
+    pub seed: u64,
+    /// The links; the handshake uses the first one, the client opens a path on each of the others.
+    pub links: Vec<LinkSpec>,
+    /// Bytes of the download, which is one stream.
+    pub bytes: u64,
+    /// The client's transport.
+    pub client: TransportConfig,
+    /// The server's transport.
+    pub server: TransportConfig,
+}
+
+/// What came of a [`Transfer`]. Times count from the client's first packet.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// When the client had the answer to its CONNECTION_CLOSE; `None` if the server did not answer.
+    pub closed: Option<Duration>,
+    /// When the last byte was there.
+    pub finished: Duration,
+    /// When the client's handshake was complete.
+    pub connected: Duration,
+    /// When the client's first packet left on each further path.
+    pub opened: Vec<Duration>,
+    /// STREAM bytes sent by the server beyond one copy of each, in percent of the download.
+    pub retransmitted_percent: f64,
+    /// Packets that did not fit into the links' queues on the way to the client.
+    pub overflowed: u64,
+    /// The client's counts.
+    pub client: Totals,
+    /// The server's counts.
+    pub server: Totals,
+    /// Fingerprint of everything that happened.
+    pub trace: u64,
+    /// Numbers of each link: from the client, and to it.
+    pub links: Vec<[Counters; 2]>,
+}
+
+impl Transfer {
+    /// Runs the transfer and, if `watch`, prints everything that happens to standard error.
+    ///
+    /// # Errors
+    /// What kept the download from being complete.
+    pub fn run(&self, watch: bool) -> Result<Measured, String> {
+        let config = PairConfig {
+            client: self.client.clone(),
+            server: self.server.clone(),
+            ..PairConfig::new(self.seed, self.links.clone())
+        };
+        let others = (1..self.links.len()).map(|link| further_tuple(link as u8));
+        let client = |_: &Simulation, client, tuple| {
+            DownloadClient::new(client, tuple, SERVER_NAME, &[self.bytes]).with_paths(PathOpener::new(others))
+        };
+        let pair = Pair::new(&config, client, DownloadServer::default(), |_| ());
+        let mut pair = pair.map_err(|error| error.to_string())?;
+        let meters = [Meter::default(), Meter::default()];
+        for (host, meter) in [pair.client, pair.server].into_iter().zip(&meters) {
+            if watch {
+                pair.sim.watch(host);
+            }
+            let meter = meter.clone();
+            pair.sim.observe(host, move |_| Box::new(meter.clone()));
+        }
+        let (host, seen) = (pair.client, meters[0].clone());
+        let mut is_done = false;
+        let outcome = pair.sim.run(DEADLINE, |sim| {
+            // The meter is asked only at the end, because asking copies it.
+            is_done |= sim.application::<DownloadClient>(host).is_done();
+            is_done && seen.totals().close_received.is_some()
+        });
+        self.measure(pair, meters, outcome)
+    }
+
+    fn measure(&self, mut pair: Pair, meters: [Meter; 2], outcome: Outcome) -> Result<Measured, String> {
+        let [client, server] = meters.map(|meter| meter.totals());
+        let application = pair.sim.application::<DownloadClient>(pair.client);
+        if let Some(failure) = &application.failure {
+            return Err(failure.clone());
+        }
+        if let Some(refused) = &application.paths.refused {
+            return Err(format!("a path was not opened: {refused}"));
+        }
+        let started = client.first_sent.ok_or("nothing was sent")?;
+        let since = |at: Time| at.saturating_since(started);
+        let finished = application.finished.ok_or_else(|| format!("not finished: {outcome:?}"))?;
+        let opened = application.paths.opened.iter().map(|(_, at)| since(*at)).collect();
+        let connected = since(application.connected.unwrap_or(finished));
+        let network = pair.sim.network();
+        let links: Vec<_> = pair.links.iter().map(|link| network.counters(*link)).collect();
+        Ok(Measured {
+            closed: client.close_received.map(since),
+            finished: since(finished),
+            connected,
+            opened,
+            retransmitted_percent: server.stream_bytes.saturating_sub(self.bytes) as f64 * 100.0
+                / self.bytes as f64,
+            overflowed: links.iter().map(|[_, back]| back.lost(Lost::Overflow)).sum(),
+            client,
+            server,
+            trace: network.trace().hash(),
+            links,
+        })
+    }
+}
+
+/// The addresses of the path over link number `link`.
+pub fn further_tuple(link: u8) -> FourTuple {
+    FourTuple { local: (client_ip(link), CLIENT_PORT).into(), remote: server_address() }
+}

@@ -2,6 +2,7 @@
 //!
 //! Other stacks are the programs below `peers/`, built with `peers/build.sh`; those that are missing are named and skipped.
 
+mod aggregation;
 mod bulk;
 mod child;
 mod counting;
@@ -46,6 +47,8 @@ enum Benchmark {
     Bulk(bulk::Options),
     /// Small HTTP/3 requests per second of server CPU, over loopback
     Requests(requests::Options),
+    /// A download over all points of a design with several paths, in virtual time, against each point's fluid bound
+    Aggregation(aggregation::Options),
 }
 
 fn main() -> std::process::ExitCode {
@@ -56,6 +59,7 @@ fn main() -> std::process::ExitCode {
         Benchmark::Handshakes(options) => handshakes::run(options),
         Benchmark::Bulk(options) => bulk::run(options),
         Benchmark::Requests(options) => requests::run(options),
+        Benchmark::Aggregation(options) => aggregation::run(options),
     };
     match result.and_then(|result| report::publish(&result, cli.json.as_deref())) {
         Ok(()) => std::process::ExitCode::SUCCESS,

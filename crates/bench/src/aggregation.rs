@@ -1,0 +1,369 @@
+//! A download over several paths in virtual time, at every point of a design, against the point's fluid bound.
+
+use std::path::PathBuf;
+
+use anabranch_lab::design::{self, Point};
+use anabranch_lab::fluid;
+use anabranch_lab::transfer::{Measured, PathTotals, Transfer};
+use anabranch_transport::recovery::Algorithm as Congestion;
+use anabranch_transport::schedule::Algorithm as Scheduler;
+use anabranch_transport::{MultipathConfig, TransportConfig};
+use clap::Args;
+use rayon::prelude::*;
+use serde_json::{Value, json};
+
+use crate::Error;
+use crate::report::{Report, median, rounded};
+
+/// Bytes of UDP payload that the initial window may have.
+const MAX_INITIAL_WINDOW: u32 = 14_720;
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// CSV file with the columns run and, for each path, rate_mbps_N, owd_ms_N, queue_packets_N
+    #[arg(long, value_name = "FILE")]
+    design: PathBuf,
+    /// Only these points (the column `run`)
+    #[arg(long, value_delimiter = ',', value_name = "RUN,…")]
+    points: Vec<u64>,
+    /// Bytes of each download
+    #[arg(long, default_value_t = 50_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+    bytes: u64,
+    /// Scheduler instead of the default
+    #[arg(long, value_parser = scheduler)]
+    scheduler: Option<Scheduler>,
+    /// Congestion controller instead of the default
+    #[arg(long, value_parser = congestion)]
+    congestion: Option<Congestion>,
+    /// Print what a single point does, packet by packet, to standard error
+    #[arg(long)]
+    trace: bool,
+}
+
+fn scheduler(name: &str) -> Result<Scheduler, String> {
+    name.parse().map_err(|_| format!("one of {}", Scheduler::NAMES.join(", ")))
+}
+
+fn congestion(name: &str) -> Result<Congestion, String> {
+    name.parse().map_err(|_| format!("one of {}", Congestion::NAMES.join(", ")))
+}
+
+/// One run.
+struct Row {
+    numbering: &'static str,
+    point: u64,
+    bound: f64,
+    paths: usize,
+    result: Result<Measured, String>,
+}
+
+impl Options {
+    fn transport(&self) -> TransportConfig {
+        let mut transport = TransportConfig::default();
+        let mut multipath = MultipathConfig::default();
+        multipath.max_paths = multipath.max_paths.max(design::MAX_PATHS as u32);
+        multipath.scheduler = self.scheduler.unwrap_or(multipath.scheduler);
+        transport.multipath = Some(multipath);
+        transport.recovery.congestion = self.congestion.unwrap_or(transport.recovery.congestion);
+        transport
+    }
+
+    fn chosen(&self) -> Result<Vec<Point>, Error> {
+        let mut points = design::read(&self.design)?;
+        for wanted in &self.points {
+            if !points.iter().any(|point| point.run == *wanted) {
+                return Err(format!("{}: there is no point {wanted}", self.design.display()).into());
+            }
+        }
+        points.retain(|point| self.points.is_empty() || self.points.contains(&point.run));
+        if self.trace && points.len() != 1 {
+            return Err("--trace needs a single point: --points N".into());
+        }
+        Ok(points)
+    }
+}
+
+pub(crate) fn run(options: &Options) -> Result<Report, Error> {
+    measure(&options.chosen()?, options)
+}
+
+fn measure(points: &[Point], options: &Options) -> Result<Report, Error> {
+    let transport = options.transport();
+    let rows: Vec<Row> =
+        points.par_iter().map(|point| Row::new(point, options.bytes, &transport, options.trace)).collect();
+    let config = config(&transport, &rows);
+    let summary = Summary::new("multiple", &rows);
+    let failed: Vec<String> = rows.iter().filter_map(Row::failure).collect();
+    if !failed.is_empty() {
+        return Err(failed.join("; ").into());
+    }
+    let json = json!({
+        "config": config,
+        "summary": [summary.json()],
+        "rows": rows.iter().map(Row::json).collect::<Vec<_>>(),
+    });
+    Ok(Report {
+        title: format!(
+            "Downloads of {} bytes over all paths of {}, in virtual time\n\n{}\n{}",
+            options.bytes,
+            options.design.display(),
+            described(&config),
+            summary.line()
+        ),
+        columns: COLUMNS.to_vec(),
+        rows: rows.iter().map(Row::cells).collect(),
+        json,
+    })
+}
+
+/// What every run has in common.
+fn config(transport: &TransportConfig, rows: &[Row]) -> Value {
+    let recovery = &transport.recovery;
+    let packets = recovery.initial_window_packets;
+    let window = packets * u32::from(recovery.mtu.initial);
+    let answered = rows.iter().all(|row| row.result.as_ref().is_ok_and(|run| run.closed.is_some()));
+    let multipath = transport.multipath.clone().unwrap_or_default();
+    json!({
+        "initial_window_packets": packets,
+        "initial_window_bytes": window,
+        "initial_window_allowed": packets <= 10 && window <= MAX_INITIAL_WINDOW,
+        "growth_per_round_trip": "at most doubling",
+        "stored_path_state": false,
+        "header_bytes_per_packet": 28,
+        "mtu_bytes": design::MAX_UDP_PAYLOAD + 28,
+        "queues": "drop-tail, packets, from the file",
+        "one_configuration_for_all_points": true,
+        "server_answers_close": answered,
+        "congestion": recovery.congestion.name(),
+        "scheduler": multipath.scheduler.name(),
+        "stream_window_max": transport.streams.stream_window_max,
+        "connection_window_max": transport.streams.connection_window_max,
+        "ack_threshold": transport.ack.threshold,
+        "ack_max_ranges": transport.ack.max_ranges,
+        "ack_frequency": transport.ack.frequency,
+    })
+}
+
+fn described(config: &Value) -> String {
+    let entries = config.as_object().into_iter().flatten();
+    let lines = entries.map(|(name, value)| format!("    {name}: {}\n", value.to_string().trim_matches('"')));
+    format!("config:\n{}", lines.collect::<String>())
+}
+
+const COLUMNS: [&str; 12] = [
+    "point",
+    "time s",
+    "bound s",
+    "ratio",
+    "last byte s",
+    "retr. %",
+    "spurious",
+    "overflow",
+    "ACK kB",
+    "opened ms",
+    "MB by path",
+    "max window kB",
+];
+
+impl Row {
+    fn new(point: &Point, bytes: u64, transport: &TransportConfig, trace: bool) -> Self {
+        let transfer = Transfer {
+            seed: point.run,
+            links: point.links(),
+            bytes,
+            client: transport.clone(),
+            server: transport.clone(),
+        };
+        Self {
+            numbering: "multiple",
+            point: point.run,
+            bound: fluid::bound(&point.fluid(), bytes as f64),
+            paths: point.paths.len(),
+            result: transfer.run(trace),
+        }
+    }
+
+    /// What went wrong, if anything did.
+    fn failure(&self) -> Option<String> {
+        match &self.result {
+            Ok(run) if run.opened.len() + 1 == self.paths => None,
+            Ok(run) => {
+                Some(format!("point {}: {} of {} paths opened", self.point, run.opened.len() + 1, self.paths))
+            }
+            Err(error) => Some(format!("point {}: {error}", self.point)),
+        }
+    }
+
+    /// Seconds until the closing packet; until the last byte if there was none, which `config` tells.
+    fn seconds(&self) -> f64 {
+        self.result.as_ref().map_or(f64::NAN, |run| run.closed.unwrap_or(run.finished).as_secs_f64())
+    }
+
+    fn ratio(&self) -> f64 {
+        self.seconds() / self.bound
+    }
+
+    fn json(&self) -> Value {
+        let Ok(run) = &self.result else { return Value::Null };
+        let spurious: u64 = run.server.paths.values().map(|path| path.spurious_losses).sum();
+        let lost: u64 = run.server.paths.values().map(|path| path.lost_packets).sum();
+        let by_path = |value: &dyn Fn(&PathTotals) -> Value| {
+            run.server.paths.values().map(value).collect::<Vec<Value>>()
+        };
+        let slow_start = |path: &PathTotals| {
+            path.slow_start_ended.map_or(
+                Value::Null,
+                |(at, threshold)| json!({ "s": at.as_nanos() as f64 / 1e9, "window": threshold }),
+            )
+        };
+        json!({
+            "numbering": self.numbering,
+            "point": self.point,
+            "transfer_time_s": self.seconds(),
+            "bound_s": self.bound,
+            "retransmitted_percent": run.retransmitted_percent,
+            "ratio": rounded(self.ratio()),
+            "last_byte_s": run.finished.as_secs_f64(),
+            "handshake_s": run.connected.as_secs_f64(),
+            "paths_opened_s": run.opened.iter().map(std::time::Duration::as_secs_f64).collect::<Vec<_>>(),
+            "lost_packets": lost,
+            "spurious_losses": spurious,
+            "queue_overflows": run.overflowed,
+            "ack_bytes": run.client.ack_bytes,
+            "ack_frames": run.client.ack_frames,
+            "mean_ack_ranges": rounded(run.client.ack_ranges as f64 / run.client.ack_frames.max(1) as f64),
+            "path_bytes": by_path(&|path| json!(path.stream_bytes)),
+            "path_max_window": by_path(&|path| json!(path.max_window)),
+            "path_first_stream_s": by_path(&|path| json!(path.first_stream.map(|at| at.as_nanos() as f64 / 1e9))),
+            "path_last_stream_s": by_path(&|path| json!(path.last_stream.map(|at| at.as_nanos() as f64 / 1e9))),
+            "path_slow_start_ended": by_path(&slow_start),
+        })
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let Ok(run) = &self.result else { return Vec::new() };
+        let paths = run.server.paths.values();
+        let joined = |parts: Vec<String>| parts.join(" ");
+        vec![
+            self.point.to_string(),
+            format!("{:.3}", self.seconds()),
+            format!("{:.3}", self.bound),
+            format!("{:.3}", self.ratio()),
+            format!("{:.3}", run.finished.as_secs_f64()),
+            format!("{:.2}", run.retransmitted_percent),
+            paths.clone().map(|path| path.spurious_losses).sum::<u64>().to_string(),
+            run.overflowed.to_string(),
+            format!("{:.0}", run.client.ack_bytes as f64 / 1e3),
+            joined(run.opened.iter().map(|at| at.as_millis().to_string()).collect()),
+            joined(paths.clone().map(|path| format!("{:.1}", path.stream_bytes as f64 / 1e6)).collect()),
+            joined(paths.map(|path| format!("{:.0}", path.max_window as f64 / 1e3)).collect()),
+        ]
+    }
+}
+
+/// All runs of one numbering.
+struct Summary {
+    numbering: &'static str,
+    runs: usize,
+    median: f64,
+    worst: f64,
+    worst_point: u64,
+    retransmitted: f64,
+}
+
+impl Summary {
+    fn new(numbering: &'static str, rows: &[Row]) -> Self {
+        let rows: Vec<&Row> = rows.iter().filter(|row| row.numbering == numbering).collect();
+        let worst = rows.iter().max_by(|one, other| one.ratio().total_cmp(&other.ratio()));
+        let ratios: Vec<f64> = rows.iter().map(|row| row.ratio()).collect();
+        let retransmitted: Vec<f64> =
+            rows.iter().filter_map(|row| Some(row.result.as_ref().ok()?.retransmitted_percent)).collect();
+        Self {
+            numbering,
+            runs: rows.len(),
+            median: median(&ratios),
+            worst: worst.map_or(f64::NAN, |row| row.ratio()),
+            worst_point: worst.map_or(0, |row| row.point),
+            retransmitted: median(&retransmitted),
+        }
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "numbering": self.numbering,
+            "runs": self.runs,
+            "median_ratio": rounded(self.median),
+            "worst_ratio": rounded(self.worst),
+            "worst_point": self.worst_point,
+            "median_retransmitted_percent": rounded(self.retransmitted),
+        })
+    }
+
+    fn line(&self) -> String {
+        let Self { numbering, runs, median, worst, worst_point, retransmitted } = self;
+        format!(
+            "numbering {numbering}: {runs} runs, time / bound: median {median:.3}, worst {worst:.3} (point {worst_point}); \
+             median {retransmitted:.2} % retransmitted"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    fn options(arguments: &[&str]) -> Options {
+        Line::parse_from([&["aggregation", "--design", "design.csv"], arguments].concat()).options
+    }
+
+    const DESIGN: &str = "\
+run,rate_mbps_0,owd_ms_0,queue_packets_0,rate_mbps_1,owd_ms_1,queue_packets_1
+3,20,10,80,30,25,200
+5,40,15,200,10,10,40
+";
+
+    #[test]
+    fn every_point_has_a_row_with_what_scripts_read() {
+        let points = design::parse("design.csv", DESIGN.as_bytes()).unwrap();
+        let report = measure(&points, &options(&["--bytes", "5000000"])).unwrap();
+        assert_eq!((report.rows.len(), report.rows[0].len()), (2, report.columns.len()));
+        let rows = report.json["rows"].as_array().unwrap();
+        assert_eq!([&rows[0]["point"], &rows[1]["point"]], [3, 5]);
+        for row in rows {
+            assert_eq!(row["numbering"], "multiple");
+            let [time, bound] = ["transfer_time_s", "bound_s"].map(|name| row[name].as_f64().unwrap());
+            // 50 Mbit/s carry 5 MB in 0.8 s at best.
+            assert!(bound > 0.8 && time > 0.8 && time < bound * 1.5, "{time} s, bound {bound} s");
+            assert!((0.0..50.0).contains(&row["retransmitted_percent"].as_f64().unwrap()));
+        }
+        let summary = &report.json["summary"][0];
+        let ratios = rows.iter().map(|row| row["ratio"].as_f64().unwrap());
+        assert_eq!(summary["worst_ratio"].as_f64().unwrap(), ratios.fold(0.0, f64::max));
+        assert_eq!(report.json["config"]["initial_window_allowed"], true);
+    }
+
+    #[test]
+    fn the_options_reach_the_transport() {
+        let transport = options(&["--scheduler", "round-robin", "--congestion", "newreno"]).transport();
+        assert_eq!(transport.multipath.unwrap().scheduler, Scheduler::RoundRobin);
+        assert_eq!(transport.recovery.congestion, Congestion::NewReno);
+        let Err(fault) = Line::try_parse_from(["aggregation", "--design", "d", "--scheduler", "x"]) else {
+            panic!("`x` is no scheduler");
+        };
+        assert!(fault.to_string().contains("min-rtt"));
+    }
+
+    #[test]
+    fn a_design_that_is_not_there_is_named() {
+        let fault = run(&options(&[])).err().unwrap().to_string();
+        assert!(fault.starts_with("design.csv: ") && fault.lines().count() == 1, "{fault}");
+    }
+}

@@ -3,8 +3,8 @@
 use anabranch_wire::{Frame, StreamId, Writer, max_stream_len, write_stream};
 
 use super::Streams;
-use super::send::Segment;
 use super::outgoing::MIN_SEGMENT;
+use super::send::Segment;
 use crate::schedule::Carrier;
 use crate::token::{Token, Tokens};
 

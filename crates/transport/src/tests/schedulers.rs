@@ -27,9 +27,7 @@ fn two_paths(scheduler: Algorithm, lag: Duration) -> Pair {
     let now = pair.now;
     let tuple = FourTuple { local: second_addr(), remote: server_addr() };
     assert_eq!(pair.client().open_path(now, tuple), Ok(PathId(1)));
-    pair.run_until(Duration::from_secs(5), |pair| {
-        pair.server_events.contains(&Event::PathOpened(PathId(1)))
-    });
+    pair.run_until(Duration::from_secs(5), |pair| pair.server_events.contains(&Event::PathOpened(PathId(1))));
     pair.run_for(Duration::from_secs(1));
     pair
 }

@@ -9,7 +9,9 @@ mod zero_rtt;
 
 use std::time::Duration;
 
-use anabranch_wire::{Dir, Direction, Frame, Frames, PathId, Side, StreamId, Time, TransportParameters, Writer};
+use anabranch_wire::{
+    Dir, Direction, Frame, Frames, PathId, Side, StreamId, Time, TransportParameters, Writer,
+};
 use bytes::Bytes;
 use smallvec::SmallVec;
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anabranch::tls::rustls::{self, crypto::CryptoProvider};
 use anabranch::transport::recovery::Algorithm;
 use anabranch::transport::stream::StreamsConfig;
-use anabranch::{ClientConfig, Endpoint, ServerConfig, TransportConfig, Version, config, tls};
+use anabranch::{ClientConfig, Endpoint, ServerConfig, TransportConfig, Version, config, schedule, tls};
 use clap::Args;
 
 use crate::exit::{Exit, Failure, Result};
@@ -38,8 +38,12 @@ pub(crate) struct Tuning {
     pub(crate) v2: bool,
 }
 
-fn congestion(name: &str) -> std::result::Result<Algorithm, String> {
+pub(crate) fn congestion(name: &str) -> std::result::Result<Algorithm, String> {
     name.parse().map_err(|_| format!("there are {}", Algorithm::NAMES.join(", ")))
+}
+
+pub(crate) fn scheduler(name: &str) -> std::result::Result<schedule::Algorithm, String> {
+    name.parse().map_err(|_| format!("there are {}", schedule::Algorithm::NAMES.join(", ")))
 }
 
 impl Tuning {

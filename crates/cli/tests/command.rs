@@ -3,6 +3,8 @@
 
 #[path = "command/awkward.rs"]
 mod awkward;
+#[path = "command/demo.rs"]
+mod demo;
 
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, UdpSocket};
@@ -338,16 +340,4 @@ fn a_restarted_server_resets_connections() {
     assert!(stderr(&output).contains("reset by the peer"), "{}", stderr(&output));
     drop(again.stdin.take());
     assert_eq!(again.wait().unwrap().code(), Some(0));
-}
-
-#[test]
-fn demo_shows_a_transfer() {
-    let here = tempfile::tempdir().unwrap();
-    let output = anabranch(here.path(), &["demo", "--size", "5"]);
-    assert_eq!(status(&output), 0, "{}", stderr(&output));
-    let table = String::from_utf8(output.stdout).unwrap();
-    for row in ["5 MB", "handshake", "goodput", "lost packets", "matches"] {
-        assert!(table.contains(row), "{row} is missing in\n{table}");
-    }
-    assert_eq!(names(here.path()), [""; 0]);
 }

@@ -1,0 +1,199 @@
+//! Charts as SVG: lines and areas over the time of a transfer. Colours come from the page's style sheet.
+
+use std::fmt::Write as _;
+
+use maud::{Markup, html};
+
+/// Width of every chart, and its margins, in units of the picture.
+const WIDTH: f64 = 960.0;
+const LEFT: f64 = 58.0;
+const RIGHT: f64 = 12.0;
+const TOP: f64 = 10.0;
+const BOTTOM: f64 = 20.0;
+/// Points of a line at most; there are no more pixels.
+const MAX_POINTS: usize = 450;
+/// Labels on an axis, about.
+const TICKS: f64 = 4.0;
+/// Labels on the axis of time, about.
+const TIME_TICKS: f64 = 10.0;
+
+/// An empty chart with its axes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Chart {
+    /// Height of the picture.
+    pub(super) height: f64,
+    /// Length of the axis of time, in seconds.
+    pub(super) seconds: f64,
+    /// Largest value.
+    pub(super) max: f64,
+    /// What values are in.
+    pub(super) unit: &'static str,
+    /// Whether the axis of time has its labels.
+    pub(super) has_times: bool,
+}
+
+/// Values over time, in seconds.
+pub(super) type Points = Vec<(f64, f64)>;
+
+impl Chart {
+    /// The chart with `content` in it.
+    pub(super) fn draw(&self, content: &Markup) -> Markup {
+        let (right, floor) = (WIDTH - RIGHT, self.y(0.0));
+        html! {
+            svg viewBox={ "0 0 " (WIDTH) " " (self.height) } role="img" {
+                @for value in ticks(self.max, TICKS) {
+                    line.grid x1=(LEFT) x2=(right) y1=(px(self.y(value))) y2=(px(self.y(value))) {}
+                    text.tick x=(LEFT - 8.0) y=(px(self.y(value) + 4.0)) text-anchor="end" { (label(value)) }
+                }
+                @if self.has_times {
+                    @for second in ticks(self.seconds, TIME_TICKS) {
+                        text.tick x=(px(self.x(second))) y=(px(self.height - 4.0)) text-anchor="middle" {
+                            (label(second)) " s"
+                        }
+                    }
+                }
+                (content)
+                line.axis x1=(LEFT) x2=(right) y1=(px(floor)) y2=(px(floor)) {}
+                text.unit x=(LEFT + 6.0) y=(TOP + 10.0) { (self.unit) }
+            }
+        }
+    }
+
+    /// A line through `points`.
+    pub(super) fn line(&self, class: &str, points: &[(f64, f64)]) -> Markup {
+        html! { path.line.(class) d=(self.along(points.iter(), 'M')) {} }
+    }
+
+    /// What lies between two lines of the same times.
+    pub(super) fn area(&self, class: &str, low: &[(f64, f64)], high: &[(f64, f64)]) -> Markup {
+        let mut path = self.along(high.iter(), 'M');
+        path.push_str(&self.along(low.iter().rev(), 'L'));
+        path.push('Z');
+        html! { path.area.(class) d=(path) {} }
+    }
+
+    /// A level to compare with.
+    pub(super) fn level(&self, value: f64, name: &str) -> Markup {
+        let y = px(self.y(value));
+        html! {
+            line.level x1=(LEFT) x2=(WIDTH - RIGHT) y1=(y) y2=(y) {}
+            text.note x=(WIDTH - RIGHT - 4.0) y=(px(self.y(value) - 4.0)) text-anchor="end" { (name) }
+        }
+    }
+
+    /// An instant at which something happened.
+    pub(super) fn mark(&self, second: f64, name: &str) -> Markup {
+        let x = self.x(second);
+        html! {
+            line.mark x1=(px(x)) x2=(px(x)) y1=(TOP) y2=(px(self.y(0.0))) {}
+            @if !name.is_empty() { text.note.alarm x=(px(x + 5.0)) y=(TOP + 10.0) { (name) } }
+        }
+    }
+
+    /// A period, as a band that fills the chart.
+    pub(super) fn band(&self, class: &str, from: f64, to: f64, name: &str) -> Markup {
+        let (left, right) = (self.x(from), self.x(to));
+        html! {
+            rect.band.(class) x=(px(left)) width=(px((right - left).max(1.0))) y="1" height=(self.height - 2.0) {
+                title { (name) }
+            }
+            // Only where it fits.
+            @if right - left > 8.0 * name.len() as f64 {
+                text.state x=(px(left + 6.0)) y=(px(self.height / 2.0 + 4.0)) { (name) }
+            }
+        }
+    }
+
+    /// A band's frame, without axes.
+    pub(super) fn strip(&self, content: &Markup) -> Markup {
+        html! { svg viewBox={ "0 0 " (WIDTH) " " (self.height) } role="img" { (content) } }
+    }
+
+    fn x(&self, second: f64) -> f64 {
+        LEFT + (WIDTH - LEFT - RIGHT) * (second / self.seconds.max(1e-9)).clamp(0.0, 1.0)
+    }
+
+    fn y(&self, value: f64) -> f64 {
+        let bottom = self.height - if self.has_times { BOTTOM } else { 6.0 };
+        bottom - (bottom - TOP) * (value / self.max.max(1e-9)).clamp(0.0, 1.0)
+    }
+
+    fn along<'a>(&self, points: impl Iterator<Item = &'a (f64, f64)>, first: char) -> String {
+        let mut path = String::new();
+        for (index, (second, value)) in points.enumerate() {
+            let command = if index == 0 { first } else { 'L' };
+            // Writing to a string does not fail.
+            let _ = write!(path, "{command}{} {}", px(self.x(*second)), px(self.y(*value)));
+        }
+        path
+    }
+}
+
+/// Of so many samples, those whose points are drawn: the last one always is.
+pub(super) fn drawn(samples: usize) -> impl Iterator<Item = usize> {
+    let step = samples.div_ceil(MAX_POINTS).max(1);
+    let last = samples.checked_sub(1).filter(|last| last % step != 0);
+    (0..samples).step_by(step).chain(last)
+}
+
+/// Round values up to `max`, about as many as wanted.
+fn ticks(max: f64, wanted: f64) -> Vec<f64> {
+    if !max.is_finite() || max <= 0.0 {
+        return Vec::new();
+    }
+    let rough = max / wanted;
+    let power = 10_f64.powf(rough.log10().floor());
+    let step = [1.0, 2.0, 5.0, 10.0].into_iter().map(|factor| factor * power).find(|step| *step >= rough);
+    let step = step.unwrap_or(rough);
+    (0..=(max / step + 1e-9) as u32).map(|index| f64::from(index) * step).collect()
+}
+
+/// A value without needless digits.
+fn label(value: f64) -> String {
+    let text = format!("{value:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// A coordinate: a tenth is precise enough.
+fn px(value: f64) -> String {
+    label((value * 10.0).round() / 10.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CHART: Chart = Chart { height: 130.0, seconds: 10.0, max: 100.0, unit: "Mbit/s", has_times: true };
+
+    #[test]
+    fn axes_have_round_numbers() {
+        assert_eq!(ticks(100.0, 4.0), [0.0, 50.0, 100.0]);
+        assert_eq!(ticks(11.0, 10.0), [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]);
+        assert_eq!(
+            ticks(0.3, 4.0).iter().map(|tick| label(*tick)).collect::<Vec<_>>(),
+            ["0", "0.1", "0.2", "0.3"]
+        );
+        assert!(ticks(0.0, 4.0).is_empty() && ticks(f64::NAN, 4.0).is_empty());
+    }
+
+    #[test]
+    fn lines_stay_inside() {
+        let line = CHART.line("p0", &[(0.0, 0.0), (5.0, 50.0), (10.0, 1e9), (-1.0, -5.0)]).into_string();
+        assert!(line.contains("M58 110L503 60L948 10L58 110"), "{line}");
+    }
+
+    #[test]
+    fn many_samples_become_few_points() {
+        for samples in [0, 1, 2, 449, 450, 451, 2_000] {
+            let drawn: Vec<_> = drawn(samples).collect();
+            assert!(drawn.len() <= MAX_POINTS + 1, "{samples}");
+            assert_eq!(drawn.last().copied(), samples.checked_sub(1));
+            assert!(drawn.windows(2).all(|two| two[0] < two[1]));
+        }
+    }
+
+    #[test]
+    fn names_are_escaped() {
+        assert!(CHART.level(5.0, "<&>").into_string().contains("&lt;&amp;&gt;"));
+    }
+}

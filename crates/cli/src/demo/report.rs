@@ -1,0 +1,250 @@
+//! The report: one HTML file that needs nothing else, with the story of every path.
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use super::chart::{Chart, Points, drawn};
+use super::summary::{Summary, mbps};
+use super::timeline::PathSample;
+use crate::output::hex;
+
+/// Its style, light or dark as the reader's system is.
+const STYLE: &str = include_str!("report.css");
+/// Heights of charts, in units of the picture.
+const TOGETHER: f64 = 230.0;
+const RATE: f64 = 92.0;
+const SMALL: f64 = 66.0;
+const STRIP: f64 = 24.0;
+/// Room above the largest value.
+const AIR: f64 = 1.08;
+
+/// The page.
+pub(super) fn page(summary: &Summary) -> String {
+    let paths = summary.plan.0.len();
+    let settings = &summary.settings;
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { "anabranch demo" }
+                style { (PreEscaped(STYLE)) }
+            }
+            body { main {
+                header {
+                    h1 { "One connection over " (paths) @if paths == 1 { " path" } @else { " paths" } }
+                    span.how {
+                        (format!("{:.1} MB in {:.2} s", summary.size as f64 / 1e6, summary.seconds()))
+                        " · " (settings.scheduler) " · " (settings.congestion) " · "
+                        (settings.numbering) " packet number space" @if settings.numbering != "single" { "s" }
+                    }
+                }
+                (tiles(summary))
+                (together(summary))
+                (comparison(summary))
+                @for index in 0..paths { (path(summary, index)) }
+                (events(summary))
+                footer {
+                    "Links run in user space on the loopback interface, with queues of one bandwidth-delay product. "
+                    "Rates of paths are UDP payload that the client received; goodput is content, from the first packet "
+                    "to the last byte. Round-trip times and windows are the server's. SHA-256 "
+                    (hex(&summary.outcome.received.digest)) "."
+                }
+            } }
+        }
+    };
+    page.into_string()
+}
+
+fn tiles(summary: &Summary) -> Markup {
+    let (total, best) = (summary.goodput(), summary.best_alone().max(1.0));
+    let received = &summary.outcome.received;
+    html! {
+        div.tiles {
+            div.tile { b { (format!("{:.1}", total / 1e6)) " " small { "Mbit/s" } } span { "goodput of all paths together" } }
+            div.tile { b { (format!("{:.2}", total / best)) " " small { "×" } } span { "the best single path" } }
+            div.tile {
+                b { (format!("{:.0}", 100.0 * total / summary.plan.rate() as f64)) " " small { "%" } }
+                span { "of what the links carry" }
+            }
+            @if !summary.fails.is_empty() {
+                div.tile {
+                    @match summary.gap() {
+                        Some(gap) => b { (format!("{:.0}", gap.as_secs_f64() * 1e3)) " " small { "ms" } },
+                        None => b { "–" },
+                    }
+                    span { "without new bytes at a failure" }
+                }
+            }
+            div.tile {
+                @if received.matches { b.good { "✓ intact" } } @else { b.bad { "✗ damaged" } }
+                span { "SHA-256 " (hex(&received.digest)[..8]) "…" }
+            }
+        }
+    }
+}
+
+/// What all paths carry together.
+fn together(summary: &Summary) -> Markup {
+    let (links, best) = (summary.plan.rate() as f64 / 1e6, summary.best_alone() / 1e6);
+    let rates: Vec<Points> = (0..summary.plan.0.len()).map(|index| rate(summary, index)).collect();
+    let timeline = &summary.outcome.timeline;
+    let whole = series(summary, |at| timeline.rate(at, |sample| sample.bytes) / 1e6);
+    let mut sums: Vec<Points> = vec![whole.iter().map(|(second, _)| (*second, 0.0)).collect()];
+    for path in &rates {
+        let below = &sums[sums.len() - 1];
+        let sum = below.iter().zip(path).map(|((second, low), (_, value))| (*second, low + value));
+        sums.push(sum.collect());
+    }
+    let top = sums.last().into_iter().chain([&whole]).flat_map(|line| line.iter().map(|point| point.1));
+    let max = top.fold(links, f64::max) * AIR;
+    let chart = Chart { height: TOGETHER, seconds: summary.seconds(), max, unit: "Mbit/s", has_times: true };
+    let content = html! {
+        @for (index, two) in sums.windows(2).enumerate() { (chart.area(&colour(index), &two[0], &two[1])) }
+        (chart.line("whole", &whole))
+        (chart.level(links, &format!("sum of the links {links:.0}")))
+        (chart.level(best, &format!("best single path {best:.1}")))
+        @for fail in &summary.fails { (chart.mark(fail.at.as_secs_f64(), &format!("path {} dead", fail.path))) }
+    };
+    html! {
+        section {
+            h2 {
+                "Together"
+                span.legend {
+                    @for index in 0..rates.len() {
+                        i { span.dot.(colour(index)) {} "path " (index) }
+                    }
+                    i { "— content" }
+                }
+            }
+            (chart.draw(&content))
+        }
+    }
+}
+
+/// Each path alone, and all of them.
+fn comparison(summary: &Summary) -> Markup {
+    let links = summary.plan.rate() as f64;
+    let most = summary.alone.iter().copied().fold(links.max(summary.goodput()), f64::max);
+    let percent = |value: f64| format!("width:{:.2}%", 100.0 * value / most);
+    let carried: Vec<f64> = (0..summary.plan.0.len()).map(|index| summary.carried(index)).collect();
+    // The content's share by what each path has carried.
+    let share = |index: usize| summary.goodput() * carried[index] / carried.iter().sum::<f64>().max(1.0);
+    html! {
+        section {
+            h2 { "Compared" small { "content in Mbit/s; single paths were measured before, at the same time, on links of their own" } }
+            div.bars {
+                @for (index, alone) in summary.alone.iter().enumerate() {
+                    span { "path " (index) " alone" }
+                    div { span.(colour(index)) style=(percent(*alone)) {} }
+                    em { (mbps(*alone)) }
+                }
+                span { b { "together" } }
+                div { @for index in 0..carried.len() { span.(colour(index)) style=(percent(share(index))) {} } }
+                em { b { (mbps(summary.goodput())) } }
+                span { "sum of the links" }
+                div { span style=(format!("{};background:var(--axis)", percent(links))) {} }
+                em { (mbps(links)) }
+            }
+        }
+    }
+}
+
+/// One path's story.
+fn path(summary: &Summary, index: usize) -> Markup {
+    let link = &summary.plan.0[index];
+    let seconds = summary.seconds();
+    let rates = rate(summary, index);
+    let at = |value: fn(&PathSample) -> f64| {
+        series(summary, |at| value(&summary.outcome.timeline.samples[at].paths[index]))
+    };
+    let rtts = at(|path| path.rtt.as_secs_f64() * 1e3);
+    let windows = at(|path| path.window as f64 / 1e3);
+    let fails: Vec<f64> =
+        summary.fails.iter().filter(|fail| fail.path == index).map(|fail| fail.at.as_secs_f64()).collect();
+    let plot = |height, points: &Points, unit, least: f64, has_times, level: Option<(f64, String)>| {
+        let max = points.iter().map(|point| point.1).fold(least, f64::max) * AIR;
+        let chart = Chart { height, seconds, max, unit, has_times };
+        let floor: Points = points.iter().map(|(second, _)| (*second, 0.0)).collect();
+        chart.draw(&html! {
+            (chart.area("soft", &floor, points))
+            (chart.line("of", points))
+            @if let Some((value, name)) = &level { (chart.level(*value, name)) }
+            @for second in &fails { (chart.mark(*second, "")) }
+        })
+    };
+    let rate = link.rate as f64 / 1e6;
+    let last = summary.outcome.timeline.samples.last();
+    let figures = last.map(|last| {
+        let path = &last.paths[index];
+        format!("{:.1} MB, {} packets lost", path.received as f64 / 1e6, path.lost)
+    });
+    html! {
+        section.(colour(index)) {
+            h2 {
+                span.dot {}
+                span style="color:var(--ink)" { "Path " (index) }
+                span.how { (link.text) }
+                small { (figures.unwrap_or_default()) }
+            }
+            (states(summary, index))
+            (plot(RATE, &rates, "rate, Mbit/s", rate, false, Some((rate, format!("link {rate:.0}")))))
+            (plot(SMALL, &rtts, "RTT, ms", 1.0, false, None))
+            (plot(SMALL + 14.0, &windows, "window, kB", 1.0, true, None))
+        }
+    }
+}
+
+/// A strip of what a path was doing.
+fn states(summary: &Summary, index: usize) -> Markup {
+    let seconds = summary.seconds();
+    let chart = Chart { height: STRIP, seconds, max: 1.0, unit: "", has_times: false };
+    let mut periods: Vec<(f64, f64, &str)> = Vec::new();
+    for sample in &summary.outcome.timeline.samples {
+        let (at, state) = (sample.at.as_secs_f64(), sample.paths[index].state);
+        match periods.last_mut() {
+            Some(last) if last.2 == state => last.1 = at,
+            Some(last) => {
+                last.1 = at;
+                periods.push((at, at, state));
+            }
+            None => periods.push((0.0, at, state)),
+        }
+    }
+    let content = html! { @for (from, to, state) in &periods { (chart.band(state, *from, *to, state)) } };
+    chart.strip(&content)
+}
+
+fn events(summary: &Summary) -> Markup {
+    html! {
+        section {
+            h2 { "What happened" }
+            table {
+                tr { th { "time" } th { "path" } th { "event" } }
+                @for event in &summary.outcome.timeline.events {
+                    tr {
+                        td { (format!("{:.2} s", event.at.as_secs_f64())) }
+                        td { span.dot.(colour(event.path)) {} " " (event.path) }
+                        td { (event.what) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What a path carried over time, in Mbit/s.
+fn rate(summary: &Summary, index: usize) -> Points {
+    series(summary, |at| summary.outcome.timeline.rate(at, |sample| sample.paths[index].received) / 1e6)
+}
+
+/// A value of each sample that is drawn.
+fn series(summary: &Summary, value: impl Fn(usize) -> f64) -> Points {
+    let samples = &summary.outcome.timeline.samples;
+    drawn(samples.len()).map(|at| (samples[at].at.as_secs_f64(), value(at))).collect()
+}
+
+/// The class with a path's colour.
+fn colour(index: usize) -> String {
+    format!("c{index}")
+}

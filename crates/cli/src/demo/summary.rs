@@ -1,0 +1,161 @@
+//! What came of it, for people and for scripts.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::links::{Fail, Plan};
+use super::transfer::Outcome;
+use crate::output::hex;
+
+/// Everything that was measured.
+#[derive(Clone, Debug)]
+pub(super) struct Summary {
+    pub(super) plan: Plan,
+    pub(super) fails: Vec<Fail>,
+    pub(super) settings: Settings,
+    /// Bytes of content.
+    pub(super) size: u64,
+    /// By link, bits per second over it alone.
+    pub(super) alone: Vec<f64>,
+    pub(super) outcome: Outcome,
+}
+
+/// How it was done.
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    pub(super) scheduler: &'static str,
+    pub(super) congestion: &'static str,
+    pub(super) numbering: &'static str,
+}
+
+impl Summary {
+    pub(super) fn seconds(&self) -> f64 {
+        self.outcome.took.as_secs_f64().max(1e-9)
+    }
+
+    /// Content in bits per second.
+    pub(super) fn goodput(&self) -> f64 {
+        self.size as f64 * 8.0 / self.seconds()
+    }
+
+    /// What the best link carries alone, in bits per second.
+    pub(super) fn best_alone(&self) -> f64 {
+        self.alone.iter().copied().fold(0.0, f64::max)
+    }
+
+    /// The longest wait for new bytes that a failure can have caused; `None` without one.
+    pub(super) fn gap(&self) -> Option<Duration> {
+        self.outcome.received.gaps.iter().flatten().max().copied()
+    }
+
+    /// What a link's paths received, in bits per second of UDP payload.
+    pub(super) fn carried(&self, link: usize) -> f64 {
+        let received = self.outcome.timeline.samples.last().map_or(0, |last| last.paths[link].received);
+        received as f64 * 8.0 / self.seconds()
+    }
+
+    pub(super) fn json(&self) -> Value {
+        let paths = self.plan.0.iter().enumerate().filter_map(|(index, link)| {
+            let path = self.outcome.timeline.samples.last()?.paths.get(index)?;
+            Some(json!({
+                "path": index,
+                "link": link.text,
+                "link_mbps": link.rate as f64 / 1e6,
+                "alone_mbps": self.alone[index] / 1e6,
+                "bytes": path.received,
+                "mbps": self.carried(index) / 1e6,
+                "rtt_ms": path.rtt.as_secs_f64() * 1e3,
+                "window": path.window,
+                "lost_packets": path.lost,
+                "state": path.state,
+                "idle": path.idle,
+                "error": self.outcome.refusals.get(index).cloned().flatten(),
+            }))
+        });
+        json!({
+            "seconds": self.seconds(),
+            "bytes": self.size,
+            "goodput_mbps": self.goodput() / 1e6,
+            "best_single_mbps": self.best_alone() / 1e6,
+            "sum_of_links_mbps": self.plan.rate() as f64 / 1e6,
+            "failover_gap_ms": self.gap().map(|gap| gap.as_secs_f64() * 1e3),
+            "sha256": hex(&self.outcome.received.digest),
+            "sha256_ok": self.outcome.received.matches,
+            "scheduler": self.settings.scheduler,
+            "congestion": self.settings.congestion,
+            "numbering": self.settings.numbering,
+            "paths": paths.collect::<Vec<_>>(),
+        })
+    }
+
+    /// The table and what it comes to.
+    pub(super) fn text(&self) -> String {
+        let mut text = String::new();
+        let width = self.plan.0.iter().map(|link| link.text.len()).max().unwrap_or(0).max(16);
+        let head = format!(
+            "{:<6}{:<width$}{:>14}{:>14}{:>11}{:>10}{:>7}  {}",
+            "path", "link", "alone", "together", "RTT", "window", "lost", "state"
+        );
+        let _ = writeln!(text, "{head}");
+        let last = self.outcome.timeline.samples.last();
+        for (index, link) in self.plan.0.iter().enumerate() {
+            let Some(path) = last.and_then(|last| last.paths.get(index)) else { continue };
+            let refusal = self.outcome.refusals.get(index).cloned().flatten();
+            let state = refusal.map_or_else(|| path.state.to_owned(), |why| format!("{}: {why}", path.state));
+            let _ = writeln!(
+                text,
+                "{index:<6}{:<width$}{:>14}{:>14}{:>11}{:>10}{:>7}  {state}",
+                link.text,
+                mbps(self.alone[index]),
+                mbps(self.carried(index)),
+                format!("{:.1} ms", path.rtt.as_secs_f64() * 1e3),
+                format!("{} kB", path.window / 1000),
+                path.lost,
+            );
+        }
+        let (links, best, total) = (self.plan.rate() as f64, self.best_alone(), self.goodput());
+        let _ = writeln!(text, "{:<6}{:<width$}{:>14}{:>14}", "total", mbps(links), mbps(best), mbps(total));
+        text.push('\n');
+        for (name, value) in self.findings() {
+            let _ = writeln!(text, "{name:<14}{value}");
+        }
+        text.truncate(text.trim_end().len());
+        text
+    }
+
+    /// What the figures say, a name and a sentence each.
+    pub(super) fn findings(&self) -> Vec<(&'static str, String)> {
+        let total = self.goodput();
+        let (links, best) = (self.plan.rate() as f64, self.best_alone().max(1.0));
+        let mut findings = vec![
+            ("transfer", format!("{:.1} MB in {:.2} s", self.size as f64 / 1e6, self.seconds())),
+            (
+                "goodput",
+                format!(
+                    "{}: {:.2} × the best single path, {:.0} % of the links' sum",
+                    mbps(total),
+                    total / best,
+                    100.0 * total / links
+                ),
+            ),
+        ];
+        for (fail, gap) in self.fails.iter().zip(&self.outcome.received.gaps) {
+            let what = match gap {
+                Some(gap) => format!("{:.0} ms without new bytes ({fail})", gap.as_secs_f64() * 1e3),
+                None => format!("none: the transfer was over before ({fail})"),
+            };
+            findings.push(("failover gap", what));
+        }
+        let received = &self.outcome.received;
+        let verdict = if received.matches { "matches" } else { "DOES NOT MATCH" };
+        findings.push(("SHA-256", format!("{}… {verdict}", &hex(&received.digest)[..16])));
+        findings
+    }
+}
+
+/// A rate as people read it.
+pub(super) fn mbps(rate: f64) -> String {
+    format!("{:.1} Mbit/s", rate / 1e6)
+}

@@ -1,0 +1,214 @@
+//! What the paths did over time.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anabranch::{Connection, PathId, PathInfo};
+
+/// How often the connection is looked at, at first.
+pub(super) const INTERVAL: Duration = Duration::from_millis(20);
+/// Samples that are kept: a longer transfer is looked at less often.
+const MAX_SAMPLES: usize = 2_000;
+/// Events that are kept; there are that many only if paths fail again and again.
+const MAX_EVENTS: usize = 200;
+/// What a rate is averaged over.
+const SMOOTHING: Duration = Duration::from_millis(400);
+
+/// A path of the network at one instant.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PathSample {
+    /// UDP payload bytes that the client has received on it so far.
+    pub(super) received: u64,
+    /// Smoothed round-trip time, as the server knows it.
+    pub(super) rtt: Duration,
+    /// The server's congestion window in bytes.
+    pub(super) window: u64,
+    /// Packets that the server has lost so far.
+    pub(super) lost: u64,
+    /// What the path is doing; `closed` while there is none on this link.
+    pub(super) state: &'static str,
+    /// Why the server does not send on it at this moment.
+    pub(super) idle: Option<String>,
+}
+
+/// All paths at one instant.
+#[derive(Clone, Debug)]
+pub(super) struct Sample {
+    /// Since the transfer's beginning.
+    pub(super) at: Duration,
+    /// Bytes of content that the application has.
+    pub(super) bytes: u64,
+    /// By link.
+    pub(super) paths: Vec<PathSample>,
+}
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Event {
+    pub(super) at: Duration,
+    /// The link.
+    pub(super) path: usize,
+    pub(super) what: String,
+}
+
+/// The story of a transfer.
+#[derive(Clone, Debug)]
+pub(super) struct Timeline {
+    interval: Duration,
+    pub(super) samples: Vec<Sample>,
+    pub(super) events: Vec<Event>,
+}
+
+/// Looks at both ends of a connection again and again.
+pub(super) struct Watch {
+    client: Connection,
+    server: Connection,
+    /// Where the client finds the server on each link.
+    addresses: Vec<SocketAddr>,
+    /// Every path there has been, in the order of identifiers: its link, and how it was last seen.
+    known: Vec<(PathId, usize, PathSample)>,
+}
+
+impl Watch {
+    pub(super) fn new(client: Connection, server: Connection, addresses: Vec<SocketAddr>) -> Self {
+        Self { client, server, addresses, known: Vec::new() }
+    }
+
+    /// The paths by link, as they are now.
+    pub(super) fn look(&mut self) -> Vec<PathSample> {
+        self.known.iter_mut().for_each(|(.., path)| path.state = CLOSED);
+        for path in self.client.paths() {
+            let Some(link) = self.addresses.iter().position(|address| *address == path.tuple.remote) else {
+                continue;
+            };
+            let known = entry(&mut self.known, path.id, link);
+            (known.received, known.state) = (path.bytes_received, state(&path));
+        }
+        for path in self.server.paths() {
+            let Some((.., known)) = self.known.iter_mut().find(|(id, ..)| *id == path.id) else { continue };
+            (known.rtt, known.window) = (path.smoothed_rtt, path.window);
+            (known.lost, known.state) = (path.recovery.lost_packets, state(&path));
+        }
+        (0..self.addresses.len()).map(|link| self.on(link)).collect()
+    }
+
+    /// The newest path on a link, with what those before it have carried.
+    fn on(&self, link: usize) -> PathSample {
+        let mut all = PathSample { state: CLOSED, ..PathSample::default() };
+        for (.., path) in self.known.iter().filter(|(_, its, _)| *its == link) {
+            let (received, lost) = (all.received + path.received, all.lost + path.lost);
+            all = PathSample { received, lost, ..path.clone() };
+        }
+        all
+    }
+}
+
+fn state(path: &PathInfo) -> &'static str {
+    if path.validated { "open" } else { "opening" }
+}
+
+/// The state of a link without a path.
+const CLOSED: &str = "closed";
+
+fn entry(known: &mut Vec<(PathId, usize, PathSample)>, id: PathId, link: usize) -> &mut PathSample {
+    let index = known.binary_search_by_key(&id, |(id, ..)| *id).unwrap_or_else(|index| {
+        known.insert(index, (id, link, PathSample::default()));
+        index
+    });
+    &mut known[index].2
+}
+
+impl Timeline {
+    pub(super) fn new() -> Self {
+        Self { interval: INTERVAL, samples: Vec::new(), events: Vec::new() }
+    }
+
+    /// Whether it is time for another sample.
+    pub(super) fn is_due(&self, at: Duration) -> bool {
+        self.samples.last().is_none_or(|last| at >= last.at + self.interval)
+    }
+
+    /// Adds a sample, and the events that it shows.
+    pub(super) fn add(&mut self, sample: Sample) {
+        for (path, now) in sample.paths.iter().enumerate() {
+            let before = self.samples.last().map_or(CLOSED, |last| last.paths[path].state);
+            if before != now.state {
+                self.tell(Event { at: sample.at, path, what: now.state.to_owned() });
+            }
+        }
+        if self.samples.len() >= MAX_SAMPLES {
+            let mut index = 0;
+            self.samples.retain(|_| {
+                index += 1;
+                index % 2 == 1
+            });
+            self.interval *= 2;
+        }
+        self.samples.push(sample);
+    }
+
+    /// Adds an event.
+    pub(super) fn tell(&mut self, event: Event) {
+        if self.events.len() < MAX_EVENTS {
+            self.events.push(event);
+        }
+    }
+
+    /// Bits per second up to sample `index` that `bytes` counts.
+    pub(super) fn rate(&self, index: usize, bytes: impl Fn(&Sample) -> u64) -> f64 {
+        let Some(now) = self.samples.get(index) else { return 0.0 };
+        let from = now.at.saturating_sub(SMOOTHING);
+        let first = self.samples[..index].partition_point(|sample| sample.at < from);
+        let then = &self.samples[first];
+        let (bytes, took) = (bytes(now).saturating_sub(bytes(then)), now.at - then.at);
+        if took.is_zero() { 0.0 } else { bytes as f64 * 8.0 / took.as_secs_f64() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(ms: u64, bytes: u64, state: &'static str) -> Sample {
+        let path = PathSample { received: bytes, state, ..PathSample::default() };
+        Sample { at: Duration::from_millis(ms), bytes, paths: vec![path] }
+    }
+
+    #[test]
+    fn rates_are_averages_of_the_last_moments() {
+        let mut timeline = Timeline::new();
+        // 1 Mbit/s for a second, then nothing.
+        for ms in (0..=2_000).step_by(20) {
+            timeline.add(sample(ms, ms.min(1_000) * 125, "open"));
+        }
+        let rate = |ms: usize| timeline.rate(ms / 20, |sample| sample.bytes);
+        assert_eq!((rate(0), rate(100), rate(1_000)), (0.0, 1e6, 1e6));
+        assert_eq!((rate(1_200), rate(1_400), rate(2_000), rate(9_999)), (5e5, 0.0, 0.0, 0.0));
+    }
+
+    #[test]
+    fn states_become_events_when_they_change() {
+        let mut timeline = Timeline::new();
+        for (ms, state) in [(0, CLOSED), (20, "opening"), (40, "open"), (60, "open"), (80, "failing")] {
+            timeline.add(sample(ms, 0, state));
+        }
+        let told: Vec<_> =
+            timeline.events.iter().map(|event| (event.at.as_millis(), event.what.as_str())).collect();
+        assert_eq!(told, [(20, "opening"), (40, "open"), (80, "failing")]);
+    }
+
+    #[test]
+    fn samples_and_events_are_bounded() {
+        let mut timeline = Timeline::new();
+        let mut taken = 0;
+        for ms in 0..200_000 {
+            if timeline.is_due(Duration::from_millis(ms)) {
+                timeline.add(sample(ms, ms, if taken % 2 == 0 { "open" } else { "failing" }));
+                taken += 1;
+            }
+        }
+        assert!(timeline.samples.len() <= MAX_SAMPLES && taken > MAX_SAMPLES);
+        assert_eq!(timeline.events.len(), MAX_EVENTS);
+        assert!(timeline.samples.windows(2).all(|two| two[0].at < two[1].at));
+    }
+}

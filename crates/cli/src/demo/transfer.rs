@@ -1,0 +1,230 @@
+//! A transfer from a server to a client in this process, over links between them.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anabranch::{ClientConfig, Connection, Endpoint, ServerConfig};
+use anabranch_lab::relay::Relay;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use super::arrivals::{Arrivals, Received};
+use super::links::{Fail, Link};
+use super::source::Source;
+use super::timeline::{Event, INTERVAL, Sample, Timeline, Watch};
+use crate::exit::{self, Exit, Failure, Result};
+
+/// Name in the server's certificate.
+pub(super) const NAME: &str = "localhost";
+/// How long a path alone is measured, and how much of it does not count, as the path is not up to speed yet.
+const ALONE: Duration = Duration::from_secs(4);
+const SETTLING: Duration = Duration::from_secs(1);
+/// How long both ends get to say farewell.
+const FAREWELL: Duration = Duration::from_millis(300);
+/// Chance on the links follows from this: the same losses each time, as far as real time allows.
+const SEED: u64 = 10_069;
+
+/// Both ends and the links between them, before the first packet.
+pub(super) struct Scene {
+    pub(super) relays: Vec<Relay>,
+    client: Endpoint,
+    config: ClientConfig,
+    source: Source,
+    /// The server's end of the connection, once there is one.
+    accepted: oneshot::Receiver<Connection>,
+    serving: JoinHandle<Result>,
+}
+
+/// How the ends are configured.
+#[derive(Clone, Debug)]
+pub(super) struct Ends {
+    pub(super) client: ClientConfig,
+    pub(super) server: ServerConfig,
+    pub(super) qlog: Option<PathBuf>,
+}
+
+/// A transfer that is over.
+#[derive(Clone, Debug)]
+pub(super) struct Outcome {
+    /// From the client's first packet to the last byte.
+    pub(super) took: Duration,
+    pub(super) received: Received,
+    pub(super) timeline: Timeline,
+    /// By link, why there was no path, if there was none.
+    pub(super) refusals: Vec<Option<String>>,
+}
+
+impl Scene {
+    pub(super) fn set(ends: Ends, links: &[Link], source: Source) -> Result<Self> {
+        let loopback = (Ipv4Addr::LOCALHOST, 0).into();
+        let cannot_bind = |error| Failure::io("cannot bind to the loopback interface", &error);
+        let server = Endpoint::server(ends.server, loopback).map_err(cannot_bind)?;
+        let client = Endpoint::client(loopback).map_err(cannot_bind)?;
+        if ends.qlog.is_some() {
+            server.set_qlog_dir(ends.qlog.clone());
+            client.set_qlog_dir(ends.qlog);
+        }
+        let address = server.local_addr().map_err(cannot_bind)?;
+        let start = |(index, link): (usize, &Link)| link.start(address, SEED + index as u64);
+        let relays = links.iter().enumerate().map(start).collect::<std::io::Result<_>>();
+        let relays = relays.map_err(|error| Failure::io("cannot start a link", &error))?;
+        let (tell, accepted) = oneshot::channel();
+        let serving = tokio::spawn(serve(server, source.clone(), tell));
+        Ok(Self { relays, client, config: ends.client, source, accepted, serving })
+    }
+
+    fn addresses(&self) -> Vec<SocketAddr> {
+        self.relays.iter().map(Relay::address).collect()
+    }
+
+    /// Connects over the first link.
+    async fn connect(&self) -> Result<Connection> {
+        let Some(first) = self.relays.first() else { return Err(Failure::new(Exit::Usage, "no links")) };
+        let connecting = self.client.connect_with(&self.config, first.address(), NAME)?;
+        connecting.await.map_err(exit::handshake)
+    }
+
+    /// Moves everything; `show` sees the paths several times a second.
+    pub(super) async fn play(mut self, fails: &[Fail], mut show: impl FnMut(&Timeline)) -> Result<Outcome> {
+        let begin = Instant::now();
+        for fail in fails {
+            fail.arrange(&self.relays[fail.path], begin.elapsed());
+        }
+        let client = self.connect().await?;
+        let opening = tokio::spawn(open_paths(client.clone(), self.addresses()));
+        let server = (&mut self.accepted).await;
+        let server = server.map_err(|_| Failure::new(Exit::Protocol, "nobody connected"))?;
+        let mut watch = Watch::new(client.clone(), server, self.addresses());
+        let mut timeline = Timeline::new();
+        for fail in fails {
+            timeline.tell(Event { at: fail.at, path: fail.path, what: "link dead".to_owned() });
+            if let Some(lasts) = fail.lasts {
+                timeline.tell(Event { at: fail.at + lasts, path: fail.path, what: "link back".to_owned() });
+            }
+        }
+
+        let failures = fails.iter().map(|fail| begin + fail.at);
+        let arrivals = Arrivals::new(self.source.len(), begin, failures);
+        let bytes = Arc::new(AtomicU64::new(0));
+        let mut receiving = std::pin::pin!(receive(&client, arrivals, Arc::clone(&bytes)));
+        let mut ticks = tokio::time::interval(INTERVAL);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+        let received = loop {
+            let over = tokio::select! {
+                received = &mut receiving => Some(received),
+                _ = ticks.tick() => None,
+            };
+            let at = begin.elapsed();
+            if over.is_some() || timeline.is_due(at) {
+                timeline.add(Sample { at, bytes: bytes.load(Ordering::Relaxed), paths: watch.look() });
+                show(&timeline);
+            }
+            if let Some(received) = over {
+                break received;
+            }
+        };
+        let took = begin.elapsed();
+        client.close(0, b"");
+        let refusals = opening.await.unwrap_or_default();
+        self.farewell().await?;
+        timeline.events.retain(|event| event.at <= took);
+        timeline.events.sort_by_key(|event| event.at);
+        Ok(Outcome { took, received: received?, timeline, refusals })
+    }
+
+    /// What the links carry for a while, in bits per second. If everything is there sooner, slow start counts, too.
+    pub(super) async fn measure(self, bytes: Arc<AtomicU64>) -> Result<f64> {
+        let begin = Instant::now();
+        let client = self.connect().await?;
+        let arrivals = Arrivals::new(self.source.len(), begin, []);
+        let settled = async {
+            tokio::time::sleep_until((begin + SETTLING).into()).await;
+            let counted = (begin.elapsed(), bytes.load(Ordering::Relaxed));
+            tokio::time::sleep_until((begin + ALONE).into()).await;
+            counted
+        };
+        let counted = tokio::select! {
+            received = receive(&client, arrivals, Arc::clone(&bytes)) => {
+                received.map(|_| (Duration::ZERO, 0))
+            }
+            counted = settled => Ok(counted),
+        };
+        let (end, moved) = (begin.elapsed(), bytes.load(Ordering::Relaxed));
+        client.close(0, b"");
+        self.farewell().await?;
+        let (from, before) = counted?;
+        Ok((moved - before) as f64 * 8.0 / (end - from).as_secs_f64())
+    }
+
+    /// Waits until both ends know that it is over. A server that fails has more to say than a client that misses it.
+    async fn farewell(self) -> Result {
+        let _ = tokio::time::timeout(FAREWELL, self.client.wait_idle()).await;
+        match tokio::time::timeout(FAREWELL, self.serving).await {
+            Ok(Ok(served)) => served,
+            Ok(Err(error)) => Err(Failure::new(Exit::Protocol, error)),
+            // It waits for packets that the links have lost.
+            Err(_) => Ok(()),
+        }
+    }
+}
+
+/// Opens a path over each link but the first; says why where there is none.
+async fn open_paths(connection: Connection, addresses: Vec<SocketAddr>) -> Vec<Option<String>> {
+    let mut refusals = vec![None; addresses.len()];
+    let mut opening = tokio::task::JoinSet::new();
+    for (link, address) in addresses.into_iter().enumerate().skip(1) {
+        let connection = connection.clone();
+        opening.spawn(async move {
+            // Each path has a socket of its own, as on a host with several interfaces.
+            let local: SocketAddr = (Ipv4Addr::LOCALHOST, 0).into();
+            let opened = connection.open_path(local, Some(address)).await;
+            (link, opened.err().filter(|_| connection.close_reason().is_none()))
+        });
+    }
+    while let Some(opened) = opening.join_next().await {
+        if let Ok((link, Some(error))) = opened {
+            refusals[link] = Some(error.to_string());
+        }
+    }
+    refusals
+}
+
+/// Reads a stream to its end; `bytes` counts along.
+async fn receive(connection: &Connection, mut arrivals: Arrivals, bytes: Arc<AtomicU64>) -> Result<Received> {
+    let mut stream = connection.accept_uni().await?;
+    let mut read = |piece: &[u8]| {
+        bytes.fetch_add(arrivals.take(Instant::now(), piece), Ordering::Relaxed);
+        piece.len()
+    };
+    while stream.read_with(&mut read).await?.is_some() {}
+    Ok(arrivals.finish())
+}
+
+/// Sends everything to the first who connects.
+async fn serve(endpoint: Endpoint, source: Source, tell: oneshot::Sender<Connection>) -> Result {
+    let gone = || Failure::new(Exit::Protocol, "nobody connected");
+    let connection = endpoint.accept().await.ok_or_else(gone)?.await.map_err(exit::handshake)?;
+    // Nobody listens where only a rate is measured.
+    let _ = tell.send(connection.clone());
+    let mut stream = connection.open_uni().await?;
+    let mut pieces = source.pieces();
+    while let Some(piece) = pieces.recv().await {
+        let piece = match piece {
+            Ok(piece) => piece,
+            Err(error) => {
+                connection.close(1, b"cannot read");
+                return Err(Failure::io("cannot read what is to be moved", &error));
+            }
+        };
+        if stream.write_chunk(piece).await.is_err() {
+            // The client knows why, and tells.
+            return Ok(());
+        }
+    }
+    let _ = stream.finish();
+    connection.closed().await;
+    Ok(())
+}

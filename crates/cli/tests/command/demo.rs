@@ -16,7 +16,15 @@ fn it_moves_everything_over_two_paths() {
     assert_eq!(status(&output), 0, "{}", stderr(&output));
     assert_eq!(stderr(&output), "", "no bars without a terminal");
     let table = String::from_utf8(output.stdout).unwrap();
-    for part in ["20mbit/20ms", "10mbit/40ms", "30.0 Mbit/s", "2.0 MB in", "best single path", "matches", "story.html"] {
+    for part in [
+        "20mbit/20ms",
+        "10mbit/40ms",
+        "30.0 Mbit/s",
+        "2.0 MB in",
+        "best single path",
+        "matches",
+        "story.html",
+    ] {
         assert!(table.contains(part), "{part} is missing in\n{table}");
     }
     assert_eq!(names(here.path()), ["story.html", "traces"]);
@@ -47,7 +55,10 @@ fn a_path_that_dies_costs_no_byte() {
     assert_eq!(paths.len(), 2);
     for (index, path) in paths.iter().enumerate() {
         assert_eq!((&path["path"], &path["error"]), (&index.into(), &serde_json::Value::Null), "{facts}");
-        assert!(path["bytes"].as_u64().unwrap() > 100_000 && path["rtt_ms"].as_f64().unwrap() > 10.0, "{facts}");
+        assert!(
+            path["bytes"].as_u64().unwrap() > 100_000 && path["rtt_ms"].as_f64().unwrap() > 10.0,
+            "{facts}"
+        );
     }
 }
 

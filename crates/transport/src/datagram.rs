@@ -6,6 +6,7 @@ use anabranch_wire::{TransportErrorCode, Writer, max_datagram_len, write_datagra
 use bytes::Bytes;
 
 use crate::error::TransportError;
+use crate::schedule::{Carrier, Route};
 use crate::token::{Token, Tokens};
 
 /// The `max_datagram_frame_size` that this end advertises when it takes datagrams at all: any that fits a packet
@@ -39,6 +40,8 @@ pub struct Datagrams {
     incoming: Queue,
     /// The peer's `max_datagram_frame_size`; 0 until known, and if it takes none.
     peer_maximum: u64,
+    /// Whether any message has ever had a route of its own.
+    is_routed: bool,
     /// Largest payload of a packet, all frames together.
     packet_room: usize,
     was_blocked: bool,
@@ -50,7 +53,7 @@ pub struct Datagrams {
 /// Messages in order, bounded in bytes.
 #[derive(Debug, Default)]
 struct Queue {
-    messages: VecDeque<Bytes>,
+    messages: VecDeque<(Bytes, Route)>,
     /// Bytes of the messages, overheads included.
     bytes: usize,
     capacity: usize,
@@ -62,13 +65,17 @@ impl Queue {
         self.messages.is_empty() || self.bytes + len + MESSAGE_OVERHEAD <= self.capacity
     }
 
-    fn push(&mut self, message: Bytes) {
+    fn push(&mut self, message: Bytes, route: Route) {
         self.bytes += message.len() + MESSAGE_OVERHEAD;
-        self.messages.push_back(message);
+        self.messages.push_back((message, route));
     }
 
     fn pop(&mut self) -> Option<Bytes> {
-        let message = self.messages.pop_front()?;
+        self.take(0)
+    }
+
+    fn take(&mut self, at: usize) -> Option<Bytes> {
+        let (message, _) = self.messages.remove(at)?;
         self.bytes -= message.len() + MESSAGE_OVERHEAD;
         if self.messages.is_empty() {
             // An idle connection keeps no memory.
@@ -114,8 +121,13 @@ impl Datagrams {
         max_datagram_len(room)
     }
 
-    /// Queues a message.
+    /// Queues a message for whichever path the scheduler picks.
     pub fn send(&mut self, message: Bytes) -> Result<(), SendDatagramError> {
+        self.send_on(message, Route::Any)
+    }
+
+    /// Queues a message for the paths that `route` names.
+    pub fn send_on(&mut self, message: Bytes, route: Route) -> Result<(), SendDatagramError> {
         let max = self.max_len().ok_or(SendDatagramError::UnsupportedByPeer)?;
         if message.len() > max {
             return Err(SendDatagramError::TooLarge);
@@ -124,7 +136,8 @@ impl Datagrams {
             self.was_blocked = true;
             return Err(SendDatagramError::Blocked);
         }
-        self.outgoing.push(message);
+        self.outgoing.push(message, route);
+        self.is_routed |= route != Route::Any;
         Ok(())
     }
 
@@ -145,7 +158,7 @@ impl Datagrams {
             self.incoming.pop();
             self.dropped += 1;
         }
-        self.incoming.push(Bytes::copy_from_slice(data));
+        self.incoming.push(Bytes::copy_from_slice(data), Route::Any);
         Ok(())
     }
 
@@ -159,9 +172,19 @@ impl Datagrams {
         self.outgoing.bytes as u64
     }
 
-    /// Writes messages as long as they fit.
-    pub(crate) fn write(&mut self, w: &mut Writer<'_>, tokens: &mut Tokens) {
-        while let Some(message) = self.outgoing.messages.front() {
+    /// Whether messages may have routes of their own.
+    pub(crate) fn is_routed(&self) -> bool {
+        self.is_routed
+    }
+
+    /// Writes messages as long as they fit, those left out that `carrier` does not carry.
+    pub(crate) fn write(&mut self, carrier: &Carrier, w: &mut Writer<'_>, tokens: &mut Tokens) {
+        let mut at = 0;
+        while let Some((message, route)) = self.outgoing.messages.get(at) {
+            if !carrier.carries(*route) {
+                at += 1;
+                continue;
+            }
             let is_too_large = self.max_len().is_none_or(|max| message.len() > max);
             if is_too_large {
                 self.dropped += 1;
@@ -170,7 +193,7 @@ impl Datagrams {
             } else {
                 return;
             }
-            self.outgoing.pop();
+            self.outgoing.take(at);
             self.unblocked |= std::mem::take(&mut self.was_blocked);
         }
     }

@@ -1,4 +1,5 @@
-use anabranch_wire::{Direction, Frame, Frames};
+use anabranch_wire::{Direction, Frame, Frames, PathId};
+use smallvec::SmallVec;
 
 use super::*;
 
@@ -13,7 +14,7 @@ fn packet(datagrams: &mut Datagrams, size: usize) -> Vec<Vec<u8>> {
     let mut buf = vec![0; size];
     let mut w = Writer::new(&mut buf, Direction::Forward);
     let mut tokens = Tokens::new();
-    datagrams.write(&mut w, &mut tokens);
+    datagrams.write(&Carrier { path: PathId::ZERO, working: SmallVec::new() }, &mut w, &mut tokens);
     let messages: Vec<Vec<u8>> = Frames::new(w.written(), Direction::Forward)
         .map(|frame| match frame.unwrap() {
             Frame::Datagram { data } => data.to_vec(),

@@ -75,7 +75,7 @@ impl Connection {
         match *frame {
             Frame::Padding(_) | Frame::Ping => {}
             Frame::Stream(ref stream) => {
-                let rtt = self.paths.main().recovery.rtt().smoothed();
+                let rtt = self.paths.longest_rtt();
                 self.streams.on_stream(now, rtt, stream)?;
             }
             Frame::Ack(ref ack) => self.on_ack(now, context, ack)?,

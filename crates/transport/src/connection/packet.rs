@@ -270,17 +270,18 @@ impl Connection {
             }
             self.streams.write_control(writer, tokens);
         }
+        let carrier = self.carrier(id);
         if fill.data && fill.streams {
             if self.datagrams.has_pending() {
                 // The MTU may have fallen since they were queued: those that never fit again must not block the others.
                 let room = self.one_rtt_room(self.paths.main());
                 self.datagrams.set_packet_room(room);
-                self.datagrams.write(writer, tokens);
+                self.datagrams.write(&carrier, writer, tokens);
             }
-            self.streams.write_data(writer, tokens);
+            self.streams.write_data(&carrier, writer, tokens);
         }
         if fill.data && self.multipath.is_some() {
-            self.fill_copies(id, writer, tokens);
+            self.fill_copies(&carrier, writer, tokens);
         }
         let Some(path) = self.paths.get_mut(id) else { return };
         if (fill.probe || path.ping && fill.data) && !is_eliciting(tokens) {

@@ -89,6 +89,16 @@ impl Paths {
         self.0.iter().filter_map(until).min()
     }
 
+    /// Largest smoothed round-trip time of the paths in use: what a window over all of them has to span.
+    pub(crate) fn longest_rtt(&self) -> std::time::Duration {
+        if let [only] = &self.0[..] {
+            return only.recovery.rtt().smoothed();
+        }
+        let used = self.0.iter().filter(|path| path.is_usable() && path.recovery.rtt().has_sample());
+        let longest = used.map(|path| path.recovery.rtt().smoothed()).max();
+        longest.unwrap_or_else(|| self.main().recovery.rtt().smoothed())
+    }
+
     /// Largest PTO of all paths, which timers of the whole connection are multiples of.
     pub(crate) fn max_pto(&self) -> std::time::Duration {
         self.0.iter().map(|path| path.recovery.pto(anabranch_wire::SpaceId::Data)).max().unwrap_or_default()

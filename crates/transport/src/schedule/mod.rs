@@ -13,6 +13,7 @@ mod least_recent;
 mod min_rtt;
 mod redundant;
 mod round_robin;
+mod route;
 mod weighted;
 
 use std::fmt;
@@ -31,6 +32,8 @@ use self::least_recent::LeastRecent;
 use self::min_rtt::MinRtt;
 use self::redundant::Redundant;
 use self::round_robin::RoundRobin;
+pub(crate) use self::route::Carrier;
+pub use self::route::Route;
 use self::weighted::Weighted;
 
 /// A path as a scheduler sees it.

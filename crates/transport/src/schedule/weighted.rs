@@ -4,7 +4,8 @@ use anabranch_wire::Time;
 
 use super::{PathView, Pick, Scheduler, Work};
 
-/// The path whose bytes sent are furthest behind its weight, as long as its window has room. Weight 0 is a path that carries
+/// The path whose bytes sent are furthest behind its weight. No path is kept waiting for that: once the windows of the others
+/// are full, a path may get more than its share. Weight 0 is a path that carries
 /// data only when no other has room.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Weighted;

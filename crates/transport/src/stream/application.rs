@@ -8,6 +8,7 @@ use super::receive::ReceiveHalf;
 use super::send::SendHalf;
 use super::send_buffer::SendBuffer;
 use super::types::{ClosedStream, Priority, ReadError, StreamEvent, WriteError};
+use crate::schedule::Route;
 
 impl Streams {
     /// Opens a stream. `None`: the peer allows no more now; [`StreamEvent::Available`] will tell.
@@ -131,6 +132,14 @@ impl Streams {
                 self.ready.remove(&place);
             }
             self.requeue(key);
+        }
+    }
+
+    /// Says which paths may carry the stream's data; nothing happens to a stream that is closed or not for sending.
+    pub fn set_route(&mut self, id: StreamId, route: Route) {
+        if let Some(send) = self.send_half(id) {
+            send.route = route;
+            self.is_routed |= route != Route::Any;
         }
     }
 

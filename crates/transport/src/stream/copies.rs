@@ -4,6 +4,8 @@ use anabranch_wire::{Frame, StreamId, Writer, max_stream_len, write_stream};
 
 use super::Streams;
 use super::outgoing::MIN_SEGMENT;
+use super::send::Segment;
+use crate::schedule::Carrier;
 use crate::token::{Token, Tokens};
 
 impl Streams {
@@ -14,12 +16,14 @@ impl Streams {
     pub(crate) fn write_copy(
         &mut self,
         token: Token,
+        carrier: &Carrier,
         w: &mut Writer<'_>,
         tokens: &mut Tokens,
     ) -> Option<Token> {
         let (frame, id) = match token {
             Token::Stream { id, offset, len, fin } => {
-                return self.write_data_copy(id, offset, len, fin, w, tokens);
+                let segment = Segment { range: offset..offset + u64::from(len), fin };
+                return self.write_data_copy(id, &segment, carrier, w, tokens);
             }
             Token::MaxData => (Frame::MaxData(self.receive_credit.limit()), None),
             Token::MaxStreamData(id) => {
@@ -40,21 +44,22 @@ impl Streams {
     fn write_data_copy(
         &mut self,
         id: StreamId,
-        offset: u64,
-        len: u32,
-        fin: bool,
+        &Segment { ref range, fin }: &Segment,
+        carrier: &Carrier,
         w: &mut Writer<'_>,
         tokens: &mut Tokens,
     ) -> Option<Token> {
         let key = self.table.find(id, self.now)?;
         let send = self.table.stream(key).send.as_mut().filter(|send| send.state.may_send())?;
-        let end = offset + u64::from(len);
-        let mut at = offset;
-        // An end without data is repeated as well.
-        while at < end || fin && len == 0 && at == end {
+        if !carrier.carries(send.route) {
+            return None;
+        }
+        let (mut at, end) = (range.start, range.end);
+        loop {
             let gap = match send.buffer.unacked(at..end) {
                 Some(gap) => gap,
-                None if len == 0 => end..end,
+                // An end without data is repeated as well.
+                None if fin && range.is_empty() => end..end,
                 None => return None,
             };
             let room = max_stream_len(w.remaining(), id, gap.start) as u64;
@@ -75,7 +80,6 @@ impl Streams {
                 return None;
             }
         }
-        None
     }
 
     /// Whether the application would write more to the stream if the peer's limits or the send buffer let it: then what is

@@ -53,6 +53,8 @@ pub struct Streams {
     /// Bytes to be sent, new and lost.
     pending: u64,
     ready: ReadyQueue,
+    /// Whether any stream has ever had a route of its own.
+    is_routed: bool,
     /// Streams with data that the connection's limits do not let out yet, only after a refused 0-RTT.
     parked: Vec<StreamId>,
     /// Streams whose application waits for the connection's credit or the send buffer, those that came first in front.
@@ -114,6 +116,7 @@ impl Streams {
             max_buffered: config.send_buffer.max(1),
             pending: 0,
             ready: ReadyQueue::default(),
+            is_routed: false,
             parked: Vec::new(),
             line: Vec::new(),
             control: VecDeque::new(),
@@ -200,6 +203,11 @@ impl Streams {
     /// Stream bytes sent for the first time.
     pub fn bytes_sent(&self) -> u64 {
         self.sent
+    }
+
+    /// Whether streams may have routes of their own.
+    pub(crate) fn is_routed(&self) -> bool {
+        self.is_routed
     }
 
     /// Stream bytes that wait to be sent, new and lost.

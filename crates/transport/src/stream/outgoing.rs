@@ -6,6 +6,7 @@ use super::Streams;
 use super::send::Segment;
 use super::state::SendInput;
 use super::types::StreamEvent;
+use crate::schedule::Carrier;
 use crate::token::{Token, Tokens};
 
 /// Less data than this is not worth the frame around it when more is waiting for the next packet.
@@ -122,13 +123,21 @@ impl Streams {
         !control.queued
     }
 
-    /// Writes STREAM frames until the packet is full, by priority; a stream's lost data goes before its new data.
-    pub(crate) fn write_data(&mut self, w: &mut Writer<'_>, tokens: &mut Tokens) {
-        while let Some(place) = self.ready.first() {
+    /// Writes STREAM frames until the packet is full, by priority; a stream's lost data goes before its new data. Streams
+    /// that `carrier` does not carry are passed over.
+    pub(crate) fn write_data(&mut self, carrier: &Carrier, w: &mut Writer<'_>, tokens: &mut Tokens) {
+        let mut passed = None;
+        while let Some(place) = self.ready.next(passed) {
             let Some(key) = self.table.find(place.id(), self.now) else {
                 self.ready.remove(&place);
                 continue;
             };
+            if self.is_routed
+                && !self.table.stream(key).send.as_ref().is_none_or(|send| carrier.carries(send.route))
+            {
+                passed = Some(place);
+                continue;
+            }
             let progress = self.write_stream(key, w, tokens);
             let stream = self.table.stream(key);
             let place_now = match progress {

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
+use std::ops::Bound;
 
 use anabranch_wire::StreamId;
 
@@ -42,8 +43,12 @@ impl ReadyQueue {
         self.places.is_empty()
     }
 
-    pub(crate) fn first(&self) -> Option<Place> {
-        self.places.first().copied()
+    /// The first place, or the one after `passed`.
+    pub(crate) fn next(&self, passed: Option<Place>) -> Option<Place> {
+        match passed {
+            None => self.places.first().copied(),
+            Some(passed) => self.places.range((Bound::Excluded(passed), Bound::Unbounded)).next().copied(),
+        }
     }
 
     /// Queues a stream, behind all others of its level if they take turns.

@@ -7,6 +7,7 @@ use super::send_buffer::SendBuffer;
 use super::state::{SendInput, SendState};
 use super::types::Priority;
 use crate::flow::SendCredit;
+use crate::schedule::Route;
 
 /// Where the end of the stream stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,6 +40,8 @@ pub(crate) struct SendHalf {
     pub(crate) credit: SendCredit,
     fin: Fin,
     pub(crate) priority: Priority,
+    /// Paths that may carry the data.
+    pub(crate) route: Route,
     /// Place in the queue of streams that have something to send.
     pub(crate) place: Option<Place>,
     /// The application waits for [`StreamEvent::Writable`](super::StreamEvent::Writable).

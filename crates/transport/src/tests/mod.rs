@@ -13,5 +13,6 @@ mod multipath;
 mod multipath_input;
 mod pair;
 mod resumption;
+mod schedulers;
 mod wrong_handshake;
 mod wrong_input;

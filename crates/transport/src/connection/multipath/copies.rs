@@ -7,7 +7,7 @@ use anabranch_recovery::Recovery;
 use anabranch_wire::{PathId, SpaceId, Time, Writer};
 
 use crate::connection::connection::Connection;
-use crate::schedule::{PathView, Scheduler as _, candidates};
+use crate::schedule::{Carrier, PathView, Scheduler as _, candidates};
 use crate::token::{Token, Tokens};
 
 /// Frames that may wait to be repeated on one path; the oldest give way.
@@ -89,15 +89,16 @@ impl Connection {
     /// Writes what is to be repeated on the path until the packet is full.
     pub(in crate::connection) fn fill_copies(
         &mut self,
-        id: PathId,
+        carrier: &Carrier,
         writer: &mut Writer<'_>,
         tokens: &mut Tokens,
     ) {
-        let Some(queue) = self.multipath.as_mut().and_then(|multipath| multipath.copies.queue(id)) else {
+        let multipath = self.multipath.as_mut();
+        let Some(queue) = multipath.and_then(|multipath| multipath.copies.queue(carrier.path)) else {
             return;
         };
         while let Some(token) = queue.pop_front() {
-            if let Some(left) = self.streams.write_copy(token, writer, tokens) {
+            if let Some(left) = self.streams.write_copy(token, carrier, writer, tokens) {
                 queue.push_front(left);
                 return;
             }

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 
 use crate::connection::connection::Connection;
 use crate::path::{LocalCids, Path, RemoteCids};
-use crate::schedule::{Kind, PathView, Pick, Scheduler as _, Views, Work, candidates};
+use crate::schedule::{Carrier, Kind, PathView, Pick, Scheduler as _, Views, Work, candidates};
 use crate::token::Tokens;
 
 /// Paths that could not send what they were picked for.
@@ -39,13 +39,27 @@ impl Connection {
         views.retain(|view| !tried.contains(&view.id));
         let mut work = Work {
             kind: Kind::Data,
-            queued: self.streams.pending_bytes() + self.datagrams.pending_bytes(),
+            // What has a route cannot be delivered by just any path: nobody is to wait for a better one.
+            queued: match self.streams.is_routed() || self.datagrams.is_routed() {
+                true => u64::MAX,
+                false => self.streams.pending_bytes() + self.datagrams.pending_bytes(),
+            },
             credit: self.streams.credit(),
         };
         let Some(multipath) = &mut self.multipath else { return Turn::default() };
         let data = multipath.scheduler.pick(now, &work, &views);
         work.kind = Kind::Control;
         Turn { data, control: multipath.scheduler.pick_control(now, &work, &views) }
+    }
+
+    /// What `id` may carry of what has a route of its own.
+    pub(in crate::connection) fn carrier(&self, id: PathId) -> Carrier {
+        let mut working = SmallVec::new();
+        if self.streams.is_routed() || self.datagrams.is_routed() {
+            let works = |path: &&Path| path.is_usable() && !path.is_failing;
+            working.extend(self.paths.iter().filter(works).map(|path| path.id));
+        }
+        Carrier { path: id, working }
     }
 
     /// The usable paths as the scheduler sees them.

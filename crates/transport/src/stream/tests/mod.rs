@@ -9,10 +9,14 @@ mod zero_rtt;
 
 use std::time::Duration;
 
-use anabranch_wire::{Dir, Direction, Frame, Frames, Side, StreamId, Time, TransportParameters, Writer};
+use anabranch_wire::{
+    Dir, Direction, Frame, Frames, PathId, Side, StreamId, Time, TransportParameters, Writer,
+};
 use bytes::Bytes;
+use smallvec::SmallVec;
 
 use super::*;
+use crate::schedule::Carrier;
 use crate::token::{Token, Tokens};
 
 const RTT: Duration = Duration::from_millis(50);
@@ -71,7 +75,7 @@ fn send(from: &mut Streams, size: usize) -> Option<Packet> {
     let mut w = Writer::new(&mut buf, Direction::Forward);
     let mut tokens = Tokens::new();
     from.write_control(&mut w, &mut tokens);
-    from.write_data(&mut w, &mut tokens);
+    from.write_data(&Carrier { path: PathId::ZERO, working: SmallVec::new() }, &mut w, &mut tokens);
     let frames = w.written().to_vec();
     assert_eq!(frames.is_empty(), tokens.is_empty());
     (!frames.is_empty()).then_some(Packet { frames, tokens })

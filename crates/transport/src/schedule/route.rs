@@ -1,0 +1,55 @@
+//! What the application says about the paths of a stream or of a datagram.
+
+use anabranch_wire::PathId;
+use smallvec::SmallVec;
+
+/// Which paths may carry a stream's data or a datagram.
+///
+/// It is a wish about paths that work: where it cannot be granted because they are gone or fail, any other path will do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Route {
+    /// Whichever the scheduler picks.
+    #[default]
+    Any,
+    /// This one.
+    Only(PathId),
+    /// Any but this one.
+    Avoid(PathId),
+}
+
+/// One path among those that work, asked what it may carry.
+#[derive(Clone, Debug)]
+pub(crate) struct Carrier {
+    pub(crate) path: PathId,
+    /// All paths that work; empty if nobody asks for any in particular.
+    pub(crate) working: SmallVec<[PathId; 4]>,
+}
+
+impl Carrier {
+    /// Whether something with this route may leave here.
+    pub(crate) fn carries(&self, route: Route) -> bool {
+        match route {
+            Route::Any => true,
+            Route::Only(path) => path == self.path || !self.working.contains(&path),
+            Route::Avoid(path) => path != self.path || self.working.iter().all(|other| *other == path),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wishes_hold_as_long_as_the_paths_work() {
+        let [a, b, gone] = [0, 1, 2].map(PathId);
+        let carrier = |path, working: &[PathId]| Carrier { path, working: working.into() };
+        let both = [a, b];
+        assert!(carrier(a, &both).carries(Route::Any));
+        assert!(carrier(a, &both).carries(Route::Only(a)) && !carrier(a, &both).carries(Route::Only(b)));
+        assert!(carrier(a, &both).carries(Route::Only(gone)));
+        assert!(!carrier(a, &both).carries(Route::Avoid(a)) && carrier(a, &both).carries(Route::Avoid(b)));
+        assert!(carrier(a, &[a]).carries(Route::Avoid(a)), "better than not at all");
+        assert!(!carrier(a, &[b]).carries(Route::Only(b)));
+    }
+}

@@ -14,6 +14,9 @@ pub(super) const ONE: u64 = 1 << 30;
 
 /// How a controller grows its window in congestion avoidance and shrinks it on congestion.
 pub trait Rule {
+    /// Whether it looks at `siblings`.
+    const COUPLED: bool = true;
+
     /// Packets to add for each window acknowledged, in units of [`ONE`]; NewReno's is one. At most one, and more than
     /// minus one.
     fn increase(own: &Sibling, siblings: &[Sibling]) -> i64;
@@ -68,6 +71,8 @@ impl<R: Rule> Aimd<R> {
 }
 
 impl<R: Rule> Controller for Aimd<R> {
+    const COUPLED: bool = R::COUPLED;
+
     fn on_acked(&mut self, ack: &Acked<'_>, siblings: &[Sibling]) {
         if ack.growth == 0 {
             return;

@@ -188,6 +188,9 @@ impl State {
 /// A congestion controller of one path. Which packets are lost, when a congestion event is a new one and whether it
 /// turned out to be none is decided outside; `siblings` are the connection's other open paths.
 pub trait Controller {
+    /// Whether it looks at `siblings`; if not, they need not be gathered.
+    const COUPLED: bool = false;
+
     /// A packet left.
     fn on_sent(&mut self, _packet: &Departure) {}
 
@@ -260,6 +263,11 @@ macro_rules! registry {
             /// Which algorithm it is.
             pub const fn algorithm(&self) -> Algorithm {
                 match self { $(Self::$variant(_) => Algorithm::$variant,)+ }
+            }
+
+            /// Whether the controller looks at the other paths of its connection.
+            pub const fn is_coupled(&self) -> bool {
+                match self { $(Self::$variant(_) => <$type as Controller>::COUPLED,)+ }
             }
         }
 

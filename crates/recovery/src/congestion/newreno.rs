@@ -8,6 +8,8 @@ use super::aimd::{ONE, Rule};
 pub struct NewReno;
 
 impl Rule for NewReno {
+    const COUPLED: bool = false;
+
     fn increase(_own: &Sibling, _siblings: &[Sibling]) -> i64 {
         ONE.cast_signed()
     }

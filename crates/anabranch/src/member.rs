@@ -177,6 +177,10 @@ impl State {
                 self.progress.drain_into(woken);
                 self.apply_path(PathEvent::Opened { path });
             }
+            Event::PathStatus { path, state } => {
+                self.progress.drain_into(woken);
+                self.apply_path(PathEvent::Status { path, state });
+            }
             Event::PathAbandoned { path, code } => {
                 self.progress.drain_into(woken);
                 self.apply_path(PathEvent::Abandoned { path, code });

@@ -92,6 +92,12 @@ pub struct MultipathConfig {
     pub max_paths: u32,
     /// Which path the next packet takes.
     pub scheduler: crate::schedule::Algorithm,
+    /// Give up a path that has been failing for this long while another one works; `None` never. A path without traffic is
+    /// asked for a sign of life after as long, as long as the connection is in use, and so found out if it is dead.
+    pub path_idle_timeout: Option<Duration>,
+    /// Send a PING on each path that has been silent for this long, so that the network does not forget it; `None` never.
+    /// It keeps the whole connection alive, too.
+    pub path_keep_alive: Option<Duration>,
 }
 
 /// Most paths that a connection may have open at the same time.
@@ -99,7 +105,12 @@ pub const MAX_PATHS: u32 = 64;
 
 impl Default for MultipathConfig {
     fn default() -> Self {
-        Self { max_paths: 4, scheduler: crate::schedule::Algorithm::Confluence }
+        Self {
+            max_paths: 4,
+            scheduler: crate::schedule::Algorithm::Confluence,
+            path_idle_timeout: Some(Duration::from_secs(30)),
+            path_keep_alive: None,
+        }
     }
 }
 

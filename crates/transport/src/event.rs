@@ -5,6 +5,7 @@ use bytes::Bytes;
 
 use crate::datagram_io::FourTuple;
 use crate::error::ConnectionError;
+use crate::path::PathState;
 use crate::stream::StreamEvent;
 
 /// For the application.
@@ -36,6 +37,13 @@ pub enum Event {
     },
     /// A path was opened and the peer has answered on it: data may be sent (RFC 10069).
     PathOpened(PathId),
+    /// An open path began to fail or works again, or one of the ends made it a backup or took that back.
+    PathStatus {
+        /// The path.
+        path: PathId,
+        /// What it is now.
+        state: PathState,
+    },
     /// A path was given up, here or by the peer.
     PathAbandoned {
         /// The path.

@@ -6,6 +6,7 @@ use anabranch_wire::{ConnectionId, Direction, PacketKind, PathId, SpaceId, Trans
 
 use crate::datagram_io::FourTuple;
 use crate::error::ConnectionError;
+use crate::path::PathState;
 
 /// Watches one connection.
 pub trait Observer: Send {
@@ -212,6 +213,20 @@ pub enum TraceEvent<'a> {
         tuple: FourTuple,
         /// Whether they are validated.
         validated: bool,
+    },
+    /// The path began to fail or works again, or one of the ends made it a backup or took that back.
+    PathState {
+        /// The path.
+        path: PathId,
+        /// What it is now.
+        state: PathState,
+    },
+    /// The path was given up, by this end or by the peer.
+    PathAbandoned {
+        /// The path.
+        path: PathId,
+        /// Why: a code of RFC 10069 §5, or of the application.
+        code: u64,
     },
     /// The handshake was confirmed.
     HandshakeConfirmed,

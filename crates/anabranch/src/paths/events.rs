@@ -1,6 +1,6 @@
 //! What happens to the paths of a connection, for as many listeners as there are.
 
-use anabranch_transport::FourTuple;
+use anabranch_transport::{FourTuple, PathState};
 use anabranch_wire::PathId;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
@@ -16,6 +16,13 @@ pub enum PathEvent {
     Opened {
         /// The path.
         path: PathId,
+    },
+    /// An open path began to fail or works again, or one of the ends made it a backup or took that back.
+    Status {
+        /// The path.
+        path: PathId,
+        /// What it is now.
+        state: PathState,
     },
     /// A path was given up, by either end.
     Abandoned {

@@ -39,11 +39,12 @@ impl Connection {
             None => {
                 let (id, orders) = self.numbering.resolve(ack.path, ack.ranges());
                 let info = AckInfo { delay: self.ack_delay(ack.delay), ecn: ack.ecn, sample_rtt: true };
+                let siblings = self.siblings(id);
                 let Some(path) = self.paths.get_mut(id) else {
                     self.outcome = outcome;
                     return Ok(());
                 };
-                let result = path.recovery.on_ack(now, context.space, orders, info, &[], &mut outcome);
+                let result = path.recovery.on_ack(now, context.space, orders, info, &siblings, &mut outcome);
                 if result.is_ok() {
                     self.numbering.on_acked(id, ack.largest);
                 }
@@ -52,6 +53,9 @@ impl Connection {
         };
         let settled = match result {
             Ok(path) => {
+                if context.space == SpaceId::Data && !outcome.acked.is_empty() {
+                    self.on_path_acked(now, path, context.path);
+                }
                 self.settle(now, context.space, path, &mut outcome);
                 if context.space == SpaceId::Handshake {
                     self.set_progress();
@@ -90,15 +94,13 @@ impl Connection {
                 self.on_token_acked(token);
             }
         }
-        for (_, sent) in outcome.lost.drain(..) {
+        let moved = if space == SpaceId::Data { self.moved_before(path) } else { 0 };
+        for (_, sent) in outcome.lost.drain(..).filter(|(order, _)| *order >= moved) {
             for token in &sent.owed {
                 self.on_token_lost(token);
             }
         }
         if progress {
-            if let Some(path) = self.paths.get_mut(path) {
-                path.is_failing = false;
-            }
             self.review_ack_frequency();
         }
     }
@@ -235,7 +237,9 @@ impl Connection {
     fn repeat_oldest(&mut self, id: PathId, space: SpaceId) {
         let Some(path) = self.paths.get(id) else { return };
         let mut tokens = Tokens::new();
-        let oldest = path.recovery.unacked(space).filter(|sent| sent.ack_eliciting && !sent.mtu_probe);
+        let first = if space == SpaceId::Data { self.moved_before(id) } else { 0 };
+        let under_way = path.recovery.under_way(space, first..u64::MAX).map(|(_, sent)| sent);
+        let oldest = under_way.filter(|sent| sent.ack_eliciting && !sent.mtu_probe);
         for sent in oldest.take(PROBED_PACKETS) {
             tokens.extend(sent.owed.iter().copied());
         }

@@ -1,6 +1,6 @@
 //! The end of a connection: closing, draining, reset (RFC 9000 §10).
 
-use anabranch_wire::{ConnectionClose, Frame, PacketKind, SpaceId, Time, TransportErrorCode};
+use anabranch_wire::{ConnectionClose, Frame, PacketKind, PathId, SpaceId, Time, TransportErrorCode};
 use bytes::Bytes;
 
 use super::connection::Connection;
@@ -18,10 +18,12 @@ pub(crate) enum State {
     Active,
     /// This end closed and repeats its CONNECTION_CLOSE when the peer goes on sending.
     Closing(Closing),
-    /// The peer closed: nothing is sent until the deadline.
+    /// The peer closed: after an answer nothing is sent until the deadline.
     Draining {
         /// When the state may be dropped.
         until: Time,
+        /// The path on which the one CONNECTION_CLOSE in return is to leave (RFC 9000 §10.2.2).
+        answer: Option<PathId>,
     },
     /// Over.
     Drained,
@@ -34,6 +36,8 @@ pub(crate) struct Closing {
     pub(crate) until: Time,
     /// A CONNECTION_CLOSE is to be sent.
     pub(crate) owed: bool,
+    /// The path that the peer was last heard on, once it has been heard after the end.
+    pub(crate) heard_on: Option<PathId>,
     /// Datagrams received since the last one was sent, and how many ask for the next.
     received: u64,
     next_at: u64,
@@ -68,6 +72,12 @@ impl CloseFrame {
                 reason: &self.reason[..self.reason.len().min(MAX_REASON)],
             }
         })
+    }
+
+    /// The answer to the peer's.
+    pub(crate) fn in_return() -> Self {
+        let code = TransportErrorCode::NO_ERROR.0;
+        Self { application: false, code, frame_type: 0, reason: Bytes::new() }
     }
 }
 
@@ -104,12 +114,13 @@ impl Connection {
             return;
         }
         let until = now + self.close_period();
-        self.state = State::Closing(Closing { close, until, owed: true, received: 0, next_at: 1 });
+        self.state =
+            State::Closing(Closing { close, until, owed: true, heard_on: None, received: 0, next_at: 1 });
         self.report_end(now, error);
     }
 
     /// The peer closed (RFC 9000 §10.2.2).
-    pub(super) fn on_peer_close(&mut self, now: Time, close: &ConnectionClose<'_>) {
+    pub(super) fn on_peer_close(&mut self, now: Time, path: PathId, close: &ConnectionClose<'_>) {
         let error = if close.application {
             ConnectionError::PeerApplication {
                 code: close.code,
@@ -120,21 +131,23 @@ impl Connection {
             let error = TransportError::new(TransportErrorCode(close.code), reason);
             ConnectionError::PeerTransport(error.in_frame(close.frame_type))
         };
-        self.drain(now, error);
+        self.drain(now, Some(path), error);
     }
 
     /// A stateless reset arrived (RFC 9000 §10.3.1).
     pub fn handle_reset(&mut self, now: Time) {
-        self.drain(now, ConnectionError::Reset);
+        self.drain(now, None, ConnectionError::Reset);
     }
 
-    fn drain(&mut self, now: Time, error: ConnectionError) {
+    fn drain(&mut self, now: Time, answer: Option<PathId>, error: ConnectionError) {
         match self.state {
             State::Active => {
-                self.state = State::Draining { until: now + self.close_period() };
+                // Before the handshake is complete the peer may have kept nothing, and take the answer for another connection's.
+                let answer = answer.filter(|_| self.handshake.complete);
+                self.state = State::Draining { until: now + self.close_period(), answer };
                 self.report_end(now, error);
             }
-            State::Closing(Closing { until, .. }) => self.state = State::Draining { until },
+            State::Closing(Closing { until, .. }) => self.state = State::Draining { until, answer: None },
             State::Draining { .. } | State::Drained => {}
         }
     }
@@ -167,9 +180,22 @@ impl Connection {
         self.paths.max_pto() * 3
     }
 
+    /// The CONNECTION_CLOSE that is owed, and the path that it had best take if that is known.
+    pub(super) fn take_close(&mut self) -> Option<(CloseFrame, Option<PathId>)> {
+        match &mut self.state {
+            State::Closing(closing) => {
+                closing.owed = false;
+                Some((closing.close.clone(), closing.heard_on))
+            }
+            State::Draining { answer, .. } => Some((CloseFrame::in_return(), Some(answer.take()?))),
+            State::Active | State::Drained => None,
+        }
+    }
+
     /// A datagram arrived while closing: repeat CONNECTION_CLOSE, ever more rarely (RFC 9000 §10.2.1).
-    pub(super) fn on_datagram_while_closing(&mut self) {
+    pub(super) fn on_datagram_while_closing(&mut self, path: Option<PathId>) {
         if let State::Closing(closing) = &mut self.state {
+            closing.heard_on = path.or(closing.heard_on);
             closing.received += 1;
             if closing.received >= closing.next_at {
                 closing.received = 0;

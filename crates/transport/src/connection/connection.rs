@@ -228,7 +228,7 @@ impl Connection {
 
     /// The DATAGRAM queues (RFC 9221), for the application; follow every use with a drain.
     pub fn datagrams(&mut self) -> &mut Datagrams {
-        let room = self.one_rtt_room(self.paths.main());
+        let room = self.datagram_room();
         self.datagrams.set_packet_room(room);
         &mut self.datagrams
     }

@@ -80,7 +80,10 @@ impl Connection {
             }
             Frame::Ack(ref ack) => self.on_ack(now, context, ack)?,
             Frame::Crypto { offset, data } => self.on_crypto(now, context.space, offset, data)?,
-            Frame::Datagram { data } => self.datagrams.on_frame(data)?,
+            Frame::Datagram { data } => {
+                self.datagrams.on_frame(data)?;
+                self.on_message();
+            }
             Frame::ResetStream { id, code, final_size } => {
                 self.streams.on_reset_stream(id, code, final_size)?;
             }
@@ -91,7 +94,7 @@ impl Connection {
             Frame::DataBlocked(_) => self.streams.on_data_blocked(),
             Frame::StreamsBlocked { dir, .. } => self.streams.on_streams_blocked(dir),
             Frame::StreamDataBlocked { id, .. } => self.streams.on_stream_data_blocked(id)?,
-            Frame::ConnectionClose(ref close) => self.on_peer_close(now, close),
+            Frame::ConnectionClose(ref close) => self.on_peer_close(now, context.path, close),
             Frame::NewToken { token } => {
                 self.pending.new_tokens_received += 1;
                 if self.side.is_server() || self.pending.new_tokens_received <= MAX_NEW_TOKENS {

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use anabranch_tls::rustls::pki_types::CertificateDer;
-use anabranch_wire::{PathId, Side, Version};
+use anabranch_wire::{PathId, Side, SpaceId, Version};
 
 use super::connection::Connection;
 use crate::datagram_io::FourTuple;
+use crate::path::{IdleReason, PathState};
 
 /// A path as it is now.
 #[derive(Clone, Debug)]
@@ -17,10 +18,16 @@ pub struct PathInfo {
     pub tuple: FourTuple,
     /// Whether the peer's address is validated.
     pub validated: bool,
+    /// What it is doing.
+    pub state: PathState,
+    /// Why it sends no data at this moment; `None` if it is about to.
+    pub idle: Option<IdleReason>,
     /// Smoothed round-trip time.
     pub smoothed_rtt: Duration,
     /// Smallest round-trip time.
     pub min_rtt: Duration,
+    /// Probe timeout, without backoff (RFC 9002 §6.2.1).
+    pub pto: Duration,
     /// Congestion window in bytes.
     pub window: u64,
     /// Bytes in flight.
@@ -107,8 +114,11 @@ impl Connection {
             id: path.id,
             tuple: path.tuple,
             validated: path.validated,
+            state: self.path_state(path),
+            idle: self.idle_reason(path),
             smoothed_rtt: path.recovery.rtt().smoothed(),
             min_rtt: path.recovery.rtt().min(),
+            pto: path.recovery.pto(SpaceId::Data),
             window: path.recovery.window(),
             in_flight: path.recovery.bytes_in_flight(),
             mtu: path.recovery.mtu(),

@@ -183,7 +183,7 @@ impl Connection {
         }
         path.recovery.amplification_blocked(path.is_amplification_blocked());
         let dcid = path.remote_cids.active();
-        path.validations.retain(|validation| validation.purpose != Purpose::Confirm);
+        path.validations.retain(|one| !matches!(one.purpose, Purpose::Confirm | Purpose::Life));
         let (validated, previous) = (path.validated, path.previous);
         let previous =
             previous.map(|previous| (previous.tuple, path.remote_cids.get(previous.dcid_sequence)));
@@ -212,6 +212,10 @@ impl Connection {
         let Some((id, at)) = found else { return };
         let Some(path) = self.paths.get_mut(id) else { return };
         let validation = path.validations.remove(at);
+        if validation.tuple == path.tuple {
+            self.on_path_answers(now, id);
+        }
+        let Some(path) = self.paths.get_mut(id) else { return };
         let mut opened = false;
         match validation.purpose {
             Purpose::Confirm if validation.tuple == path.tuple => {
@@ -240,7 +244,7 @@ impl Connection {
                 path.recovery.migrate(now);
                 path.set_validated();
             }
-            Purpose::Confirm | Purpose::Previous | Purpose::Size => return,
+            Purpose::Confirm | Purpose::Previous | Purpose::Size | Purpose::Life => return,
         }
         let Some(tuple) = self.paths.get(id).map(|path| path.tuple) else { return };
         self.collect_reset_tokens();
@@ -259,7 +263,7 @@ impl Connection {
         let failed = path.validations.remove(at);
         match failed.purpose {
             Purpose::Move { sequence } => path.remote_cids.retire(sequence),
-            Purpose::Previous | Purpose::Size => {}
+            Purpose::Previous | Purpose::Size | Purpose::Life => {}
             Purpose::Confirm => self.return_or_retry(now, id),
         }
         self.expire_validations(now, id);

@@ -24,4 +24,7 @@ pub use self::info::{ConnectionStats, PathInfo};
 pub use self::migration::MigrateError;
 pub use self::multipath::OpenPathError;
 #[cfg(test)]
-pub(crate) use self::{multipath::MAX_CLOSING_PATHS, packet::forge::Forged};
+pub(crate) use self::{
+    multipath::{MAX_CLOSING_PATHS, MAX_PROBE_INTERVAL},
+    packet::forge::Forged,
+};

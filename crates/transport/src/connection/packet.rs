@@ -189,6 +189,9 @@ impl Connection {
         }
         let eliciting = draft.is_eliciting();
         self.idle.on_sent(now, eliciting);
+        if eliciting && draft.tracked && !draft.mtu_probe && draft.kind == PacketKind::OneRtt {
+            self.on_path_asked(now, id, &draft.tokens);
+        }
         let Some(path) = self.paths.get_mut(id) else { return };
         if draft.space == SpaceId::Data {
             path.ack_only_run = if eliciting { 0 } else { path.ack_only_run.saturating_add(1) };
@@ -257,12 +260,19 @@ impl Connection {
         tokens: &mut Tokens,
     ) {
         let Some(path) = self.paths.get_mut(id) else { return };
-        if fill.ack && kind == PacketKind::OneRtt {
+        if kind == PacketKind::OneRtt {
             let exponent = self.handshake.local_parameters.as_ref().map_or(3, |p| p.ack_delay_exponent);
-            path.received.write_ack(now, writer, SpaceId::Data, self.multipath.is_some(), exponent, tokens);
-            if fill.control {
-                self.fill_foreign_acks(now, id, exponent, writer, tokens);
+            if fill.ack {
+                path.received.write_ack(
+                    now,
+                    writer,
+                    SpaceId::Data,
+                    self.multipath.is_some(),
+                    exponent,
+                    tokens,
+                );
             }
+            self.fill_foreign_acks(now, id, exponent, writer, tokens);
         }
         if fill.data && fill.control {
             if kind == PacketKind::OneRtt {
@@ -274,7 +284,7 @@ impl Connection {
         if fill.data && fill.streams {
             if self.datagrams.has_pending() {
                 // The MTU may have fallen since they were queued: those that never fit again must not block the others.
-                let room = self.one_rtt_room(self.paths.main());
+                let room = self.datagram_room();
                 self.datagrams.set_packet_room(room);
                 self.datagrams.write(&carrier, writer, tokens);
             }

@@ -99,6 +99,7 @@ impl Connection {
             }
         }
         self.retry_undecrypted(now);
+        self.report_states(now);
     }
 
     fn handle_datagram(&mut self, now: Time, datagram: &mut Datagram<'_>, mask: Option<Mask>) {
@@ -377,6 +378,9 @@ impl Connection {
         header: &Protected,
     ) -> Result<(), TransportError> {
         self.idle.on_received(now);
+        if context.kind == PacketKind::OneRtt {
+            self.on_path_heard(now, context.path);
+        }
         self.settle_local_address(context);
         if let Some(version) = header.version.filter(|version| *version != self.format.version)
             && self.side.is_client()
@@ -416,10 +420,9 @@ impl Connection {
 
     /// After the end only a CONNECTION_CLOSE of the peer matters; anything else makes a closing end repeat its own.
     fn handle_datagram_after_end(&mut self, now: Time, datagram: &mut Datagram<'_>) {
-        self.on_datagram_while_closing();
-        if let Some(id) = self.paths.by_tuple(&datagram.tuple)
-            && let Some(path) = self.paths.get_mut(id)
-        {
+        let id = self.paths.by_tuple(&datagram.tuple);
+        self.on_datagram_while_closing(id);
+        if let Some(path) = id.and_then(|id| self.paths.get_mut(id)) {
             path.on_datagram_received(datagram.payload.len());
         }
         let mut rest = &mut *datagram.payload;
@@ -447,7 +450,7 @@ impl Connection {
                 if self.observer.is_some() {
                     self.trace_received(now, path, header, &unmasked, number, payload);
                 }
-                self.on_peer_close(now, &close);
+                self.on_peer_close(now, path, &close);
             }
         }
     }

@@ -80,7 +80,7 @@ impl Connection {
     pub fn poll_timeout(&self) -> Option<Time> {
         match &self.state {
             State::Active => {}
-            State::Closing(Closing { until, .. }) | State::Draining { until } => return Some(*until),
+            State::Closing(Closing { until, .. }) | State::Draining { until, .. } => return Some(*until),
             State::Drained => return None,
         }
         let acks = self.levels.iter().filter_map(|level| level.received.debt.ack_deadline()).min();
@@ -93,6 +93,7 @@ impl Connection {
             keep_alive,
             self.idle.deadline(self.paths.max_pto()),
             self.handshake.early_until,
+            self.health_timeout(),
         ];
         timers.into_iter().flatten().min()
     }
@@ -101,7 +102,7 @@ impl Connection {
     pub fn handle_timeout(&mut self, now: Time) {
         match &self.state {
             State::Active => {}
-            State::Closing(Closing { until, .. }) | State::Draining { until } => {
+            State::Closing(Closing { until, .. }) | State::Draining { until, .. } => {
                 if now >= *until {
                     self.become_drained();
                 }
@@ -124,6 +125,7 @@ impl Connection {
                 self.trace(now, &TraceEvent::KeysDiscarded { space: SpaceId::Data });
             }
         }
+        self.expire_health(now);
         for index in 0..self.paths.len() {
             let id = self.paths.nth(index);
             if self.paths.get(id).is_some_and(|path| !path.is_abandoned()) {
@@ -132,13 +134,15 @@ impl Connection {
             }
         }
         self.expire_abandoned(now);
+        self.report_states(now);
     }
 
     fn expire_recovery(&mut self, now: Time, id: PathId) {
         let mut outcome = std::mem::take(&mut self.outcome);
+        let siblings = self.siblings(id);
         let expired = self.paths.get_mut(id).and_then(|path| {
             let due = path.recovery.poll_timeout().is_some_and(|deadline| now >= deadline);
-            if due { path.recovery.on_timeout(now, &[], &mut outcome) } else { None }
+            if due { path.recovery.on_timeout(now, &siblings, &mut outcome) } else { None }
         });
         match expired {
             Some(Expired::Loss) => {
@@ -152,10 +156,11 @@ impl Connection {
             Some(Expired::Pto { space }) => {
                 self.trace(now, &TraceEvent::TimerExpired { path: id, kind: TimerKind::Pto, space });
                 self.settle(now, space, id, &mut outcome);
-                if space == SpaceId::Data {
-                    self.on_path_silent(id);
+                // A failing path is asked with challenges; what was on it is on its way elsewhere.
+                let failing = self.paths.get(id).is_some_and(|path| path.is_failing);
+                if !(space == SpaceId::Data && failing) {
+                    self.probe_all_spaces(id);
                 }
-                self.probe_all_spaces(id);
             }
             None => {}
         }

@@ -29,9 +29,11 @@ impl Connection {
         match &self.state {
             State::Active => {}
             State::Closing(closing) if closing.owed => return self.transmit_close(now, out),
+            State::Draining { answer: Some(_), .. } => return self.transmit_close(now, out),
             State::Closing(_) | State::Draining { .. } | State::Drained => return None,
         }
         self.update_keys_if_due(now);
+        self.report_states(now);
         let mut tried = Tried::new();
         loop {
             let turn = self.next_turn(now, &tried);
@@ -63,6 +65,13 @@ impl Connection {
     pub(super) fn one_rtt_room(&self, path: &Path) -> usize {
         let header = ONE_RTT_OVERHEAD + path.remote_cids.active().len();
         usize::from(path.recovery.mtu()).saturating_sub(header)
+    }
+
+    /// Room for frames in a packet of full size on whichever path it may leave, so that a DATAGRAM fits every one.
+    pub(super) fn datagram_room(&self) -> usize {
+        let usable = self.paths.iter().filter(|path| path.is_usable());
+        let smallest = usable.map(|path| self.one_rtt_room(path)).min();
+        smallest.unwrap_or_else(|| self.one_rtt_room(self.paths.main()))
     }
 
     fn update_keys_if_due(&mut self, now: Time) {
@@ -259,14 +268,17 @@ impl Connection {
         turn: &Turn,
     ) -> Option<Fill> {
         let path = self.paths.get(id)?;
-        let probe = path.recovery.probes(space) > 0;
+        // Another path stands in for one that fails: it is asked with challenges instead of probes, and acknowledgments leave there.
+        let replaced = space == SpaceId::Data && self.stand_in(path).is_some();
+        let probe = path.recovery.probes(space) > 0 && !(replaced && path.is_failing);
         let received = match Self::level_index(space) {
             Some(index) => &self.levels[index].received,
             None => &path.received,
         };
-        let ack_due = kind != PacketKind::ZeroRtt
-            && (received.debt.ack_now()
-                || received.debt.ack_deadline().is_some_and(|deadline| deadline <= now));
+        let own_ack_due =
+            received.debt.ack_now() || received.debt.ack_deadline().is_some_and(|deadline| deadline <= now);
+        let foreign_ack_due = space == SpaceId::Data && self.owes_foreign_ack(now, id);
+        let ack_due = kind != PacketKind::ZeroRtt && (own_ack_due && !replaced || foreign_ack_due);
         // Early data of either end must not keep the handshake waiting: it is not acknowledged, nor probed for, before the
         // handshake goes on (RFC 9002 §6.2.1). One flight at a time, so that the probe timeout governs.
         let stuck = space != SpaceId::Data && !path.recovery.unacked(space).any(|sent| sent.ack_eliciting);
@@ -286,7 +298,7 @@ impl Connection {
             return None;
         }
         let nudge = space == SpaceId::Data && allowed && path.ack_only_run >= ACK_ONLY_LIMIT;
-        let ack = received.debt.can_ack();
+        let ack = received.debt.can_ack() && !replaced;
         Some(Fill { ack, data: allowed, control, streams, probe: probe || nudge })
     }
 
@@ -406,6 +418,7 @@ impl Connection {
         writer: &mut anabranch_wire::Writer<'_>,
         tokens: &mut crate::token::Tokens,
     ) {
+        self.fill_validation_ack(now, id, tuple, writer, tokens);
         let challenge: [u8; 8] = self.random.bytes();
         let Some(path) = self.paths.get_mut(id) else { return };
         let due = path.validations.iter_mut().find(|v| v.tuple == *tuple && v.challenge_due(now));
@@ -423,13 +436,33 @@ impl Connection {
         }
     }
 
+    /// An acknowledgment goes along with what validates the path's own addresses: a first round-trip time without the peer's
+    /// deliberate delay keeps the probe timeout of a fresh path short.
+    fn fill_validation_ack(
+        &mut self,
+        now: Time,
+        id: PathId,
+        tuple: &FourTuple,
+        writer: &mut anabranch_wire::Writer<'_>,
+        tokens: &mut crate::token::Tokens,
+    ) {
+        let own =
+            |path: &&Path| self.multipath.is_some() && path.tuple == *tuple && path.received.debt.can_ack();
+        if self.paths.get(id).filter(own).is_none_or(|path| self.stand_in(path).is_some()) {
+            return;
+        }
+        let exponent = self.handshake.local_parameters.as_ref().map_or(3, |p| p.ack_delay_exponent);
+        let Some(path) = self.paths.get_mut(id) else { return };
+        path.received.write_ack(now, writer, SpaceId::Data, true, exponent, tokens);
+    }
+
     /// CONNECTION_CLOSE in every packet type that the peer may be able to read (RFC 9000 §10.2.3).
     fn transmit_close(&mut self, now: Time, out: &mut TransmitBuf) -> Option<Transmit> {
-        let State::Closing(closing) = &mut self.state else { return None };
-        closing.owed = false;
-        let close = closing.close.clone();
-        let path = self.paths.main();
-        let (id, tuple) = (path.id, path.tuple);
+        let (close, wanted) = self.take_close()?;
+        let usable = |id: &PathId| self.paths.get(*id).is_some_and(Path::is_usable);
+        let id = wanted.filter(usable).or_else(|| self.best_path()).unwrap_or(self.paths.main().id);
+        let path = self.paths.get(id)?;
+        let tuple = path.tuple;
         let budget = usize::try_from(path.amplification_budget()).unwrap_or(usize::MAX);
         let datagram = out.room(MIN_INITIAL_SIZE);
         let datagram = &mut datagram[..MIN_INITIAL_SIZE.min(budget)];
@@ -455,7 +488,7 @@ impl Connection {
         let last = held?;
         let len = if pad { at.max(datagram.len()) } else { at };
         self.seal(now, id, datagram, last, len, false).ok()?;
-        self.paths.main_mut().on_datagram_sent(len);
+        self.paths.get_mut(id)?.on_datagram_sent(len);
         Some(Transmit { tuple, ecn: None, len, segment_size: len })
     }
 }

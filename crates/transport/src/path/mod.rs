@@ -1,16 +1,20 @@
 //! Paths: addresses, validation, connection IDs, and the recovery of each.
 
 mod cids;
+mod health;
 mod manager;
 #[expect(clippy::module_inception, reason = "the module of paths holds the type Path")]
 mod path;
+mod state;
 mod status;
 mod validation;
 
 pub(crate) use self::cids::{LocalCids, RemoteCids};
+pub(crate) use self::health::Health;
 pub(crate) use self::manager::Paths;
 pub(crate) use self::path::{
     AMPLIFICATION_FACTOR, MIN_PACKET_ROOM, MIN_VALIDATION_ROOM, Path, Phase, Previous,
 };
+pub use self::state::{IdleReason, PathState};
 pub(crate) use self::status::Status;
 pub(crate) use self::validation::{Purpose, Response, Validation};

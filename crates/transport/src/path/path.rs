@@ -47,7 +47,7 @@ pub(crate) struct Path {
     pub(crate) owes_status: bool,
     /// What the peer has said.
     pub(crate) peer_status: Status,
-    /// Probe timeouts have passed without a word from the peer: other paths are better.
+    /// The peer owes an answer for too long: other paths stand in for it.
     pub(crate) is_failing: bool,
     /// Whether the peer has been shown to receive at `tuple`.
     pub(crate) validated: bool,
@@ -160,6 +160,11 @@ impl Path {
     /// Whether packets with data may be sent on it.
     pub(crate) fn is_usable(&self) -> bool {
         self.phase == Phase::Open
+    }
+
+    /// Whether both ends want it used like others.
+    pub(crate) fn is_available(&self) -> bool {
+        self.local_status.available && self.peer_status.available
     }
 
     /// Bytes that may still be sent before the peer's address is validated; `u64::MAX` once it is.

@@ -11,8 +11,11 @@ use crate::datagram_io::FourTuple;
 /// the newest answered.
 pub(crate) const MAX_PATH_RESPONSES: usize = 4;
 
-/// Challenges sent for one validation before its deadline ends it.
+/// Challenges of one validation that may be answered. One with a deadline sends no more; one without forgets the oldest.
 const MAX_CHALLENGES: usize = 8;
+
+/// A deadline that does not come.
+const END_OF_TIME: Time = Time::from_nanos(u64::MAX);
 
 /// What happens when a validation succeeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +31,8 @@ pub(crate) enum Purpose {
     Previous,
     /// The validated tuple once more, now with full datagrams, which the amplification limit had forbidden.
     Size,
+    /// A path that other paths stand in for is asked whether it works again.
+    Life,
 }
 
 /// A validation under way.
@@ -44,8 +49,9 @@ pub(crate) struct Validation {
     next: Time,
     /// When the validation fails.
     pub(crate) deadline: Time,
-    /// Time until the next challenge, doubled by each.
+    /// Time until the next challenge, doubled by each up to a maximum.
     interval: Duration,
+    max_interval: Duration,
     /// Whether a datagram of full size could carry the challenge; if not, another validation has to show the MTU.
     pub(crate) padded: bool,
 }
@@ -69,21 +75,47 @@ impl Validation {
             next: now,
             deadline: now + pto.max(unknown_pto) * 3,
             interval: pto,
+            max_interval: Duration::MAX,
             padded: false,
         }
     }
 
+    /// Asks a path that fails, every `pto` at first and every `max_interval` in the end, or every `pto` if that is longer.
+    /// It ends with an answer or with the path.
+    pub(crate) fn of_life(
+        now: Time,
+        tuple: FourTuple,
+        dcid: ConnectionId,
+        pto: Duration,
+        max_interval: Duration,
+    ) -> Self {
+        let max_interval = max_interval.max(pto);
+        Self { max_interval, deadline: END_OF_TIME, ..Self::new(now, tuple, dcid, Purpose::Life, pto, pto) }
+    }
+
+    /// Asks again at once.
+    pub(crate) fn hurry(&mut self, now: Time) {
+        self.next = self.next.min(now);
+    }
+
     /// Whether a challenge is to be sent.
     pub(crate) fn challenge_due(&self, now: Time) -> bool {
-        now >= self.next && self.challenges.len() < MAX_CHALLENGES
+        now >= self.next && self.may_ask()
+    }
+
+    fn may_ask(&self) -> bool {
+        self.purpose == Purpose::Life || self.challenges.len() < MAX_CHALLENGES
     }
 
     /// A challenge with `data` leaves.
     pub(crate) fn on_sent(&mut self, now: Time, data: [u8; 8], padded: bool) {
+        if self.challenges.len() == MAX_CHALLENGES {
+            self.challenges.remove(0);
+        }
         self.challenges.push(data);
         self.padded = padded;
         self.next = now + self.interval;
-        self.interval *= 2;
+        self.interval = self.interval.saturating_mul(2).min(self.max_interval);
     }
 
     /// Whether `data` answers one of the challenges.
@@ -98,7 +130,7 @@ impl Validation {
 
     /// When something has to happen next.
     pub(crate) fn timeout(&self) -> Time {
-        if self.challenges.len() < MAX_CHALLENGES { self.next.min(self.deadline) } else { self.deadline }
+        if self.may_ask() { self.next.min(self.deadline) } else { self.deadline }
     }
 }
 

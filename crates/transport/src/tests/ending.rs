@@ -49,13 +49,16 @@ fn a_closing_end_repeats_itself_ever_more_rarely() {
 }
 
 #[test]
-fn a_draining_end_is_silent() {
+fn a_draining_end_answers_once_and_is_silent() {
     for closer in [Side::Client, Side::Server] {
         let mut pair = connected();
         let now = pair.now;
         pair.end(closer).close(now, 7, Bytes::from_static(b"bye"));
         pair.run_for(Duration::from_millis(12));
         assert!(matches!(pair.closed(closer.peer()), Some(ConnectionError::PeerApplication { code: 7, .. })));
+        // RFC 9000 §10.2.2: one CONNECTION_CLOSE in return.
+        let back = if closer.is_client() { &mut pair.to_client } else { &mut pair.to_server };
+        assert_eq!(std::mem::take(back).len(), 1);
         for _ in 0..20 {
             assert_eq!(answers(&mut pair, closer), 0);
         }

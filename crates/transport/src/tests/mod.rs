@@ -5,6 +5,7 @@ mod attacks;
 mod basics;
 mod ending;
 mod exchange;
+mod failure;
 mod handshake;
 mod injector;
 mod keys;

@@ -220,7 +220,10 @@ impl Application for ExchangeClient {
             Event::NewToken(token) => self.config.token = token,
             Event::PathChanged { .. } => self.moves += 1,
             Event::Closed(error) => self.on_closed(now, endpoint, &error.to_string()),
-            Event::HandshakeDataReady | Event::PathOpened(_) | Event::PathAbandoned { .. } => {}
+            Event::HandshakeDataReady
+            | Event::PathOpened(_)
+            | Event::PathStatus { .. }
+            | Event::PathAbandoned { .. } => {}
         }
     }
 }

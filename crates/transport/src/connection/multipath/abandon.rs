@@ -7,6 +7,7 @@ use crate::connection::connection::Connection;
 use crate::error::TransportError;
 use crate::event::{EndpointEvent, Event};
 use crate::path::Phase;
+use crate::trace::TraceEvent;
 
 /// How long an abandoned path's state is kept, in the path's PTOs.
 const RETENTION_PTOS: u32 = 3;
@@ -34,6 +35,10 @@ impl Connection {
             if self.is_last_path(id) {
                 // RFC 10069 §3.4: nothing is left but to close, on the path that the peer still listens on.
                 return Err(no_path_left());
+            }
+            // RFC 10069 §3.4: what has come is acknowledged at once, for the last time, on another path.
+            if let Some(path) = self.paths.get_mut(id) {
+                path.received.debt.require_ack();
             }
             self.give_up_path(now, id, code);
         } else if multipath.unopened.contains_key(&id) {
@@ -65,10 +70,11 @@ impl Connection {
         path.ping = false;
         // RFC 10069 §3.4.1: the peer's connection IDs of the path count as retired.
         path.remote_cids.abandon();
-        self.requeue_unacked(id);
+        self.requeue_unacked(now, id);
         self.collect_reset_tokens();
         self.owe_abandon(id, code);
         self.events.push_back(Event::PathAbandoned { path: id, code });
+        self.trace(now, &TraceEvent::PathAbandoned { path: id, code });
     }
 
     fn owe_abandon(&mut self, path: PathId, code: u64) {
@@ -99,16 +105,6 @@ impl Connection {
         }
     }
 
-    /// What is under way on the path is sent again, wherever there is room.
-    pub(in crate::connection) fn requeue_unacked(&mut self, id: PathId) {
-        let Some(path) = self.paths.get(id) else { return };
-        let unacked = path.recovery.unacked(SpaceId::Data).filter(|sent| !sent.mtu_probe);
-        let tokens: Vec<_> = unacked.flat_map(|sent| sent.owed.iter().copied()).collect();
-        for token in &tokens {
-            self.on_token_lost(token);
-        }
-    }
-
     /// Forgets abandoned paths whose time is over.
     pub(in crate::connection) fn expire_abandoned(&mut self, now: Time) {
         loop {
@@ -119,6 +115,9 @@ impl Connection {
                 self.endpoint_events.push_back(EndpointEvent::CidRetired(cid));
             }
             self.numbering.forget(id);
+            if let Some(multipath) = &mut self.multipath {
+                multipath.forget_health(id);
+            }
             self.offer_paths();
         }
     }

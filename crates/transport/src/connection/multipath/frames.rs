@@ -46,14 +46,7 @@ impl Connection {
             }
             Frame::PathStatus { path, available, sequence } => {
                 multipath.check(path)?;
-                // It may come before the path does.
-                let status = match self.paths.get_mut(path) {
-                    Some(path) => Some(&mut path.peer_status),
-                    None => multipath.unopened.get_mut(&path).map(|unopened| &mut unopened.status),
-                };
-                if let Some(status) = status {
-                    status.learn(available, sequence);
-                }
+                self.on_path_status(now, path, available, sequence);
                 Ok(())
             }
             Frame::MaxPathId(maximum) => self.on_max_path_id(maximum),

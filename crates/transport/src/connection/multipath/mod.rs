@@ -1,8 +1,10 @@
 //! Several paths at once (RFC 10069): path identifiers, the connection IDs of paths still to come, and what is owed.
 
 mod abandon;
+mod choose;
 mod copies;
 mod drive;
+mod failure;
 mod frames;
 mod open;
 mod schedule;
@@ -14,9 +16,11 @@ use std::collections::BTreeMap;
 use anabranch_wire::{ConnectionId, PathId, Side};
 
 use self::copies::Copies;
+#[cfg(test)]
+pub(crate) use self::failure::MAX_PROBE_INTERVAL;
 pub use self::open::OpenPathError;
 pub(super) use self::schedule::{Tried, Turn};
-use crate::path::{LocalCids, RemoteCids, Status};
+use crate::path::{Health, LocalCids, RemoteCids, Status};
 use crate::schedule::{Algorithm, AnyScheduler};
 
 /// Connection IDs of each unused path that are issued ahead: one to open it with, one to follow a rebinding with.
@@ -53,6 +57,12 @@ pub(super) struct Multipath {
     cids_blocked: Option<PathId>,
     /// This end's `initial_max_path_id`.
     initial_max: u32,
+    /// Whether each path works, as far as there has been traffic on it.
+    health: Vec<Health>,
+    /// DATAGRAM frames sent and received.
+    messages: u64,
+    /// Paths may be in other states than the application knows of.
+    states_changed: bool,
     /// Path IDs that are gone, each of which makes room for another.
     closed: u32,
 }
@@ -90,6 +100,9 @@ impl Multipath {
             paths_blocked: None,
             cids_blocked: None,
             initial_max: local_max,
+            health: Vec::new(),
+            messages: 0,
+            states_changed: false,
             closed: 0,
         };
         new.offer(0);

@@ -185,6 +185,9 @@ impl Connection {
         };
         path.phase = Phase::Open;
         self.events.push_back(Event::PathOpened(id));
+        if let Some(multipath) = &mut self.multipath {
+            multipath.states_changed = true; // The peer may have made it a backup already.
+        }
         true
     }
 }

@@ -1,12 +1,11 @@
-//! Which path carries what any path may carry, and what happens when a path falls silent.
+//! Which path carries what any path may carry.
 
-use anabranch_wire::{PathId, SpaceId, Time, Writer};
+use anabranch_wire::{PathId, Time};
 use smallvec::SmallVec;
 
 use crate::connection::connection::Connection;
 use crate::path::{LocalCids, Path, RemoteCids};
 use crate::schedule::{Carrier, Kind, PathView, Pick, Scheduler as _, Views, Work, candidates};
-use crate::token::Tokens;
 
 /// Paths that could not send what they were picked for.
 pub(in crate::connection) type Tried = SmallVec<[PathId; 4]>;
@@ -95,33 +94,6 @@ impl Connection {
             None => self.multipath.as_mut()?.remote_cids_mut(path),
         }
     }
-
-    /// A probe timeout has passed on the path: if there is another one, what is under way goes there at once.
-    pub(in crate::connection) fn on_path_silent(&mut self, id: PathId) {
-        let others = self.paths.iter().any(|path| path.id != id && path.is_usable() && !path.is_failing);
-        let Some(path) = self.paths.get_mut(id).filter(|path| others && path.is_usable()) else { return };
-        if !std::mem::replace(&mut path.is_failing, true) {
-            self.requeue_unacked(id);
-        }
-    }
-
-    /// Acknowledges packets of paths whose acknowledgments cannot, or had better not, leave on them.
-    pub(in crate::connection) fn fill_foreign_acks(
-        &mut self,
-        now: Time,
-        id: PathId,
-        exponent: u64,
-        writer: &mut Writer<'_>,
-        tokens: &mut Tokens,
-    ) {
-        if self.multipath.is_none() {
-            return;
-        }
-        let foreign = |path: &&mut Path| path.id != id && (path.is_abandoned() || path.is_failing);
-        for path in self.paths.iter_mut().filter(foreign).filter(|path| path.received.debt.can_ack()) {
-            path.received.write_ack(now, writer, SpaceId::Data, true, exponent, tokens);
-        }
-    }
 }
 
 fn view(path: &Path, weight: u32) -> PathView {
@@ -133,7 +105,7 @@ fn view(path: &Path, weight: u32) -> PathView {
     };
     PathView {
         id: path.id,
-        is_available: path.local_status.available && path.peer_status.available,
+        is_available: path.is_available(),
         is_failing: path.is_failing,
         smoothed_rtt: recovery.rtt().smoothed(),
         min_rtt: recovery.rtt().min().min(recovery.rtt().smoothed()),

@@ -1,0 +1,84 @@
+//! Other paths as one path sees them: those it is coupled with, those that stand in for it.
+
+use anabranch_recovery::Sibling;
+use anabranch_wire::{PathId, SpaceId, Time, Writer};
+use smallvec::SmallVec;
+
+use crate::connection::connection::Connection;
+use crate::path::Path;
+use crate::token::Tokens;
+
+/// What a coupled controller knows of the other paths; next to no connection has more than four.
+pub(in crate::connection) type Siblings = SmallVec<[Sibling; 4]>;
+
+impl Connection {
+    /// The other paths that carry data, for a coupled controller; empty for any other.
+    #[inline]
+    pub(in crate::connection) fn siblings(&self, id: PathId) -> Siblings {
+        if self.multipath.is_none() || self.paths.len() == 1 {
+            return Siblings::new();
+        }
+        let coupled = self.paths.get(id).is_some_and(|path| path.recovery.congestion().is_coupled());
+        let others = self.paths.iter().filter(|path| coupled && path.id != id && Self::is_working(path));
+        others.filter(|path| path.recovery.rtt().has_sample()).map(|path| path.recovery.sibling()).collect()
+    }
+
+    /// The path for what matters more than the window: one that works rather than one that fails, one for data rather than a
+    /// backup, then the one with the lowest round-trip time.
+    pub(in crate::connection) fn best_path(&self) -> Option<PathId> {
+        let usable = self.paths.iter().filter(|path| path.is_usable() && !path.is_amplification_blocked());
+        let rank =
+            |path: &&Path| (path.is_failing, !path.is_available(), path.recovery.rtt().smoothed(), path.id);
+        usable.min_by_key(rank).map(|path| path.id)
+    }
+
+    /// The path on which the acknowledgments of another one leave, if they had better not leave on that: it is given up, or
+    /// fails, or does so for the peer, which then calls it a backup.
+    pub(in crate::connection) fn stand_in(&self, path: &Path) -> Option<PathId> {
+        let doubtful = path.is_abandoned() || path.is_failing || !path.peer_status.available;
+        if !doubtful || self.multipath.is_none() || self.paths.len() == 1 {
+            return None;
+        }
+        let best = self.best_path().filter(|best| *best != path.id)?;
+        let better = self.paths.get(best).is_some_and(|best| {
+            path.is_abandoned() || !best.is_failing && (path.is_failing || best.peer_status.available)
+        });
+        better.then_some(best)
+    }
+
+    /// Whether an acknowledgment of another path is to leave on this one now.
+    pub(in crate::connection) fn owes_foreign_ack(&self, now: Time, id: PathId) -> bool {
+        if self.multipath.is_none() || self.paths.len() == 1 {
+            return false;
+        }
+        let due = |path: &Path| {
+            path.received.debt.ack_now()
+                || path.received.debt.ack_deadline().is_some_and(|deadline| deadline <= now)
+        };
+        self.paths.iter().any(|path| path.id != id && due(path) && self.stand_in(path) == Some(id))
+    }
+
+    /// Acknowledges packets of paths that this one stands in for.
+    pub(in crate::connection) fn fill_foreign_acks(
+        &mut self,
+        now: Time,
+        id: PathId,
+        exponent: u64,
+        writer: &mut Writer<'_>,
+        tokens: &mut Tokens,
+    ) {
+        if self.multipath.is_none() || self.paths.len() == 1 {
+            return;
+        }
+        for index in 0..self.paths.len() {
+            let other = self.paths.nth(index);
+            let stands_in = self.paths.get(other).is_some_and(|path| {
+                (path.received.debt.can_ack() || path.received.debt.ack_now())
+                    && self.stand_in(path) == Some(id)
+            });
+            if let Some(path) = self.paths.get_mut(other).filter(|_| stands_in) {
+                path.received.write_ack(now, writer, SpaceId::Data, true, exponent, tokens);
+            }
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! What is known about whether a path works.
+//!
+//! A path works if packets that ask for an acknowledgment get one. What else comes on it does not count: it says nothing
+//! about the way there. How long a path may owe an answer is the probe timeout's business (RFC 9002 §6.2.1); here it counts
+//! from the *oldest* packet sent since the last acknowledgment, because a sender that goes on sending would put a timer that
+//! counts from the newest one off again and again.
+
+use std::time::Duration;
+
+use anabranch_wire::{PathId, Time};
+
+use super::state::PathState;
+
+/// One path's health, kept by connections that have several paths.
+#[derive(Debug)]
+pub(crate) struct Health {
+    /// The path.
+    pub(crate) path: PathId,
+    /// When the path was last heard of.
+    heard: Time,
+    /// Since when an acknowledgment is owed; the last one, if any, came before.
+    asked: Option<Time>,
+    /// When the path began to fail; of no meaning while it does not.
+    pub(crate) failing_since: Time,
+    /// Packets below this order have been sent again on other paths: their loss means nothing more.
+    pub(crate) moved: u64,
+    /// What the application wants the path for; while it fails the peer is told otherwise.
+    pub(crate) wanted: bool,
+    /// The state that the application knows of.
+    pub(crate) reported: PathState,
+    /// When a path without traffic was last looked after.
+    looked_after: Time,
+    /// The connection's traffic at that time.
+    traffic: u64,
+    /// When the last PING left that was to keep the path alive.
+    pinged: Time,
+}
+
+impl Health {
+    /// A path that has just answered.
+    pub(crate) fn new(path: PathId, now: Time) -> Self {
+        Self {
+            path,
+            heard: now,
+            asked: None,
+            failing_since: now,
+            moved: 0,
+            wanted: true,
+            reported: PathState::Open,
+            looked_after: now,
+            traffic: 0,
+            pinged: now,
+        }
+    }
+
+    /// Something came on the path.
+    pub(crate) fn on_heard(&mut self, now: Time) {
+        self.heard = now;
+    }
+
+    /// Packets were acknowledged; others may be under way still.
+    pub(crate) fn on_acked(&mut self, now: Time, under_way: bool) {
+        self.heard = now;
+        self.asked = under_way.then_some(now);
+    }
+
+    /// A packet left that asks for an answer.
+    pub(crate) fn on_asked(&mut self, now: Time) {
+        self.asked.get_or_insert(now);
+    }
+
+    /// Since when an answer is owed.
+    pub(crate) fn asked(&self) -> Option<Time> {
+        self.asked
+    }
+
+    /// Whether the path can be believed to work in comparison with one that was asked at `asked` and is called silent at
+    /// `deadline`: it has nothing to answer, or has been heard of since, or was asked less than a round trip
+    /// (`rtt`) before the deadline. If both are silent for as long, it is the peer or the network behind both that is, and moving data from one
+    /// to the other would not help.
+    pub(crate) fn outlives(&self, asked: Time, deadline: Time, rtt: Duration) -> bool {
+        self.asked.is_none_or(|own| self.heard >= asked || deadline < own + rtt)
+    }
+
+    /// When the path should be asked for a sign of life, if it goes on without traffic for `timeout`.
+    pub(crate) fn look_after(&self, timeout: Duration) -> Time {
+        self.heard.max(self.looked_after) + timeout
+    }
+
+    /// That time has come. Says whether the connection has been in use since the last time, going by its `traffic` so far:
+    /// one that is idle is not kept alive by its paths' asking one another.
+    pub(crate) fn on_looked_after(&mut self, now: Time, traffic: u64) -> bool {
+        self.looked_after = now;
+        std::mem::replace(&mut self.traffic, traffic) != traffic
+    }
+
+    /// When a PING is to keep the path alive.
+    pub(crate) fn keep_alive(&self, interval: Duration) -> Time {
+        self.heard.max(self.pinged) + interval
+    }
+
+    /// That PING leaves.
+    pub(crate) fn on_keep_alive(&mut self, now: Time) {
+        self.pinged = now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn at(ms: u64) -> Time {
+        Time::from_millis(ms)
+    }
+
+    const fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
+    }
+
+    #[test]
+    fn the_oldest_unanswered_packet_counts() {
+        let mut health = Health::new(PathId(1), at(0));
+        assert_eq!(health.asked(), None);
+        health.on_asked(at(10));
+        health.on_asked(at(20));
+        assert_eq!(health.asked(), Some(at(10)));
+        health.on_heard(at(25));
+        assert_eq!(health.asked(), Some(at(10)), "no acknowledgment");
+        health.on_acked(at(26), true);
+        assert_eq!(health.asked(), Some(at(26)), "the rest is still owed");
+        health.on_acked(at(27), false);
+        assert_eq!(health.asked(), None);
+        health.on_asked(at(30));
+        assert_eq!(health.asked(), Some(at(30)));
+    }
+
+    #[test]
+    fn a_path_that_is_as_silent_is_no_way_out() {
+        // The one in question was asked at 10 and is silent until 70.
+        let outlives = |other: &Health| other.outlives(at(10), at(70), ms(25));
+        let mut other = Health::new(PathId(2), at(0));
+        assert!(outlives(&other), "nothing to answer");
+        other.on_asked(at(12));
+        assert!(!outlives(&other), "owes an answer for as long");
+        other.on_heard(at(13));
+        assert!(outlives(&other), "has been heard of since");
+        let mut other = Health::new(PathId(2), at(0));
+        other.on_asked(at(50));
+        assert!(outlives(&other), "could not have answered yet");
+    }
+
+    #[test]
+    fn a_quiet_path_is_looked_after_while_the_connection_is_in_use() {
+        let mut health = Health::new(PathId(1), at(0));
+        assert_eq!(health.look_after(ms(100)), at(100));
+        health.on_heard(at(50));
+        assert_eq!(health.look_after(ms(100)), at(150));
+        assert!(health.on_looked_after(at(150), 7));
+        assert_eq!(health.look_after(ms(100)), at(250));
+        assert!(!health.on_looked_after(at(250), 7), "no traffic since");
+        assert!(health.on_looked_after(at(350), 8));
+    }
+}

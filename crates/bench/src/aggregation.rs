@@ -40,7 +40,7 @@ pub(crate) struct Options {
     trace: bool,
 }
 
-fn scheduler(name: &str) -> Result<Scheduler, String> {
+pub(crate) fn scheduler(name: &str) -> Result<Scheduler, String> {
     name.parse().map_err(|_| format!("one of {}", Scheduler::NAMES.join(", ")))
 }
 

@@ -6,6 +6,7 @@ mod aggregation;
 mod bulk;
 mod child;
 mod counting;
+mod failover;
 mod handshakes;
 mod idle;
 mod memory;
@@ -49,6 +50,8 @@ enum Benchmark {
     Requests(requests::Options),
     /// A download over all points of a design with several paths, in virtual time, against each point's fluid bound
     Aggregation(aggregation::Options),
+    /// The gap when one of several paths dies, over random kill schedules in virtual time
+    Failover(failover::Options),
 }
 
 fn main() -> std::process::ExitCode {
@@ -60,6 +63,7 @@ fn main() -> std::process::ExitCode {
         Benchmark::Bulk(options) => bulk::run(options),
         Benchmark::Requests(options) => requests::run(options),
         Benchmark::Aggregation(options) => aggregation::run(options),
+        Benchmark::Failover(options) => failover::run(options),
     };
     match result.and_then(|result| report::publish(&result, cli.json.as_deref())) {
         Ok(()) => std::process::ExitCode::SUCCESS,

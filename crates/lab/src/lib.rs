@@ -31,6 +31,8 @@ pub mod app;
 pub mod design;
 pub mod events;
 #[cfg(feature = "sim")]
+pub mod failover;
+#[cfg(feature = "sim")]
 pub mod fluid;
 pub mod link;
 #[cfg(feature = "sim")]

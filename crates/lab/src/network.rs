@@ -146,34 +146,37 @@ impl Network {
     }
 
     /// When the next thing happens.
-    pub fn next_time(&self) -> Option<Time> {
+    pub fn next_time(&mut self) -> Option<Time> {
+        self.drop_superseded();
         self.events.next_time()
     }
 
     /// The next thing that happens. Give its packet's buffer back with [`Network::recycle`].
     pub fn next_event(&mut self) -> Option<(Time, Happening)> {
-        loop {
-            let (at, event) = self.events.pop()?;
-            return Some((
-                at,
-                match event {
-                    Event::Arrival(host, key) => {
-                        let packet = self.flying.remove(key);
-                        self.trace.record(at, Kind::Arrived, host.0, packet.payload.len() as u64);
-                        Happening::Arrival(host, packet)
-                    }
-                    Event::Wake(host) => {
-                        let wake = &mut self.hosts[host.0].wake;
-                        if *wake != Some(at) {
-                            // Superseded by an earlier one, which has come already.
-                            continue;
-                        }
-                        *wake = None;
-                        self.trace.record(at, Kind::Woken, host.0, 0);
-                        Happening::Wake(host)
-                    }
-                },
-            ));
+        self.drop_superseded();
+        let (at, event) = self.events.pop()?;
+        Some(match event {
+            Event::Arrival(host, key) => {
+                let packet = self.flying.remove(key);
+                self.trace.record(at, Kind::Arrived, host.0, packet.payload.len() as u64);
+                (at, Happening::Arrival(host, packet))
+            }
+            Event::Wake(host) => {
+                self.hosts[host.0].wake = None;
+                self.trace.record(at, Kind::Woken, host.0, 0);
+                (at, Happening::Wake(host))
+            }
+        })
+    }
+
+    /// Forgets wake-ups in front of the queue that an earlier one, which has come already, took the place of: they
+    /// are nothing that happens.
+    fn drop_superseded(&mut self) {
+        while let Some((at, Event::Wake(host))) = self.events.peek() {
+            if self.hosts[host.0].wake == Some(at) {
+                return;
+            }
+            self.events.pop();
         }
     }
 

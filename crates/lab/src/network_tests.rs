@@ -62,3 +62,16 @@ fn only_the_earliest_wake_up_counts() {
     network.wake(client, ms(9));
     assert_eq!(network.next_event(), Some((ms(9), Happening::Wake(client))));
 }
+
+#[test]
+fn a_wake_up_that_was_superseded_does_not_happen() {
+    let (mut network, client, server) = parallel();
+    network.wake(client, ms(50));
+    network.wake(client, ms(10));
+    network.wake(server, ms(90));
+    assert_eq!(network.next_event(), Some((ms(10), Happening::Wake(client))));
+    // Nothing happens at 50 ms: whoever runs until 60 ms must not come to the event behind it.
+    assert_eq!(network.next_time(), Some(ms(90)));
+    network.wake(client, ms(50));
+    assert_eq!(network.next_event(), Some((ms(50), Happening::Wake(client))));
+}

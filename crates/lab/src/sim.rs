@@ -132,6 +132,23 @@ impl Simulation {
         result
     }
 
+    /// Has the application of `host` do something with its endpoint; what follows from it is sent at once.
+    ///
+    /// # Panics
+    /// If the host runs an application of another type.
+    #[expect(
+        clippy::expect_used,
+        reason = "asking for another type is a fault of the caller's code, not of its input"
+    )]
+    pub fn with_node<A: Application>(&mut self, host: HostId, f: impl FnOnce(&mut A, Time, &mut Endpoint)) {
+        let node = &mut self.nodes[host.0];
+        let application: &mut dyn Any = &mut *node.application;
+        let application = application.downcast_mut().expect("an application of the type that was added");
+        f(application, self.now, &mut node.endpoint);
+        // As in `with_endpoint`.
+        let _ = node.drain(self.now, &mut self.network);
+    }
+
     /// Runs until `done` says so, until nothing happens any more, or until `deadline`. `done` is asked after
     /// every happening.
     pub fn run(&mut self, deadline: Time, mut done: impl FnMut(&Self) -> bool) -> Outcome {

@@ -1,5 +1,6 @@
 //! What one end of a connection does, counted packet by packet.
 
+use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -30,6 +31,8 @@ pub struct Totals {
 /// Totals of one path at one end.
 #[derive(Clone, Debug, Default)]
 pub struct PathTotals {
+    /// The round-trip time as it is known now.
+    pub rtt: Option<RoundTrip>,
     /// When its first packet was sent.
     pub first_sent: Option<Time>,
     /// When the first STREAM frame left.
@@ -48,6 +51,17 @@ pub struct PathTotals {
     pub slow_start_ended: Option<(Time, u64)>,
 }
 
+/// What an end knows of a path's round-trip time.
+#[derive(Clone, Copy, Debug)]
+pub struct RoundTrip {
+    /// When the first sample was taken.
+    pub since: Time,
+    /// Smoothed.
+    pub smoothed: Duration,
+    /// Mean deviation.
+    pub variance: Duration,
+}
+
 /// Counts one connection; clones count together.
 #[derive(Clone, Debug, Default)]
 pub struct Meter(Arc<Mutex<Totals>>);
@@ -55,7 +69,12 @@ pub struct Meter(Arc<Mutex<Totals>>);
 impl Meter {
     /// What was counted so far.
     pub fn totals(&self) -> Totals {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.look(Totals::clone)
+    }
+
+    /// Something about what was counted so far, without a copy of it.
+    pub fn look<T>(&self, f: impl FnOnce(&Totals) -> T) -> T {
+        f(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -72,8 +91,14 @@ impl Observer for Meter {
             }
             TraceEvent::PacketLost { path, .. } => totals.path(*path).lost_packets += 1,
             TraceEvent::SpuriousLoss { path, packets } => totals.path(*path).spurious_losses += packets,
-            TraceEvent::Metrics { path, window, ssthresh, .. } => {
+            TraceEvent::Metrics {
+                path, window, ssthresh, smoothed_rtt, rtt_variance, latest_rtt, ..
+            } => {
                 let path = totals.path(*path);
+                if !latest_rtt.is_zero() {
+                    let since = path.rtt.map_or(now, |rtt| rtt.since);
+                    path.rtt = Some(RoundTrip { since, smoothed: *smoothed_rtt, variance: *rtt_variance });
+                }
                 path.max_window = path.max_window.max(*window);
                 if let (None, Some(threshold)) = (path.slow_start_ended, ssthresh) {
                     path.slow_start_ended = Some((now, *threshold));

@@ -13,7 +13,7 @@ use crate::pair::{CLIENT_PORT, Pair, PairConfig, client_ip, server_address};
 use crate::sim::{Outcome, Simulation};
 use crate::tls::SERVER_NAME;
 
-pub use meter::{Meter, PathTotals, Totals};
+pub use meter::{Meter, PathTotals, RoundTrip, Totals};
 
 /// Simulated time after which a transfer counts as stuck.
 const DEADLINE: Time = Time::from_millis(3_600_000);
@@ -84,11 +84,9 @@ impl Transfer {
             pair.sim.observe(host, move |_| Box::new(meter.clone()));
         }
         let (host, seen) = (pair.client, meters[0].clone());
-        let mut is_done = false;
         let outcome = pair.sim.run(DEADLINE, |sim| {
-            // The meter is asked only at the end, because asking copies it.
-            is_done |= sim.application::<DownloadClient>(host).is_done();
-            is_done && seen.totals().close_received.is_some()
+            sim.application::<DownloadClient>(host).is_done()
+                && seen.look(|totals| totals.close_received.is_some())
         });
         self.measure(pair, meters, outcome)
     }

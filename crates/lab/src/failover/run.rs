@@ -1,0 +1,239 @@
+//! Running a kill schedule: once up to the moment at which the path may die, and again with the kill in the link.
+
+use core::ops::Range;
+use core::time::Duration;
+
+use anabranch_transport::{MultipathConfig, TransportConfig};
+use anabranch_wire::{PathId, Time};
+
+use super::app::{Arrivals, Client, Order, Server};
+use super::{Class, Dead, KillSchedule};
+use crate::app::PathOpener;
+use crate::link::Blackout;
+use crate::pair::{Pair, PairConfig};
+use crate::sim::Simulation;
+use crate::transfer::{Meter, PathTotals, further_tuple};
+
+/// All paths must have round-trip samples by then.
+const PATHS_BY: Time = Time::from_millis(10_000);
+/// Everything must have arrived this long after the kill.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Waits that begin this long after the kill belong to it.
+const WINDOW: Duration = Duration::from_secs(1);
+/// RFC 9002 §6.1.2, kGranularity.
+const GRANULARITY: Duration = Duration::from_millis(1);
+
+/// What came of a [`KillSchedule`].
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The schedule's seed.
+    pub seed: u64,
+    /// When the path died.
+    pub killed: Time,
+    /// The longest wait for new in-order bytes that begins up to one second after the kill, or that the kill falls into.
+    pub gap: Duration,
+    /// When that wait began.
+    pub gap_began: Time,
+    /// The dead path's probe timeout at the kill, at the end that sends data.
+    pub pto: Duration,
+    /// The smallest smoothed round-trip time of another path at the kill, at that end.
+    pub other_rtt: Duration,
+    /// Bytes that never arrived.
+    pub lost_bytes: u64,
+    /// Bytes that were delivered twice, or are not what was sent.
+    pub wrong_bytes: u64,
+    /// What ended the connection, if anything did.
+    pub failure: Option<String>,
+    /// Fingerprint of everything that happened.
+    pub trace: u64,
+}
+
+impl Outcome {
+    /// What the gap should not exceed: the dead path's probe timeout and one round trip of another path.
+    pub fn limit(&self) -> Duration {
+        self.pto + self.other_rtt
+    }
+}
+
+pub(super) fn run(
+    schedule: &KillSchedule,
+    transport: &TransportConfig,
+    watch: bool,
+) -> Result<Outcome, String> {
+    // Up to the kill both runs are the same, because the seed is.
+    let killed = Stage::new(schedule, transport, None, false)?.sampled(schedule)? + schedule.after;
+    let until = schedule.lasts.map_or(Time::from_nanos(u64::MAX), |lasts| killed + lasts);
+    let mut stage = Stage::new(schedule, transport, Some(killed..until), watch)?;
+    stage.sampled(schedule)?;
+    stage.pair.sim.run(killed, |_| false);
+    let (pto, other_rtt) = stage.expectation(schedule, transport)?;
+    let mut began = killed;
+    if schedule.class == Class::Idle {
+        began = killed + schedule.request_after;
+        stage.pair.sim.run(began, |_| false);
+        stage.pair.sim.with_node(stage.pair.client, Client::begin);
+    }
+    stage.finish(schedule, killed);
+    let arrivals = stage.arrivals(schedule).clone();
+    let failure = stage.client().failure.clone().or_else(|| stage.server().failure.clone());
+    let (gap, gap_began) = longest_wait(&arrivals, killed, began, stage.pair.sim.now(), schedule.bytes);
+    Ok(Outcome {
+        seed: schedule.seed,
+        killed,
+        gap,
+        gap_began,
+        pto,
+        other_rtt,
+        lost_bytes: schedule.bytes.saturating_sub(arrivals.good),
+        wrong_bytes: arrivals.bad,
+        failure,
+        trace: stage.pair.sim.network().trace().hash(),
+    })
+}
+
+/// The longest wait between arrivals that ends after the kill and begins before [`WINDOW`] is over; `began` is when bytes
+/// were first asked for after the kill, or the kill itself. What has not arrived is waited for until `now`.
+fn longest_wait(arrivals: &Arrivals, killed: Time, began: Time, now: Time, bytes: u64) -> (Duration, Time) {
+    let missing = (arrivals.good < bytes).then_some(now);
+    let before = arrivals.times.iter().rfind(|at| **at <= killed).copied().unwrap_or(began);
+    let after = arrivals.times.iter().copied().filter(|at| *at > killed).chain(missing);
+    let mut last = before;
+    let mut longest = (Duration::ZERO, killed);
+    for at in after {
+        if last <= killed + WINDOW {
+            longest = longest.max((at.saturating_since(last), last));
+        }
+        last = at;
+    }
+    longest
+}
+
+struct Stage {
+    pair: Pair,
+    meters: [Meter; 2],
+}
+
+impl Stage {
+    fn new(
+        schedule: &KillSchedule,
+        transport: &TransportConfig,
+        dead: Option<Range<Time>>,
+        watch: bool,
+    ) -> Result<Self, String> {
+        let mut links = schedule.links();
+        if let (Some(window), Some(link)) = (dead, links.get_mut(schedule.victim)) {
+            let blackout = Blackout::new([window]);
+            *link = match schedule.dead {
+                Dead::Both => link.clone().both(blackout),
+                Dead::ToServer => link.clone().there(blackout),
+                Dead::ToClient => link.clone().back(blackout),
+            };
+        }
+        let mut transport = transport.clone();
+        transport.multipath.get_or_insert_with(MultipathConfig::default);
+        let paths = PathOpener::new((1..links.len()).map(|link| further_tuple(link as u8)));
+        let config = PairConfig {
+            client: transport.clone(),
+            server: transport,
+            ..PairConfig::new(schedule.seed, links)
+        };
+        let order = Order { upload: schedule.upload, key: schedule.seed, bytes: schedule.bytes };
+        let client = |sim: &Simulation, config, tuple| {
+            Client::new(config, tuple, sim.rng("client reads"), order, schedule.class != Class::Idle, paths)
+        };
+        let server = Server::new(config.seed.rng("server reads"));
+        let mut pair = Pair::new(&config, client, server, |_| ()).map_err(|error| error.to_string())?;
+        let meters = [Meter::default(), Meter::default()];
+        for (host, meter) in [pair.client, pair.server].into_iter().zip(&meters) {
+            if watch {
+                pair.sim.watch(host);
+            }
+            let meter = meter.clone();
+            pair.sim.observe(host, move |_| Box::new(meter.clone()));
+        }
+        Ok(Self { pair, meters })
+    }
+
+    /// Runs until both ends have a round-trip sample of the path that is to die.
+    fn sampled(&mut self, schedule: &KillSchedule) -> Result<Time, String> {
+        let id = PathId(schedule.victim as u32);
+        let has =
+            |meter: &Meter| meter.look(|totals| totals.paths.get(&id).is_some_and(|path| path.rtt.is_some()));
+        let meters = self.meters.clone();
+        self.pair.sim.run(PATHS_BY, |_| meters.iter().all(has));
+        if !meters.iter().all(has) {
+            let refused = self.client().paths.refused;
+            return Err(format!("path {} was not used: {refused:?}, {:?}", id.0, self.client().failure));
+        }
+        Ok(self.pair.sim.now())
+    }
+
+    /// The dead path's PTO and the best round-trip time of another path, as the sender knows them.
+    fn expectation(
+        &self,
+        schedule: &KillSchedule,
+        transport: &TransportConfig,
+    ) -> Result<(Duration, Duration), String> {
+        let sender = &self.meters[if schedule.upload { 0 } else { 1 }];
+        let totals = sender.totals();
+        let rtt = |(_, path): (&PathId, &PathTotals)| path.rtt;
+        let dead = totals.paths.iter().find(|(id, _)| id.0 as usize == schedule.victim).and_then(rtt);
+        let dead = dead.ok_or("the dead path had no round-trip sample")?;
+        let others = totals.paths.iter().filter(|(id, _)| id.0 as usize != schedule.victim).filter_map(rtt);
+        let other = others.map(|rtt| rtt.smoothed).min();
+        // RFC 9002 §6.2.1
+        let pto = dead.smoothed + (dead.variance * 4).max(GRANULARITY) + transport.ack.max_delay;
+        Ok((pto, other.unwrap_or(Duration::ZERO)))
+    }
+
+    fn finish(&mut self, schedule: &KillSchedule, killed: Time) {
+        let (client, server) = (self.pair.client, self.pair.server);
+        let upload = schedule.upload;
+        self.pair.sim.run(killed + PATIENCE, |sim| {
+            let (client, server) = (sim.application::<Client>(client), sim.application::<Server>(server));
+            let arrivals = if upload { &server.arrivals } else { &client.arrivals };
+            arrivals.good + arrivals.bad >= schedule.bytes
+                || client.failure.is_some()
+                || server.failure.is_some()
+        });
+        // What is sent once more must not be delivered once more.
+        let end = self.pair.sim.now() + WINDOW;
+        self.pair.sim.run(end, |_| false);
+    }
+
+    fn client(&self) -> &Client {
+        self.pair.sim.application(self.pair.client)
+    }
+
+    fn server(&self) -> &Server {
+        self.pair.sim.application(self.pair.server)
+    }
+
+    fn arrivals(&self, schedule: &KillSchedule) -> &Arrivals {
+        if schedule.upload { &self.server().arrivals } else { &self.client().arrivals }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_waits_that_belong_to_the_kill_count() {
+        let ms = Time::from_millis;
+        let wait = |times: &[u64], good| {
+            let times = times.iter().map(|at| ms(*at)).collect();
+            longest_wait(&Arrivals { good, bad: 0, times }, ms(1000), ms(1000), ms(9000), 5)
+        };
+        let gap = |length, from| (Duration::from_millis(length), ms(from));
+        // Before the kill, around it, after it, later than a second after it.
+        assert_eq!(wait(&[0, 900, 990, 1050, 1060], 5), gap(60, 990));
+        assert_eq!(wait(&[990, 1010, 1110, 1120], 5), gap(100, 1010));
+        assert_eq!(wait(&[990, 1500, 2001, 4000], 5), gap(510, 990));
+        assert_eq!(wait(&[990, 1500, 2000, 4000], 5), gap(2000, 2000));
+        // What never came is waited for until the end.
+        assert_eq!(wait(&[990, 1010], 4), gap(7990, 1010));
+        // Nothing was asked for before the kill.
+        assert_eq!(wait(&[1070], 5), gap(70, 1000));
+    }
+}

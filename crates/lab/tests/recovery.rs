@@ -226,7 +226,7 @@ fn marks_take_the_place_of_losses() {
 
 #[test]
 fn the_mtu_is_found_where_the_link_allows_it() {
-    for (limit, range) in [(1500, 1452..=1452), (1350, 1330..=1350), (1200, 1200..=1200)] {
+    for (limit, range) in [(1500, 1472..=1472), (1350, 1330..=1350), (1200, 1200..=1200)] {
         let config = PairConfig::new(1, [LinkSpec::new(20_000_000, ms(20)).mtu(limit)]);
         let mut pair = download(&config, &[3_000_000], |_| ());
         finish(&mut pair);

@@ -48,7 +48,7 @@ impl Default for Config {
 pub struct MtuConfig {
     /// Size to start with; at least 1200 (RFC 9000 §14.1).
     pub initial: u16,
-    /// Largest size to search for.
+    /// Largest size to search for: what an Ethernet frame leaves over IPv4. The transport takes off what IPv6 needs more.
     pub maximum: u16,
     /// Whether to search for larger sizes at all.
     pub discovery: bool,
@@ -64,7 +64,7 @@ impl Default for MtuConfig {
     fn default() -> Self {
         Self {
             initial: 1200,
-            maximum: 1452,
+            maximum: 1472,
             discovery: true,
             black_hole_threshold: 6,
             black_hole_cooldown: Duration::from_secs(60),

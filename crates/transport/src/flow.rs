@@ -79,6 +79,21 @@ impl ReceiveCredit {
         true
     }
 
+    /// Whether the peer has used more than half of what it may.
+    pub(crate) fn is_tight(&self) -> bool {
+        !self.due && self.limit - self.received < self.window / 2
+    }
+
+    /// What holds the peer back is not the application but data that is late, on a slower path perhaps: the window has to span
+    /// that, too. Says whether the peer should be told a new limit.
+    pub(crate) fn widen(&mut self) -> bool {
+        let wider = self.window.saturating_mul(2).min(self.max_window);
+        let grows = wider > self.window;
+        self.window = wider;
+        self.due |= grows;
+        grows
+    }
+
     /// Whether the peer would gain from a new limit, however little.
     pub(crate) fn can_grant(&self) -> bool {
         self.consumed + self.window > self.limit

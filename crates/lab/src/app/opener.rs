@@ -36,7 +36,7 @@ impl PathOpener {
             match connection.open_path(now, tuple) {
                 Ok(id) => self.opened.push((id, now)),
                 // An event will tell.
-                Err(OpenPathError::NotConfirmed) => return,
+                Err(OpenPathError::NotConnected) => return,
                 Err(OpenPathError::NoConnectionId | OpenPathError::NoPathId) => {
                     self.next = Some(now + RETRY);
                     return;

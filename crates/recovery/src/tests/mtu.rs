@@ -38,10 +38,10 @@ fn overtake(path: &mut Path, now: Time) {
 fn one_probe_is_enough_on_a_path_without_limits() {
     let mut path = Path::new(&searching());
     let (order, size) = probe(&mut path, at(0)).unwrap();
-    assert_eq!((size, path.recovery.mtu()), (1452, 1200));
+    assert_eq!((size, path.recovery.mtu()), (1472, 1200));
     assert_eq!(path.recovery.mtu_probe(at(0)), None, "one at a time");
     path.ack(at(10), &[order..=order]);
-    assert_eq!((path.out.mtu_changed, path.recovery.mtu()), (Some(1452), 1452));
+    assert_eq!((path.out.mtu_changed, path.recovery.mtu()), (Some(1472), 1472));
     assert_eq!(path.recovery.mtu_probe(at(20)), None, "nothing larger to look for");
 }
 
@@ -50,7 +50,7 @@ fn lost_probes_are_no_congestion_and_three_settle_a_size() {
     let mut path = Path::new(&searching());
     for round in 0..3 {
         let now = at(round * 100);
-        assert_eq!(probe(&mut path, now).unwrap().1, 1452);
+        assert_eq!(probe(&mut path, now).unwrap().1, 1472);
         overtake(&mut path, now);
         assert_eq!(path.lost().len(), 1);
         assert!(!path.out.congestion_event);
@@ -59,16 +59,16 @@ fn lost_probes_are_no_congestion_and_three_settle_a_size() {
     assert_eq!((stats.mtu_probes_lost, stats.lost_packets, stats.congestion_events), (3, 0, 0));
     assert!(path.recovery.window() > 12_000, "still in slow start");
     let (_, size) = probe(&mut path, at(300)).unwrap();
-    assert_eq!(size, 1200 + 126, "half way to 1451");
+    assert_eq!(size, 1200 + 126, "half way to 1471");
 }
 
 #[test]
 fn the_search_converges_on_what_the_path_carries() {
-    for limit in [1200, 1201, 1208, 1280, 1337, 1400, 1420, 1451, 1452, 9000] {
+    for limit in [1200, 1201, 1208, 1280, 1337, 1400, 1420, 1451, 1472, 9000] {
         let mut link = Link::new(1_250_000, ms(20), 100_000);
         link.mtu = limit;
         let report = run(&link, &Config { congestion: Algorithm::Cubic, ..searching() }, at(10_000));
-        let (found, carried) = (report.path.recovery.mtu(), limit.min(1452));
+        let (found, carried) = (report.path.recovery.mtu(), limit.min(1472));
         assert!(found <= carried && carried - found < 8, "{found} on a path of {limit}");
         assert_eq!(report.path.recovery.stats().mtu, found);
         assert!(report.utilisation > 0.85);
@@ -86,7 +86,7 @@ fn no_probe_before_confirmation_when_blocked_or_while_silent() {
     });
     assert_eq!(path.recovery.mtu_probe(at(0)), None, "1200 bytes of window are not enough");
     path.ack(at(10), &[0..=0]);
-    assert_eq!(path.recovery.mtu_probe(at(10)), Some(1452));
+    assert_eq!(path.recovery.mtu_probe(at(10)), Some(1472));
     let due = path.recovery.poll_timeout().unwrap();
     path.timeout(due);
     assert_eq!(path.recovery.mtu_probe(due), None);
@@ -111,17 +111,17 @@ fn a_black_hole_sends_the_size_back_to_the_base() {
     let mut path = Path::new(&searching());
     let (order, _) = probe(&mut path, at(0)).unwrap();
     path.ack(at(10), &[order..=order]);
-    assert_eq!(path.recovery.mtu(), 1452);
+    assert_eq!(path.recovery.mtu(), 1472);
     for round in 1..=6 {
-        assert_eq!(path.recovery.mtu(), 1452);
+        assert_eq!(path.recovery.mtu(), 1472);
         let now = at(round * 100);
-        path.send_in(now, DATA, 1452);
+        path.send_in(now, DATA, 1472);
         overtake(&mut path, now);
         assert_eq!(path.lost().len(), 1);
     }
     assert_eq!((path.out.mtu_changed, path.recovery.mtu()), (Some(1200), 1200));
     assert_eq!(path.recovery.mtu_probe(at(1_000)), None, "cooling down");
-    assert_eq!(path.recovery.mtu_probe(at(61_000)), Some(1452));
+    assert_eq!(path.recovery.mtu_probe(at(61_000)), Some(1472));
 }
 
 #[test]
@@ -131,12 +131,12 @@ fn large_packets_that_arrive_clear_the_suspicion() {
     path.ack(at(10), &[order..=order]);
     for round in 1..=20 {
         let now = at(round * 100);
-        path.send_in(now, DATA, 1452);
+        path.send_in(now, DATA, 1472);
         overtake(&mut path, now);
-        let order = path.send_in(now + ms(50), DATA, 1452);
+        let order = path.send_in(now + ms(50), DATA, 1472);
         path.ack(now + ms(60), &[order..=order]);
     }
-    assert_eq!(path.recovery.mtu(), 1452);
+    assert_eq!(path.recovery.mtu(), 1472);
 }
 
 #[test]
@@ -144,11 +144,11 @@ fn silence_makes_the_size_suspect() {
     let mut path = Path::new(&searching());
     let (order, _) = probe(&mut path, at(0)).unwrap();
     path.ack(at(10), &[order..=order]);
-    path.send_in(at(20), DATA, 1452);
+    path.send_in(at(20), DATA, 1472);
     for timeouts in 1..=3 {
         let due = path.recovery.poll_timeout().unwrap();
         path.timeout(due);
-        assert_eq!(path.recovery.mtu(), if timeouts < 3 { 1452 } else { 1200 });
+        assert_eq!(path.recovery.mtu(), if timeouts < 3 { 1472 } else { 1200 });
         path.send_in(due, DATA, path.recovery.mtu());
     }
     assert_eq!(path.out.mtu_changed, Some(1200));
@@ -157,7 +157,7 @@ fn silence_makes_the_size_suspect() {
     path.ack(now, &[order..=order]);
     assert_eq!(
         path.recovery.mtu_probe(now),
-        Some(1452),
+        Some(1472),
         "and is searched again once something comes through"
     );
 }
@@ -170,5 +170,5 @@ fn a_finished_search_is_repeated_after_the_raise_interval() {
     let recovery = &mut report.path.recovery;
     recovery.lose_all(DATA, &mut Outcome::new());
     assert_eq!(recovery.mtu_probe(at(10_000)), None);
-    assert_eq!(recovery.mtu_probe(at(620_000)), Some(1452));
+    assert_eq!(recovery.mtu_probe(at(620_000)), Some(1472));
 }

@@ -174,8 +174,7 @@ impl Connection {
         mut random: Random,
         Parts { side, format, tuple, local_cid, remote_cid }: Parts,
     ) -> Self {
-        let mut recovery_config = config.recovery.clone();
-        recovery_config.seed = random.u64();
+        let recovery_config = recovery_config(&config, &tuple, random.u64());
         let path = Path::new(
             PathId::ZERO,
             tuple,
@@ -333,6 +332,22 @@ struct Parts {
     tuple: FourTuple,
     local_cid: ConnectionId,
     remote_cid: ConnectionId,
+}
+
+/// Bytes by which IPv6's header is longer than IPv4's.
+const IPV6_EXTRA: u16 = 20;
+
+/// The recovery of a path between these addresses.
+pub(super) fn recovery_config(
+    config: &TransportConfig,
+    tuple: &FourTuple,
+    seed: u64,
+) -> anabranch_recovery::Config {
+    let mut recovery = anabranch_recovery::Config { seed, ..config.recovery.clone() };
+    if tuple.remote.ip().to_canonical().is_ipv6() {
+        recovery.mtu.maximum = recovery.mtu.maximum.saturating_sub(IPV6_EXTRA);
+    }
+    recovery
 }
 
 fn random_below(random: &mut Random, bound: u64) -> usize {

@@ -302,6 +302,10 @@ impl Connection {
             }
             self.handshake.alpn = alpn;
             self.events.push_back(Event::HandshakeDataReady);
+            if self.side.is_server() && self.keys.one_rtt.is_some() && self.shared.cid_len() > 0 {
+                // With the server's first flight, so that the client can open paths as soon as the handshake is complete.
+                self.issue_path_cids();
+            }
         }
         // RFC 9001 §4.1.3: no bytes of an earlier level may be left over when the next one begins.
         let level = self.handshake.read_level.unwrap_or(SpaceId::Initial);

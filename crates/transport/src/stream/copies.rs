@@ -90,6 +90,11 @@ impl Streams {
         send.is_some_and(|send| send.is_open() && (send.wants_room || send.credit.available() == 0))
     }
 
+    /// Whether the stream whose turn it is has more to come than what waits to be sent.
+    pub(crate) fn has_more_to_come(&mut self) -> bool {
+        self.ready.next(None).is_some_and(|place| self.is_held_back(place.id()))
+    }
+
     /// Bytes that the peer's limit for the connection lets the application write.
     pub(crate) fn credit(&self) -> u64 {
         self.send_credit.available()

@@ -36,7 +36,22 @@ impl Streams {
         } else if news && !std::mem::replace(&mut half.notified, true) {
             self.events.push_back(StreamEvent::Readable(frame.id));
         }
+        self.widen_windows(key);
         Ok(())
+    }
+
+    /// Late data must not use up the windows: where paths differ, what arrives meanwhile on the faster ones is as much as
+    /// they carry in the time by which the slower one is late. The windows' maxima bound it.
+    fn widen_windows(&mut self, key: usize) {
+        let stream = self.table.stream(key);
+        let Some(half) = stream.receive.as_mut().filter(|half| half.is_held_up()) else { return };
+        if half.credit.is_tight() && half.credit.widen() {
+            stream.control.max_data = true;
+            self.queue_control(key);
+        }
+        if self.receive_credit.is_tight() && self.receive_credit.widen() {
+            self.due.max_data = true;
+        }
     }
 
     /// RESET_STREAM (RFC 9000 §19.4). Data that was not read is dropped.

@@ -15,6 +15,9 @@ use crate::flow::ReceiveCredit;
 /// range, holes cost an eighth of the window at most.
 const BYTES_PER_FRAGMENT: u64 = 256;
 
+/// The application keeps up if less than this part of the window waits to be read.
+const UNREAD_SHARE: u64 = 4;
+
 /// One stream's way in.
 #[derive(Debug)]
 pub(crate) struct ReceiveHalf {
@@ -148,6 +151,14 @@ impl ReceiveHalf {
     #[inline]
     pub(crate) fn on_consumed(&mut self, n: u64, now: Time, rtt: Duration) -> bool {
         self.credit.consume(n, now, rtt) && self.wants_more()
+    }
+
+    /// Whether data is missing before what has arrived, and the application has read nearly all that could be read.
+    pub(crate) fn is_held_up(&self) -> bool {
+        let unread = self.buffer.readable();
+        self.wants_more()
+            && self.credit.received() > self.buffer.ready()
+            && unread < self.credit.window() / UNREAD_SHARE
     }
 
     /// Whether a higher limit would be of use to the peer.

@@ -34,7 +34,7 @@ fn a_transfer_arrives_whole_in_both_directions() {
     let stats = pair.client().stats();
     assert_eq!(stats.paths[0].recovery.lost_packets, 0);
     assert_eq!(stats.undecryptable, 0);
-    assert_eq!(stats.paths[0].mtu, 1452);
+    assert_eq!(stats.paths[0].mtu, 1472);
 }
 
 #[test]

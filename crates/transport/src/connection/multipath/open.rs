@@ -5,7 +5,7 @@ use anabranch_wire::{ConnectionId, PathId, Time, TransportErrorCode, TransportPa
 
 use super::{Multipath, Unopened, opens_paths};
 use crate::config::MAX_PATHS;
-use crate::connection::connection::Connection;
+use crate::connection::connection::{Connection, recovery_config};
 use crate::datagram_io::FourTuple;
 use crate::error::TransportError;
 use crate::event::{EndpointEvent, Event};
@@ -19,8 +19,8 @@ pub enum OpenPathError {
     #[error("only a client may open a path")]
     Server,
     /// Nothing may be opened before that.
-    #[error("the handshake is not confirmed yet")]
-    NotConfirmed,
+    #[error("the handshake is not complete yet")]
+    NotConnected,
     /// This end or the peer does not want it.
     #[error("multipath was not negotiated")]
     NotNegotiated,
@@ -95,8 +95,8 @@ impl Connection {
         if !opens_paths(self.side) {
             return Err(OpenPathError::Server);
         }
-        if !self.handshake.confirmed {
-            return Err(OpenPathError::NotConfirmed);
+        if !self.handshake.complete {
+            return Err(OpenPathError::NotConnected);
         }
         if self.paths.iter().any(|path| !path.is_abandoned() && path.tuple == tuple) {
             return Err(OpenPathError::Exists);
@@ -143,8 +143,7 @@ impl Connection {
         let known = self.paths.iter().any(|path| path.validated && path.tuple == tuple);
         let Some(multipath) = &mut self.multipath else { return };
         let Some(Unopened { mut local, mut remote, status }) = multipath.unopened.remove(&id) else { return };
-        let mut config = self.config.recovery.clone();
-        config.seed = self.random.u64();
+        let config = recovery_config(&self.config, &tuple, self.random.u64());
         let mut recovery = Recovery::new(&config, now);
         if let Some(peer) = &self.handshake.peer_parameters {
             recovery.set_peer_max_ack_delay(std::time::Duration::from_millis(peer.max_ack_delay));

@@ -38,8 +38,12 @@ impl Connection {
         views.retain(|view| !tried.contains(&view.id));
         let mut work = Work {
             kind: Kind::Data,
-            // What has a route cannot be delivered by just any path: nobody is to wait for a better one.
-            queued: match self.streams.is_routed() || self.datagrams.is_routed() {
+            // What has a route cannot be delivered by just any path: nobody is to wait for a better one. Nor is this the end
+            // of the data if the peer's limits or the send buffer keep the application from writing more.
+            queued: match self.streams.is_routed()
+                || self.datagrams.is_routed()
+                || self.streams.has_more_to_come()
+            {
                 true => u64::MAX,
                 false => self.streams.pending_bytes() + self.datagrams.pending_bytes(),
             },

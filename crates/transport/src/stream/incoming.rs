@@ -33,7 +33,9 @@ impl Streams {
         if half.stopped.is_some() {
             self.drop_unread(key);
             self.settle(key);
-        } else if news && !std::mem::replace(&mut half.notified, true) {
+            return Ok(());
+        }
+        if news && !std::mem::replace(&mut half.notified, true) {
             self.events.push_back(StreamEvent::Readable(frame.id));
         }
         self.widen_windows(key);

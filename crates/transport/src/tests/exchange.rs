@@ -27,7 +27,7 @@ fn datagrams_go_both_ways() {
     let mut pair = connected(Pair::new());
     for from in [Side::Client, Side::Server] {
         let max = pair.end(from).datagrams().max_len().unwrap();
-        assert!((1_380..1_452).contains(&max), "{max}");
+        assert!((1_380..1_472).contains(&max), "{max}");
         for len in [0, 1, max] {
             pair.end(from).datagrams().send(Bytes::from(pattern(len))).unwrap();
         }
@@ -118,7 +118,8 @@ fn a_stream_of_higher_priority_overtakes() {
         pair.read(Side::Client, high, &mut from_high)
     });
     assert!(from_high == pattern(500_000));
-    assert!(from_low.len() < 10_000, "{} bytes came before", from_low.len());
+    // What is left of the last batch goes to the other stream.
+    assert!(from_low.len() < 15_000, "{} bytes came before", from_low.len());
     pair.run_until(Duration::from_secs(10), |pair| pair.read(Side::Client, low, &mut from_low));
     assert!(from_low == pattern(500_000));
 }
@@ -187,7 +188,7 @@ fn narrow(pair: &mut Pair, limit: usize) {
 #[test]
 fn the_mtu_is_found() {
     for (limit, at_least, at_most) in
-        [(1_200, 1_200, 1_200), (1_300, 1_280, 1_300), (1_452, 1_452, 1_452), (9_000, 1_452, 1_452)]
+        [(1_200, 1_200, 1_200), (1_300, 1_280, 1_300), (1_472, 1_472, 1_472), (9_000, 1_472, 1_472)]
     {
         let mut pair = Pair::new();
         narrow(&mut pair, limit);
@@ -207,7 +208,7 @@ fn row_23_a_black_hole_makes_the_mtu_fall_to_the_floor_and_no_further() {
     let mut pair = connected(Pair::new());
     let data = pattern(500_000);
     assert!(pair.transfer(Side::Server, &data) == data);
-    assert_eq!(pair.server().stats().paths[0].mtu, 1_452);
+    assert_eq!(pair.server().stats().paths[0].mtu, 1_472);
     narrow(&mut pair, 1_250);
     // What was queued for large packets is dropped, not stuck.
     let max = pair.server().datagrams().max_len().unwrap();

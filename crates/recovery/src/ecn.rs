@@ -61,6 +61,18 @@ impl Ecn {
         self.state
     }
 
+    /// Marked packets sent in `space`.
+    pub(crate) fn sent(&self, space: SpaceId) -> u64 {
+        self.sent[space as usize]
+    }
+
+    /// Somebody else has found that marks arrive.
+    pub(crate) fn confirm(&mut self) {
+        if self.state != EcnState::Failed {
+            self.state = EcnState::Capable;
+        }
+    }
+
     /// Whether the next packet is to be marked.
     pub(crate) fn marks(&self) -> bool {
         matches!(self.state, EcnState::Testing | EcnState::Capable)

@@ -18,6 +18,7 @@ mod recovery;
 mod reordering;
 mod rtt;
 mod sent;
+mod shared_ecn;
 mod timer;
 
 pub use config::{Config, MtuConfig};
@@ -27,6 +28,7 @@ pub use outcome::{AckError, AckInfo, Expired, Outcome, Permit, Progress, Stats};
 pub use recovery::Recovery;
 pub use rtt::Rtt;
 pub use sent::{MAX_QUIET_TRACKED, Sent};
+pub use shared_ecn::{EcnFinding, SharedEcn};
 
 #[cfg(test)]
 mod tests;

@@ -42,6 +42,11 @@ impl<T> LostPackets<T> {
         self.packets.iter_mut().for_each(|lost| lost.epoch = 0);
     }
 
+    /// The oldest order that is remembered at `now`.
+    pub(crate) fn oldest(&self, now: Time) -> Option<u64> {
+        self.packets.iter().find(|lost| lost.expires > now).map(|lost| lost.order)
+    }
+
     /// Forgets what was lost too long ago.
     pub(crate) fn expire(&mut self, now: Time) {
         while self.packets.front().is_some_and(|lost| lost.expires <= now) {

@@ -65,6 +65,8 @@ pub struct AckInfo {
     pub delay: Duration,
     /// ECN counts of the space on this path, if the frame had any.
     pub ecn: Option<EcnCounts>,
+    /// The counts belong to several paths, and [`SharedEcn`](crate::SharedEcn) judges them.
+    pub ecn_is_shared: bool,
     /// Whether the frame may be used to measure the path (it came back the way the packets went).
     pub sample_rtt: bool,
 }

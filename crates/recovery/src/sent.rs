@@ -90,6 +90,11 @@ impl<T> SentList<T> {
         self.base + self.slots.len() as u64
     }
 
+    /// Orders below are settled.
+    pub(crate) fn base(&self) -> u64 {
+        self.base
+    }
+
     /// Whether a packet has to be forgotten before another is added, with so many bytes in flight.
     pub(crate) fn is_full(&self, bytes_in_flight: u64) -> bool {
         let in_flight = usize::try_from(bytes_in_flight / MIN_PACKET_SIZE).unwrap_or(usize::MAX);

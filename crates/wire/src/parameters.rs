@@ -128,7 +128,7 @@ parameters! {
     0x3e from Both: initial_max_path_id: Option<u32> = None;
     /// Whether the fixed bit may be anything (RFC 9287).
     0x2ab2 from Both: grease_quic_bit: bool = false;
-    /// Multipath with a single packet number space: 1 for yes.
+    /// Multipath with a single packet number space, not part of RFC 10069: 1 for yes, and nothing else.
     0x29e3_d19e from Both: single_number_space: Option<u64> = None;
     /// Microseconds by which acknowledgments can be delayed at least (draft-ietf-quic-ack-frequency).
     0xff04_de1b from Both: min_ack_delay: Option<u64> = None;
@@ -185,6 +185,11 @@ impl TransportParameters {
         // draft-ietf-quic-ack-frequency §3
         let min_ack_delay = self.min_ack_delay.unwrap_or(0);
         require(min_ack_delay <= self.max_ack_delay * 1000, "min_ack_delay is above max_ack_delay")?;
+        // What another value would mean was only ever drafted (draft-ietf-quic-multipath-01 §3).
+        require(
+            self.single_number_space.is_none_or(|value| value == 1),
+            "single number space with a value but 1",
+        )?;
         // RFC 9368 §3: a client's available versions include the chosen one.
         if let (Side::Client, Some(versions)) = (sender, &self.version_information) {
             require(versions.available.contains(&versions.chosen), "the chosen version is not available")?;

@@ -45,7 +45,7 @@ impl<T: Clone> Recovery<T> {
             out.mtu_changed = Some(self.mtu.current());
         }
         let rtt_sample = self.sample_rtt(now, space, largest, &ack, &tally);
-        if largest > previous {
+        if largest > previous && !ack.ecn_is_shared {
             self.judge_ecn(now, space, &ack, &tally, siblings, out);
         }
         self.sampler.on_delivered(now, tally.bytes + tally.late_bytes);

@@ -3,6 +3,7 @@
 mod acked;
 mod expired;
 mod losses;
+mod shared;
 
 use core::ops::Range;
 use core::time::Duration;

@@ -85,7 +85,7 @@ impl Path {
         ecn: Option<EcnCounts>,
     ) -> Result<Vec<u64>, AckError> {
         self.out.clear();
-        let info = AckInfo { delay: Duration::ZERO, ecn, sample_rtt: true };
+        let info = AckInfo { delay: Duration::ZERO, ecn, sample_rtt: true, ..AckInfo::default() };
         self.recovery.on_ack(now, space, ranges.iter().cloned(), info, &[], &mut self.out)?;
         let mut orders: Vec<_> = self.out.acked.iter().map(|(order, _)| *order).collect();
         orders.sort_unstable();

@@ -28,7 +28,8 @@ impl Connection {
         let result = match Self::level_index(context.space) {
             Some(index) => {
                 let path = self.paths.main_mut();
-                let info = AckInfo { delay: Duration::ZERO, ecn: ack.ecn, sample_rtt: true };
+                let info =
+                    AckInfo { delay: Duration::ZERO, ecn: ack.ecn, ecn_is_shared: false, sample_rtt: true };
                 let result = path.recovery.on_ack(now, context.space, ack.ranges(), info, &[], &mut outcome);
                 if result.is_ok() {
                     let level = &mut self.levels[index];
@@ -38,7 +39,12 @@ impl Connection {
             }
             None => {
                 let (id, orders) = self.numbering.resolve(ack.path, ack.ranges());
-                let info = AckInfo { delay: self.ack_delay(ack.delay), ecn: ack.ecn, sample_rtt: true };
+                let info = AckInfo {
+                    delay: self.ack_delay(ack.delay),
+                    ecn: ack.ecn,
+                    ecn_is_shared: false,
+                    sample_rtt: true,
+                };
                 let siblings = self.siblings(id);
                 let Some(path) = self.paths.get_mut(id) else {
                     self.outcome = outcome;

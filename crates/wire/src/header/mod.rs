@@ -7,7 +7,7 @@ mod protection;
 
 pub use negotiation::{MAX_OFFERED_VERSIONS, offered_versions, write_retry, write_version_negotiation};
 pub use outgoing::{MAX_LONG_LENGTH, Outgoing};
-pub use packet_number::{decode_packet_number, packet_number_len};
+pub use packet_number::{decode_packet_number, packet_number_len, unacked_numbers};
 pub use protection::{Placement, SAMPLE_LEN, Unmasked};
 
 use core::ops::Range;

@@ -58,6 +58,7 @@ impl Head<'_> {
 impl Format {
     /// Writes an Initial, 0-RTT or Handshake header without its Length; `None` if `buf` is too short.
     ///
+    /// `unacked` is the distance to the numbers that the peer knows ([`unacked_numbers`](crate::unacked_numbers)).
     /// `token` goes into Initial packets only. `fixed_bit` is true unless the peer allows greasing it (RFC 9287).
     #[expect(clippy::too_many_arguments, reason = "a header has that many fields")]
     pub fn write_long(
@@ -68,7 +69,7 @@ impl Format {
         scid: &ConnectionId,
         token: &[u8],
         pn: u64,
-        largest_acked: Option<u64>,
+        unacked: u64,
         fixed_bit: bool,
     ) -> Option<Outgoing> {
         let mut head = Head { buf, len: 0 };
@@ -83,11 +84,12 @@ impl Format {
             head.put(token)?;
         }
         head.put(&[0; LENGTH_LEN])?;
-        head.finish(kind, self.number(kind), NewNumber { pn, largest_acked, placement: None })
+        head.finish(kind, self.number(kind), NewNumber { pn, unacked, placement: None })
     }
 
     /// Writes a 1-RTT header; `None` if `buf` is too short.
     ///
+    /// `unacked` is the distance to the numbers that the peer knows ([`unacked_numbers`](crate::unacked_numbers)).
     /// `placement` is the stream and offset of the packet's data, for formats that announce it.
     #[expect(clippy::too_many_arguments, reason = "a header has that many fields")]
     #[inline]
@@ -98,7 +100,7 @@ impl Format {
         spin: bool,
         key_phase: bool,
         pn: u64,
-        largest_acked: Option<u64>,
+        unacked: u64,
         fixed_bit: bool,
         placement: Option<(StreamId, u64)>,
     ) -> Option<Outgoing> {
@@ -107,7 +109,7 @@ impl Format {
         head.put(&[bit(fixed_bit, FIXED) | bit(spin, SPIN) | bit(key_phase, KEY_PHASE)])?;
         head.put(dcid)?;
         let kind = PacketKind::OneRtt;
-        head.finish(kind, self.number(kind), NewNumber { pn, largest_acked, placement })
+        head.finish(kind, self.number(kind), NewNumber { pn, unacked, placement })
     }
 
     /// Sets the Length of a long header to what `packet` has after it, the tag included: at most [`MAX_LONG_LENGTH`].

@@ -2,13 +2,19 @@
 
 use crate::varint::MAX_VARINT;
 
-/// Bytes, 1 to 4, with which `pn` is unambiguous to a peer that has received `largest_acked` (RFC 9000 A.2).
+/// Numbers up to `pn` of which the peer may not know, if it has acknowledged `largest_acked` (RFC 9000 A.2).
 #[inline]
-pub const fn packet_number_len(pn: u64, largest_acked: Option<u64>) -> usize {
-    let unacked = match largest_acked {
+pub const fn unacked_numbers(pn: u64, largest_acked: Option<u64>) -> u64 {
+    match largest_acked {
         Some(largest) => pn.saturating_sub(largest),
         None => pn.saturating_add(1),
-    };
+    }
+}
+
+/// Bytes, 1 to 4, with which a packet number is unambiguous to a peer whose largest one is at most `unacked` away
+/// (RFC 9000 A.2).
+#[inline]
+pub const fn packet_number_len(unacked: u64) -> usize {
     // Twice as many numbers as are unacknowledged: ceil(log2(unacked)) + 1 bits.
     let bits = u64::BITS - unacked.saturating_sub(1).leading_zeros() + 1;
     match bits.div_ceil(8) {
@@ -45,16 +51,16 @@ mod tests {
     /// RFC 9000 A.2 and A.3.
     #[test]
     fn vectors() {
-        assert_eq!(packet_number_len(0xac_5c02, Some(0xab_e8b3)), 2);
-        assert_eq!(packet_number_len(0xac_e8fe, Some(0xab_e8b3)), 3);
+        assert_eq!(packet_number_len(unacked_numbers(0xac_5c02, Some(0xab_e8b3))), 2);
+        assert_eq!(packet_number_len(unacked_numbers(0xac_e8fe, Some(0xab_e8b3))), 3);
         assert_eq!(decode_packet_number(Some(0xa82f_30ea), 0x9b32, 16), 0xa82f_9b32);
     }
 
     #[test]
     fn the_first_packets_take_one_byte() {
-        assert_eq!(packet_number_len(0, None), 1);
-        assert_eq!(packet_number_len(127, None), 1);
-        assert_eq!(packet_number_len(128, None), 2);
+        assert_eq!(packet_number_len(unacked_numbers(0, None)), 1);
+        assert_eq!(packet_number_len(unacked_numbers(127, None)), 1);
+        assert_eq!(packet_number_len(unacked_numbers(128, None)), 2);
         assert_eq!(decode_packet_number(None, 0, 8), 0);
         assert_eq!(decode_packet_number(None, 255, 8), 255);
     }
@@ -81,7 +87,7 @@ mod tests {
         fn decoding_reverses_truncation(acked in 0..MAX_VARINT / 2, ahead in 1..1u64 << 31, seen in 0..u64::MAX) {
             let pn = acked + ahead;
             let largest = acked + seen % ahead;
-            let bits = 8 * packet_number_len(pn, Some(acked)) as u32;
+            let bits = 8 * packet_number_len(unacked_numbers(pn, Some(acked))) as u32;
             let truncated = pn & ((1 << bits) - 1);
             prop_assert_eq!(decode_packet_number(Some(largest), truncated, bits), pn);
         }

@@ -102,7 +102,7 @@ fn server_initial() {
         // The vectors' packet number takes two bytes, as if 128 packets were not acknowledged.
         let scid = cid(&hex(SERVER_SCID));
         let mut outgoing = format
-            .write_long(&mut packet, PacketKind::Initial, &ConnectionId::EMPTY, &scid, &[], 257, None, true)
+            .write_long(&mut packet, PacketKind::Initial, &ConnectionId::EMPTY, &scid, &[], 257, 258, true)
             .unwrap();
         packet[18..20].copy_from_slice(&[0, 1]);
         outgoing.kind = PacketKind::Initial;
@@ -123,9 +123,8 @@ fn server_initial() {
 fn short_header() {
     let mut packet = hex("00 00000000 655e5cd55c41f69080575d7999c25a5bfb");
     let pn = 654_360_564;
-    let outgoing = v1()
-        .write_short(&mut packet, &ConnectionId::EMPTY, false, false, pn, Some(pn - 40_000), true, None)
-        .unwrap();
+    let outgoing =
+        v1().write_short(&mut packet, &ConnectionId::EMPTY, false, false, pn, 40_000, true, None).unwrap();
     assert_eq!(outgoing, Outgoing { kind: PacketKind::OneRtt, pn_offset: 1, pn_len: 3, header_len: 4 });
     assert_eq!(packet[..4], hex("4200bff4"));
     v1().mask(&mut packet, &outgoing, &mask("aefefe7d03"));
@@ -148,7 +147,7 @@ fn short_header_bits() {
         let (spin, key_phase, fixed) = (bits & 1 != 0, bits & 2 != 0, bits & 4 != 0);
         let mut packet = [0; 32];
         let dcid = cid(&[1, 2, 3, 4]);
-        v1().write_short(&mut packet, &dcid, spin, key_phase, 9, Some(8), fixed, None).unwrap();
+        v1().write_short(&mut packet, &dcid, spin, key_phase, 9, 1, fixed, None).unwrap();
         let parsed = parse_packet(&packet, 4).unwrap();
         assert_eq!((parsed.dcid, parsed.fixed_bit, parsed.version), (dcid, fixed, None));
         let opened = v1().unmask(&mut packet, PacketKind::OneRtt, parsed.pn_offset, &[0; 16]);
@@ -254,9 +253,9 @@ fn coalesced_packets_follow_each_other() {
     for (kind, size) in kinds.into_iter().zip([100, 64, 80, 50]) {
         let mut packet = vec![0; size];
         if kind == PacketKind::OneRtt {
-            v2().write_short(&mut packet, &dcid, false, false, 0, None, true, None).unwrap();
+            v2().write_short(&mut packet, &dcid, false, false, 0, 1, true, None).unwrap();
         } else {
-            let outgoing = v2().write_long(&mut packet, kind, &dcid, &scid, &[9; 10], 0, None, true).unwrap();
+            let outgoing = v2().write_long(&mut packet, kind, &dcid, &scid, &[9; 10], 0, 1, true).unwrap();
             v2().set_length(&mut packet, &outgoing);
         }
         datagram.extend(packet);
@@ -277,12 +276,12 @@ fn a_header_that_does_not_fit_is_not_written() {
     let long_len = 1 + 4 + 9 + 5 + 1 + 3 + 2 + 1;
     for len in 0..40 {
         let mut buf = vec![0; len];
-        let long = v1().write_long(&mut buf, PacketKind::Initial, &dcid, &scid, b"tok", 0, None, true);
+        let long = v1().write_long(&mut buf, PacketKind::Initial, &dcid, &scid, b"tok", 0, 1, true);
         assert_eq!(long.is_some(), len >= long_len, "{len}");
-        let short = v1().write_short(&mut buf, &dcid, false, false, 0, None, true, None);
+        let short = v1().write_short(&mut buf, &dcid, false, false, 0, 1, true, None);
         assert_eq!(short.is_some(), len >= 10, "{len}");
     }
-    assert!(v1().write_long(&mut [0; 99], PacketKind::OneRtt, &dcid, &scid, &[], 0, None, true).is_none());
+    assert!(v1().write_long(&mut [0; 99], PacketKind::OneRtt, &dcid, &scid, &[], 0, 1, true).is_none());
 }
 
 proptest! {
@@ -303,7 +302,7 @@ proptest! {
         let (dcid, scid, pn) = (cid(&dcid), cid(&scid), acked + ahead);
         let mut packet = vec![0x77; 600];
         let outgoing =
-            format.write_long(&mut packet, kind, &dcid, &scid, &token, pn, Some(acked), fixed_bit).unwrap();
+            format.write_long(&mut packet, kind, &dcid, &scid, &token, pn, pn - acked, fixed_bit).unwrap();
         format.set_length(&mut packet, &outgoing);
         let plain = packet.clone();
         format.mask(&mut packet, &outgoing, &mask);
@@ -335,7 +334,7 @@ proptest! {
         let (dcid, pn) = (cid(&dcid), acked + ahead);
         let mut packet = vec![0x77; 60];
         let outgoing =
-            v1().write_short(&mut packet, &dcid, spin, key_phase, pn, Some(acked), fixed_bit, None).unwrap();
+            v1().write_short(&mut packet, &dcid, spin, key_phase, pn, pn - acked, fixed_bit, None).unwrap();
         v1().mask(&mut packet, &outgoing, &mask);
         let parsed = parse_packet(&packet, dcid.len()).unwrap();
         prop_assert_eq!((parsed.dcid, parsed.fixed_bit, parsed.end), (dcid, fixed_bit, 60));

@@ -110,6 +110,10 @@ fn wrong_parameters_are_transport_parameter_errors() {
         ("2^60 + 1 bidirectional streams", "0808d000000000000001".into()),
         ("2^60 + 1 unidirectional streams", "0908d000000000000001".into()),
         ("initial_max_path_id of 2^32", "3e08c000000100000000".into()),
+        ("single number space of 0", "a9e3d19e 01 00".into()),
+        ("single number space of 2", "a9e3d19e 01 02".into()),
+        ("single number space of no value", "a9e3d19e 00".into()),
+        ("single number space twice", "a9e3d19e 01 01 a9e3d19e 01 01".into()),
         ("min_ack_delay above max_ack_delay", "c0000000ff04de1b 04 800061a9".into()),
         ("version_information of 0 bytes", "1100".into()),
         ("version_information of 5 bytes", "11050000000100".into()),
@@ -248,7 +252,7 @@ fn parameters(sender: Side) -> impl Strategy<Value = TransportParameters> {
     let credit = [varint(), varint(), varint(), varint(), varint(), varint(), varint()];
     let limits = (1200..=MAX_VARINT, 0..=20u64, 0..1u64 << 14, 2..=MAX_VARINT, any::<bool>(), any::<bool>());
     let extensions =
-        (varint(), option::of(any::<u32>()), option::of(varint()), option::of(versions()), any::<bool>());
+        (varint(), option::of(any::<u32>()), any::<bool>(), option::of(versions()), any::<bool>());
     (ids, credit, limits, extensions).prop_map(move |(ids, credit, limits, extensions)| TransportParameters {
         original_destination_connection_id: server.then_some(ids.0),
         initial_source_connection_id: Some(ids.1),
@@ -270,7 +274,7 @@ fn parameters(sender: Side) -> impl Strategy<Value = TransportParameters> {
         grease_quic_bit: limits.5,
         max_datagram_frame_size: extensions.0,
         initial_max_path_id: extensions.1,
-        single_number_space: extensions.2,
+        single_number_space: extensions.2.then_some(1),
         version_information: extensions.3,
         min_ack_delay: extensions.4.then_some(limits.2 * 1000),
     })

@@ -32,7 +32,8 @@ pub(crate) struct Number {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewNumber {
     pub(crate) pn: u64,
-    pub(crate) largest_acked: Option<u64>,
+    /// How far the numbers that the peer knows may be away.
+    pub(crate) unacked: u64,
     /// Stream and offset of the packet's data, for formats that announce it.
     #[expect(dead_code, reason = "for formats with a header extension")]
     pub(crate) placement: Option<(StreamId, u64)>,
@@ -63,7 +64,7 @@ fn unmask_plain(first: u8, field: &mut [u8], mask: &[u8]) -> Number {
 }
 
 fn write_plain(buf: &mut [u8], number: NewNumber) -> Option<Lengths> {
-    let pn_len = packet_number_len(number.pn, number.largest_acked);
+    let pn_len = packet_number_len(number.unacked);
     buf.get_mut(..pn_len)?.copy_from_slice(&number.pn.to_be_bytes()[8 - pn_len..]);
     Some(Lengths { pn_len, len: pn_len })
 }

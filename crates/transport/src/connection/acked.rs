@@ -38,7 +38,11 @@ impl Connection {
                 result.map(|()| PathId::ZERO)
             }
             None => {
-                let (id, orders) = self.numbering.resolve(ack.path, ack.ranges());
+                let Some(id) = self.numbering.acked_path(ack.path) else {
+                    self.outcome = outcome;
+                    return self.on_shared_ack(now, context, ack);
+                };
+                let orders = self.numbering.orders(id, ack.ranges());
                 let info = AckInfo {
                     delay: self.ack_delay(ack.delay),
                     ecn: ack.ecn,
@@ -76,7 +80,7 @@ impl Connection {
     }
 
     /// The ACK Delay field in time (RFC 9000 §19.3).
-    fn ack_delay(&self, raw: u64) -> Duration {
+    pub(super) fn ack_delay(&self, raw: u64) -> Duration {
         let exponent =
             self.handshake.peer_parameters.as_ref().map_or(3, |parameters| parameters.ack_delay_exponent);
         Duration::from_micros(raw.checked_shl(exponent as u32).unwrap_or(u64::MAX).min(1 << 40))
@@ -158,9 +162,8 @@ impl Connection {
             Token::Ack { space, path, told } => match Self::level_index(space) {
                 Some(index) => self.levels[index].received.numbers.on_ack_acked(told),
                 None => {
-                    if let Some(path) = self.paths.get_mut(path) {
-                        path.received.numbers.on_ack_acked(told);
-                    }
+                    let received = self.paths.get_mut(path).map(|path| &mut path.received);
+                    self.numbering.on_ack_acked(received, told);
                 }
             },
             Token::Crypto { space, offset, len } => self.crypto_mut(space).on_acked(offset, len),

@@ -58,7 +58,7 @@ impl Connection {
     fn remember(&mut self, now: Time, id: PathId, space: SpaceId, number: u64, len: usize) {
         match Self::level_index(space) {
             Some(index) => self.levels[index].next_number = number + 1,
-            None => self.numbering.commit(id),
+            None => self.numbering.commit(id, false),
         }
         let sent = Sent {
             time: now,

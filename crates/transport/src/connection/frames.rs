@@ -65,7 +65,8 @@ impl Connection {
             }
             None => {
                 if let Some(path) = self.paths.get_mut(context.path) {
-                    path.received.on_packet(now, context.number, eliciting, ecn, &self.ack_policy);
+                    let (received, policy) = (&mut path.received, &self.ack_policy);
+                    self.numbering.on_received(received, now, context.number, eliciting, ecn, policy);
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use anabranch_recovery::Sent;
 use anabranch_tls::TAG_LEN;
-use anabranch_wire::{Frame, Outgoing, PacketKind, PathId, SpaceId, Time, Writer};
+use anabranch_wire::{Frame, Outgoing, PacketKind, PathId, SpaceId, Time, Writer, unacked_numbers};
 
 use super::connection::Connection;
 use crate::error::TransportError;
@@ -125,17 +125,17 @@ impl Connection {
         };
         let fixed_bit = self.fixed_bit(number);
         if kind == PacketKind::OneRtt {
-            let largest = self.numbering.largest_acked(path);
+            let unacked = self.numbering.unacked(path, number);
             let phase = self.keys.one_rtt.as_ref()?.phase;
-            return self.format.write_short(room, &dcid, false, phase, number, largest, fixed_bit, None);
+            return self.format.write_short(room, &dcid, false, phase, number, unacked, fixed_bit, None);
         }
-        let largest = match Self::level_index(space) {
-            Some(index) => self.levels[index].largest_acked,
-            None => self.numbering.largest_acked(path),
+        let unacked = match Self::level_index(space) {
+            Some(index) => unacked_numbers(number, self.levels[index].largest_acked),
+            None => self.numbering.unacked(path, number),
         };
         let token: &[u8] =
             if kind == PacketKind::Initial && self.side.is_client() { &self.handshake.token } else { &[] };
-        self.format.write_long(room, kind, &dcid, &self.first_local_cid, token, number, largest, fixed_bit)
+        self.format.write_long(room, kind, &dcid, &self.first_local_cid, token, number, unacked, fixed_bit)
     }
 
     /// The bit that peers should ignore, if they say that they do (RFC 9287 §3).
@@ -185,7 +185,7 @@ impl Connection {
     fn account(&mut self, now: Time, id: PathId, draft: Draft, size: u16, padded: bool, ect: bool) {
         match Self::level_index(draft.space) {
             Some(index) => self.levels[index].next_number = draft.numbered.number + 1,
-            None => self.numbering.commit(id),
+            None => self.numbering.commit(id, ect),
         }
         let eliciting = draft.is_eliciting();
         self.idle.on_sent(now, eliciting);
@@ -263,14 +263,8 @@ impl Connection {
         if kind == PacketKind::OneRtt {
             let exponent = self.handshake.local_parameters.as_ref().map_or(3, |p| p.ack_delay_exponent);
             if fill.ack {
-                path.received.write_ack(
-                    now,
-                    writer,
-                    SpaceId::Data,
-                    self.multipath.is_some(),
-                    exponent,
-                    tokens,
-                );
+                let multipath = self.multipath.is_some();
+                self.numbering.write_ack(&mut path.received, now, writer, multipath, exponent, tokens);
             }
             self.fill_foreign_acks(now, id, exponent, writer, tokens);
         }

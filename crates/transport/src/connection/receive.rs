@@ -285,7 +285,7 @@ impl Connection {
         }
         let largest = match Self::level_index(space) {
             Some(index) => self.levels[index].received.largest(),
-            None => self.paths.get(path).and_then(|path| path.received.largest()),
+            None => self.numbering.largest_received(self.paths.get(path).map(|path| &path.received)),
         };
         let number = decode_packet_number(largest, unmasked.truncated_pn, unmasked.pn_bits);
         Ok((unmasked, number))
@@ -309,7 +309,8 @@ impl Connection {
         let header_len = unmasked.header_len;
         let opened = match (header.kind, &mut self.keys.one_rtt) {
             (PacketKind::OneRtt, Some(keys)) => {
-                let first_of_phase = self.paths.get(path).and_then(|path| path.first_of_phase);
+                let received = self.paths.get(path).map(|path| &path.received);
+                let first_of_phase = self.numbering.first_of_phase(received);
                 let key_phase = unmasked.key_phase;
                 let sealed = Sealed { path: nonce_path, number, key_phase, header_len, first_of_phase };
                 keys.open(now, sealed, packet).map(|opened| (opened.len, opened.updated))
@@ -338,9 +339,8 @@ impl Connection {
             let phase = self.keys.one_rtt.as_ref().map(|keys| keys.phase);
             if let Some(path) = self.paths.get_mut(path)
                 && phase == Some(unmasked.key_phase)
-                && path.first_of_phase.is_none_or(|first| number < first)
             {
-                path.first_of_phase = Some(number);
+                self.numbering.note_phase(&mut path.received, number);
             }
         }
         Ok(len)
@@ -359,14 +359,16 @@ impl Connection {
     pub(super) fn begin_phase(&mut self) {
         for path in self.paths.iter_mut() {
             path.phase_start = path.recovery.next_order(SpaceId::Data);
-            path.first_of_phase = None;
+            self.numbering.begin_phase(&mut path.received);
         }
     }
 
     fn is_duplicate(&self, space: SpaceId, path: PathId, number: u64) -> bool {
         match Self::level_index(space) {
             Some(index) => self.levels[index].received.is_duplicate(number),
-            None => self.paths.get(path).is_none_or(|path| path.received.is_duplicate(number)),
+            None => {
+                self.paths.get(path).is_none_or(|path| self.numbering.is_duplicate(&path.received, number))
+            }
         }
     }
 

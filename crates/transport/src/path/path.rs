@@ -65,8 +65,6 @@ pub(crate) struct Path {
     pub(crate) previous: Option<Previous>,
     /// Largest 1-RTT packet number received, which decides whether an address change is newer (RFC 9000 §9.3).
     pub(crate) largest_number: Option<u64>,
-    /// First packet number received in the current key phase.
-    pub(crate) first_of_phase: Option<u64>,
     /// First order sent in the current key phase.
     pub(crate) phase_start: u64,
     /// The pacer lets nothing out before this time, and there is something to send.
@@ -133,7 +131,6 @@ impl Path {
             responses: Responses::default(),
             previous: None,
             largest_number: None,
-            first_of_phase: None,
             phase_start: 0,
             paced_until: None,
             side: None,

@@ -5,14 +5,20 @@
 
 mod per_path;
 mod received;
+mod single;
 
 use std::ops::RangeInclusive;
 
-use anabranch_wire::{AckRanges, PathId};
+use anabranch_recovery::{EcnFinding, SharedEcn};
+use anabranch_wire::{AckRanges, Ecn, EcnCounts, PathId, SpaceId, Time, Writer};
 
 use self::per_path::PerPath;
+use self::received::Numbers;
 pub(crate) use self::received::{AckPolicy, Received, Told};
+use self::single::{RunOrders, Single};
+use crate::config::AckConfig;
 use crate::random::Random;
+use crate::token::Tokens;
 
 /// A packet's number on the wire and its place in its path's order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +60,8 @@ impl Line {
 pub(crate) enum Numbering {
     /// Each path has its own numbers.
     PerPath(PerPath),
+    /// All paths share one line of numbers.
+    Single(Box<Single>),
 }
 
 impl Numbering {
@@ -62,25 +70,47 @@ impl Numbering {
         Self::PerPath(PerPath::default())
     }
 
+    /// From now on all paths share the numbers of path 0, on which `marked` packets have left with ECT(0). There must be no
+    /// other path yet, and nothing received.
+    pub(crate) fn share(&mut self, config: &AckConfig, marked: u64) {
+        if let Self::PerPath(inner) = self {
+            let before = std::mem::take(inner);
+            *self = Self::Single(Box::new(Single::new(before, Numbers::shared(config), marked)));
+        }
+    }
+
+    /// Whether all paths share one line of numbers.
+    pub(crate) fn is_single(&self) -> bool {
+        matches!(self, Self::Single(_))
+    }
+
     /// The next number on `path`, not used up until [`Self::commit`]. `window_packets` is the path's congestion window
     /// in packets and sets how often a number is skipped.
     pub(crate) fn next(&mut self, path: PathId, random: &mut Random, window_packets: u64) -> Numbered {
         match self {
             Self::PerPath(inner) => inner.next(path, random, window_packets),
+            Self::Single(inner) => inner.next(path, random, window_packets),
         }
     }
 
-    /// The number that [`Self::next`] gave is on its way.
-    pub(crate) fn commit(&mut self, path: PathId) {
+    /// The number that [`Self::next`] gave is on its way, with ECT(0) if `marked`.
+    pub(crate) fn commit(&mut self, path: PathId, marked: bool) {
         match self {
             Self::PerPath(inner) => inner.commit(path),
+            Self::Single(inner) => {
+                inner.commit(path);
+                if marked {
+                    inner.ecn.on_sent();
+                }
+            }
         }
     }
 
-    /// Base for the length of an encoded packet number (RFC 9000 §17.1).
-    pub(crate) fn largest_acked(&self, path: PathId) -> Option<u64> {
+    /// How many numbers the encoding of `number` has to tell apart from those that the peer knows (RFC 9000 §17.1).
+    pub(crate) fn unacked(&self, path: PathId, number: u64) -> u64 {
         match self {
-            Self::PerPath(inner) => inner.largest_acked(path),
+            Self::PerPath(inner) => anabranch_wire::unacked_numbers(number, inner.largest_acked(path)),
+            Self::Single(inner) => inner.unacked(number),
         }
     }
 
@@ -88,6 +118,7 @@ impl Numbering {
     pub(crate) fn on_acked(&mut self, path: PathId, largest: u64) {
         match self {
             Self::PerPath(inner) => inner.on_acked(path, largest),
+            Self::Single(inner) => inner.on_acked(largest),
         }
     }
 
@@ -95,43 +126,192 @@ impl Numbering {
     pub(crate) fn forget(&mut self, path: PathId) {
         match self {
             Self::PerPath(inner) => inner.forget(path),
+            Self::Single(inner) => inner.forget(path),
         }
     }
 
-    /// The path ID that goes into the nonce of packets on `path` (RFC 10069 §4).
+    /// The path ID that goes into the nonce of packets on `path` (RFC 10069 §4): a number is used once on the single line.
     pub(crate) fn nonce_path(&self, path: PathId) -> PathId {
         match self {
             Self::PerPath(_) => path,
+            Self::Single(_) => PathId::ZERO,
         }
     }
 
-    /// Splits the ranges of an ACK frame (for `path`, or path 0 if it is a plain ACK) into in-path orders.
-    pub(crate) fn resolve<'a>(
-        &self,
-        path: Option<PathId>,
-        ranges: AckRanges<'a>,
-    ) -> (PathId, OrderRanges<'a>) {
+    /// The path whose packets an ACK frame of `path` (none if it is a plain ACK) acknowledges; `None` if it may be several.
+    pub(crate) fn acked_path(&self, path: Option<PathId>) -> Option<PathId> {
         match self {
-            Self::PerPath(_) => (path.unwrap_or(PathId::ZERO), OrderRanges(ranges)),
+            Self::PerPath(_) => Some(path.unwrap_or(PathId::ZERO)),
+            Self::Single(_) => None,
         }
     }
 
-    /// The packet number of the packet at `order` on `path`, for observers.
-    pub(crate) fn number_of(&self, _path: PathId, order: u64) -> u64 {
+    /// The ranges of an ACK frame as in-path orders of `path`; those of other paths are left out.
+    pub(crate) fn orders<'a>(&'a self, path: PathId, ranges: AckRanges<'a>) -> OrderRanges<'a> {
+        match self {
+            Self::PerPath(_) => OrderRanges::Numbers(ranges),
+            Self::Single(inner) => OrderRanges::Runs(inner.orders(path, ranges)),
+        }
+    }
+
+    /// A number in `ranges` that was never sent, as far as that is known here and not to the path's `Recovery`.
+    pub(crate) fn unsent(&self, ranges: AckRanges<'_>) -> Option<u64> {
+        match self {
+            Self::PerPath(_) => None,
+            Self::Single(inner) => inner.unsent(ranges),
+        }
+    }
+
+    /// The path that the packet `number` of a plain ACK was sent on, unless that is forgotten.
+    pub(crate) fn path_of(&self, number: u64) -> Option<PathId> {
+        match self {
+            Self::PerPath(_) => Some(PathId::ZERO),
+            Self::Single(inner) => inner.path_of(number),
+        }
+    }
+
+    /// Forgets which path numbers belong to of which nothing is open any more: `settled_below` tells the oldest order of a
+    /// path that may still change, `None` if the path is gone.
+    pub(crate) fn settle(&mut self, settled_below: impl Fn(PathId) -> Option<u64>) {
+        if let Self::Single(inner) = self {
+            inner.settle(settled_below);
+        }
+    }
+
+    /// The packet number of the packet at `order` on `path`, for observers; the order itself once the number is forgotten.
+    pub(crate) fn number_of(&self, path: PathId, order: u64) -> u64 {
         match self {
             Self::PerPath(_) => order,
+            Self::Single(inner) => inner.number_of(path, order).unwrap_or(order),
         }
+    }
+
+    /// Judges the counts of an ACK that newly acknowledged `marked` packets with ECT(0) on paths that share their numbers.
+    pub(crate) fn judge_ecn(&mut self, marked: u64, counts: Option<EcnCounts>) -> EcnFinding {
+        match self {
+            Self::PerPath(_) => EcnFinding::Nothing,
+            Self::Single(inner) => inner.ecn.on_ack(marked, counts),
+        }
+    }
+
+    /// Whether no path may mark packets, because the counts for all of them were wrong.
+    pub(crate) fn has_ecn_failed(&self) -> bool {
+        matches!(self, Self::Single(inner) if SharedEcn::has_failed(&inner.ecn))
+    }
+}
+
+/// The receiving half: `received` is what the path keeps, whose numbers are in use only if they are its own.
+impl Numbering {
+    /// The numbers received that those of the path belong to.
+    fn numbers<'a>(&'a self, received: &'a Received) -> &'a Numbers {
+        match self {
+            Self::PerPath(_) => &received.numbers,
+            Self::Single(inner) => &inner.received,
+        }
+    }
+
+    fn numbers_mut<'a>(&'a mut self, received: &'a mut Received) -> &'a mut Numbers {
+        match self {
+            Self::PerPath(_) => &mut received.numbers,
+            Self::Single(inner) => &mut inner.received,
+        }
+    }
+
+    /// Base for decoding the numbers of packets on a path; `None` is a path of which nothing is known yet.
+    pub(crate) fn largest_received(&self, received: Option<&Received>) -> Option<u64> {
+        match (self, received) {
+            (Self::Single(inner), _) => inner.received.largest(),
+            (Self::PerPath(_), received) => received.and_then(Received::largest),
+        }
+    }
+
+    /// Whether `number` was received before on the path.
+    pub(crate) fn is_duplicate(&self, received: &Received, number: u64) -> bool {
+        self.numbers(received).is_duplicate(number)
+    }
+
+    /// A packet that is not a duplicate was received on the path and all its frames processed.
+    pub(crate) fn on_received(
+        &mut self,
+        received: &mut Received,
+        now: Time,
+        number: u64,
+        ack_eliciting: bool,
+        ecn: Option<Ecn>,
+        policy: &AckPolicy,
+    ) {
+        match self {
+            Self::PerPath(_) => received.on_packet(now, number, ack_eliciting, ecn, policy),
+            Self::Single(inner) => {
+                let debt = &mut received.debt;
+                received::receive(&mut inner.received, debt, now, number, ack_eliciting, ecn, policy);
+            }
+        }
+    }
+
+    /// Writes the ACK of a path; as a PATH_ACK if `multipath` and the numbers are the path's own.
+    pub(crate) fn write_ack(
+        &mut self,
+        received: &mut Received,
+        now: Time,
+        w: &mut Writer<'_>,
+        multipath: bool,
+        exponent: u64,
+        tokens: &mut Tokens,
+    ) -> bool {
+        match self {
+            Self::PerPath(_) => received.write_ack(now, w, SpaceId::Data, multipath, exponent, tokens),
+            Self::Single(inner) => {
+                let (numbers, debt) = (&mut inner.received, &mut received.debt);
+                debt.write_ack(now, w, SpaceId::Data, false, exponent, numbers, tokens)
+            }
+        }
+    }
+
+    /// The peer has an ACK of the path; `None` if the path is gone.
+    pub(crate) fn on_ack_acked(&mut self, received: Option<&mut Received>, told: Told) {
+        match (self, received) {
+            (Self::Single(inner), _) => inner.received.on_ack_acked(told),
+            (Self::PerPath(_), Some(received)) => received.numbers.on_ack_acked(told),
+            (Self::PerPath(_), None) => {}
+        }
+    }
+
+    /// Smallest number received in the current key phase, on the path's line.
+    pub(crate) fn first_of_phase(&self, received: Option<&Received>) -> Option<u64> {
+        match (self, received) {
+            (Self::Single(inner), _) => inner.received.first_of_phase(),
+            (Self::PerPath(_), received) => received.and_then(|received| received.numbers.first_of_phase()),
+        }
+    }
+
+    /// A packet of the current key phase was received on the path.
+    pub(crate) fn note_phase(&mut self, received: &mut Received, number: u64) {
+        self.numbers_mut(received).note_phase(number);
+    }
+
+    /// A key phase begins for the path.
+    pub(crate) fn begin_phase(&mut self, received: &mut Received) {
+        self.numbers_mut(received).begin_phase();
     }
 }
 
 /// Ranges of in-path orders, descending.
 #[derive(Clone, Debug)]
-pub(crate) struct OrderRanges<'a>(AckRanges<'a>);
+pub(crate) enum OrderRanges<'a> {
+    /// Numbers are orders.
+    Numbers(AckRanges<'a>),
+    /// Numbers are looked up.
+    Runs(RunOrders<'a>),
+}
 
 impl Iterator for OrderRanges<'_> {
     type Item = RangeInclusive<u64>;
 
     fn next(&mut self) -> Option<RangeInclusive<u64>> {
-        self.0.next()
+        match self {
+            Self::Numbers(ranges) => ranges.next(),
+            Self::Runs(runs) => runs.next(),
+        }
     }
 }

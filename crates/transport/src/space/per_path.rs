@@ -39,6 +39,11 @@ impl PerPath {
         self.line_mut(path).next += 1;
     }
 
+    /// The line of path 0.
+    pub(crate) fn into_first(mut self) -> Line {
+        std::mem::take(self.line_mut(PathId::ZERO))
+    }
+
     pub(crate) fn forget(&mut self, path: PathId) {
         self.lines.retain(|(id, _)| *id != path);
     }

@@ -77,7 +77,7 @@ impl Connection {
                     && self.stand_in(path) == Some(id)
             });
             if let Some(path) = self.paths.get_mut(other).filter(|_| stands_in) {
-                path.received.write_ack(now, writer, SpaceId::Data, true, exponent, tokens);
+                self.numbering.write_ack(&mut path.received, now, writer, true, exponent, tokens);
             }
         }
     }

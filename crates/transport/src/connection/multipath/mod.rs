@@ -9,6 +9,7 @@ mod frames;
 mod open;
 mod schedule;
 mod send;
+mod shared_ack;
 mod status;
 
 use std::collections::BTreeMap;

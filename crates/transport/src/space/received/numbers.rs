@@ -30,6 +30,8 @@ pub(crate) struct Numbers {
     /// The first ACK frame that was written after the latest packet out of order had come: those before it may lack that
     /// packet.
     proof_from: u64,
+    /// One more than the smallest number received in the current key phase; 0 before the first.
+    first_of_phase: u64,
     /// What orders and horizons need that look beyond the numbers themselves.
     records: Option<Box<Records>>,
     /// Ranges remembered.
@@ -80,7 +82,6 @@ impl Numbers {
     }
 
     /// Numbers that the packets of several paths share.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for paths that share one number space"))]
     pub(crate) fn shared(config: &AckConfig) -> Self {
         Self::with(config, true)
     }
@@ -107,12 +108,30 @@ impl Numbers {
             confirmed: 0,
             frames: 0,
             proof_from: 0,
+            first_of_phase: 0,
             records,
             kept: kept as u16,
             max_ranges: max_ranges as u16,
             order,
             shared,
         }
+    }
+
+    /// Smallest number received in the current key phase.
+    pub(crate) fn first_of_phase(&self) -> Option<u64> {
+        self.first_of_phase.checked_sub(1)
+    }
+
+    /// A packet of the current key phase was received.
+    pub(crate) fn note_phase(&mut self, pn: u64) {
+        if self.first_of_phase == 0 || pn < self.first_of_phase {
+            self.first_of_phase = pn + 1;
+        }
+    }
+
+    /// A key phase begins.
+    pub(crate) fn begin_phase(&mut self) {
+        self.first_of_phase = 0;
     }
 
     /// Largest packet number received.

@@ -1,0 +1,101 @@
+//! Acknowledgments of packets whose numbers all paths share: one frame may speak of several paths.
+
+use anabranch_recovery::{AckError, AckInfo, EcnFinding};
+use anabranch_wire::{Ack, PathId, SpaceId, Time};
+use smallvec::SmallVec;
+
+use crate::connection::connection::Connection;
+use crate::connection::receive::Context;
+use crate::error::TransportError;
+use crate::trace::TraceEvent;
+
+/// The newest packet of a path that an ACK newly acknowledged.
+struct Newest {
+    path: PathId,
+    sent: Time,
+    /// Whether it or another one had left with ECT(0).
+    marked: bool,
+}
+
+impl Connection {
+    /// An ACK of the single packet number space.
+    pub(in crate::connection) fn on_shared_ack(
+        &mut self,
+        now: Time,
+        context: &Context,
+        ack: &Ack<'_>,
+    ) -> Result<(), TransportError> {
+        if let Some(number) = self.numbering.unsent(ack.ranges()) {
+            return Err(Self::optimistic_ack(AckError::Unsent(number)));
+        }
+        // The delay and the time are those of the largest packet, and of the way back that the frame has taken: only if that is
+        // the packet's own path does it tell how long the path is.
+        let origin = self.numbering.path_of(ack.largest).filter(|path| *path == context.path);
+        let delay = self.ack_delay(ack.delay);
+        let mut outcome = std::mem::take(&mut self.outcome);
+        let mut marked = 0;
+        let mut touched: SmallVec<[Newest; 4]> = SmallVec::new();
+        let mut result = Ok(());
+        for index in 0..self.paths.len() {
+            let id = self.paths.nth(index);
+            let siblings = self.siblings(id);
+            let orders = self.numbering.orders(id, ack.ranges());
+            let info = AckInfo { delay, ecn: None, ecn_is_shared: true, sample_rtt: origin == Some(id) };
+            let Some(path) = self.paths.get_mut(id) else { continue };
+            result = path.recovery.on_ack(now, SpaceId::Data, orders, info, &siblings, &mut outcome);
+            if result.is_err() {
+                break;
+            }
+            if !outcome.acked.is_empty() {
+                self.on_path_acked(now, id, context.path);
+            }
+            let here = outcome.acked.iter().filter(|(_, sent)| sent.ect).count() as u64;
+            marked += here;
+            let newest = outcome.acked.iter().map(|(_, sent)| sent.time).max();
+            touched.extend(newest.map(|sent| Newest { path: id, sent, marked: here > 0 }));
+            self.settle(now, SpaceId::Data, id, &mut outcome);
+            outcome.clear();
+        }
+        outcome.clear();
+        self.outcome = outcome;
+        result.map_err(Self::optimistic_ack)?;
+        self.numbering.on_acked(PathId::ZERO, ack.largest);
+        self.judge_shared_ecn(now, marked, ack, &touched);
+        let paths = &self.paths;
+        self.numbering.settle(|id| paths.get(id).map(|path| path.recovery.settled_below(now, SpaceId::Data)));
+        Ok(())
+    }
+
+    /// The counts are those of the space, and so is what follows from them: marks that get lost on one path cannot be told from
+    /// those of another, so that no path goes on marking.
+    fn judge_shared_ecn(&mut self, now: Time, marked: u64, ack: &Ack<'_>, touched: &[Newest]) {
+        let finding = self.numbering.judge_ecn(marked, ack.ecn);
+        let mut outcome = std::mem::take(&mut self.outcome);
+        match finding {
+            EcnFinding::Nothing => {}
+            EcnFinding::Congestion(marks) => {
+                for newest in touched {
+                    let siblings = self.siblings(newest.path);
+                    let Some(path) = self.paths.get_mut(newest.path) else { continue };
+                    path.recovery.on_shared_ce(now, newest.sent, marks, &siblings, &mut outcome);
+                }
+            }
+            EcnFinding::Failed => {
+                for index in 0..self.paths.len() {
+                    let id = self.paths.nth(index);
+                    if let Some(path) = self.paths.get_mut(id) {
+                        path.recovery.disable_ecn();
+                    }
+                    self.trace(now, &TraceEvent::EcnState { path: id, capable: false });
+                }
+            }
+        }
+        for newest in touched.iter().filter(|newest| newest.marked) {
+            if let Some(path) = self.paths.get_mut(newest.path) {
+                path.recovery.confirm_ecn(); // Of no effect where marking is given up.
+            }
+        }
+        outcome.clear();
+        self.outcome = outcome;
+    }
+}

@@ -1,0 +1,214 @@
+//! One packet number space for all paths.
+//!
+//! Each packet takes the next number of the one line, and the next order of its path. Which is which is remembered in
+//! runs of consecutive packets of one path, until everything in them is settled.
+
+use std::collections::VecDeque;
+use std::ops::RangeInclusive;
+
+use anabranch_recovery::SharedEcn;
+use anabranch_wire::{AckRanges, PathId};
+
+use super::per_path::PerPath;
+use super::{Line, Numbered, Numbers};
+use crate::random::Random;
+
+/// Runs remembered. They outlive what is under way only as long as an older packet is, on a slow path for instance; if that
+/// takes so long that the bound is reached, the oldest are forgotten, and an acknowledgment that comes after all is too late.
+pub(crate) const MAX_RUNS: usize = 1 << 14;
+
+/// Skipped numbers remembered, to catch a peer that acknowledges what it cannot have received (RFC 9000 §21.4).
+pub(crate) const MAX_SKIPPED: usize = 32;
+
+/// Numbers that may arrive between the sending of a packet on a slow path and its arrival; a packet number is encoded
+/// unambiguously over twice that distance, in three bytes.
+const MAX_OVERTAKING: u64 = 1 << 22;
+
+/// Consecutive numbers that took consecutive orders on one path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Run {
+    first: u64,
+    order: u64,
+    len: u32,
+    path: PathId,
+}
+
+impl Run {
+    /// The number after the last one.
+    fn end(&self) -> u64 {
+        self.first + u64::from(self.len)
+    }
+}
+
+/// The packet numbers of a connection whose paths share them, in both directions.
+#[derive(Debug)]
+pub(crate) struct Single {
+    line: Line,
+    /// By number, without overlap.
+    runs: VecDeque<Run>,
+    /// The newest numbers that were left out, ascending.
+    skipped: VecDeque<u64>,
+    /// The next order of each path.
+    orders: Vec<(PathId, u64)>,
+    /// What was received, on all paths.
+    pub(super) received: Numbers,
+    /// What the peer says of the marks on our packets.
+    pub(super) ecn: SharedEcn,
+}
+
+impl Single {
+    /// Goes on with the numbers of path 0, the only one so far, which has sent `marked` packets with ECT(0).
+    pub(super) fn new(before: PerPath, received: Numbers, marked: u64) -> Self {
+        let line = before.into_first();
+        let sent = line.next;
+        let len = u32::try_from(sent).unwrap_or(u32::MAX);
+        let run = Run { first: sent - u64::from(len), order: sent - u64::from(len), len, path: PathId::ZERO };
+        Self {
+            line,
+            runs: (len > 0).then_some(run).into_iter().collect(),
+            skipped: VecDeque::new(),
+            orders: vec![(PathId::ZERO, sent)],
+            received,
+            ecn: SharedEcn::new(marked),
+        }
+    }
+
+    fn order(&self, path: PathId) -> u64 {
+        self.orders.iter().find(|(id, _)| *id == path).map_or(0, |(_, order)| *order)
+    }
+
+    pub(super) fn next(&mut self, path: PathId, random: &mut Random, window_packets: u64) -> Numbered {
+        let next = self.line.next;
+        self.line.skip_if_due(random, window_packets);
+        if self.line.next > next {
+            if self.skipped.len() == MAX_SKIPPED {
+                self.skipped.pop_front();
+            }
+            self.skipped.push_back(next);
+        }
+        Numbered { number: self.line.next, order: self.order(path) }
+    }
+
+    pub(super) fn commit(&mut self, path: PathId) {
+        let (number, order) = (self.line.next, self.order(path));
+        self.line.next += 1;
+        match self.orders.iter_mut().find(|(id, _)| *id == path) {
+            Some((_, next)) => *next += 1,
+            None => self.orders.push((path, 1)),
+        }
+        match self.runs.back_mut() {
+            // The orders of a path follow each other, so that only the numbers need to be looked at.
+            Some(run) if run.path == path && run.end() == number && run.len < u32::MAX => run.len += 1,
+            _ => {
+                if self.runs.len() == MAX_RUNS {
+                    self.runs.pop_front();
+                }
+                self.runs.push_back(Run { first: number, order, len: 1, path });
+            }
+        }
+    }
+
+    /// Distance that the encoding of `number` has to cover.
+    pub(super) fn unacked(&self, number: u64) -> u64 {
+        anabranch_wire::unacked_numbers(number, self.line.largest_acked).max(MAX_OVERTAKING)
+    }
+
+    pub(super) fn largest_acked(&self) -> Option<u64> {
+        self.line.largest_acked
+    }
+
+    pub(super) fn on_acked(&mut self, largest: u64) {
+        self.line.largest_acked = self.line.largest_acked.max(Some(largest));
+    }
+
+    /// A number in `ranges` that was never sent, if one is known.
+    pub(super) fn unsent(&self, ranges: AckRanges<'_>) -> Option<u64> {
+        ranges.into_iter().find_map(|range| {
+            let (low, high) = range.into_inner();
+            if high >= self.line.next {
+                return Some(high);
+            }
+            let at = self.skipped.partition_point(|skipped| *skipped < low);
+            self.skipped.get(at).copied().filter(|skipped| *skipped <= high)
+        })
+    }
+
+    /// The path that `number` was sent on, unless that is forgotten.
+    pub(super) fn path_of(&self, number: u64) -> Option<PathId> {
+        let at = self.runs.partition_point(|run| run.end() <= number);
+        self.runs.get(at).filter(|run| run.first <= number).map(|run| run.path)
+    }
+
+    /// The number of the packet at `order` on `path`, unless that is forgotten.
+    pub(super) fn number_of(&self, path: PathId, order: u64) -> Option<u64> {
+        let holds =
+            |run: &&Run| run.path == path && run.order <= order && order - run.order < u64::from(run.len);
+        self.runs.iter().rev().find(holds).map(|run| run.first + (order - run.order))
+    }
+
+    /// The orders on `path` of what `ranges` name, newest first.
+    pub(super) fn orders<'a>(&'a self, path: PathId, ranges: AckRanges<'a>) -> RunOrders<'a> {
+        RunOrders { runs: &self.runs, path, ranges, range: None }
+    }
+
+    /// Forgets runs of which nothing is open any more: of each path, `settled_below` tells the oldest order that may still
+    /// change, `None` if the path is gone.
+    pub(super) fn settle(&mut self, settled_below: impl Fn(PathId) -> Option<u64>) {
+        while let Some(run) = self.runs.front() {
+            if settled_below(run.path).is_some_and(|order| run.order + u64::from(run.len) > order) {
+                return;
+            }
+            self.runs.pop_front();
+        }
+    }
+
+    /// The path is gone; its packets are forgotten one by one as the line moves on.
+    pub(super) fn forget(&mut self, path: PathId) {
+        self.orders.retain(|(id, _)| *id != path);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn held(&self) -> (usize, usize) {
+        (self.runs.len(), self.skipped.len())
+    }
+}
+
+/// Orders on one path, in descending ranges.
+#[derive(Clone, Debug)]
+pub(crate) struct RunOrders<'a> {
+    runs: &'a VecDeque<Run>,
+    path: PathId,
+    ranges: AckRanges<'a>,
+    /// What is left of the current range: its ends, and how many runs lie at or below its upper one.
+    range: Option<(u64, u64, usize)>,
+}
+
+impl Iterator for RunOrders<'_> {
+    type Item = RangeInclusive<u64>;
+
+    fn next(&mut self) -> Option<RangeInclusive<u64>> {
+        loop {
+            let Some((low, high, at)) = self.range.take() else {
+                let (low, high) = self.ranges.next()?.into_inner();
+                let at = self.runs.partition_point(|run| run.first <= high);
+                self.range = (at > 0).then_some((low, high, at));
+                continue;
+            };
+            let run = self.runs[at - 1];
+            if run.end() <= low {
+                continue;
+            }
+            if run.first > low && at > 1 {
+                self.range = Some((low, high, at - 1));
+            }
+            if run.path == self.path && run.first <= high {
+                let first = run.order + (low.max(run.first) - run.first);
+                let last = run.order + (high.min(run.end() - 1) - run.first);
+                return Some(first..=last);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,7 @@
 //! How a connection and an endpoint behave; everything has a default that suits most users.
 
 mod ack;
+mod numbering;
 
 use std::net::{SocketAddrV4, SocketAddrV6};
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use anabranch_wire::Version;
 use bytes::Bytes;
 
 pub use self::ack::{AckConfig, AckPath, Horizon, RangeOrder, UnknownName};
+pub use self::numbering::{Numbering, NumberingChoice, UnknownNumbering};
 use crate::stream::StreamsConfig;
 
 /// Behaviour of a connection's transport, the same for clients and servers.
@@ -98,6 +100,9 @@ pub struct MultipathConfig {
     /// Send a PING on each path that has been silent for this long, so that the network does not forget it; `None` never.
     /// It keeps the whole connection alive, too.
     pub path_keep_alive: Option<Duration>,
+    /// How packets of several paths are numbered. Without connection IDs at one of the ends only the single number space can be
+    /// used.
+    pub numbering: NumberingChoice,
 }
 
 /// Most paths that a connection may have open at the same time.
@@ -110,6 +115,7 @@ impl Default for MultipathConfig {
             scheduler: crate::schedule::Algorithm::Confluence,
             path_idle_timeout: Some(Duration::from_secs(30)),
             path_keep_alive: None,
+            numbering: NumberingChoice::default(),
         }
     }
 }

@@ -62,6 +62,10 @@ pub enum EndpointEvent {
     CidIssued(ConnectionId),
     /// This connection ID is not in use any longer.
     CidRetired(ConnectionId),
+    /// Datagrams between these addresses belong to the connection, which has no connection IDs to find it by.
+    TupleAdded(FourTuple),
+    /// They belong to it no longer.
+    TupleRemoved(FourTuple),
     /// A datagram that ends in this token is a stateless reset of the connection.
     ResetTokenAdded(ResetToken),
     /// The token is not in use any longer.

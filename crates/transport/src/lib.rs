@@ -24,8 +24,9 @@ mod token;
 pub mod trace;
 
 pub use config::{
-    AckConfig, AckPath, ClientConfig, EndpointConfig, Horizon, MAX_PATHS, MultipathConfig,
-    PreferredAddresses, RangeOrder, RetryPolicy, ServerConfig, TransportConfig, UnknownName,
+    AckConfig, AckPath, ClientConfig, EndpointConfig, Horizon, MAX_PATHS, MultipathConfig, Numbering,
+    NumberingChoice, PreferredAddresses, RangeOrder, RetryPolicy, ServerConfig, TransportConfig, UnknownName,
+    UnknownNumbering,
 };
 pub use connection::{ConnectError, Connection, ConnectionStats, MigrateError, OpenPathError, PathInfo};
 pub use datagram_io::{Datagram, FourTuple, MAX_BATCH_BYTES, Transmit, TransmitBuf};

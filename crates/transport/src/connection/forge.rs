@@ -5,6 +5,7 @@ use anabranch_tls::TAG_LEN;
 use anabranch_wire::{PacketKind, PathId, SpaceId, Time};
 
 use crate::connection::Connection;
+use crate::space::Numbered;
 use crate::token::{Token, Tokens};
 
 /// A packet to forge.
@@ -32,7 +33,8 @@ impl Connection {
     pub(crate) fn forge(&mut self, now: Time, forged: &Forged<'_>) -> Vec<u8> {
         let space = forged.kind.space().unwrap();
         let id = forged.path.unwrap_or(self.paths.main().id);
-        let number = self.next_number(id, space).number + forged.skip;
+        let numbered = self.next_number(id, space);
+        let number = numbered.number + forged.skip;
         let mut packet = vec![0; 64 + self.handshake.token.len() + forged.payload.len() + TAG_LEN];
         let outgoing = self.write_header(id, space, forged.kind, &mut packet, number, None).unwrap();
         if forged.reserved {
@@ -50,14 +52,14 @@ impl Connection {
         let sample = self.format.sample(&packet, forged.kind, outgoing.pn_offset).unwrap();
         self.format.mask(&mut packet, &outgoing, &keys.header.mask(&sample));
         if forged.skip == 0 {
-            self.remember(now, id, space, number, packet.len());
+            self.remember(now, id, space, numbered, packet.len());
         }
         packet
     }
 
-    fn remember(&mut self, now: Time, id: PathId, space: SpaceId, number: u64, len: usize) {
+    fn remember(&mut self, now: Time, id: PathId, space: SpaceId, numbered: Numbered, len: usize) {
         match Self::level_index(space) {
-            Some(index) => self.levels[index].next_number = number + 1,
+            Some(index) => self.levels[index].next_number = numbered.number + 1,
             None => self.numbering.commit(id, false),
         }
         let sent = Sent {
@@ -69,7 +71,7 @@ impl Connection {
             mtu_probe: false,
             owed: Tokens::from_slice(&[Token::Ping]),
         };
-        self.paths.get_mut(id).unwrap().recovery.on_sent(space, number, sent);
+        self.paths.get_mut(id).unwrap().recovery.on_sent(space, numbered.order, sent);
     }
 }
 
@@ -124,7 +126,8 @@ impl Connection {
 
     /// Asks the peer to move on to new connection IDs.
     pub(crate) fn rotate_cids(&mut self) {
-        self.paths.main_mut().local_cids.rotate();
+        let main = self.paths.main().id;
+        self.local_cids_mut(main).unwrap().rotate();
         self.issue_cids();
     }
 

@@ -34,7 +34,9 @@ impl Connection {
                 return Err(violation("frame is not allowed in this packet").in_frame(frame.kind()));
             }
             eliciting |= frame.is_ack_eliciting();
-            probing &= frame.is_probing();
+            // With a single number space the status says which path is being probed.
+            probing &=
+                frame.is_probing() || self.numbering.is_single() && matches!(frame, Frame::PathStatus { .. });
             self.on_frame(now, context, &frame).map_err(|error| match error.frame_type {
                 0 => error.in_frame(frame.kind()),
                 _ => error,
@@ -46,6 +48,9 @@ impl Connection {
         self.owe_ack(now, context, ecn, eliciting);
         if context.kind == PacketKind::OneRtt {
             self.after_data_packet(now, context, probing);
+        }
+        if self.numbering.is_single() {
+            self.retire_lent(now)?;
         }
         if std::mem::take(&mut self.pending.issue_cids) {
             self.issue_cids();
@@ -216,7 +221,10 @@ impl Connection {
         if let Some(path) = ack.path {
             let multipath = self.multipath.as_ref();
             let multipath = multipath.ok_or_else(|| violation("multipath frame without negotiation"))?;
-            multipath.check(path)?;
+            multipath.check(self.side, path)?;
+            if self.numbering.is_single() {
+                return Err(violation("PATH_ACK although all paths share their packet numbers"));
+            }
             if self.paths.get(path).is_none() && !multipath.is_used_up(path) {
                 return Err(violation("acknowledgment for a path that was never open"));
             }

@@ -438,6 +438,7 @@ impl Connection {
                 self.endpoint_events.push_back(event);
             }
         }
+        self.collect_pooled_reset_tokens();
     }
 
     /// The packet type that application data goes out in now; `None` before any of its keys are there.

@@ -52,6 +52,8 @@ impl Connection {
         {
             return Err(MigrateError::Forbidden);
         }
+        let id = self.paths.main().id;
+        self.stock(id);
         let path = self.paths.main_mut();
         let (sequence, dcid) = match path.remote_cids.active().is_empty() {
             true => (path.remote_cids.active_seq(), path.remote_cids.active()),
@@ -64,6 +66,8 @@ impl Connection {
 
     fn probe(&mut self, now: Time, tuple: FourTuple, sequence: u64, dcid: ConnectionId) {
         let id = self.paths.main().id;
+        // The addresses that it leaves go on leading here: what is under way comes late.
+        self.route_tuple(tuple);
         self.validate(now, id, tuple, dcid, Purpose::Move { sequence });
     }
 
@@ -172,9 +176,12 @@ impl Connection {
         path.unvalidated_received = context.datagram_len as u64;
         path.unvalidated_sent = 0;
         if changed_cid {
+            self.stock(context.path);
+            let Some(path) = self.paths.get_mut(context.path) else { return };
             // RFC 9000 §9.5: another address of the peer gets another connection ID.
             path.switch_cid_for(&context.tuple);
         }
+        let Some(path) = self.paths.get_mut(context.path) else { return };
         // RFC 9000 §9.4: a change of only the port is most likely a NAT's doing, on the same network path.
         let same_path =
             old.remote.ip() == context.tuple.remote.ip() && old.local.ip() == context.tuple.local.ip();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anabranch_wire::{
-    PreferredAddress, Time, TransportErrorCode, TransportParameters, Version, VersionInformation,
+    PathId, PreferredAddress, Time, TransportErrorCode, TransportParameters, Version, VersionInformation,
 };
 
 use super::connection::Connection;
@@ -52,7 +52,7 @@ impl Remembered {
 impl Connection {
     /// This end's transport parameters (RFC 9000 §18.2).
     pub(super) fn local_parameters(&mut self) -> TransportParameters {
-        let initial_max_path_id = self.initial_max_path_id();
+        let (initial_max_path_id, single_number_space) = self.multipath_parameters();
         let config = &self.config;
         let streams = &config.streams;
         let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
@@ -77,6 +77,7 @@ impl Connection {
             max_datagram_frame_size: self.datagrams.local_maximum(),
             grease_quic_bit: config.grease,
             initial_max_path_id,
+            single_number_space,
             min_ack_delay: Some(MIN_ACK_DELAY_US.min(millis(config.ack.max_delay) * 1000)),
             ..TransportParameters::default()
         };
@@ -91,7 +92,9 @@ impl Connection {
             if let Some(addresses) = server.preferred_address.filter(|_| !cid.is_empty()) {
                 let cid = self.random.cid(self.shared.cid_len());
                 let token = self.shared.reset_token(&cid);
-                self.paths.main_mut().local_cids.issue_preferred(cid, token);
+                if let Some(cids) = self.local_cids_mut(PathId::ZERO) {
+                    cids.issue_preferred(cid, token);
+                }
                 self.endpoint_events.push_back(EndpointEvent::CidIssued(cid));
                 parameters.preferred_address =
                     Some(PreferredAddress { v4: addresses.v4, v6: addresses.v6, cid, token });
@@ -136,7 +139,6 @@ impl Connection {
             // draft-ietf-quic-ack-frequency §3
             return Err(parameter_error("min_ack_delay exceeds max_ack_delay"));
         }
-        self.negotiate_multipath(&parameters)?;
         self.streams.set_peer_parameters(&parameters)?;
         self.datagrams.set_peer_maximum(parameters.max_datagram_frame_size);
         self.idle.set_peer_timeout(parameters.max_idle_timeout);
@@ -155,6 +157,7 @@ impl Connection {
             }
             self.paths.main_mut().remote_cids.insert_preferred(preferred.cid, preferred.token);
         }
+        self.negotiate_multipath(&parameters)?;
         self.collect_reset_tokens();
         self.handshake.peer_parameters = Some(parameters);
         Ok(())

@@ -168,6 +168,7 @@ impl Connection {
         let (unmasked, number) = self.unmask(space, path, packet, header, envelope.mask)?;
         let payload_len = self.open(now, path, packet, header, &unmasked, number)?;
         if space == SpaceId::Data
+            && !self.numbering.is_single()
             && self.paths.get(path).is_none()
             && !self.open_for_peer(now, path, envelope.tuple, header.dcid, envelope.len)
         {
@@ -181,6 +182,12 @@ impl Connection {
             return Err(violation("reserved bits are not zero").into());
         }
         let payload = &packet[unmasked.header_len..unmasked.header_len + payload_len];
+        let path = match header.kind {
+            PacketKind::OneRtt if self.numbering.is_single() => {
+                self.locate(now, &envelope.tuple, header.dcid, envelope.len, payload)
+            }
+            _ => path,
+        };
         if self.observer.is_some() {
             self.trace_received(now, path, header, &unmasked, number, payload);
         }
@@ -224,7 +231,8 @@ impl Connection {
             && let Some(path) =
                 self.multipath.as_ref().and_then(|multipath| multipath.by_local_cid(&header.dcid))
         {
-            return Ok(path);
+            // With one number space any path will do until the packet is open and can be located.
+            return Ok(if self.numbering.is_single() { main.id } else { path });
         }
         let first_flight = self.side.is_server()
             && matches!(header.kind, PacketKind::Initial | PacketKind::ZeroRtt)

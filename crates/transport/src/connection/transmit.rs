@@ -387,6 +387,10 @@ impl Connection {
 
     /// Which addresses are next to get a validation datagram, under which connection ID, and how many bytes.
     fn next_validation(&mut self, now: Time, id: PathId) -> Option<(FourTuple, ConnectionId, u64)> {
+        let strange = |path: &Path| path.needs_cid_for_others();
+        if self.numbering.is_single() && self.paths.get(id).is_some_and(strange) {
+            self.stock(id);
+        }
         let path = self.paths.get_mut(id).filter(|path| !path.is_abandoned())?;
         let budget = path.amplification_budget();
         let budget_for = |tuple: &FourTuple| if *tuple == path.tuple { budget } else { u64::MAX };
@@ -420,6 +424,8 @@ impl Connection {
     ) {
         self.fill_validation_ack(now, id, tuple, writer, tokens);
         let challenge: [u8; 8] = self.random.bytes();
+        // Where the addresses alone do not say which path this is, the client does.
+        let names_path = self.numbering.is_single() && self.side.is_client();
         let Some(path) = self.paths.get_mut(id) else { return };
         let due = path.validations.iter_mut().find(|v| v.tuple == *tuple && v.challenge_due(now));
         if let Some(validation) = due
@@ -427,6 +433,12 @@ impl Connection {
         {
             validation.on_sent(now, challenge, padded);
             tokens.push(Token::Ping);
+            if names_path {
+                let sequence = path.local_status.announce();
+                let available = path.local_status.available;
+                // It fits, and goes out with each challenge anew, as long as none is answered.
+                let _ = writer.frame(&Frame::PathStatus { path: id, available, sequence });
+            }
         }
         // All at once: each in a datagram of its own, the challenges of one datagram would draw more than three times its size.
         while let Some(response) = path.responses.pop_for(tuple) {
@@ -453,7 +465,7 @@ impl Connection {
         }
         let exponent = self.handshake.local_parameters.as_ref().map_or(3, |p| p.ack_delay_exponent);
         let Some(path) = self.paths.get_mut(id) else { return };
-        path.received.write_ack(now, writer, SpaceId::Data, true, exponent, tokens);
+        self.numbering.write_ack(&mut path.received, now, writer, true, exponent, tokens);
     }
 
     /// CONNECTION_CLOSE in every packet type that the peer may be able to read (RFC 9000 §10.2.3).

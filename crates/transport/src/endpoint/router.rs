@@ -83,7 +83,7 @@ fn tuple_key(tuple: &FourTuple) -> TupleKey {
 struct Routed {
     cids: Vec<ConnectionId>,
     reset_tokens: Vec<[u8; 16]>,
-    tuple: Option<TupleKey>,
+    tuples: Vec<TupleKey>,
     /// A server connection in its handshake.
     handshaking: bool,
 }
@@ -411,7 +411,7 @@ impl Router {
         self.handshaking += usize::from(initial_dcid.is_some());
         if local_cid.is_empty() {
             self.tuples.insert(key, handle);
-            self.connections[handle.0].tuple = Some(key);
+            self.connections[handle.0].tuples.push(key);
         } else {
             self.on_event(handle, &EndpointEvent::CidIssued(local_cid));
         }
@@ -446,6 +446,18 @@ impl Router {
                     self.cids.remove(&routed.cids.swap_remove(at));
                 }
             }
+            EndpointEvent::TupleAdded(tuple) => {
+                if let Entry::Vacant(entry) = self.tuples.entry(tuple_key(tuple)) {
+                    entry.insert(handle);
+                    routed.tuples.push(tuple_key(tuple));
+                }
+            }
+            EndpointEvent::TupleRemoved(tuple) => {
+                let key = tuple_key(tuple);
+                if let Some(at) = routed.tuples.iter().position(|routed| *routed == key) {
+                    self.tuples.remove(&routed.tuples.swap_remove(at));
+                }
+            }
             EndpointEvent::ResetTokenAdded(token) => {
                 if let Entry::Vacant(entry) = self.reset_tokens.entry(token.0) {
                     entry.insert(handle);
@@ -471,7 +483,7 @@ impl Router {
         let Some(routed) = self.connections.get_mut(handle.0).map(std::mem::take) else { return };
         routed.cids.iter().for_each(|cid| _ = self.cids.remove(cid));
         routed.reset_tokens.iter().for_each(|token| _ = self.reset_tokens.remove(token));
-        routed.tuple.iter().for_each(|tuple| _ = self.tuples.remove(tuple));
+        routed.tuples.iter().for_each(|tuple| _ = self.tuples.remove(tuple));
         self.handshaking -= usize::from(routed.handshaking);
     }
 

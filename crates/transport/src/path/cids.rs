@@ -4,7 +4,7 @@
 mod local;
 mod remote;
 
-pub(crate) use self::local::LocalCids;
+pub(crate) use self::local::{LocalCids, MAX_LOCAL_CIDS};
 pub(crate) use self::remote::RemoteCids;
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ mod state;
 mod status;
 mod validation;
 
-pub(crate) use self::cids::{LocalCids, RemoteCids};
+pub(crate) use self::cids::{LocalCids, MAX_LOCAL_CIDS, RemoteCids};
 pub(crate) use self::health::Health;
 pub(crate) use self::manager::Paths;
 pub(crate) use self::path::{

@@ -250,6 +250,16 @@ impl Path {
         cid
     }
 
+    /// Whether [`Self::cid_for`] other addresses is about to be asked and has to take a new connection ID.
+    pub(crate) fn needs_cid_for_others(&self) -> bool {
+        let has = |tuple: &FourTuple| {
+            *tuple == self.tuple
+                || self.side.is_some_and(|side| side.tuple == *tuple)
+                || self.validations.iter().any(|validation| validation.tuple == *tuple)
+        };
+        self.responses.iter().any(|response| !has(&response.tuple))
+    }
+
     /// The path moved to `tuple`: uses the connection ID that was set aside for it, or another fresh one.
     pub(crate) fn switch_cid_for(&mut self, tuple: &FourTuple) {
         match self.side.take() {

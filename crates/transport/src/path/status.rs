@@ -14,6 +14,12 @@ impl Status {
         Self { available: true, next: 0 }
     }
 
+    /// Says it for the first time if it has not been said yet; the sequence number of the newest word.
+    pub(crate) fn announce(&mut self) -> u64 {
+        self.next = self.next.max(1);
+        self.next - 1
+    }
+
     /// Sequence number of the newest word; `None` before the first.
     pub(crate) fn sequence(&self) -> Option<u64> {
         self.next.checked_sub(1)

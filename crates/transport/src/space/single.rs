@@ -113,10 +113,6 @@ impl Single {
         anabranch_wire::unacked_numbers(number, self.line.largest_acked).max(MAX_OVERTAKING)
     }
 
-    pub(super) fn largest_acked(&self) -> Option<u64> {
-        self.line.largest_acked
-    }
-
     pub(super) fn on_acked(&mut self, largest: u64) {
         self.line.largest_acked = self.line.largest_acked.max(Some(largest));
     }

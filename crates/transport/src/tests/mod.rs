@@ -15,5 +15,6 @@ mod multipath_input;
 mod pair;
 mod resumption;
 mod schedulers;
+mod single;
 mod wrong_handshake;
 mod wrong_input;

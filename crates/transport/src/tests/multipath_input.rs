@@ -228,7 +228,8 @@ fn row_m2_the_parameter_does_not_go_with_empty_connection_ids() {
     assert_eq!(pair.code_seen_by(Side::Client), VIOLATION);
     // Ends that keep to it have one path, whatever they would like.
     let mut pair = without_client_cids(Pair::with_transport(|transport| {
-        transport.multipath = Some(MultipathConfig::default());
+        let numbering = crate::Numbering::Multiple.into();
+        transport.multipath = Some(MultipathConfig { numbering, ..MultipathConfig::default() });
     }));
     pair.connect();
     assert!(!pair.client().is_multipath() && !pair.server().is_multipath());

@@ -2,7 +2,7 @@
 
 use anabranch_wire::{PathId, SpaceId, Time, TransportErrorCode};
 
-use super::Abandon;
+use super::{Abandon, MAX_CLOSING_PATHS};
 use crate::connection::connection::Connection;
 use crate::error::TransportError;
 use crate::event::{EndpointEvent, Event};
@@ -27,6 +27,7 @@ impl Connection {
 
     /// The peer has given a path up, or agrees that this end has.
     pub(super) fn on_path_abandon(&mut self, now: Time, id: PathId, code: u64) -> Result<(), TransportError> {
+        let closing = self.closing_paths();
         let Some(multipath) = &mut self.multipath else { return Ok(()) };
         if let Some(path) = self.paths.get(id) {
             if path.is_abandoned() {
@@ -41,6 +42,12 @@ impl Connection {
                 path.received.debt.require_ack();
             }
             self.give_up_path(now, id, code);
+        } else if let Some(pool) = &mut multipath.pool {
+            // Too many at once are not answered, and so they are told again.
+            if pool.is_new(id) && closing < MAX_CLOSING_PATHS as usize {
+                pool.use_up(id);
+                self.owe_abandon(id, code);
+            }
         } else if multipath.unopened.contains_key(&id) {
             // A path that will never be opened: its connection IDs go, and the answer is owed all the same.
             self.forget_unopened(id);
@@ -69,7 +76,10 @@ impl Connection {
         path.validations.clear();
         path.ping = false;
         // RFC 10069 §3.4.1: the peer's connection IDs of the path count as retired.
-        path.remote_cids.abandon();
+        match self.multipath.as_mut().and_then(|multipath| multipath.pool.as_mut()) {
+            Some(pool) => pool.reclaim(&mut path.remote_cids),
+            None => path.remote_cids.abandon(),
+        }
         self.requeue_unacked(now, id);
         self.collect_reset_tokens();
         self.owe_abandon(id, code);
@@ -88,13 +98,21 @@ impl Connection {
 
     /// Lets other paths take the place of those that are gone.
     pub(super) fn offer_paths(&mut self) {
+        let closing = self.closing_paths();
         let Some(multipath) = &mut self.multipath else { return };
+        if multipath.pool.is_none() {
+            multipath.offer(u32::try_from(closing).unwrap_or(u32::MAX));
+        }
+        self.pending.issue_cids = true;
+    }
+
+    /// Paths on their way out: state is kept, or the peer has not acknowledged PATH_ABANDON.
+    pub(super) fn closing_paths(&self) -> usize {
+        let Some(multipath) = &self.multipath else { return 0 };
         let kept = self.paths.iter().filter(|path| path.is_abandoned()).count();
         let unacknowledged =
             multipath.abandons.iter().filter(|abandon| self.paths.get(abandon.path).is_none());
-        let closing = kept + unacknowledged.count();
-        multipath.offer(u32::try_from(closing).unwrap_or(u32::MAX));
-        self.pending.issue_cids = true;
+        kept + unacknowledged.count()
     }
 
     fn forget_unopened(&mut self, id: PathId) {
@@ -117,6 +135,10 @@ impl Connection {
             self.numbering.forget(id);
             if let Some(multipath) = &mut self.multipath {
                 multipath.forget_health(id);
+                if let Some(pool) = &mut multipath.pool {
+                    pool.forget(id);
+                    self.unroute_tuple(path.tuple);
+                }
             }
             self.offer_paths();
         }

@@ -1,6 +1,6 @@
 //! Frames of RFC 10069 as they come in (§4).
 
-use anabranch_wire::{Frame, NewConnectionId, PathId, Time, TransportErrorCode};
+use anabranch_wire::{Frame, NewConnectionId, PathId, Side, Time, TransportErrorCode};
 
 use super::Multipath;
 use crate::connection::connection::Connection;
@@ -11,7 +11,10 @@ use crate::path::Path;
 
 impl Multipath {
     /// A path ID that the peer names must be one that it was allowed to use.
-    pub(in crate::connection) fn check(&self, path: PathId) -> Result<(), TransportError> {
+    pub(in crate::connection) fn check(&self, side: Side, path: PathId) -> Result<(), TransportError> {
+        if let Some(pool) = &self.pool {
+            return pool.check(side, path);
+        }
         if path > self.local_max {
             return Err(violation("path ID above the maximum"));
         }
@@ -27,25 +30,38 @@ impl Connection {
         context: &Context,
         frame: &Frame<'_>,
     ) -> Result<(), TransportError> {
+        let side = self.side;
         let multipath = self.multipath.as_mut().ok_or_else(not_negotiated)?;
+        if multipath.pool.is_some() {
+            match *frame {
+                Frame::NewConnectionId(ref issued) if issued.path.is_none() => {
+                    return self.on_pooled_cid(issued);
+                }
+                Frame::RetireConnectionId { path: None, sequence } => {
+                    return self.on_pooled_retire(context, sequence);
+                }
+                Frame::PathAbandon { .. } | Frame::PathStatus { .. } => {}
+                _ => return Err(violation("frame of a numbering that was not chosen")),
+            }
+        }
         match *frame {
             // RFC 10069 §3.2: without a path ID these mean path 0.
             Frame::NewConnectionId(ref issued) => {
                 let path = issued.path.unwrap_or(PathId::ZERO);
-                multipath.check(path)?;
+                multipath.check(side, path)?;
                 self.on_path_new_cid(path, issued)
             }
             Frame::RetireConnectionId { path, sequence } => {
                 let path = path.unwrap_or(PathId::ZERO);
-                multipath.check(path)?;
+                multipath.check(side, path)?;
                 self.on_path_retire_cid(context, path, sequence)
             }
             Frame::PathAbandon { path, code } => {
-                multipath.check(path)?;
+                multipath.check(side, path)?;
                 self.on_path_abandon(now, path, code)
             }
             Frame::PathStatus { path, available, sequence } => {
-                multipath.check(path)?;
+                multipath.check(side, path)?;
                 self.on_path_status(now, path, available, sequence);
                 Ok(())
             }
@@ -59,7 +75,7 @@ impl Connection {
                 Ok(())
             }
             Frame::PathCidsBlocked { path, next_sequence } => {
-                multipath.check(path)?;
+                multipath.check(side, path)?;
                 self.on_path_cids_blocked(path, next_sequence)
             }
             _ => Err(not_negotiated()),

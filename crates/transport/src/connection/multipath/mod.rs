@@ -6,7 +6,10 @@ mod copies;
 mod drive;
 mod failure;
 mod frames;
+mod locate;
+mod negotiate;
 mod open;
+mod pool;
 mod schedule;
 mod send;
 mod shared_ack;
@@ -20,6 +23,7 @@ use self::copies::Copies;
 #[cfg(test)]
 pub(crate) use self::failure::MAX_PROBE_INTERVAL;
 pub use self::open::OpenPathError;
+use self::pool::Pool;
 pub(super) use self::schedule::{Tried, Turn};
 use crate::path::{Health, LocalCids, RemoteCids, Status};
 use crate::schedule::{Algorithm, AnyScheduler};
@@ -66,6 +70,8 @@ pub(super) struct Multipath {
     states_changed: bool,
     /// Path IDs that are gone, each of which makes room for another.
     closed: u32,
+    /// What paths share that share their packet numbers, and then nothing of the above about IDs and maxima is in use.
+    pool: Option<Pool>,
 }
 
 /// Connection IDs of a path that is not open.
@@ -105,6 +111,7 @@ impl Multipath {
             messages: 0,
             states_changed: false,
             closed: 0,
+            pool: None,
         };
         new.offer(0);
         new.owes_max_path_id = false; // The transport parameter says it.
@@ -151,8 +158,11 @@ impl Multipath {
         self.unopened.iter().any(|(id, other)| *id != path && other.remote.holds(cid))
     }
 
-    /// The path whose unused local connection IDs hold `cid`.
+    /// The path whose unused local connection IDs hold `cid`; path 0 stands for any if the paths share them.
     pub(super) fn by_local_cid(&self, cid: &[u8]) -> Option<PathId> {
+        if let Some(pool) = &self.pool {
+            return pool.local.contains(cid).map(|_| PathId::ZERO);
+        }
         let holds = |unopened: &Unopened| unopened.local.contains(cid).is_some();
         self.unopened.iter().find(|(_, unopened)| holds(unopened)).map(|(path, _)| *path)
     }
@@ -178,6 +188,14 @@ impl Multipath {
     pub(super) fn held(&self) -> (usize, usize, usize) {
         let cids = self.unopened.values().map(|unopened| unopened.local.iter().count()).sum();
         (self.unopened.len(), self.abandons.len(), cids)
+    }
+
+    /// What a path begins with, which is not open and then cannot be opened again.
+    fn take(&mut self, id: PathId) -> Option<Unopened> {
+        match &mut self.pool {
+            Some(pool) => Some(pool.take(id)),
+            None => self.unopened.remove(&id),
+        }
     }
 
     /// Connection IDs that this end has issued for a path that is not open.

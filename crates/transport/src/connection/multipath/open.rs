@@ -1,13 +1,11 @@
 //! Opening paths (RFC 10069 §3.1): by the client's choice, and at the server when the client's first packet arrives.
 
 use anabranch_recovery::Recovery;
-use anabranch_wire::{ConnectionId, PathId, Time, TransportErrorCode, TransportParameters};
+use anabranch_wire::{ConnectionId, PathId, Time};
 
-use super::{Multipath, Unopened, opens_paths};
-use crate::config::MAX_PATHS;
+use super::{Unopened, opens_paths};
 use crate::connection::connection::{Connection, recovery_config};
 use crate::datagram_io::FourTuple;
-use crate::error::TransportError;
 use crate::event::{EndpointEvent, Event};
 use crate::path::{Path, Phase, Purpose};
 use crate::trace::TraceEvent;
@@ -41,40 +39,16 @@ impl Connection {
         self.multipath.is_some()
     }
 
-    /// This end's `initial_max_path_id`, if it wants multipath and can have it: the connection IDs of both ends must not be
-    /// empty (RFC 10069 §2.1).
-    pub(in crate::connection) fn initial_max_path_id(&self) -> Option<u32> {
-        let config = self.config.multipath.as_ref()?;
-        let path = self.paths.main();
-        let empty = path.used_local_cid.is_empty() || path.remote_cids.active().is_empty();
-        (!empty).then(|| config.max_paths.clamp(1, MAX_PATHS) - 1)
-    }
-
-    /// What the peer's parameters mean for multipath.
-    pub(in crate::connection) fn negotiate_multipath(
-        &mut self,
-        parameters: &TransportParameters,
-    ) -> Result<(), TransportError> {
-        let Some(remote_max) = parameters.initial_max_path_id else { return Ok(()) };
-        let peer_cid = parameters.initial_source_connection_id.unwrap_or(ConnectionId::EMPTY);
-        if peer_cid.is_empty() {
-            // RFC 10069 §2.1
-            return Err(TransportError::new(
-                TransportErrorCode::PROTOCOL_VIOLATION,
-                "multipath with connection IDs of zero length",
-            ));
-        }
-        let scheduler = self.config.multipath.as_ref().map(|config| config.scheduler);
-        if let (Some(local_max), Some(scheduler)) = (self.initial_max_path_id(), scheduler) {
-            let cid_limits = (self.config.active_connection_id_limit, parameters.active_connection_id_limit);
-            self.multipath = Some(Box::new(Multipath::new(scheduler, local_max, remote_max, cid_limits)));
-        }
-        Ok(())
-    }
-
     /// Makes connection IDs for the paths to come.
     pub(in crate::connection) fn issue_path_cids(&mut self) {
         let Some(multipath) = &mut self.multipath else { return };
+        if let Some(pool) = &mut multipath.pool {
+            for _ in 0..pool.local.wanted() {
+                let cid = self.random.cid(self.shared.cid_len());
+                pool.local.issue(cid, self.shared.reset_token(&cid));
+                self.endpoint_events.push_back(EndpointEvent::CidIssued(cid));
+            }
+        }
         // RFC 10069 §3.2: none above the peer's maximum.
         let max = multipath.max();
         for unopened in multipath.unopened_mut(max) {
@@ -101,7 +75,16 @@ impl Connection {
         if self.paths.iter().any(|path| !path.is_abandoned() && path.tuple == tuple) {
             return Err(OpenPathError::Exists);
         }
+        let room = self.has_room_for_path();
         let multipath = self.multipath.as_mut().ok_or(OpenPathError::NotNegotiated)?;
+        if let Some(pool) = &multipath.pool {
+            let id = pool.next_id().filter(|_| room).ok_or(OpenPathError::NoPathId)?;
+            if !pool.has_cid() {
+                return Err(OpenPathError::NoConnectionId);
+            }
+            self.insert_path(now, id, tuple, None);
+            return Ok(id);
+        }
         let Some(id) = multipath.next() else {
             multipath.paths_blocked = multipath.is_blocked().then_some(multipath.remote_max);
             return Err(OpenPathError::NoPathId);
@@ -125,8 +108,11 @@ impl Connection {
         dcid: ConnectionId,
         datagram_len: usize,
     ) -> bool {
-        let unopened = self.multipath.as_ref().and_then(|multipath| multipath.unopened.get(&id));
-        if opens_paths(self.side) || !unopened.is_some_and(|unopened| unopened.remote.has_unused()) {
+        let ready = self.multipath.as_ref().is_some_and(|multipath| match &multipath.pool {
+            Some(pool) => pool.has_cid(),
+            None => multipath.unopened.get(&id).is_some_and(|unopened| unopened.remote.has_unused()),
+        });
+        if opens_paths(self.side) || !ready {
             return false;
         }
         self.uncount_elsewhere(id, &tuple, datagram_len);
@@ -142,13 +128,15 @@ impl Connection {
         // RFC 10069 §3.1: addresses that have been validated need not be again.
         let known = self.paths.iter().any(|path| path.validated && path.tuple == tuple);
         let Some(multipath) = &mut self.multipath else { return };
-        let Some(Unopened { mut local, mut remote, status }) = multipath.unopened.remove(&id) else { return };
-        let config = recovery_config(&self.config, &tuple, self.random.u64());
+        let Some(Unopened { mut local, mut remote, status }) = multipath.take(id) else { return };
+        let is_pooled = multipath.pool.is_some();
+        let mut config = recovery_config(&self.config, &tuple, self.random.u64());
+        config.ecn &= !self.numbering.has_ecn_failed();
         let mut recovery = Recovery::new(&config, now);
         if let Some(peer) = &self.handshake.peer_parameters {
             recovery.set_peer_max_ack_delay(std::time::Duration::from_millis(peer.max_ack_delay));
             recovery.set_peer_max_udp_payload(u16::try_from(peer.max_udp_payload_size).unwrap_or(u16::MAX));
-            local.set_limit(peer.active_connection_id_limit);
+            local.set_limit(if is_pooled { 0 } else { peer.active_connection_id_limit });
         }
         recovery.set_progress(self.progress());
         remote.next();
@@ -166,6 +154,7 @@ impl Connection {
             path.recovery.amplification_blocked(blocked);
         }
         self.paths.insert(path);
+        self.route_tuple(tuple);
         self.collect_reset_tokens();
         self.issue_cids();
         self.trace(now, &TraceEvent::PathAssigned { path: id, tuple, validated: known });

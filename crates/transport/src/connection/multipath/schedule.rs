@@ -85,6 +85,9 @@ impl Connection {
 
     /// Connection IDs that this end has issued for `path`, open or not.
     pub(in crate::connection) fn local_cids_mut(&mut self, path: PathId) -> Option<&mut LocalCids> {
+        if self.numbering.is_single() {
+            return self.multipath.as_mut()?.pool.as_mut().map(|pool| &mut pool.local);
+        }
         match self.paths.get_mut(path) {
             Some(path) => Some(&mut path.local_cids),
             None => self.multipath.as_mut()?.local_cids_mut(path),
@@ -93,6 +96,9 @@ impl Connection {
 
     /// Connection IDs that the peer has issued for `path`, open or not.
     pub(in crate::connection) fn remote_cids_mut(&mut self, path: PathId) -> Option<&mut RemoteCids> {
+        if self.numbering.is_single() {
+            return self.multipath.as_mut()?.pool.as_mut().map(|pool| &mut pool.remote);
+        }
         match self.paths.get_mut(path) {
             Some(path) => Some(&mut path.remote_cids),
             None => self.multipath.as_mut()?.remote_cids_mut(path),

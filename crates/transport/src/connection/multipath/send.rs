@@ -2,7 +2,8 @@
 
 use anabranch_wire::{Frame, PathId, Writer};
 
-use super::Multipath;
+use super::pool::{Pool, is_unnamed};
+use super::{Multipath, opens_paths};
 use crate::connection::connection::Connection;
 use crate::token::{Token, Tokens};
 
@@ -13,6 +14,7 @@ impl Multipath {
             || self.paths_blocked.is_some()
             || self.cids_blocked.is_some()
             || self.abandons.iter().any(|abandon| !abandon.sent)
+            || self.pool.as_ref().is_some_and(Pool::has_pending)
             || self
                 .unopened
                 .values()
@@ -51,6 +53,9 @@ impl Multipath {
             unopened.local.write(writer, tokens, true);
             unopened.remote.write(writer, tokens, true);
         }
+        if let Some(pool) = &mut self.pool {
+            pool.write(writer, tokens);
+        }
     }
 
     /// The PATH_ABANDON was lost.
@@ -69,19 +74,28 @@ impl Connection {
     /// Whether frames about paths are owed, which any path may carry.
     pub(in crate::connection) fn has_multipath_pending(&self) -> bool {
         self.multipath.as_ref().is_some_and(|multipath| {
+            let early = multipath.pool.is_some() && opens_paths(self.side);
             multipath.has_pending()
                 || self.paths.iter().filter(|path| !path.is_abandoned()).any(|path| {
-                    path.owes_status || path.local_cids.has_pending() || path.remote_cids.has_pending()
+                    path.owes_status && !(early && is_unnamed(path))
+                        || path.local_cids.has_pending()
+                        || path.remote_cids.has_pending()
                 })
         })
     }
 
     /// Writes frames about all paths.
     pub(in crate::connection) fn fill_multipath(&mut self, writer: &mut Writer<'_>, tokens: &mut Tokens) {
+        let opens = opens_paths(self.side);
         let Some(multipath) = &mut self.multipath else { return };
+        if let Some(pool) = &mut multipath.pool {
+            self.paths.iter_mut().for_each(|path| pool.remote.collect_retiring(&mut path.remote_cids));
+        }
+        let is_pooled = multipath.pool.is_some();
         multipath.write(writer, tokens);
         for path in self.paths.iter_mut().filter(|path| !path.is_abandoned()) {
             if path.owes_status
+                && !(is_pooled && opens && is_unnamed(path))
                 && let Some(sequence) = path.local_status.sequence()
             {
                 let frame =
@@ -91,8 +105,10 @@ impl Connection {
                     tokens.push(Token::PathStatus { path: path.id, sequence });
                 }
             }
-            path.local_cids.write(writer, tokens, true);
-            path.remote_cids.write(writer, tokens, true);
+            if !is_pooled {
+                path.local_cids.write(writer, tokens, true);
+                path.remote_cids.write(writer, tokens, true);
+            }
         }
     }
 

@@ -57,6 +57,11 @@ impl LocalCids {
         Self { path, active: Vec::new(), next_sequence: 0, retire_prior_to: 0, limit: 2, zero_length: false }
     }
 
+    /// None, ever: paths that share their packet numbers have one pool of IDs.
+    pub(crate) fn none(path: PathId) -> Self {
+        Self { limit: 0, ..Self::unopened(path) }
+    }
+
     fn insert(&mut self, cid: ConnectionId, token: Option<ResetToken>, announcement: Announcement) -> u64 {
         let sequence = self.next_sequence;
         self.next_sequence += 1;

@@ -76,6 +76,69 @@ impl RemoteCids {
         }
     }
 
+    /// A pool that paths with a common packet number space take their IDs from. It goes on where path 0 is, and has none of the
+    /// IDs that this path keeps.
+    pub(crate) fn pool(&self) -> Self {
+        let (limit, retire_prior_to) = (self.limit, self.retire_prior_to);
+        Self { limit, retire_prior_to, seen: self.seen.clone(), ..Self::unopened(self.path, 0) }
+    }
+
+    /// What a path has to begin with that takes its IDs from this pool.
+    pub(crate) fn taker(&self, path: PathId) -> Self {
+        Self { limit: self.limit, retire_prior_to: self.retire_prior_to, ..Self::unopened(path, 0) }
+    }
+
+    /// Gives an unused ID to a path, if there is one.
+    pub(crate) fn lend(&mut self, to: &mut Self) {
+        if let Some(at) = self.cids.iter().position(|remote| !remote.used) {
+            to.insert(self.cids.remove(at));
+        }
+    }
+
+    /// Takes over what a path has to retire, as far as there is room.
+    pub(crate) fn collect_retiring(&mut self, from: &mut Self) {
+        while self.may_retire()
+            && let Some(retiring) = from.retiring.pop_front()
+        {
+            self.retiring.push_back(Retiring { sent: false, ..retiring });
+        }
+    }
+
+    /// Retires all IDs of a path that is given up. Those that a peer keeps from being retired, by acknowledging nothing, are
+    /// forgotten.
+    pub(crate) fn reclaim(&mut self, from: &mut Self) {
+        for remote in core::mem::take(&mut from.cids) {
+            from.forget_token(&remote);
+            if from.may_retire() && !remote.cid.is_empty() {
+                from.retiring.push_back(Retiring { sequence: remote.sequence, sent: false });
+            }
+        }
+        self.collect_retiring(from);
+    }
+
+    /// Number of IDs that are not retired.
+    pub(crate) fn len(&self) -> usize {
+        self.cids.len()
+    }
+
+    /// How many of them have a sequence number below `sequence`.
+    pub(crate) fn older_than(&self, sequence: u64) -> usize {
+        self.cids.iter().filter(|remote| remote.sequence < sequence).count()
+    }
+
+    /// A NEW_CONNECTION_ID that repeats an ID of this path has to say the same.
+    pub(crate) fn check_repeated(&self, frame: &NewConnectionId) -> Result<(), TransportError> {
+        let &NewConnectionId { sequence, cid, token, .. } = frame;
+        let other = |remote: &RemoteCid| {
+            (remote.sequence == sequence || remote.cid == cid)
+                && (remote.sequence != sequence || remote.cid != cid || remote.token != Some(token))
+        };
+        if self.cids.iter().any(other) {
+            return violation("NEW_CONNECTION_ID changes an ID or its sequence number");
+        }
+        Ok(())
+    }
+
     /// The ID that packets go to; empty on a path that is unopened or whose peer uses no IDs.
     pub(crate) fn active(&self) -> ConnectionId {
         self.get(self.active).unwrap_or(ConnectionId::EMPTY)
@@ -166,7 +229,7 @@ impl RemoteCids {
     }
 
     /// Gives up all IDs below `sequence`, and moves on from the active one if it is among them.
-    fn on_retire_prior_to(&mut self, sequence: u64) -> Result<(), TransportError> {
+    pub(crate) fn on_retire_prior_to(&mut self, sequence: u64) -> Result<(), TransportError> {
         if sequence <= self.retire_prior_to {
             return Ok(());
         }

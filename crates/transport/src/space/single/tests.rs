@@ -60,7 +60,7 @@ fn the_numbers_before_go_on() {
     assert_eq!(send(&mut single, &mut random, 0), Numbered { number: 7, order: 7 });
     assert_eq!(send(&mut single, &mut random, 1), Numbered { number: 8, order: 0 });
     assert_eq!(orders(&single, 0, &[3..=8]), [7, 6, 5, 4, 3]);
-    assert_eq!(single.largest_acked(), Some(4));
+    assert_eq!(single.line.largest_acked, Some(4));
 }
 
 #[test]

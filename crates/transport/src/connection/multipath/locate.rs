@@ -1,0 +1,137 @@
+//! Which path a packet belongs to if all paths share their packet numbers.
+//!
+//! The connection ID tells, once it has been used on a path, and so a path keeps its identity when its addresses change. Without
+//! one the addresses tell. A client's challenge on new addresses comes with PATH_STATUS_AVAILABLE or PATH_STATUS_BACKUP, which
+//! names the path: a new one, or one that is about to move there. Whatever else comes from new addresses is a rebinding.
+
+use anabranch_wire::{ConnectionId, Frame, Frames, PathId, Time, TransportErrorCode};
+
+use super::{Abandon, MAX_CLOSING_PATHS, opens_paths};
+use crate::connection::connection::Connection;
+use crate::datagram_io::FourTuple;
+use crate::path::Path;
+
+impl Connection {
+    /// The path of an authentic 1-RTT packet of a new number; opens it if the packet is a client's first on it.
+    pub(in crate::connection) fn locate(
+        &mut self,
+        now: Time,
+        tuple: &FourTuple,
+        dcid: ConnectionId,
+        datagram_len: usize,
+        payload: &[u8],
+    ) -> PathId {
+        let path = self.find_path(now, tuple, dcid, datagram_len, payload);
+        if let Some(pool) = self.multipath.as_mut().and_then(|multipath| multipath.pool.as_mut()) {
+            pool.bind(dcid, path);
+        }
+        path
+    }
+
+    fn find_path(
+        &mut self,
+        now: Time,
+        tuple: &FourTuple,
+        dcid: ConnectionId,
+        datagram_len: usize,
+        payload: &[u8],
+    ) -> PathId {
+        let Some(pool) = self.multipath.as_ref().and_then(|multipath| multipath.pool.as_ref()) else {
+            return self.paths.main().id;
+        };
+        if let Some(bound) = pool.bound(&dcid).filter(|id| self.paths.get(*id).is_some()) {
+            return bound;
+        }
+        let open = |path: &&Path| !path.is_abandoned() && path.tuple.matches(tuple);
+        if let Some(path) = self.paths.iter().find(open) {
+            return path.id;
+        }
+        if !opens_paths(self.side)
+            && let Some(named) = named_path(payload, self.format.direction)
+        {
+            if self.paths.get(named).is_some_and(|path| !path.is_abandoned()) {
+                self.note_probe(*tuple, named);
+                return named;
+            }
+            if self.open_named(now, named, tuple, dcid, datagram_len) {
+                return named;
+            }
+        }
+        self.guess_path(tuple)
+    }
+
+    /// The path of a packet from addresses that no open path runs over, and that names none.
+    fn guess_path(&self, tuple: &FourTuple) -> PathId {
+        let pool = self.multipath.as_ref().and_then(|multipath| multipath.pool.as_ref());
+        if let Some(probed) =
+            pool.and_then(|pool| pool.probed(tuple)).filter(|id| self.paths.get(*id).is_some())
+        {
+            return probed;
+        }
+        let left = |path: &&Path| {
+            path.is_abandoned() && path.tuple.matches(tuple)
+                || path.previous.is_some_and(|previous| previous.tuple.matches(tuple))
+        };
+        if let Some(path) = self.paths.iter().find(left) {
+            return path.id;
+        }
+        // A NAT changes the port: the path of the same hosts has moved, if there is only one.
+        let same_hosts = |path: &&Path| {
+            path.is_usable()
+                && path.tuple.remote.ip() == tuple.remote.ip()
+                && path.tuple.local.ip() == tuple.local.ip()
+        };
+        let mut alike = self.paths.iter().filter(same_hosts);
+        match (alike.next(), alike.next()) {
+            (Some(path), None) => path.id,
+            _ => self.paths.main().id,
+        }
+    }
+
+    /// Server: opens the path that a client's challenge names, if it may be opened.
+    fn open_named(
+        &mut self,
+        now: Time,
+        id: PathId,
+        tuple: &FourTuple,
+        dcid: ConnectionId,
+        datagram_len: usize,
+    ) -> bool {
+        let room = self.has_room_for_path();
+        let closing = self.closing_paths();
+        let Some(multipath) = &mut self.multipath else { return false };
+        let Some(pool) = &mut multipath.pool else { return false };
+        if !pool.is_new(id) || pool.check(self.side, id).is_err() {
+            return false; // Gone, or wrong, as the frame's owner will find.
+        }
+        if !room {
+            if closing < MAX_CLOSING_PATHS as usize {
+                pool.use_up(id);
+                let code = TransportErrorCode::PATH_RESOURCE_LIMIT_REACHED.0;
+                multipath.abandons.push(Abandon { path: id, code, sent: false });
+            }
+            return false;
+        }
+        // Without a connection ID for the answer the client has to ask again.
+        pool.has_cid() && self.open_for_peer(now, id, *tuple, dcid, datagram_len)
+    }
+
+    fn note_probe(&mut self, tuple: FourTuple, id: PathId) {
+        if let Some(pool) = self.multipath.as_mut().and_then(|multipath| multipath.pool.as_mut()) {
+            pool.note_probe(tuple, id);
+        }
+    }
+}
+
+/// The path that a packet with a challenge names.
+fn named_path(payload: &[u8], direction: anabranch_wire::Direction) -> Option<PathId> {
+    let (mut challenge, mut named) = (false, None);
+    for frame in Frames::new(payload, direction).map_while(Result::ok) {
+        match frame {
+            Frame::PathChallenge(_) => challenge = true,
+            Frame::PathStatus { path, .. } => named = Some(path),
+            _ => {}
+        }
+    }
+    named.filter(|_| challenge)
+}

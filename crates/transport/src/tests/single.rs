@@ -557,26 +557,6 @@ fn row_m12_a_path_200_times_as_slow() {
     }
 }
 
-#[test]
-fn round_trips_are_measured_on_the_path_of_the_largest_packet() {
-    let mut pair = with_paths(2, true);
-    pair.network = Some(Box::new(|side, mut flying| {
-        if client_end(side, &flying.tuple) == address(1) {
-            flying.at = flying.at + Duration::from_millis(90);
-        }
-        vec![flying]
-    }));
-    let data = pattern(1_000_000);
-    for from in SIDES {
-        for _ in 0..10 {
-            assert!(pair.transfer(from, &data) == data);
-            pair.settle();
-        }
-        let rtts: Vec<_> = pair.end(from).paths().map(|path| path.smoothed_rtt.as_millis()).collect();
-        assert!((20..60).contains(&rtts[0]) && (150..260).contains(&rtts[1]), "{rtts:?}");
-    }
-}
-
 fn ack(ranges: &[std::ops::RangeInclusive<u64>]) -> Vec<u8> {
     let mut bytes = [0; 64];
     let mut writer = Writer::new(&mut bytes, Direction::Forward);

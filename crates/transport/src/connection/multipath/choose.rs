@@ -1,7 +1,7 @@
 //! Other paths as one path sees them: those it is coupled with, those that stand in for it.
 
 use anabranch_recovery::Sibling;
-use anabranch_wire::{PathId, SpaceId, Time, Writer};
+use anabranch_wire::{PathId, Time, Writer};
 use smallvec::SmallVec;
 
 use crate::connection::connection::Connection;

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds peers by name: build.sh [quinn|quic-go|s2n-quic|quiche|h3i|msquic|aioquic|ngtcp2]… (all of them without a name).
+# Builds peers by name: build.sh [quinn|noq|quic-go|s2n-quic|quiche|h3i|msquic|aioquic|ngtcp2]… (all of them without a name).
 set -eu
 cd "$(dirname "$0")"
 
@@ -22,7 +22,7 @@ END
     chmod +x "$1/peer-$1"
 }
 
-for name in ${*:-quinn quic-go s2n-quic quiche h3i msquic aioquic ngtcp2}; do
+for name in ${*:-quinn noq quic-go s2n-quic quiche h3i msquic aioquic ngtcp2}; do
     case $name in
         quic-go) (cd quic-go && nice -n 10 go build -p "${JOBS:-1}" -trimpath -o peer-quic-go .) ;;
         aioquic)

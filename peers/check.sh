@@ -10,6 +10,8 @@ over_http3="http3-handshake http3 http3-multiplexing http3-resumption http3-zero
     http3-v2 http3-rebind http3-migration http3-versionnegotiation http3-ecn http3-retry"
 case $client:$server in
     *ngtcp2*) all=$over_http3 ;;
+    *noq*) all="handshake transfer upload streams multiplexing resumption zerortt keyupdate chacha20 rebind migration \
+        datagram versionnegotiation ecn retry handshakes" ;;
     *) all="handshake transfer upload streams multiplexing resumption zerortt keyupdate chacha20 v2 rebind migration \
         datagram versionnegotiation ecn retry handshakes $over_http3 http3-bytes requests" ;;
 esac

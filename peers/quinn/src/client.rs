@@ -11,7 +11,7 @@ use peer_common::progress::Progress;
 use peer_common::relay::Relay;
 use peer_common::report::Report;
 use peer_common::{Failure, failed, socket};
-use quinn::{ClientConfig, Connection, ConnectionError, Endpoint, TokioRuntime};
+use quinn::{ClientConfig, ConnectError, Connecting, Connection, ConnectionError, Endpoint, TokioRuntime};
 
 use crate::{VERSION_1, endpoint_config, http3, tls, transport, work};
 
@@ -27,6 +27,7 @@ const KEEP_ALIVE: Duration = Duration::from_millis(500);
 /// An endpoint that knows where to connect, and what it saw.
 struct Caller {
     endpoint: Endpoint,
+    config: ClientConfig,
     server: SocketAddr,
     name: String,
     verified: Arc<AtomicU64>,
@@ -47,13 +48,16 @@ impl Caller {
         }
         config.transport_config(Arc::new(transport)).version(version);
         let socket = socket::bind(socket::any_like(server))?;
-        let mut endpoint = Endpoint::new(endpoint_config(&[DRAFT_29]), None, socket, Arc::new(TokioRuntime))?;
-        endpoint.set_default_client_config(config);
-        Ok(Self { endpoint, server, name: options.name.clone(), verified })
+        let endpoint = Endpoint::new(endpoint_config(&[DRAFT_29]), None, socket, Arc::new(TokioRuntime))?;
+        Ok(Self { endpoint, config, server, name: options.name.clone(), verified })
+    }
+
+    fn connecting(&self) -> Result<Connecting, ConnectError> {
+        self.endpoint.connect_with(self.config.clone(), self.server, &self.name)
     }
 
     async fn connect(&self) -> Result<Connection, Failure> {
-        Ok(self.endpoint.connect(self.server, &self.name)?.await?)
+        Ok(self.connecting()?.await?)
     }
 
     async fn close(&self, connection: Connection) {
@@ -127,7 +131,7 @@ async fn plain(caller: &Caller, options: &Client) -> Result<(), Failure> {
         }
         _ => {}
     }
-    report.raw("lost_packets", stats.path.lost_packets).raw("mtu", stats.path.current_mtu).cpu().print();
+    crate::first_path(report, &connection).cpu().print();
     caller.close(connection).await;
     match (case, acted, stats.frame_tx.path_response) {
         (Case::KeyUpdate | Case::Migration, 0, _) => failed("the work ended before its middle"),
@@ -161,7 +165,7 @@ async fn again(caller: &Caller, options: &Client) -> Result<(), Failure> {
     caller.close(connection).await;
     let verified = caller.verified.load(Relaxed);
 
-    let connecting = caller.endpoint.connect(caller.server, &caller.name)?;
+    let connecting = caller.connecting()?;
     let start = Instant::now();
     let (connection, accepted) = if options.case == Case::ZeroRtt {
         match connecting.into_0rtt() {
@@ -227,7 +231,7 @@ async fn relayed(options: &Client) -> Result<(), Failure> {
 }
 
 async fn version_negotiation(caller: &Caller) -> Result<(), Failure> {
-    match caller.endpoint.connect(caller.server, &caller.name)?.await {
+    match caller.connecting()?.await {
         Err(ConnectionError::VersionMismatch) => {
             Report::new()
                 .text("case", Case::VersionNegotiation.name())

@@ -3,6 +3,7 @@
 
 mod client;
 mod http3;
+mod reading;
 mod server;
 mod tls;
 mod work;
@@ -11,8 +12,15 @@ use std::future::Future;
 use std::process::ExitCode;
 
 use peer_common::args::{self, Command, Common};
+use peer_common::report::Report;
 use peer_common::{Failure, exit_code, failed, life, socket};
-use quinn::{EndpointConfig, IdleTimeout, MtuDiscoveryConfig, TransportConfig, VarInt};
+use quinn::{
+    Connection, ConnectionId, ConnectionIdGenerator, EndpointConfig, IdleTimeout, MtuDiscoveryConfig,
+    TransportConfig, VarInt,
+};
+
+/// What the server speaks.
+const ALPN: &[&str] = &["perf", "hq-interop", "h3"];
 
 /// The only version this stack has besides drafts of it.
 const VERSION_1: u32 = 1;
@@ -59,4 +67,35 @@ fn endpoint_config(drafts: &[u32]) -> EndpointConfig {
     let mut config = EndpointConfig::default();
     config.supported_versions([&[VERSION_1], drafts].concat());
     config
+}
+
+/// Connection IDs of which any process could be the issuer.
+struct UnmarkedIds;
+
+impl ConnectionIdGenerator for UnmarkedIds {
+    fn generate_cid(&mut self) -> ConnectionId {
+        let mut id = [0; 8];
+        // If the system has no randomness, the next ID is the same and the connection fails.
+        let _ = aws_lc_rs::rand::fill(&mut id);
+        ConnectionId::new(&id)
+    }
+
+    fn cid_len(&self) -> usize {
+        8
+    }
+
+    fn cid_lifetime(&self) -> Option<std::time::Duration> {
+        None
+    }
+}
+
+/// Has a server take connection IDs of its earlier life for its own, to answer them with resets.
+fn unmarked_ids(config: &mut EndpointConfig) {
+    config.cid_generator(|| Box::new(UnmarkedIds));
+}
+
+/// Adds what a connection's path was like.
+fn first_path(report: Report, connection: &Connection) -> Report {
+    let path = connection.stats().path;
+    report.raw("lost_packets", path.lost_packets).raw("mtu", path.current_mtu)
 }

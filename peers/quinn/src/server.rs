@@ -11,11 +11,10 @@ use peer_common::report::Report;
 use peer_common::{Failure, files, life, socket};
 use quinn::crypto::rustls::HandshakeData;
 use quinn::{
-    Connection, ConnectionId, ConnectionIdGenerator, Endpoint, Incoming, RecvStream, SendStream,
-    ServerConfig, TokioRuntime, ValidationTokenConfig,
+    Connection, Endpoint, Incoming, RecvStream, SendStream, ServerConfig, TokioRuntime, ValidationTokenConfig,
 };
 
-use crate::{endpoint_config, http3, tls, transport, work};
+use crate::{endpoint_config, http3, reading, tls, transport, work};
 
 /// Serves until `ending` yields.
 pub async fn run(options: Server, ending: mpsc::Receiver<()>) -> Result<(), Failure> {
@@ -36,8 +35,8 @@ pub async fn run(options: Server, ending: mpsc::Receiver<()>) -> Result<(), Fail
     let mut shared = endpoint_config(&[]);
     if let Some(ResetKey(key)) = &options.reset_key {
         shared.reset_key(Arc::new(hmac::Key::new(hmac::HMAC_SHA256, key)));
-        // quinn answers only connection IDs that it can have issued; its usual ones bear a mark of the process.
-        shared.cid_generator(|| Box::new(UnmarkedIds));
+        // Only connection IDs are answered that can have been issued; the usual ones bear a mark of the process.
+        crate::unmarked_ids(&mut shared);
     }
     let endpoint = Endpoint::new(shared, Some(config), socket, Arc::new(TokioRuntime))?;
     life::ready(endpoint.local_addr()?);
@@ -62,26 +61,6 @@ pub async fn run(options: Server, ending: mpsc::Receiver<()>) -> Result<(), Fail
     endpoint.close(0u32.into(), b"");
     Report::new().cpu().print();
     Ok(())
-}
-
-/// Connection IDs of which any process could be the issuer.
-struct UnmarkedIds;
-
-impl ConnectionIdGenerator for UnmarkedIds {
-    fn generate_cid(&mut self) -> ConnectionId {
-        let mut id = [0; 8];
-        // If the system has no randomness, the next ID is the same and the connection fails.
-        let _ = aws_lc_rs::rand::fill(&mut id);
-        ConnectionId::new(&id)
-    }
-
-    fn cid_len(&self) -> usize {
-        8
-    }
-
-    fn cid_lifetime(&self) -> Option<std::time::Duration> {
-        None
-    }
 }
 
 /// One connection, from its first packet: a server can answer 0-RTT requests before the handshake is complete.
@@ -126,7 +105,7 @@ async fn answer_perf(mut send: SendStream, mut recv: RecvStream) {
         return;
     }
     let (drained, sent) = tokio::join!(
-        work::drain(&mut recv, &|_| {}),
+        reading::drain(&mut recv, &|_| {}),
         work::send_bytes(&mut send, u64::from_be_bytes(count), &|_| {})
     );
     if drained.is_ok() && sent.is_ok() {

@@ -33,7 +33,7 @@ pub fn server(cert: &Path, key: &Path) -> Result<Arc<QuicServerConfig>, Failure>
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .with_no_client_auth()
         .with_single_cert(chain, PrivateKeyDer::from_pem_file(key)?)?;
-    config.alpn_protocols = vec![b"perf".to_vec(), b"hq-interop".to_vec(), b"h3".to_vec()];
+    config.alpn_protocols = crate::ALPN.iter().map(|name| name.as_bytes().to_vec()).collect();
     config.max_early_data_size = u32::MAX;
     config.session_storage = ServerSessionMemoryCache::new(SESSIONS);
     Ok(Arc::new(QuicServerConfig::try_from(config)?))

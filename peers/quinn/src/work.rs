@@ -7,12 +7,13 @@ use bytes::Bytes;
 use peer_common::args::Work;
 use peer_common::progress::{Progress, share};
 use peer_common::{Failure, PATTERN, failed, files};
-use quinn::{Connection, ReadError, RecvStream, SendStream, WriteError};
+use quinn::{Connection, RecvStream, SendStream, WriteError};
 use tokio::task::JoinSet;
 
 use crate::http3;
+use crate::reading::{drain, next};
 
-/// Chunks moved per call: 1 MiB when sending, about a batch of packets when receiving.
+/// Chunks moved per call: 1 MiB.
 const CHUNKS: usize = 16;
 
 /// Sends `count` bytes by reference to the static pattern.
@@ -36,18 +37,6 @@ pub async fn send_bytes(
         count -= bytes;
     }
     Ok(())
-}
-
-/// Receives and drops everything up to the end of the stream; returns how much that was.
-pub async fn drain(recv: &mut RecvStream, moved: &impl Fn(u64)) -> Result<u64, ReadError> {
-    let mut chunks: [Bytes; CHUNKS] = Default::default();
-    let mut total = 0;
-    while let Some(filled) = recv.read_chunks(&mut chunks).await? {
-        let bytes = chunks[..filled].iter_mut().map(|chunk| std::mem::take(chunk).len() as u64).sum();
-        total += bytes;
-        moved(bytes);
-    }
-    Ok(total)
 }
 
 /// Does all of `work` on `connection`.
@@ -120,9 +109,9 @@ async fn fetch(
         return failed(format!("no file name in {path}"));
     };
     let mut body = Vec::new();
-    while let Some(chunk) = recv.read_chunk(usize::MAX, true).await? {
-        progress.add(chunk.bytes.len() as u64);
-        body.extend_from_slice(&chunk.bytes);
+    while let Some(bytes) = next(&mut recv).await? {
+        progress.add(bytes.len() as u64);
+        body.extend_from_slice(&bytes);
     }
     std::fs::write(target, body)?;
     Ok(())

@@ -1,0 +1,145 @@
+//! Goes through a plan.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use peer_common::{Failure, failed};
+use quinn::{Connection, FourTuple, OpenPath, PathEvent, PathId, PathStatus};
+use tokio::sync::watch;
+use tokio::time::timeout;
+use tokio_stream::StreamExt;
+
+use super::content::Moved;
+use super::plan::{Plan, Step};
+
+/// How long a step may take that waits for the other end.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long to wait before a path is tried again for which the other end has still to give IDs.
+const AGAIN: Duration = Duration::from_millis(10);
+
+/// A connection's paths.
+pub struct Paths {
+    connection: Connection,
+    gone: watch::Receiver<Vec<PathId>>,
+    moved: Arc<Moved>,
+    started: watch::Sender<bool>,
+    done: Arc<Mutex<Vec<(String, u128)>>>,
+}
+
+impl Paths {
+    /// Watches the paths of `connection`; `moved` counts the bytes of its work.
+    pub fn new(connection: Connection, moved: Arc<Moved>) -> Self {
+        let (tell, gone) = watch::channel(Vec::new());
+        tokio::spawn(follow(connection.clone(), tell));
+        Self { connection, gone, moved, started: watch::Sender::new(false), done: Arc::default() }
+    }
+
+    /// Turns to `true` when the work is to begin.
+    pub fn started(&self) -> watch::Receiver<bool> {
+        self.started.subscribe()
+    }
+
+    /// Goes through `plan`, which starts the work at its end if not before.
+    pub async fn follow(&self, plan: &Plan) -> Result<(), Failure> {
+        for (text, step) in &plan.0 {
+            let failed = |why: Failure| match why {
+                Failure::Failed(why) => Failure::Failed(format!("{text}: {why}")),
+                unsupported => unsupported,
+            };
+            self.step(*step).await.map_err(failed)?;
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            self.done.lock().unwrap_or_else(PoisonError::into_inner).push((text.clone(), now.as_millis()));
+        }
+        self.started.send_replace(true);
+        Ok(())
+    }
+
+    /// The steps so far, each with the time it was done, as JSON.
+    pub fn report(&self) -> String {
+        let done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        let each = done.iter().map(|(text, at)| format!("{{\"step\":\"{text}\",\"at_ms\":{at}}}"));
+        format!("[{}]", each.collect::<Vec<_>>().join(","))
+    }
+
+    async fn step(&self, step: Step) -> Result<(), Failure> {
+        match step {
+            Step::Start => _ = self.started.send_replace(true),
+            Step::At(bytes) => {
+                let mut moved = self.moved.subscribe();
+                moved.wait_for(|moved| *moved >= bytes).await?;
+            }
+            Step::Wait(time) => tokio::time::sleep(time).await,
+            Step::Update => self.connection.force_key_update(),
+            Step::Open { remote, backup } => {
+                let path = self.open(remote).await?;
+                if backup {
+                    // noq tells nobody of the status that a path is opened with.
+                    path.set_status(PathStatus::Backup)?;
+                }
+            }
+            // Whatever becomes of it.
+            Step::Try(remote) => drop(self.begin(remote)),
+            Step::Refused(remote) => {
+                if let Ok(Ok(path)) = timeout(PATIENCE, self.begin(remote)).await {
+                    return failed(format!("it is path {}", path.id()));
+                }
+            }
+            Step::Abandon(path) => self.path(path)?.close()?,
+            Step::Gone(path) => {
+                let mut gone = self.gone.clone();
+                timeout(PATIENCE, gone.wait_for(|gone| gone.contains(&path.into()))).await??;
+            }
+            Step::Status { path, backup } => {
+                self.path(path)?.set_status(if backup {
+                    PathStatus::Backup
+                } else {
+                    PathStatus::Available
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn path(&self, id: u32) -> Result<quinn::Path, Failure> {
+        self.connection.path(id.into()).ok_or_else(|| Failure::Failed("there is no such path".into()))
+    }
+
+    fn begin(&self, remote: SocketAddr) -> OpenPath {
+        // From the loopback address that belongs to the other end's.
+        self.connection.open_path(FourTuple::new(remote, Some(remote.ip())), PathStatus::Available)
+    }
+
+    /// Opens a path as soon as the other end allows it.
+    async fn open(&self, remote: SocketAddr) -> Result<quinn::Path, Failure> {
+        let opening = async {
+            loop {
+                match self.begin(remote).await {
+                    Ok(path) => return Ok(path),
+                    Err(quinn::PathError::RemoteCidsExhausted | quinn::PathError::MaxPathIdReached) => {
+                        tokio::time::sleep(AGAIN).await;
+                    }
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        };
+        timeout(PATIENCE, opening).await?
+    }
+}
+
+/// Tells of paths that are gone, and gives a path the status that the other end wishes: noq leaves that to applications.
+async fn follow(connection: Connection, tell: watch::Sender<Vec<PathId>>) {
+    let mut events = connection.path_events();
+    let connection = connection.weak_handle();
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(PathEvent::Abandoned { id, .. }) => tell.send_modify(|gone| gone.push(id)),
+            Ok(PathEvent::RemoteStatus { id, status, .. }) => {
+                if let Some(path) = connection.upgrade().and_then(|connection| connection.path(id)) {
+                    let _ = path.set_status(status);
+                }
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! What quinn and its fork noq do differently: reading.
+
+use bytes::Bytes;
+use quinn::{ReadError, RecvStream};
+
+/// Chunks moved per call: about a batch of packets.
+const CHUNKS: usize = 16;
+
+/// Receives and drops everything up to the end of the stream; returns how much that was.
+pub async fn drain(recv: &mut RecvStream, moved: &impl Fn(u64)) -> Result<u64, ReadError> {
+    let mut chunks: [Bytes; CHUNKS] = Default::default();
+    let mut total = 0;
+    while let Some(filled) = recv.read_chunks(&mut chunks).await? {
+        let bytes = chunks[..filled].iter_mut().map(|chunk| std::mem::take(chunk).len() as u64).sum();
+        total += bytes;
+        moved(bytes);
+    }
+    Ok(total)
+}
+
+/// The next bytes of a stream, as many as there are.
+pub async fn next(recv: &mut RecvStream) -> Result<Option<Bytes>, ReadError> {
+    Ok(recv.read_chunk(usize::MAX, true).await?.map(|chunk| chunk.bytes))
+}

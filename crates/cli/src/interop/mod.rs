@@ -4,9 +4,10 @@
 mod case;
 mod client;
 mod contract;
+mod multipath;
 mod server;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 
 use self::contract::{Contract, Role};
 use crate::exit::Result;
@@ -18,6 +19,16 @@ pub(crate) struct Interop {
     /// Only say, by the exit status, whether TESTCASE is known
     #[arg(long)]
     check: bool,
+    #[command(subcommand)]
+    own: Option<Own>,
+}
+
+/// What the public runner does not have.
+#[derive(Subcommand, Debug)]
+enum Own {
+    /// Be an end of a multipath case of this project (see peers/README.md)
+    #[command(subcommand)]
+    Multipath(multipath::Multipath),
 }
 
 const ENVIRONMENT: &str = "\
@@ -28,6 +39,9 @@ SSLKEYLOGFILE and QLOGDIR as everywhere.
 Exit status: 0 success, 1 failure, 127 unknown TESTCASE.";
 
 pub(crate) async fn run(options: Interop) -> Result {
+    if let Some(Own::Multipath(end)) = options.own {
+        return multipath::run(end).await.map_err(contract::failed);
+    }
     let (contract, case) = Contract::read(|name| std::env::var(name).ok())?;
     if options.check {
         return Ok(());

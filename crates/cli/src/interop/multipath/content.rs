@@ -1,0 +1,102 @@
+//! What the streams of multipath cases carry: every eight bytes say where they belong, and SHA-256 says whether all of them
+//! came there. A stream begins with eight bytes, big endian, that say how much to send back; content follows. The answer is as
+//! much content, and then the SHA-256 of what has come.
+
+use std::sync::Arc;
+
+use anabranch::{Connection, RecvStream, SendStream};
+use aws_lc_rs::digest::{Context, Digest, SHA256, SHA256_OUTPUT_LEN};
+use bytes::Bytes;
+use tokio::sync::watch;
+
+use crate::exit::{Exit, Failure, Result};
+
+/// Bytes of one write, a multiple of eight.
+const PIECE: u64 = 64 * 1024;
+/// Most bytes of one read.
+const READ: usize = 256 * 1024;
+
+/// How many bytes have moved, in both directions.
+pub(super) type Moved = watch::Sender<u64>;
+
+/// The content from `from` on: one piece, or what is left up to `count`.
+fn piece(from: u64, count: u64) -> Vec<u8> {
+    let len = (count - from).min(PIECE);
+    (from / 8..).flat_map(u64::to_le_bytes).take(len as usize).collect()
+}
+
+fn pieces(count: u64) -> impl Iterator<Item = Vec<u8>> {
+    (0..count).step_by(PIECE as usize).map(move |from| piece(from, count))
+}
+
+/// The SHA-256 of the first `count` bytes of the content.
+fn expected(count: u64) -> Digest {
+    let mut context = Context::new(&SHA256);
+    pieces(count).for_each(|piece| context.update(&piece));
+    context.finish()
+}
+
+async fn send(stream: &mut SendStream, count: u64, moved: &Moved) -> Result {
+    for piece in pieces(count) {
+        let len = piece.len() as u64;
+        stream.write_chunk(Bytes::from(piece)).await?;
+        moved.send_modify(|moved| *moved += len);
+    }
+    Ok(())
+}
+
+/// Reads to the end: the SHA-256 of all but the last `kept` bytes, and those.
+async fn receive(stream: &mut RecvStream, kept: usize, moved: &Moved) -> Result<(Digest, Vec<u8>)> {
+    let (mut context, mut tail) = (Context::new(&SHA256), Vec::new());
+    while let Some(bytes) = stream.read_chunk(READ).await? {
+        moved.send_modify(|moved| *moved += bytes.len() as u64);
+        tail.extend_from_slice(&bytes);
+        let done = tail.len().saturating_sub(kept);
+        context.update(&tail[..done]);
+        tail.drain(..done);
+    }
+    Ok((context.finish(), tail))
+}
+
+/// The client's side of one stream.
+pub(super) async fn ask(connection: Connection, download: u64, upload: u64, moved: Arc<Moved>) -> Result {
+    let (mut to, mut from) = connection.open_bi().await?;
+    to.write_all(&download.to_be_bytes()).await?;
+    let sending = async {
+        send(&mut to, upload, &moved).await?;
+        to.finish().map_err(|error| Failure::new(Exit::Protocol, error))
+    };
+    let ((), (sum, theirs)) = tokio::try_join!(sending, receive(&mut from, SHA256_OUTPUT_LEN, &moved))?;
+    if sum.as_ref() != expected(download).as_ref() {
+        return Err(Failure::new(Exit::Protocol, "what came is not what was asked for"));
+    }
+    if theirs != expected(upload).as_ref() {
+        return Err(Failure::new(Exit::Protocol, "the server has received something else than was sent"));
+    }
+    Ok(())
+}
+
+/// The server's side of one stream.
+pub(super) async fn answer(mut to: SendStream, mut from: RecvStream, moved: Arc<Moved>) -> Result {
+    let mut count = [0; 8];
+    from.read_exact(&mut count).await?;
+    let sending = send(&mut to, u64::from_be_bytes(count), &moved);
+    let ((), (sum, _)) = tokio::try_join!(sending, receive(&mut from, 0, &moved))?;
+    to.write_all(sum.as_ref()).await?;
+    to.finish().map_err(|error| Failure::new(Exit::Protocol, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_word_says_where_it_belongs() {
+        let all: Vec<u8> = pieces(2 * PIECE + 12).flatten().collect();
+        assert_eq!(all.len() as u64, 2 * PIECE + 12);
+        for (index, word) in (0_u64..).zip(all.chunks(8)) {
+            assert_eq!(word, &index.to_le_bytes()[..word.len()], "{index}");
+        }
+        assert_ne!(expected(16).as_ref(), expected(17).as_ref());
+    }
+}

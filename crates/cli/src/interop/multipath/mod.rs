@@ -1,0 +1,58 @@
+//! `anabranch interop multipath`: an end that opens, closes and marks paths after a plan while content moves. The cases of
+//! `cargo xtask interop --multipath` are such plans.
+
+mod client;
+mod content;
+mod paths;
+mod plan;
+mod server;
+
+use std::time::Duration;
+
+use anabranch::{MultipathConfig, TransportConfig};
+use clap::{Args, Subcommand};
+
+use self::plan::Plan;
+use crate::exit::Result;
+use crate::options::Tuning;
+
+/// The protocol of [`content`].
+const ALPN: &str = "checked";
+/// How long the other end gets to learn that this one is done.
+const FAREWELL: Duration = Duration::from_millis(500);
+
+/// Be an end of a multipath case (see peers/README.md)
+#[derive(Subcommand, Debug)]
+pub(super) enum Multipath {
+    /// Answer until standard input ends
+    Server(server::Server),
+    /// Do the work and report
+    Client(client::Client),
+}
+
+/// What both ends have.
+#[derive(Args, Clone, Debug)]
+struct Common {
+    /// How many paths at once; 0 turns multipath off
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    paths: u32,
+    /// What to do with them: steps, separated by semicolons
+    #[arg(long, value_name = "STEPS", default_value = "")]
+    plan: Plan,
+    #[command(flatten)]
+    tuning: Tuning,
+}
+
+impl Common {
+    fn transport(&self) -> TransportConfig {
+        let config = MultipathConfig { max_paths: self.paths, ..MultipathConfig::default() };
+        TransportConfig { multipath: (self.paths > 0).then_some(config), ..self.tuning.transport() }
+    }
+}
+
+pub(super) async fn run(end: Multipath) -> Result {
+    match end {
+        Multipath::Server(options) => server::run(options).await,
+        Multipath::Client(options) => client::run(options).await,
+    }
+}

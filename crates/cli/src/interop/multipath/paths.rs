@@ -1,0 +1,138 @@
+//! Goes through a plan.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anabranch::{Connection, OpenPathError, PathEvent, PathEvents, PathId, PathStatus};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+
+use super::content::Moved;
+use super::plan::{Plan, Step};
+use crate::exit::{Exit, Failure, Result};
+
+/// How long a step may take that waits for the other end.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How often something is looked at that nobody tells of.
+const LOOK: Duration = Duration::from_millis(5);
+/// APPLICATION_ABANDON_PATH (RFC 10069 §5).
+const ABANDON: u64 = 0x3e;
+
+/// The paths of a connection, and the plan for them.
+pub(super) struct Paths {
+    connection: Connection,
+    gone: watch::Receiver<Vec<PathId>>,
+    moved: Arc<Moved>,
+    started: watch::Sender<bool>,
+    done: Mutex<Vec<Value>>,
+}
+
+impl Paths {
+    /// Watches the paths of `connection`; `moved` counts the bytes of its work.
+    pub(super) fn new(connection: Connection, moved: Arc<Moved>) -> Self {
+        let (tell, gone) = watch::channel(Vec::new());
+        tokio::spawn(follow(connection.path_events(), tell));
+        Self { connection, gone, moved, started: watch::Sender::new(false), done: Mutex::default() }
+    }
+
+    /// Turns to `true` when the work is to begin.
+    pub(super) fn started(&self) -> watch::Receiver<bool> {
+        self.started.subscribe()
+    }
+
+    /// Goes through `plan`; at its end the work begins, if it has not before.
+    pub(super) async fn follow(&self, plan: &Plan) -> Result {
+        for (text, step) in &plan.0 {
+            let late = |_| Failure::new(Exit::Failed, "nothing has come of it");
+            let done = timeout(step.patience(), self.step(*step)).await.map_err(late).and_then(|done| done);
+            done.map_err(|why| Failure::new(Exit::Failed, format!("{text}: {why}")))?;
+            let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            let done = json!({ "step": text, "at_ms": at.as_millis() as u64 });
+            self.done.lock().unwrap_or_else(PoisonError::into_inner).push(done);
+        }
+        self.started.send_replace(true);
+        Ok(())
+    }
+
+    /// The steps so far, and when they were done.
+    pub(super) fn report(&self) -> Value {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner).clone().into()
+    }
+
+    async fn step(&self, step: Step) -> Result {
+        match step {
+            Step::Start => _ = self.started.send_replace(true),
+            Step::At(bytes) => {
+                let mut moved = self.moved.subscribe();
+                // This end keeps the other one of the channel.
+                let _ = moved.wait_for(|moved| *moved >= bytes).await;
+            }
+            Step::Wait(time) => sleep(time).await,
+            Step::Update => self.connection.update_keys(),
+            Step::Open { remote, backup } => self.open(remote, backup).await?,
+            Step::Try(remote) => {
+                self.connection.begin_path(remote.ip(), Some(remote)).await.map_err(no_path)?;
+            }
+            Step::Refused(remote) => {
+                if let Ok(path) = self.connection.open_path(remote.ip(), Some(remote)).await {
+                    return Err(Failure::new(Exit::Failed, format!("it is path {}", path.0)));
+                }
+            }
+            Step::Abandon(path) => known(self.connection.abandon_path(PathId(path), ABANDON))?,
+            Step::Gone(path) => {
+                // Without a sender the connection has ended, and its paths with it.
+                let _ = self.gone.clone().wait_for(|gone| gone.contains(&PathId(path))).await;
+            }
+            Step::Status { path, backup } => self.set(PathId(path), backup)?,
+        }
+        Ok(())
+    }
+
+    fn set(&self, path: PathId, backup: bool) -> Result {
+        let status = if backup { PathStatus::Backup } else { PathStatus::Available };
+        known(self.connection.set_path_status(path, status))
+    }
+
+    /// Opens a path as soon as the other end allows it, and waits for its answer there.
+    async fn open(&self, remote: SocketAddr, backup: bool) -> Result {
+        let path = loop {
+            // From the loopback address that belongs to the other end's.
+            match self.connection.open_path(remote.ip(), Some(remote)).await {
+                Ok(path) => break path,
+                Err(OpenPathError::Refused(_)) => sleep(LOOK).await,
+                Err(other) => return Err(no_path(other)),
+            }
+        };
+        if backup { self.set(path, true) } else { Ok(()) }
+    }
+}
+
+impl Step {
+    fn patience(self) -> Duration {
+        match self {
+            Self::Wait(time) => time + PATIENCE,
+            // The whole of a case has its limit, too.
+            Self::At(_) => Duration::MAX,
+            _ => PATIENCE,
+        }
+    }
+}
+
+fn known(path: bool) -> Result {
+    path.then_some(()).ok_or_else(|| Failure::new(Exit::Failed, "there is no such path"))
+}
+
+fn no_path(error: OpenPathError) -> Failure {
+    Failure::new(Exit::Failed, error)
+}
+
+/// Tells of paths that are gone.
+async fn follow(mut events: PathEvents, tell: watch::Sender<Vec<PathId>>) {
+    while let Some(event) = events.next().await {
+        if let PathEvent::Abandoned { path, .. } = event {
+            tell.send_modify(|gone| gone.push(path));
+        }
+    }
+}

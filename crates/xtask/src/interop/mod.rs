@@ -4,6 +4,7 @@ mod case;
 mod field;
 mod judge;
 mod known;
+mod multipath;
 pub(crate) mod netns;
 mod process;
 mod program;
@@ -40,6 +41,9 @@ pub(crate) struct Arguments {
     /// The public interop runner's contract instead, both ends in network namespaces (needs root and iproute2)
     #[arg(long, conflicts_with_all = ["peer", "role", "smoke", "between"])]
     netns: bool,
+    /// Several paths at once instead, with peers that can do that
+    #[arg(long, conflicts_with_all = ["netns", "smoke", "between"])]
+    multipath: bool,
     /// Pairs that play at the same time; a machine with few processors should not have many
     #[arg(long, value_name = "N", default_value_t = 1)]
     jobs: u8,
@@ -63,27 +67,52 @@ enum Role {
 pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<bool, String> {
     if arguments.netns {
         let done = netns::run(root, arguments)?;
-        println!("\n{}", report::matrix(&done.cases, std::slice::from_ref(&done.column)));
+        println!("\n{}", report::matrix(&report::names(&done.cases), std::slice::from_ref(&done.column)));
         return Ok(!done.column.has_failed());
+    }
+    if arguments.multipath {
+        let done = several_paths(root, arguments)?;
+        println!("\n{}", done.matrix());
+        if is_whole(arguments) {
+            done.write(root)?;
+        }
+        return Ok(!done.has_failed());
     }
     let cases = chosen(arguments)?;
     let field = Field::new()?;
     let pairs = pairs(arguments);
     let programs = programs(root, &pairs, !arguments.no_build);
-    let columns = play_all(&pairs, &programs, &cases, &field, arguments.jobs.into());
-    println!("\n{}", report::matrix(&cases, &columns));
+    let columns = play_all(&pairs, arguments.jobs.into(), |client, server| {
+        let play = |case: &Case| {
+            let outcome = outcome(client, server, &programs, |from, to| run::play(case, from, to, &field));
+            println!("{}", report::line(client, server, case.name, &outcome));
+            outcome
+        };
+        cases.iter().map(play).collect()
+    });
+    println!("\n{}", report::matrix(&report::names(&cases), &columns));
+    let mut failed = columns.iter().any(Column::has_failed);
     if is_whole(arguments) {
         let version = |program: &Program| Some((program.name.clone(), program.version(root)?));
         let versions: Vec<_> =
             programs.iter().filter_map(|(_, program)| version(program.as_ref().ok()?)).collect();
         let contract = netns::run(root, arguments)?;
-        let document = report::document(&cases, &columns, &versions, &contract);
+        let paths = several_paths(root, &Arguments { no_build: true, ..arguments.clone() })?;
+        failed |= paths.has_failed();
+        let document = report::document(&cases, &columns, &versions, &contract, &paths.chapter());
         let docs = root.join("docs");
         fs::create_dir_all(&docs)
             .and_then(|()| fs::write(docs.join("interop.md"), document))
             .map_err(|error| format!("docs/interop.md: {error}"))?;
     }
-    Ok(!columns.iter().any(Column::has_failed))
+    Ok(!failed)
+}
+
+/// The cases of multipath, with whoever can do it.
+fn several_paths(root: &Path, arguments: &Arguments) -> Result<multipath::Done, String> {
+    let pairs = multipath::everybody(arguments);
+    let programs = programs(root, &pairs, !arguments.no_build);
+    multipath::run(arguments, &pairs, &programs, &Field::new()?)
 }
 
 /// A program by its name, or why it cannot take part.
@@ -100,13 +129,11 @@ fn programs(root: &Path, pairs: &[(String, String)], fresh: bool) -> Vec<Known> 
     programs
 }
 
-/// Plays all cases of all pairs, some pairs at a time, and prints each as it ends.
+/// Has `play` play all cases of each pair, some pairs at a time.
 fn play_all(
     pairs: &[(String, String)],
-    programs: &[Known],
-    cases: &[Case],
-    field: &Field,
     jobs: usize,
+    play: impl Fn(&str, &str) -> Vec<Outcome> + Sync,
 ) -> Vec<Column> {
     let next = AtomicUsize::new(0);
     let work = || {
@@ -114,12 +141,7 @@ fn play_all(
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
             let Some((client, server)) = pairs.get(number) else { return done };
-            let play = |case| {
-                let outcome = outcome(case, client, server, programs, field);
-                println!("{}", report::line(client, server, case, &outcome));
-                outcome
-            };
-            let outcomes = cases.iter().map(play).collect();
+            let outcomes = play(client, server);
             done.push((number, Column { client: client.clone(), server: server.clone(), outcomes }));
         }
     };
@@ -131,10 +153,16 @@ fn play_all(
     columns.into_iter().map(|(_, column)| column).collect()
 }
 
-fn outcome(case: &Case, client: &str, server: &str, programs: &[Known], field: &Field) -> Outcome {
+/// Has `play` play a case, if both programs are there.
+fn outcome(
+    client: &str,
+    server: &str,
+    programs: &[Known],
+    play: impl FnOnce(&Program, &Program) -> Outcome,
+) -> Outcome {
     let find = |name: &str| programs.iter().find(|(known, _)| known == name).map(|(_, program)| program);
     match (find(client), find(server)) {
-        (Some(Ok(from)), Some(Ok(to))) => run::play(case, from, to, field),
+        (Some(Ok(from)), Some(Ok(to))) => play(from, to),
         // Without its own command the project has nothing to show; without a peer it has less.
         (Some(Err(why)), _) if client == OURS => Outcome::Failed(format!("{client}: {why}")),
         (_, Some(Err(why))) if server == OURS => Outcome::Failed(format!("{server}: {why}")),

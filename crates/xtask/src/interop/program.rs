@@ -88,6 +88,15 @@ impl Program {
         command
     }
 
+    /// The start of a command line of the multipath cases.
+    pub(super) fn multipath(&self, role: &str) -> Command {
+        let mut command = Command::new(&self.path);
+        command
+            .args(if self.name == OURS { &["interop", "multipath"][..] } else { &["multipath"] })
+            .arg(role);
+        command
+    }
+
     /// The version of the stack, from what pins it; `None` for this project's own.
     pub(super) fn version(&self, root: &Path) -> Option<String> {
         let folder = root.join("peers").join(&self.name);

@@ -42,16 +42,16 @@ impl Outcome {
 }
 
 /// One line of progress.
-pub(super) fn line(client: &str, server: &str, case: &Case, outcome: &Outcome) -> String {
-    format!("{client} -> {server}  {}: {} ({})", case.name, outcome.mark(), outcome.note())
+pub(super) fn line(client: &str, server: &str, case: &str, outcome: &Outcome) -> String {
+    format!("{client} -> {server}  {case}: {} ({})", outcome.mark(), outcome.note())
 }
 
 /// The matrix as a Markdown table, which is also readable as it is.
-pub(super) fn matrix(cases: &[Case], columns: &[Column]) -> String {
+pub(super) fn matrix(cases: &[&str], columns: &[Column]) -> String {
     let mut rows = vec![Vec::new(); cases.len() + 1];
     rows[0].push("case".to_owned());
     for (row, case) in rows[1..].iter_mut().zip(cases) {
-        row.push(case.name.to_owned());
+        row.push((*case).to_owned());
     }
     for column in columns {
         rows[0].push(format!("{} → {}", column.client, column.server));
@@ -77,48 +77,56 @@ pub(super) fn matrix(cases: &[Case], columns: &[Column]) -> String {
 }
 
 /// Every cell that is no pass, with its reason.
-fn holes(cases: &[Case], columns: &[Column]) -> String {
+pub(super) fn holes(cases: &[&str], columns: &[Column]) -> String {
     let mut text = String::new();
     for column in columns {
         for (case, outcome) in cases.iter().zip(&column.outcomes) {
             if !matches!(outcome, Outcome::Pass(_)) {
                 let (mark, note) = (outcome.mark(), outcome.note());
-                let _ =
-                    writeln!(text, "- {} → {}, {}: {mark}: {note}", column.client, column.server, case.name);
+                let _ = writeln!(text, "- {} → {}, {case}: {mark}: {note}", column.client, column.server);
             }
         }
     }
     if text.is_empty() { "None.\n".to_owned() } else { text }
 }
 
-/// The whole document; `versions` are the peers' names and versions, `contract` is what came of the public runner's contract.
+/// The whole document; `versions` are the peers' names and versions, `contract` is what came of the public runner's contract, `multipath`
+/// is a chapter.
 pub(super) fn document(
     cases: &[Case],
     columns: &[Column],
     versions: &[(String, String)],
     contract: &Done,
+    multipath: &str,
 ) -> String {
+    let names = names(cases);
     let peers: Vec<String> = versions.iter().map(|(name, version)| format!("{name} {version}")).collect();
     let mut text = format!(
         "# Interop\n\nWritten by `cargo xtask interop`; columns are client → server. Peers: {}.\n\n",
         peers.join(", ")
     );
-    text.push_str(&matrix(cases, columns));
+    text.push_str(&matrix(&names, columns));
     text.push_str("\n## Holes\n\n");
-    text.push_str(&holes(cases, columns));
+    text.push_str(&holes(&names, columns));
     text.push_str("\n## Cases\n\n");
     for case in cases {
         let _ = writeln!(text, "- `{}`: {}", case.name, case.about);
     }
     text.push_str(HOW);
+    text.push_str(multipath);
     text.push_str(CONTRACT);
-    let column = std::slice::from_ref(&contract.column);
-    let _ =
-        write!(text, "\n{}\nHoles:\n\n{}", matrix(&contract.cases, column), holes(&contract.cases, column));
+    let (column, names) = (std::slice::from_ref(&contract.column), self::names(&contract.cases));
+    let _ = write!(text, "\n{}\nHoles:\n\n{}", matrix(&names, column), holes(&names, column));
     text
 }
 
-const CONTRACT: &str = "
+/// What cases are called.
+pub(super) fn names(cases: &[Case]) -> Vec<&'static str> {
+    cases.iter().map(|case| case.name).collect()
+}
+
+/// The chapter after that on multipath.
+pub(super) const CONTRACT: &str = "
 ## The public interop runner's contract
 
 `interop/run_endpoint.sh` and `interop/Dockerfile` make an endpoint of quic-interop-runner; behind them is `anabranch interop`.
@@ -163,7 +171,8 @@ mod tests {
         let skipped = vec![Outcome::Skipped("no root".into())];
         let alone = Column { client: "anabranch".into(), server: "anabranch".into(), outcomes: skipped };
         let contract = Done { cases: cases[..1].to_vec(), column: alone };
-        let text = document(cases, &[column], &[("quinn".into(), "0.11.12".into())], &contract);
+        let text =
+            document(cases, &[column], &[("quinn".into(), "0.11.12".into())], &contract, "## Multipath\n");
         for expected in [
             "| case      | anabranch → quinn |\n|-----------|-------------------|\n",
             "| handshake | pass              |\n",
@@ -172,6 +181,7 @@ mod tests {
             "- anabranch → quinn, transfer: FAIL: client: no answer\n",
             "- anabranch → quinn, chacha20: unsupported: server: no such suite\n",
             "Peers: quinn 0.11.12.",
+            "## Multipath\n",
             "- anabranch → anabranch, handshake: skipped: no root\n",
         ] {
             assert!(text.contains(expected), "{expected}\n{text}");

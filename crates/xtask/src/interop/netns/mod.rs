@@ -60,7 +60,7 @@ pub(super) fn run(root: &Path, arguments: &Arguments) -> Result<Done, String> {
 }
 
 fn tell(play: &Play, outcome: &Outcome) {
-    println!("netns {}", report::line(OURS, OURS, &play.case, outcome));
+    println!("netns {}", report::line(OURS, OURS, play.case.name, outcome));
 }
 
 fn chosen(names: &[String]) -> Result<Vec<Play>, String> {

@@ -1,0 +1,382 @@
+//! The multipath cases: what lies between the two ends, what each does with the paths, and what must have been seen.
+
+use std::time::Duration;
+
+use anabranch_lab::link::LinkSpec;
+use anabranch_lab::relay::Way;
+use anabranch_wire::Time;
+
+const MB: u64 = 1_000_000;
+/// Every path's link unless the case says otherwise.
+const RATE: u64 = 50_000_000;
+const RTT: Duration = Duration::from_millis(20);
+/// What is moved in most cases; over two such links that takes a second.
+const WORK: u64 = 10 * MB;
+/// When links change, in milliseconds from a path's first datagram.
+const CHANGE: u64 = 400;
+/// Longer than any case.
+const EVER: u64 = 3_600_000;
+
+/// Has connection IDs replaced after 150 ms; this project's command replaces those of its peer only.
+const REPLACES_IDS: &[&str] = &["--cid-ms", "150"];
+/// noq finds out that a path is dead by its silence alone, and only if it is told how long to wait.
+const NOTICES_DEATH: &[&str] = &["--path-idle-ms", "1000"];
+/// noq acknowledges on any path: on others it may say nothing that would show a change of its address.
+const SAYS_SOMETHING: &[&str] = &["--path-keep-alive-ms", "100"];
+
+/// Since when.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Mark {
+    /// Since a step of the client's plan, counted from 0.
+    Client(usize),
+    /// Since a step of the server's plan.
+    Server(usize),
+    /// Since so many milliseconds after the link's first datagram.
+    Elapsed(u64),
+}
+
+/// What must be true besides two ends that are content.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Check {
+    /// Of all bytes that went this way, at least so many percent took this link.
+    Share(Way, usize, u64),
+    /// At least so many bytes took it since then.
+    Carries(Way, usize, Mark, u64),
+    /// Less than so many bytes took it since then, while the work went on.
+    Silent(Way, usize, Mark, u64),
+    /// Less than so many took it until then.
+    SilentUntil(Way, usize, Mark, u64),
+    /// Packets with at least so many connection IDs took it.
+    Ids(Way, usize, usize),
+    /// The work took at most so many milliseconds.
+    Within(u64),
+}
+
+/// A case.
+#[derive(Clone, Debug)]
+pub(super) struct Case {
+    pub(super) name: &'static str,
+    /// What it is about, in a few words.
+    pub(super) about: &'static str,
+    /// Steps of the client; `{N}` is the address at which link N leads to the server.
+    pub(super) client: String,
+    /// Steps of the server.
+    pub(super) server: &'static str,
+    /// What lies between the two, a link for each of the client's addresses.
+    pub(super) links: Vec<LinkSpec>,
+    /// Bytes to the client and to the server, and on how many streams.
+    pub(super) work: (u64, u64, u64),
+    /// How many paths client and server want at once.
+    pub(super) paths: (u32, u32),
+    /// Flags of the server alone, and of the client alone.
+    pub(super) server_flags: &'static [&'static str],
+    pub(super) client_flags: &'static [&'static str],
+    /// Flags of an end that is not this project's.
+    pub(super) peer_flags: &'static [&'static str],
+    pub(super) checks: Vec<Check>,
+}
+
+impl Case {
+    fn new(name: &'static str, about: &'static str, client: &str) -> Self {
+        Self {
+            name,
+            about,
+            client: client.to_owned(),
+            server: "",
+            links: vec![link(); 2],
+            work: (WORK, 0, 1),
+            paths: (4, 4),
+            server_flags: &[],
+            client_flags: &[],
+            peer_flags: &[],
+            checks: Vec::new(),
+        }
+    }
+
+    fn server(self, server: &'static str) -> Self {
+        Self { server, ..self }
+    }
+
+    fn upload(self) -> Self {
+        Self { work: (0, WORK, 1), ..self }
+    }
+
+    fn link(mut self, number: usize, link: LinkSpec) -> Self {
+        self.links.resize_with(self.links.len().max(number + 1), self::link);
+        self.links[number] = link;
+        self
+    }
+
+    /// A NAT on this link changes its port in the middle.
+    fn rebinds(self, link: usize) -> Self {
+        let rebound = self::link().rebind(Time::from_millis(CHANGE), None, 1);
+        Self { peer_flags: SAYS_SOMETHING, ..self.link(link, rebound) }
+    }
+
+    /// This link dies in the middle.
+    fn dies(self, link: usize) -> Self {
+        Self { peer_flags: NOTICES_DEATH, ..self.link(link, dead_from(CHANGE)) }.check(Within(12_000))
+    }
+
+    fn check(mut self, check: Check) -> Self {
+        self.checks.push(check);
+        self
+    }
+
+    /// Both links carry a good part of what goes `way`.
+    fn shared(self, way: Way) -> Self {
+        self.check(Share(way, 0, 15)).check(Share(way, 1, 15))
+    }
+}
+
+fn link() -> LinkSpec {
+    LinkSpec::new(RATE, RTT)
+}
+
+fn dead_from(ms: u64) -> LinkSpec {
+    link().blackout(Time::from_millis(ms)..Time::from_millis(EVER))
+}
+
+/// All cases, in the order of the matrix.
+pub(super) fn all() -> Vec<Case> {
+    [moving(), closing(), marking(), changing(), limited()].concat()
+}
+
+use Check::{Carries, Ids, Share, Silent, SilentUntil, Within};
+use Mark::{Client, Elapsed, Server};
+use Way::{ToClient, ToServer};
+
+fn moving() -> Vec<Case> {
+    const TWO: &str = "open {1}; start";
+    vec![
+        Case { work: (MB, 0, 1), ..Case::new("open", "a second path is opened and validated", TWO) }
+            .check(Carries(ToServer, 1, Elapsed(0), 1200))
+            .check(Carries(ToClient, 1, Elapsed(0), 1200)),
+        Case::new("download", "10 MB to the client over two paths", TWO).shared(ToClient),
+        Case::new("upload", "10 MB to the server over two paths", TWO).upload().shared(ToServer),
+        Case {
+            work: (WORK / 2, WORK / 2, 1),
+            ..Case::new("both-ways", "5 MB each way at once over two paths", TWO)
+        }
+        .shared(ToClient)
+        .shared(ToServer),
+        Case { work: (WORK, 0, 20), ..Case::new("streams", "10 MB on twenty streams over two paths", TWO) }
+            .shared(ToClient),
+        Case::new("three", "10 MB over three paths", "open {1}; open {2}; start")
+            .link(2, link())
+            .shared(ToClient)
+            .check(Share(ToClient, 2, 10)),
+        Case::new("uneven", "the second path has a fifth of the rate and five times the delay", TWO)
+            .link(1, LinkSpec::new(RATE / 5, RTT * 5))
+            .check(Share(ToClient, 0, 15))
+            .check(Share(ToClient, 1, 2)),
+        Case::new("loss", "2 % loss on the second path", TWO)
+            .link(1, link().loss(0.02))
+            .check(Share(ToClient, 1, 1)),
+        Case {
+            client_flags: &["--case", "chacha20"],
+            ..Case::new("chacha20", "nonces of two paths for ChaCha20-Poly1305", TWO)
+        }
+        .shared(ToClient),
+        Case {
+            server_flags: &["--retry"],
+            ..Case::new("retry", "the client has to prove its address before", TWO)
+        }
+        .shared(ToClient),
+    ]
+}
+
+fn closing() -> Vec<Case> {
+    vec![
+        Case::new(
+            "abandon-client",
+            "the client abandons the second path in the middle",
+            "open {1}; start; at 3000000; abandon 1",
+        )
+        .server("gone 1")
+        .check(Silent(ToClient, 1, Client(3), 60_000)),
+        Case::new(
+            "abandon-server",
+            "the server abandons the second path in the middle",
+            "open {1}; start; gone 1",
+        )
+        .server("wait 300; abandon 1")
+        .check(Silent(ToClient, 1, Client(2), 60_000)),
+        Case::new(
+            "abandon-first",
+            "the client abandons the path of the handshake in the middle",
+            "open {1}; start; at 3000000; abandon 0",
+        )
+        .server("gone 0")
+        .check(Silent(ToClient, 0, Client(3), 60_000)),
+        Case::new(
+            "abandon-upload",
+            "the client abandons the path of the handshake in the middle of an upload",
+            "open {1}; start; wait 300; abandon 0",
+        )
+        .upload()
+        .server("gone 0")
+        .check(Silent(ToServer, 0, Client(3), 60_000)),
+        Case::new(
+            "reopen",
+            "the second path is abandoned and opened anew",
+            "open {1}; start; at 2000000; abandon 1; open {1}",
+        )
+        .check(Carries(ToClient, 1, Client(4), 500_000)),
+        Case {
+            paths: (2, 2),
+            work: (2 * MB, 0, 1),
+            ..Case::new("churn", "paths 1 to 8, one after the other, where two may be open", &churn())
+        }
+        .check(Share(ToClient, 1, 5)),
+    ]
+}
+
+/// Opens and abandons paths one after the other, and keeps the last.
+fn churn() -> String {
+    let passing: String = (1..8).map(|path| format!("open {{1}}; abandon {path}; ")).collect();
+    format!("{passing}open {{1}}; start")
+}
+
+fn marking() -> Vec<Case> {
+    vec![
+        Case::new(
+            "backup-client",
+            "the client wants the second path as a backup, in the middle",
+            "open {1}; start; at 3000000; backup 1",
+        )
+        .check(Silent(ToClient, 1, Client(3), 60_000)),
+        Case::new(
+            "backup-server",
+            "the server wants the first path as a backup, in the middle of an upload",
+            "open {1}; start",
+        )
+        .upload()
+        .server("wait 300; backup 0")
+        .check(Silent(ToServer, 0, Server(1), 60_000)),
+        Case::new(
+            "available",
+            "the second path is opened as a backup and made available in the middle",
+            "open {1} backup; start; at 3000000; available 1",
+        )
+        .check(SilentUntil(ToClient, 1, Client(3), 200_000))
+        .check(Carries(ToClient, 1, Client(3), MB)),
+        Case::new(
+            "take-over",
+            "the first path is abandoned while the second is a backup",
+            "open {1} backup; start; at 3000000; abandon 0",
+        )
+        .server("gone 0")
+        .check(Silent(ToClient, 0, Client(3), 60_000))
+        .check(Carries(ToClient, 1, Client(3), 5 * MB)),
+    ]
+}
+
+fn changing() -> Vec<Case> {
+    const TWO: &str = "open {1}; start";
+    vec![
+        Case::new("rebind", "the NAT of the second path changes its port in the middle", TWO)
+            .rebinds(1)
+            .check(Carries(ToClient, 1, Elapsed(CHANGE + 300), 200_000)),
+        Case::new("rebind-first", "the NAT of the first path changes its port in the middle", TWO)
+            .rebinds(0)
+            .check(Carries(ToClient, 0, Elapsed(CHANGE + 300), 200_000)),
+        Case::new("rebind-upload", "the same in the middle of an upload", TWO)
+            .upload()
+            .rebinds(1)
+            .check(Carries(ToServer, 1, Elapsed(CHANGE + 300), 200_000)),
+        Case::new(
+            "keyupdate-client",
+            "the client updates keys while two paths are in use",
+            "open {1}; start; at 3000000; update",
+        )
+        .shared(ToClient)
+        .check(Carries(ToClient, 0, Client(3), MB))
+        .check(Carries(ToClient, 1, Client(3), MB)),
+        Case::new("keyupdate-server", "the server updates keys while two paths are in use", TWO)
+            .server("wait 300; update")
+            .check(Carries(ToClient, 0, Server(1), MB))
+            .check(Carries(ToClient, 1, Server(1), MB)),
+        Case {
+            peer_flags: REPLACES_IDS,
+            work: (2 * WORK, 0, 1),
+            ..Case::new("rotate", "connection IDs of both paths are replaced all the time", TWO)
+        }
+        .shared(ToClient),
+        Case::new("death", "the second path dies in the middle", TWO).dies(1).check(Share(ToClient, 1, 5)),
+        Case::new("death-first", "the path of the handshake dies in the middle", TWO)
+            .dies(0)
+            .check(Share(ToClient, 1, 15)),
+        Case::new("death-upload", "the path of the handshake dies in the middle of an upload", TWO)
+            .upload()
+            .dies(0)
+            .check(Share(ToServer, 1, 15)),
+        Case::new("still-born", "nobody answers on the second path", "try {1}; start")
+            .link(1, dead_from(0))
+            .check(Share(ToClient, 0, 99)),
+    ]
+}
+
+fn limited() -> Vec<Case> {
+    vec![
+        Case {
+            paths: (4, 2),
+            ..Case::new(
+                "limit",
+                "the server wants two paths, a third is refused",
+                "open {1}; refused {2}; start",
+            )
+        }
+        .link(2, link())
+        .shared(ToClient),
+        Case {
+            work: (WORK, 0, 1),
+            ..Case::new("same-addresses", "both paths run to the same address", "open {0}; start")
+        }
+        .check(Ids(ToServer, 0, 2))
+        .check(Ids(ToClient, 0, 2)),
+        Case {
+            paths: (4, 0),
+            work: (MB, 0, 1),
+            ..Case::new("single-server", "the server does not want multipath", "refused {1}; start")
+        }
+        .check(Share(ToClient, 0, 100)),
+        Case {
+            paths: (0, 4),
+            work: (MB, 0, 1),
+            ..Case::new("single-client", "the client does not want multipath", "refused {1}; start")
+        }
+        .check(Share(ToClient, 0, 100)),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_what_is_named_exists() {
+        let cases = all();
+        let names: BTreeSet<_> = cases.iter().map(|case| case.name).collect();
+        assert_eq!(names.len(), cases.len());
+        for case in &cases {
+            let steps = |plan: &str| plan.split(';').filter(|step| !step.trim().is_empty()).count();
+            for check in &case.checks {
+                let (Share(_, link, _) | Carries(_, link, ..) | Silent(_, link, ..)) = *check else {
+                    continue;
+                };
+                assert!(link < case.links.len(), "{}", case.name);
+                if let Carries(_, _, mark, _) | Silent(_, _, mark, _) | SilentUntil(_, _, mark, _) = *check {
+                    let there = match mark {
+                        Client(step) => step < steps(&case.client),
+                        Server(step) => step < steps(case.server),
+                        Elapsed(_) => true,
+                    };
+                    assert!(there, "{}", case.name);
+                }
+            }
+        }
+    }
+}

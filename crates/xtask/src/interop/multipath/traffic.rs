@@ -1,0 +1,92 @@
+//! What passes a path's link: how much, which way and when, and the connection IDs that can be seen from outside.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anabranch_lab::relay::{Tap, Way};
+
+/// Length of the connection IDs of everybody who takes part.
+const CID_LEN: usize = 8;
+/// The bit of the first byte that long headers have (RFC 9000 §17).
+const LONG_HEADER: u8 = 0x80;
+
+/// Milliseconds of the system's clock, which all programs of a case share.
+pub(super) fn now_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A datagram at the server's end of a link.
+#[derive(Clone, Copy, Debug)]
+struct Datagram {
+    at_ms: u64,
+    way: Way,
+    bytes: u64,
+}
+
+/// All that has passed one link.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Traffic {
+    datagrams: Vec<Datagram>,
+    /// Destinations of packets with short headers, to the server and to the client.
+    ids: [BTreeSet<[u8; CID_LEN]>; 2],
+}
+
+impl Traffic {
+    /// Watches a relay.
+    pub(super) fn tap(traffic: &Arc<Mutex<Self>>) -> Tap {
+        let traffic = Arc::clone(traffic);
+        Box::new(move |way, _, datagram| {
+            traffic.lock().unwrap_or_else(PoisonError::into_inner).see(now_ms(), way, datagram);
+            true
+        })
+    }
+
+    fn see(&mut self, at_ms: u64, way: Way, datagram: &[u8]) {
+        self.datagrams.push(Datagram { at_ms, way, bytes: datagram.len() as u64 });
+        if let Some((first, rest)) = datagram.split_first()
+            && first & LONG_HEADER == 0
+            && let Some(id) = rest.first_chunk()
+        {
+            self.ids[usize::from(way == Way::ToClient)].insert(*id);
+        }
+    }
+
+    /// When the first datagram came; the link's time counts from it, or a little less.
+    pub(super) fn began(&self) -> Option<u64> {
+        self.datagrams.first().map(|datagram| datagram.at_ms)
+    }
+
+    /// Bytes that went `way` from `from` on and before `to`.
+    pub(super) fn bytes(&self, way: Way, from: u64, to: u64) -> u64 {
+        let counts = |datagram: &&Datagram| datagram.way == way && (from..to).contains(&datagram.at_ms);
+        self.datagrams.iter().filter(counts).map(|datagram| datagram.bytes).sum()
+    }
+
+    /// How many connection IDs packets had that went `way`.
+    pub(super) fn ids(&self, way: Way) -> usize {
+        self.ids[usize::from(way == Way::ToClient)].len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_passes_is_counted_by_way_and_time() {
+        let mut traffic = Traffic::default();
+        traffic.see(10, Way::ToServer, &[0xc0; 100]);
+        traffic.see(20, Way::ToClient, &[0x40; 30]);
+        traffic.see(30, Way::ToClient, &[0x41; 40]);
+        traffic.see(40, Way::ToClient, &[0x40, 1]);
+        assert_eq!(
+            (traffic.began(), traffic.ids(Way::ToClient), traffic.ids(Way::ToServer)),
+            (Some(10), 2, 0)
+        );
+        assert_eq!(traffic.bytes(Way::ToServer, 0, 100), 100);
+        assert_eq!(traffic.bytes(Way::ToClient, 20, 40), 70);
+        assert_eq!(traffic.bytes(Way::ToClient, 21, 30), 0);
+    }
+}

@@ -1,5 +1,7 @@
 //! What a path is told when its packets share their number space with other paths'.
 
+use core::time::Duration;
+
 use anabranch_wire::{SpaceId, Time};
 
 use super::Recovery;
@@ -17,6 +19,13 @@ impl<T: Clone> Recovery<T> {
     /// Packets of `space` that left with ECT(0).
     pub fn marked(&self, space: SpaceId) -> u64 {
         self.ecn.sent(space)
+    }
+
+    /// A packet that was sent at `sent` and acknowledged on another path before is acknowledged on its own, by a peer that has held
+    /// the ACK back for `delay`: a round-trip time of this path.
+    pub fn on_echo(&mut self, now: Time, sent: Time, delay: Duration) {
+        // RFC 9002 §5.3: max_ack_delay binds after the handshake, and there is no other path before.
+        self.rtt.update(now, now.saturating_since(sent), delay.min(self.timer.peer_max_ack_delay));
     }
 
     /// No packet is marked any longer, whatever becomes of the path.

@@ -186,6 +186,14 @@ impl Numbering {
         }
     }
 
+    /// Like [`Self::number_of`], but `None` once the number is forgotten.
+    pub(crate) fn known_number(&self, path: PathId, order: u64) -> Option<u64> {
+        match self {
+            Self::PerPath(_) => Some(order),
+            Self::Single(inner) => inner.number_of(path, order),
+        }
+    }
+
     /// Judges the counts of an ACK that newly acknowledged `marked` packets with ECT(0) on paths that share their numbers.
     pub(crate) fn judge_ecn(&mut self, marked: u64, counts: Option<EcnCounts>) -> EcnFinding {
         match self {

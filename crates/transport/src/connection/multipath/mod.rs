@@ -4,6 +4,7 @@ mod abandon;
 mod choose;
 mod copies;
 mod drive;
+mod echo;
 mod failure;
 mod frames;
 mod locate;

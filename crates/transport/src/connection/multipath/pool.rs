@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 
 use anabranch_wire::{ConnectionId, NewConnectionId, PathId, Side, Time, TransportErrorCode, Writer};
 
+use super::echo::Echoes;
 use super::{MAX_CLOSING_PATHS, Unopened};
 use crate::config::MAX_PATHS;
 use crate::connection::connection::Connection;
@@ -42,6 +43,7 @@ pub(in crate::connection) struct Pool {
     used: RangeSet,
     /// Paths that may be open at the same time.
     max_paths: u32,
+    pub(super) echoes: Echoes,
     /// The Retire Prior To that paths still have to follow; 0 for none.
     prior_to: u64,
 }
@@ -61,6 +63,7 @@ impl Pool {
             probed: VecDeque::new(),
             used,
             max_paths,
+            echoes: Echoes::default(),
             prior_to: 0,
         }
     }
@@ -150,6 +153,7 @@ impl Pool {
     pub(super) fn forget(&mut self, id: PathId) {
         self.bound.retain(|(_, path)| *path != id);
         self.probed.retain(|(_, path)| *path != id);
+        self.echoes.forget(id);
     }
 
     /// A path is given up: its connection IDs are not used any longer. Unlike with a number space for each path the peer is told

@@ -1,12 +1,15 @@
 //! Acknowledgments of packets whose numbers all paths share: one frame may speak of several paths.
 
-use anabranch_recovery::{AckError, AckInfo, EcnFinding};
+use std::time::Duration;
+
+use anabranch_recovery::{AckError, AckInfo, EcnFinding, Outcome};
 use anabranch_wire::{Ack, PathId, SpaceId, Time};
 use smallvec::SmallVec;
 
 use crate::connection::connection::Connection;
 use crate::connection::receive::Context;
 use crate::error::TransportError;
+use crate::token::Tokens;
 use crate::trace::TraceEvent;
 
 /// The newest packet of a path that an ACK newly acknowledged.
@@ -47,6 +50,9 @@ impl Connection {
                 break;
             }
             if !outcome.acked.is_empty() {
+                if id != context.path {
+                    self.note_echoes(id, &outcome);
+                }
                 self.on_path_acked(now, id, context.path);
             }
             let here = outcome.acked.iter().filter(|(_, sent)| sent.ect).count() as u64;
@@ -60,10 +66,35 @@ impl Connection {
         self.outcome = outcome;
         result.map_err(Self::optimistic_ack)?;
         self.numbering.on_acked(PathId::ZERO, ack.largest);
+        self.hear_echo(now, context.path, ack.largest, delay);
         self.judge_shared_ecn(now, marked, ack, &touched);
         let paths = &self.paths;
         self.numbering.settle(|id| paths.get(id).map(|path| path.recovery.settled_below(now, SpaceId::Data)));
         Ok(())
+    }
+
+    /// Packets of the path were acknowledged on another one.
+    fn note_echoes(&mut self, id: PathId, outcome: &Outcome<Tokens>) {
+        let Some(pool) = self.multipath.as_mut().and_then(|multipath| multipath.pool.as_mut()) else {
+            return;
+        };
+        for (order, sent) in outcome.acked.iter().filter(|(_, sent)| sent.ack_eliciting) {
+            if let Some(number) = self.numbering.known_number(id, *order) {
+                pool.echoes.note(id, number, sent.time);
+            }
+        }
+    }
+
+    /// An ACK came on the path, perhaps of a packet of its own that has been acknowledged elsewhere before.
+    fn hear_echo(&mut self, now: Time, id: PathId, largest: u64, delay: Duration) {
+        let Some(pool) = self.multipath.as_mut().and_then(|multipath| multipath.pool.as_mut()) else {
+            return;
+        };
+        if let Some(sent) = pool.echoes.answer(id, largest)
+            && let Some(path) = self.paths.get_mut(id)
+        {
+            path.recovery.on_echo(now, sent, delay);
+        }
     }
 
     /// The counts are those of the space, and so is what follows from them: marks that get lost on one path cannot be told from

@@ -119,7 +119,7 @@ fn what_is_offered_and_what_is_chosen() {
                     (false, true) => Some(Single),
                     (false, false) => None,
                 };
-                let end = |choice: Option<NumberingChoice>| choice.and_then(|choice| config(choice));
+                let end = |choice: Option<NumberingChoice>| choice.and_then(config);
                 let mut pair = ends(end(client), end(server), cids);
                 pair.connect();
                 pair.settle();
@@ -197,7 +197,7 @@ fn data_goes_over_all_paths_and_arrives_whole_in_spite_of_losses() {
             let mut count = 0_u32;
             pair.network = Some(Box::new(move |_, flying| {
                 count += 1;
-                if count % 37 == 0 { Vec::new() } else { vec![flying] }
+                if count.is_multiple_of(37) { Vec::new() } else { vec![flying] }
             }));
             let before = sent(&mut pair, from);
             let data = pattern(3_000_000);
@@ -261,7 +261,7 @@ fn a_path_is_abandoned_in_the_middle_of_a_transfer() {
         // One way is slow, so that packets and their acknowledgments come late.
         pair.network = Some(Box::new(move |side, mut flying| {
             if client_end(side, &flying.tuple) == address(1) {
-                flying.at = flying.at + Duration::from_millis(150);
+                flying.at += Duration::from_millis(150);
             }
             vec![flying]
         }));
@@ -373,7 +373,7 @@ fn keys_change_in_the_middle() {
         // Old packets of the slow path come long after new ones of the fast path.
         pair.network = Some(Box::new(|side, mut flying| {
             if client_end(side, &flying.tuple) == address(1) {
-                flying.at = flying.at + Duration::from_millis(40);
+                flying.at += Duration::from_millis(40);
             }
             vec![flying]
         }));
@@ -472,8 +472,7 @@ fn marked_by(
     }));
     let data = pattern(6_000_000);
     assert!(pair.transfer(from, &data) == data);
-    let seen = seen.borrow().clone();
-    seen
+    seen.borrow().clone()
 }
 
 #[test]
@@ -533,7 +532,7 @@ fn row_m12_a_path_200_times_as_slow() {
             pair.delay = Duration::from_millis(1);
             pair.network = Some(Box::new(|side, mut flying| {
                 if client_end(side, &flying.tuple) == address(1) {
-                    flying.at = flying.at + Duration::from_millis(199);
+                    flying.at += Duration::from_millis(199);
                 }
                 vec![flying]
             }));
@@ -564,7 +563,7 @@ fn round_trips_are_measured_on_the_path_of_the_largest_packet() {
     let mut pair = with_paths(2, true);
     pair.network = Some(Box::new(|side, mut flying| {
         if client_end(side, &flying.tuple) == address(1) {
-            flying.at = flying.at + Duration::from_millis(90);
+            flying.at += Duration::from_millis(90);
         }
         vec![flying]
     }));

@@ -10,6 +10,7 @@ mod identity;
 mod insecure;
 mod interop;
 mod manual;
+mod multipath;
 mod options;
 mod output;
 mod perf;

@@ -101,7 +101,7 @@ fn one_url_makes_one_object_and_no_file() {
     assert_eq!(fact["sha256"], sha256(&pattern(LARGE)));
     assert!(fact["seconds"].as_f64().unwrap() > 0.0 && fact["goodput_mbps"].as_f64().unwrap() > 0.0);
     let path = &fact["paths"][0];
-    assert_eq!((&path["id"], &path["state"]), (&0.into(), &"active".into()));
+    assert_eq!((&path["id"], &path["state"]), (&0.into(), &"open".into()));
     assert_eq!(path["remote"], site.address.to_string());
     assert!(path["bytes"].as_u64().unwrap() > LARGE as u64 && path["rtt_ms"].as_f64().unwrap() > 0.0);
     assert!(path["lost_packets"].is_u64() && path["local"].as_str().unwrap().contains(':'));

@@ -8,7 +8,7 @@ use maud::{Markup, html};
 const WIDTH: f64 = 960.0;
 const LEFT: f64 = 58.0;
 const RIGHT: f64 = 12.0;
-const TOP: f64 = 10.0;
+const TOP: f64 = 18.0;
 const BOTTOM: f64 = 20.0;
 /// Points of a line at most; there are no more pixels.
 const MAX_POINTS: usize = 450;
@@ -54,7 +54,7 @@ impl Chart {
                 }
                 (content)
                 line.axis x1=(LEFT) x2=(right) y1=(px(floor)) y2=(px(floor)) {}
-                text.unit x=(LEFT + 6.0) y=(TOP + 10.0) { (self.unit) }
+                text.unit x=(LEFT) y=(TOP - 7.0) { (self.unit) }
             }
         }
     }
@@ -81,12 +81,13 @@ impl Chart {
         }
     }
 
-    /// An instant at which something happened.
-    pub(super) fn mark(&self, second: f64, name: &str) -> Markup {
-        let x = self.x(second);
+    /// A period in which the link was dead.
+    pub(super) fn dead(&self, from: f64, to: f64, name: &str) -> Markup {
+        let (left, right, floor) = (self.x(from), self.x(to), self.y(0.0));
         html! {
-            line.mark x1=(px(x)) x2=(px(x)) y1=(TOP) y2=(px(self.y(0.0))) {}
-            @if !name.is_empty() { text.note.alarm x=(px(x + 5.0)) y=(TOP + 10.0) { (name) } }
+            rect.dead x=(px(left)) width=(px(right - left)) y=(TOP) height=(px(floor - TOP)) {}
+            line.mark x1=(px(left)) x2=(px(left)) y1=(TOP) y2=(px(floor)) {}
+            @if !name.is_empty() { text.note.alarm x=(px(left + 6.0)) y=(TOP + 12.0) { (name) } }
         }
     }
 
@@ -179,7 +180,7 @@ mod tests {
     #[test]
     fn lines_stay_inside() {
         let line = CHART.line("p0", &[(0.0, 0.0), (5.0, 50.0), (10.0, 1e9), (-1.0, -5.0)]).into_string();
-        assert!(line.contains("M58 110L503 60L948 10L58 110"), "{line}");
+        assert!(line.contains("M58 110L503 64L948 18L58 110"), "{line}");
     }
 
     #[test]

@@ -98,6 +98,12 @@ impl FromStr for Fail {
 }
 
 impl Fail {
+    /// From when until when, in seconds of a transfer that took `length`.
+    pub(super) fn seconds(&self, length: f64) -> (f64, f64) {
+        let from = self.at.as_secs_f64().min(length);
+        (from, self.lasts.map_or(length, |lasts| (from + lasts.as_secs_f64()).min(length)))
+    }
+
     /// Arranges for it on a link, `elapsed` after the transfer's beginning.
     pub(super) fn arrange(&self, relay: &Relay, elapsed: Duration) {
         let end = self.lasts.map_or(Duration::MAX, |lasts| self.at.saturating_add(lasts));

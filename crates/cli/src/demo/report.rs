@@ -1,19 +1,22 @@
 //! The report: one HTML file that needs nothing else, with the story of every path.
 
+use anabranch::transport::IdleReason;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::chart::{Chart, Points, drawn};
 use super::summary::{Summary, mbps};
-use super::timeline::PathSample;
+use super::timeline::{CLOSED, PathSample};
 use crate::output::hex;
 
 /// Its style, light or dark as the reader's system is.
 const STYLE: &str = include_str!("report.css");
 /// Heights of charts, in units of the picture.
-const TOGETHER: f64 = 230.0;
-const RATE: f64 = 92.0;
-const SMALL: f64 = 66.0;
+const TOGETHER: f64 = 240.0;
+const RATE: f64 = 96.0;
+const SMALL: f64 = 70.0;
 const STRIP: f64 = 24.0;
+/// Reasons that are named, the most frequent ones.
+const MAX_REASONS: usize = 5;
 /// Room above the largest value.
 const AIR: f64 = 1.08;
 
@@ -104,7 +107,10 @@ fn together(summary: &Summary) -> Markup {
         (chart.line("whole", &whole))
         (chart.level(links, &format!("sum of the links {links:.0}")))
         (chart.level(best, &format!("best single path {best:.1}")))
-        @for fail in &summary.fails { (chart.mark(fail.at.as_secs_f64(), &format!("path {} dead", fail.path))) }
+        @for fail in &summary.fails {
+            @let (from, to) = fail.seconds(summary.seconds());
+            (chart.dead(from, to, &format!("path {} dead", fail.path)))
+        }
     };
     html! {
         section {
@@ -160,8 +166,7 @@ fn path(summary: &Summary, index: usize) -> Markup {
     };
     let rtts = at(|path| path.rtt.as_secs_f64() * 1e3);
     let windows = at(|path| path.window as f64 / 1e3);
-    let fails: Vec<f64> =
-        summary.fails.iter().filter(|fail| fail.path == index).map(|fail| fail.at.as_secs_f64()).collect();
+    let fails = || summary.fails.iter().filter(|fail| fail.path == index).map(|fail| fail.seconds(seconds));
     let plot = |height, points: &Points, unit, least: f64, has_times, level: Option<(f64, String)>| {
         let max = points.iter().map(|point| point.1).fold(least, f64::max) * AIR;
         let chart = Chart { height, seconds, max, unit, has_times };
@@ -170,7 +175,7 @@ fn path(summary: &Summary, index: usize) -> Markup {
             (chart.area("soft", &floor, points))
             (chart.line("of", points))
             @if let Some((value, name)) = &level { (chart.level(*value, name)) }
-            @for second in &fails { (chart.mark(*second, "")) }
+            @for (from, to) in fails() { (chart.dead(from, to, "")) }
         })
     };
     let rate = link.rate as f64 / 1e6;
@@ -191,8 +196,30 @@ fn path(summary: &Summary, index: usize) -> Markup {
             (plot(RATE, &rates, "rate, Mbit/s", rate, false, Some((rate, format!("link {rate:.0}")))))
             (plot(SMALL, &rtts, "RTT, ms", 1.0, false, None))
             (plot(SMALL + 14.0, &windows, "window, kB", 1.0, true, None))
+            div.why { (why(summary, index)) }
         }
     }
+}
+
+/// What kept the server from sending on a path, by how often it was seen.
+fn why(summary: &Summary, index: usize) -> String {
+    let paths = summary.outcome.timeline.samples.iter().map(|sample| &sample.paths[index]);
+    let mut reasons: Vec<(Option<IdleReason>, usize)> = Vec::new();
+    let mut seen = 0;
+    for path in paths.filter(|path| path.state != CLOSED) {
+        seen += 1;
+        match reasons.iter_mut().find(|(reason, _)| *reason == path.idle) {
+            Some((_, count)) => *count += 1,
+            None => reasons.push((path.idle, 1)),
+        }
+    }
+    reasons.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let part = |(reason, count): &(Option<IdleReason>, usize)| {
+        let name = reason.map_or_else(|| "about to send".to_owned(), |reason| reason.to_string());
+        format!("{name} {:.0} %", 100.0 * *count as f64 / f64::from(seen.max(1)))
+    };
+    let parts: Vec<String> = reasons.iter().take(MAX_REASONS).map(part).collect();
+    format!("The server, whenever it was looked at: {}", parts.join(" · "))
 }
 
 /// A strip of what a path was doing.

@@ -70,7 +70,7 @@ impl Summary {
                 "window": path.window,
                 "lost_packets": path.lost,
                 "state": path.state,
-                "idle": path.idle,
+                "idle": path.idle.map(|idle| idle.name()),
                 "error": self.outcome.refusals.get(index).cloned().flatten(),
             }))
         });

@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use anabranch::{Connection, PathId, PathInfo};
+use anabranch::transport::IdleReason;
+use anabranch::{Connection, PathId};
 
 /// How often the connection is looked at, at first.
 pub(super) const INTERVAL: Duration = Duration::from_millis(20);
@@ -28,7 +29,7 @@ pub(super) struct PathSample {
     /// What the path is doing; `closed` while there is none on this link.
     pub(super) state: &'static str,
     /// Why the server does not send on it at this moment.
-    pub(super) idle: Option<String>,
+    pub(super) idle: Option<IdleReason>,
 }
 
 /// All paths at one instant.
@@ -82,12 +83,13 @@ impl Watch {
                 continue;
             };
             let known = entry(&mut self.known, path.id, link);
-            (known.received, known.state) = (path.bytes_received, state(&path));
+            (known.received, known.state) = (path.bytes_received, path.state.name());
         }
         for path in self.server.paths() {
             let Some((.., known)) = self.known.iter_mut().find(|(id, ..)| *id == path.id) else { continue };
             (known.rtt, known.window) = (path.smoothed_rtt, path.window);
-            (known.lost, known.state) = (path.recovery.lost_packets, state(&path));
+            (known.lost, known.idle) = (path.recovery.lost_packets, path.idle);
+            known.state = path.state.name();
         }
         (0..self.addresses.len()).map(|link| self.on(link)).collect()
     }
@@ -103,12 +105,8 @@ impl Watch {
     }
 }
 
-fn state(path: &PathInfo) -> &'static str {
-    if path.validated { "open" } else { "opening" }
-}
-
 /// The state of a link without a path.
-const CLOSED: &str = "closed";
+pub(super) const CLOSED: &str = "closed";
 
 fn entry(known: &mut Vec<(PathId, usize, PathSample)>, id: PathId, link: usize) -> &mut PathSample {
     let index = known.binary_search_by_key(&id, |(id, ..)| *id).unwrap_or_else(|index| {

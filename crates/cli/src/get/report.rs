@@ -5,11 +5,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anabranch::transport::PathInfo;
 use serde_json::{Value, json};
 
 use super::fetch::{Done, Job};
 use crate::exit::{self, Failure, Result};
+use crate::multipath;
 use crate::output::hex;
 
 /// Facts about everything that was fetched, in the order of the command line.
@@ -38,6 +38,10 @@ impl Report {
                 _ => "",
             };
             exit::note(format_args!("{}: {}{how}", job.url, measured(done.bytes, done.took)));
+            let paths = done.origin.connection().paths();
+            for path in paths.iter().filter(|_| paths.len() > 1) {
+                exit::note(format_args!("  {}", multipath::words(path)));
+            }
         }
     }
 
@@ -83,19 +87,6 @@ fn facts(job: &Job, done: &Done) -> Value {
         "alpn": data.protocol.map(|protocol| String::from_utf8_lossy(&protocol).into_owned()),
         "resumed": data.resumed,
         "zero_rtt_accepted": done.early_data,
-        "paths": connection.stats().paths.iter().map(path).collect::<Vec<_>>(),
-    })
-}
-
-/// A path of the connection, with what it has carried so far.
-fn path(path: &PathInfo) -> Value {
-    json!({
-        "id": path.id.0,
-        "local": path.tuple.local.to_string(),
-        "remote": path.tuple.remote.to_string(),
-        "bytes": path.bytes_received,
-        "rtt_ms": path.smoothed_rtt.as_secs_f64() * 1e3,
-        "lost_packets": path.recovery.lost_packets,
-        "state": if path.validated { "active" } else { "validating" },
+        "paths": connection.paths().iter().map(multipath::facts).collect::<Vec<_>>(),
     })
 }

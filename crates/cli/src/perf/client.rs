@@ -17,6 +17,7 @@ use super::work::Work;
 use super::{Place, Report, http3};
 use crate::exit::{self, Exit, Failure, Result};
 use crate::hq;
+use crate::multipath;
 use crate::options::{ClientPlan, Trust, Tuning};
 use crate::target::client_endpoint;
 
@@ -274,6 +275,7 @@ async fn once(caller: &Caller, case: Case, work: &Work) -> Result {
         .with("ecn_capable", ecn.is_capable())
         .with("lost_packets", lost)
         .with("mtu", mtu)
+        .with("paths", stats.paths.iter().map(multipath::facts).collect::<Vec<_>>())
         .print()?;
     caller.close(connection).await;
     let failed = |what: &str| Err(Failure::new(Exit::Protocol, what));

@@ -14,6 +14,7 @@ use super::{ALPN, Place, Report, http3};
 use crate::exit::{self, Failure, Result};
 use crate::hq;
 use crate::identity::Identity;
+use crate::multipath::ServerPaths;
 use crate::options::{Tuning, directory, listen, reset_key};
 use crate::server::{self, Services};
 use crate::signal::{Stop, end_of_input};
@@ -51,6 +52,8 @@ pub(crate) struct Server {
     #[command(flatten)]
     pub(super) place: Place,
     #[command(flatten)]
+    paths: ServerPaths,
+    #[command(flatten)]
     tuning: Tuning,
 }
 
@@ -58,6 +61,7 @@ pub(crate) async fn run(options: Server) -> Result {
     let root = options.root.as_deref().map(directory).transpose()?;
     let mut transport = options.tuning.transport();
     transport.migration = !options.no_migration;
+    transport.multipath = options.paths.config();
     let mut config = options.identity.load()?.quic(&[ALPN, hq::ALPN, http3::ALPN], transport)?;
     if options.retry {
         config.retry = RetryPolicy::Always;

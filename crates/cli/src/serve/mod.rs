@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch::Endpoint;
+use anabranch::{Endpoint, TransportConfig};
 use clap::Args;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::task::JoinSet;
@@ -30,6 +30,7 @@ use self::sockets::Sockets;
 use crate::exit::{self, Exit, Failure, Result};
 use crate::files::Files;
 use crate::identity::{Certified, Identity};
+use crate::multipath::ServerPaths;
 use crate::options::{Tuning, directory};
 use crate::signal::Stop;
 
@@ -60,6 +61,8 @@ pub(crate) struct Serve {
     /// Seconds that running answers get after SIGTERM; a second signal ends them at once
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     drain: u32,
+    #[command(flatten)]
+    paths: ServerPaths,
     #[command(flatten)]
     tuning: Tuning,
 }
@@ -105,7 +108,8 @@ fn listen(
     shared: &Arc<Shared>,
     accepting: &mut JoinSet<()>,
 ) -> Result<Vec<Endpoint>> {
-    let config = certified.quic(quic::PROTOCOLS, options.tuning.transport())?;
+    let transport = TransportConfig { multipath: options.paths.config(), ..options.tuning.transport() };
+    let config = certified.quic(quic::PROTOCOLS, transport)?;
     let ports = sockets.udp_ports();
     let mut endpoints = Vec::new();
     for socket in sockets.udp {

@@ -42,6 +42,9 @@ struct Total {
     paths: u32,
 }
 
+/// Paths of connections that are open, by what they are doing.
+type States = BTreeMap<&'static str, u32>;
+
 impl Paths {
     pub(super) fn watch(self: &Arc<Self>, connection: Connection) -> Watched {
         let mut state = self.lock();
@@ -75,6 +78,14 @@ impl Drop for Watched {
 }
 
 impl State {
+    fn states(&self) -> States {
+        let mut states = States::new();
+        for path in self.open.values().flat_map(Connection::paths) {
+            *states.entry(path.state.name()).or_default() += 1;
+        }
+        states
+    }
+
     fn totals(&mut self) -> Totals {
         let mut now = self.ended.clone();
         self.open.values().for_each(|connection| add(&mut now, &connection.stats(), true));
@@ -111,7 +122,10 @@ impl Total {
 
 impl Collector for Paths {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let totals = self.lock().totals();
+        let (totals, states) = {
+            let mut state = self.lock();
+            (state.totals(), state.states())
+        };
         type Counter = (&'static str, &'static str, fn(&Total) -> u64);
         let counters: [Counter; 4] = [
             ("quic_sent_bytes", "Bytes of UDP payload sent", |total| total.sent_bytes),
@@ -131,6 +145,11 @@ impl Collector for Paths {
         for (id, total) in totals.iter().filter(|(_, total)| total.paths > 0) {
             let labels = [("path", label(*id))];
             metric.encode_family(&labels)?.encode_gauge(&(total.rtt_seconds / f64::from(total.paths)))?;
+        }
+        let help = "Paths of open connections";
+        let mut metric = encoder.encode_descriptor("quic_paths", help, None, MetricType::Gauge)?;
+        for (state, paths) in states {
+            metric.encode_family(&[("state", state)])?.encode_gauge(&i64::from(paths))?;
         }
         Ok(())
     }
@@ -186,6 +205,7 @@ mod tests {
         let while_open = text();
         assert!(sent(&while_open) > 1_000, "{while_open}");
         assert!(while_open.contains("quic_rtt_seconds{path=\"0\"}"), "{while_open}");
+        assert!(while_open.contains("quic_paths{state=\"open\"} 1"), "{while_open}");
         connection.close(0, b"");
         accepted.closed().await;
         drop(watched);

@@ -1,0 +1,76 @@
+//! Options about several paths at once (RFC 10069), and what is said about paths.
+
+use anabranch::transport::MAX_PATHS;
+use anabranch::{MultipathConfig, PathInfo, schedule};
+use clap::Args;
+use serde_json::{Value, json};
+
+use crate::options::scheduler;
+
+/// How several paths are used.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Sharing {
+    /// Paths that may be open at the same time
+    #[arg(long, value_name = "N", default_value_t = MultipathConfig::default().max_paths,
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_PATHS)))]
+    max_paths: u32,
+    /// Which path the next packet takes
+    #[arg(long, value_name = "NAME", value_parser = scheduler,
+          default_value = MultipathConfig::default().scheduler.name())]
+    scheduler: schedule::Algorithm,
+}
+
+impl Sharing {
+    fn config(&self) -> MultipathConfig {
+        let chosen = |mut config: MultipathConfig| {
+            config.max_paths = self.max_paths;
+            config.scheduler = self.scheduler;
+            config
+        };
+        chosen(MultipathConfig::default())
+    }
+}
+
+/// A server's paths: as many as its clients want, up to a limit.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ServerPaths {
+    /// Do not let clients use several paths at once
+    #[arg(long)]
+    no_multipath: bool,
+    #[command(flatten)]
+    sharing: Sharing,
+}
+
+impl ServerPaths {
+    pub(crate) fn config(&self) -> Option<MultipathConfig> {
+        (!self.no_multipath).then(|| self.sharing.config())
+    }
+}
+
+/// A path of a connection, with what it has carried so far.
+pub(crate) fn facts(path: &PathInfo) -> Value {
+    json!({
+        "id": path.id.0,
+        "local": path.tuple.local.to_string(),
+        "remote": path.tuple.remote.to_string(),
+        "bytes": path.bytes_received,
+        "bytes_sent": path.bytes_sent,
+        "rtt_ms": path.smoothed_rtt.as_secs_f64() * 1e3,
+        "lost_packets": path.recovery.lost_packets,
+        "state": path.state.name(),
+        "idle": path.idle.map(|idle| idle.name()),
+    })
+}
+
+/// A path in a few words for people.
+pub(crate) fn words(path: &PathInfo) -> String {
+    let idle = path.idle.map(|idle| format!(", idle: {idle}")).unwrap_or_default();
+    format!(
+        "path {} from {}: {} bytes, RTT {:.1} ms, {}{idle}",
+        path.id.0,
+        path.tuple.local.ip(),
+        path.bytes_received,
+        path.smoothed_rtt.as_secs_f64() * 1e3,
+        path.state,
+    )
+}

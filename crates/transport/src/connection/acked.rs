@@ -248,7 +248,8 @@ impl Connection {
         let mut tokens = Tokens::new();
         let first = if space == SpaceId::Data { self.moved_before(id) } else { 0 };
         let under_way = path.recovery.under_way(space, first..u64::MAX).map(|(_, sent)| sent);
-        let oldest = under_way.filter(|sent| sent.ack_eliciting && !sent.mtu_probe);
+        // Earlier probes, which may have had nothing to carry, are no reason to send another one like them.
+        let oldest = under_way.filter(|sent| sent.owed.iter().any(is_repeated));
         for sent in oldest.take(PROBED_PACKETS) {
             tokens.extend(sent.owed.iter().copied());
         }
@@ -288,4 +289,9 @@ impl Connection {
             self.pending.ack_frequency_sequence += 1;
         }
     }
+}
+
+/// Whether the loss of a packet that owed this would have something sent again.
+fn is_repeated(token: &Token) -> bool {
+    !matches!(token, Token::Ack { .. } | Token::Datagram | Token::Ping)
 }

@@ -123,9 +123,9 @@ impl Connection {
         for path in self.paths.iter_mut().filter(|path| path.tuple.remote == tuple.remote) {
             let vague =
                 path.tuple.local.ip().is_unspecified() && path.tuple.local.port() == tuple.local.port();
-            // What still comes to the address that the path has left, or may go to, says nothing about the one it uses.
-            let other = path.previous.is_some_and(|previous| previous.tuple.matches(tuple))
-                || path.validations.iter().any(|validation| validation.tuple.matches(tuple));
+            // Once this end has moved, what still comes to addresses that it has left says nothing about the one it uses.
+            let other =
+                path.chose_local || path.validations.iter().any(|validation| validation.tuple.matches(tuple));
             let newest = path.id == context.path
                 && context.kind == PacketKind::OneRtt
                 && path.largest_number.is_none_or(|largest| context.number > largest);
@@ -243,6 +243,7 @@ impl Connection {
                 }
                 path.previous = Some(Previous { tuple: path.tuple, dcid_sequence: old });
                 path.tuple = validation.tuple;
+                path.chose_local = true;
                 // The server follows the first packet that does more than probe (RFC 9000 §9.3).
                 path.ping = true;
                 if path.remote_cids.activate(sequence) && sequence != old {
@@ -250,6 +251,9 @@ impl Connection {
                 }
                 path.recovery.migrate(now);
                 path.set_validated();
+                // Nothing is to be learned any longer of the addresses that it has left, not even if it was being opened there.
+                path.validations.retain(|other| !matches!(other.purpose, Purpose::Confirm | Purpose::Size));
+                self.on_path_validated(id);
             }
             Purpose::Confirm | Purpose::Previous | Purpose::Size | Purpose::Life => return,
         }

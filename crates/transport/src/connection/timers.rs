@@ -161,6 +161,7 @@ impl Connection {
                 if !(space == SpaceId::Data && failing) {
                     self.probe_all_spaces(id);
                 }
+                self.repeat_abandons();
             }
             None => {}
         }

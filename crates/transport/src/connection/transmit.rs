@@ -10,6 +10,7 @@ use super::multipath::{Tried, Turn};
 use super::packet::{Draft, Fill, Target};
 use crate::datagram_io::{FourTuple, MAX_BATCH_BYTES, Transmit, TransmitBuf};
 use crate::path::{MIN_PACKET_ROOM, MIN_VALIDATION_ROOM, Path};
+use crate::schedule::Pick;
 use crate::token::Token;
 use crate::trace::TraceEvent;
 
@@ -94,7 +95,7 @@ impl Connection {
         turn: &Turn,
         out: &mut TransmitBuf,
     ) -> Option<Transmit> {
-        let path = self.paths.get_mut(id).filter(|path| !path.is_abandoned() && !path.is_held)?;
+        let path = self.paths.get_mut(id).filter(|path| !path.is_abandoned())?;
         path.paced_until = None;
         let tuple = path.tuple;
         let ect = path.recovery.ecn_mark();
@@ -283,7 +284,10 @@ impl Connection {
         // handshake goes on (RFC 9002 §6.2.1). One flight at a time, so that the probe timeout governs.
         let stuck = space != SpaceId::Data && !path.recovery.unacked(space).any(|sent| sent.ack_eliciting);
         let allowed = window_open || probe || stuck;
-        let (control, streams) = (turn.control.path == Some(id), turn.data.path == Some(id));
+        // Probes carry again what their path has waited for longest, unless another path has room for it.
+        let lone = probe && path.is_usable();
+        let carries = |pick: &Pick| pick.path == Some(id) || lone && pick.path.is_none();
+        let (control, streams) = (carries(&turn.control), carries(&turn.data));
         let data = allowed
             && match Self::level_index(space) {
                 Some(index) => self.levels[index].crypto.has_pending(),
@@ -391,7 +395,7 @@ impl Connection {
         if self.numbering.is_single() && self.paths.get(id).is_some_and(strange) {
             self.stock(id);
         }
-        let path = self.paths.get_mut(id).filter(|path| !path.is_abandoned() && !path.is_held)?;
+        let path = self.paths.get_mut(id).filter(|path| !path.is_abandoned())?;
         let budget = path.amplification_budget();
         let budget_for = |tuple: &FourTuple| if *tuple == path.tuple { budget } else { u64::MAX };
         let due = path.validations.iter().find(|validation| {

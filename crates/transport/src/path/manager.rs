@@ -83,7 +83,7 @@ impl Paths {
     /// When the next abandoned path can be forgotten.
     fn retention(&self) -> Option<Time> {
         let until = |path: &Path| match path.phase {
-            super::Phase::Abandoned { until } => Some(until),
+            super::Phase::Abandoned { until } => until,
             _ => None,
         };
         self.0.iter().filter_map(until).min()
@@ -108,8 +108,7 @@ impl Paths {
     pub(crate) fn timeout(&self) -> Option<Time> {
         self.0
             .iter()
-            // A path whose socket is full can do nothing before it has room.
-            .filter(|path| !path.is_abandoned() && !path.is_held)
+            .filter(|path| !path.is_abandoned())
             .flat_map(|path| [path.recovery.poll_timeout(), path.ack_timeout(), path.validation_timeout()])
             .flatten()
             .chain(self.retention())

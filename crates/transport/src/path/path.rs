@@ -30,8 +30,8 @@ pub(crate) enum Phase {
     Open,
     /// Given up; what is under way on it is still understood until then.
     Abandoned {
-        /// When the path is forgotten.
-        until: Time,
+        /// When the path is forgotten; `None` as long as the peer has not said that it gives the path up, too.
+        until: Option<Time>,
     },
 }
 
@@ -49,10 +49,10 @@ pub(crate) struct Path {
     pub(crate) peer_status: Status,
     /// The peer owes an answer for too long: other paths stand in for it.
     pub(crate) is_failing: bool,
-    /// The socket of its local address is full.
-    pub(crate) is_held: bool,
     /// Whether the peer has been shown to receive at `tuple`.
     pub(crate) validated: bool,
+    /// This end has chosen the local address of `tuple`, so that what still comes to others does not change it.
+    pub(crate) chose_local: bool,
     pub(crate) recovery: Recovery<Tokens>,
     /// 0-RTT and 1-RTT packets received.
     pub(crate) received: Received,
@@ -122,8 +122,8 @@ impl Path {
             owes_status: false,
             peer_status: Status::new(),
             is_failing: false,
-            is_held: false,
             validated: false,
+            chose_local: false,
             recovery,
             received: Received::new(id, ack),
             local_cids,
@@ -154,7 +154,7 @@ impl Path {
 
     /// Whether the path is given up and can be forgotten.
     pub(crate) fn is_expired(&self, now: Time) -> bool {
-        matches!(self.phase, Phase::Abandoned { until } if now >= until)
+        matches!(self.phase, Phase::Abandoned { until: Some(until) } if now >= until)
     }
 
     /// Whether packets with data may be sent on it.

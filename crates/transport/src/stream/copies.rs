@@ -20,22 +20,22 @@ impl Streams {
         w: &mut Writer<'_>,
         tokens: &mut Tokens,
     ) -> Option<Token> {
-        let (frame, id) = match token {
+        let frame = match token {
             Token::Stream { id, offset, len, fin } => {
                 let segment = Segment { range: offset..offset + u64::from(len), fin };
                 return self.write_data_copy(id, &segment, carrier, w, tokens);
             }
-            Token::MaxData => (Frame::MaxData(self.receive_credit.limit()), None),
+            Token::MaxData => Frame::MaxData(self.receive_credit.limit()),
             Token::MaxStreamData(id) => {
                 let key = self.table.find(id, self.now)?;
                 let half = self.table.stream(key).receive.as_ref()?;
-                (Frame::MaxStreamData { id, maximum: half.credit.limit() }, Some(id))
+                Frame::MaxStreamData { id, maximum: half.credit.limit() }
             }
             _ => return None,
         };
         match w.frame(&frame) {
-            // Like the first one, it is renewed if it is lost.
-            Ok(()) => tokens.push(id.map_or(Token::MaxData, Token::MaxStreamData)),
+            // The first one is renewed if it is lost. This one owes nothing, or it would be copied in its turn.
+            Ok(()) => tokens.push(Token::Ping),
             Err(_) => return Some(token),
         }
         None

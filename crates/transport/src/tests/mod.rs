@@ -3,7 +3,6 @@
 mod arbitrary;
 mod attacks;
 mod basics;
-mod drive;
 mod ending;
 mod exchange;
 mod failure;
@@ -12,6 +11,7 @@ mod injector;
 mod keys;
 mod migration;
 mod multipath;
+mod multipath_ends;
 mod multipath_input;
 mod pair;
 mod resumption;

@@ -1,6 +1,6 @@
 //! Closing paths (RFC 10069 §3.4): both ends say so, keep what is needed for packets under way, and forget the rest.
 
-use anabranch_wire::{PathId, SpaceId, Time, TransportErrorCode};
+use anabranch_wire::{PathId, Time, TransportErrorCode};
 
 use super::{Abandon, MAX_CLOSING_PATHS};
 use crate::connection::connection::Connection;
@@ -9,7 +9,8 @@ use crate::event::{EndpointEvent, Event};
 use crate::path::Phase;
 use crate::trace::TraceEvent;
 
-/// How long an abandoned path's state is kept, in the path's PTOs.
+/// How long an abandoned path's state is kept after the peer's PATH_ABANDON (RFC 10069 §3.4), in the largest PTO of all
+/// paths: what is still under way on the path has been sent before that frame, which may have taken any of them.
 const RETENTION_PTOS: u32 = 3;
 
 impl Connection {
@@ -30,18 +31,18 @@ impl Connection {
         let closing = self.closing_paths();
         let Some(multipath) = &mut self.multipath else { return Ok(()) };
         if let Some(path) = self.paths.get(id) {
-            if path.is_abandoned() {
-                return Ok(());
+            if !path.is_abandoned() {
+                if self.is_last_path(id) {
+                    // RFC 10069 §3.4: nothing is left but to close, on the path that the peer still listens on.
+                    return Err(no_path_left());
+                }
+                // RFC 10069 §3.4: what has come is acknowledged at once, for the last time, on another path.
+                if let Some(path) = self.paths.get_mut(id) {
+                    path.received.debt.require_ack();
+                }
+                self.give_up_path(now, id, code);
             }
-            if self.is_last_path(id) {
-                // RFC 10069 §3.4: nothing is left but to close, on the path that the peer still listens on.
-                return Err(no_path_left());
-            }
-            // RFC 10069 §3.4: what has come is acknowledged at once, for the last time, on another path.
-            if let Some(path) = self.paths.get_mut(id) {
-                path.received.debt.require_ack();
-            }
-            self.give_up_path(now, id, code);
+            self.begin_retention(now, id);
         } else if let Some(pool) = &mut multipath.pool {
             // Too many at once are not answered, and so they are told again.
             if pool.is_new(id) && closing < MAX_CLOSING_PATHS as usize {
@@ -68,13 +69,25 @@ impl Connection {
         self.give_up_path(now, id, TransportErrorCode::PATH_UNSTABLE_OR_POOR.0);
     }
 
-    /// Stops using a path.
+    /// The peer sends nothing on an abandoned path any longer. Until now it may have, and its packets must find their
+    /// connection IDs here, or they would draw a stateless reset that it believes (RFC 10069 §3.4.1).
+    fn begin_retention(&mut self, now: Time, id: PathId) {
+        let retention = self.paths.max_pto() * RETENTION_PTOS;
+        if let Some(path) = self.paths.get_mut(id)
+            && path.phase == (Phase::Abandoned { until: None })
+        {
+            path.phase = Phase::Abandoned { until: Some(now + retention) };
+        }
+    }
+
+    /// Stops using a path. Its state is kept until the peer has given it up, too: [`super::MAX_CLOSING_PATHS`] bounds how many such
+    /// paths there are.
     pub(in crate::connection) fn give_up_path(&mut self, now: Time, id: PathId, code: u64) {
         let Some(path) = self.paths.get_mut(id) else { return };
-        let until = now + path.recovery.pto(SpaceId::Data) * RETENTION_PTOS;
-        path.phase = Phase::Abandoned { until };
+        path.phase = Phase::Abandoned { until: None };
         path.validations.clear();
         path.ping = false;
+        path.paced_until = None;
         // RFC 10069 §3.4.1: the peer's connection IDs of the path count as retired.
         match self.multipath.as_mut().and_then(|multipath| multipath.pool.as_mut()) {
             Some(pool) => pool.reclaim(&mut path.remote_cids),

@@ -144,6 +144,7 @@ impl Connection {
         let first = first.unwrap_or(ConnectionId::EMPTY);
         let mut path = Path::new(id, tuple, recovery, local, remote, first, &self.config.ack);
         path.phase = Phase::Opening;
+        path.chose_local = opens_paths(self.side);
         path.peer_status = status;
         let dcid = path.remote_cids.active();
         // The amplification limit is the server's; what keeps a client from using the path is its phase.

@@ -84,6 +84,14 @@ impl Connection {
         })
     }
 
+    /// Says once more which paths are given up, if the peer has not confirmed that it knows. Each end may have given up the path
+    /// that the other one sends on: then nothing is acknowledged any longer, and nothing but these frames matters.
+    pub(in crate::connection) fn repeat_abandons(&mut self) {
+        if let Some(multipath) = &mut self.multipath {
+            multipath.abandons.iter_mut().for_each(|abandon| abandon.sent = false);
+        }
+    }
+
     /// Writes frames about all paths.
     pub(in crate::connection) fn fill_multipath(&mut self, writer: &mut Writer<'_>, tokens: &mut Tokens) {
         let opens = opens_paths(self.side);

@@ -19,7 +19,7 @@
 //!
 //! A [`scenario`] follows from a seed alone: network, configurations, what the applications do and what
 //! disturbs them. `cargo run --release -p anabranch-lab --example seeds -- 10000` runs that many, `-- 1 SEED`
-//! repeats one.
+//! repeats one. A [`model`] does the same to one connection with several paths.
 //!
 //! The same links also run in real time as a UDP [`relay`], so that other implementations can be tested over
 //! them. Programs that want nothing else leave the feature `sim` out.
@@ -38,6 +38,7 @@ pub mod link;
 #[cfg(feature = "sim")]
 mod log;
 #[cfg(feature = "sim")]
+pub mod model;
 pub mod network;
 #[cfg(feature = "sim")]
 pub mod node;

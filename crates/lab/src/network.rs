@@ -6,7 +6,7 @@ use anabranch_wire::{Ecn, Time};
 use slab::Slab;
 
 use crate::events::Events;
-use crate::link::{Chain, Counters, LinkSpec, Nat, Rebinding};
+use crate::link::{Blackout, Chain, Counters, LinkSpec, Nat, Rebinding};
 use crate::packet::{Buffers, Packet};
 use crate::random::Seed;
 use crate::trace::{Kind, Trace};
@@ -203,6 +203,13 @@ impl Network {
         let [outbound, inbound] = Nat::pair(ends[0].ips[0], &[rebinding]);
         chains[0].set(outbound);
         chains[1].set(inbound);
+    }
+
+    /// From now on `link` is down at these times: on the way from its first end to its second, and back.
+    pub fn black_out(&mut self, link: LinkId, ways: [Blackout; 2]) {
+        for (chain, blackout) in self.links[link.0].chains.iter_mut().zip(ways) {
+            chain.set(blackout);
+        }
     }
 
     /// Takes back the buffer of a packet that has been dealt with.

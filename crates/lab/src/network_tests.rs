@@ -75,3 +75,23 @@ fn a_wake_up_that_was_superseded_does_not_happen() {
     network.wake(client, ms(50));
     assert_eq!(network.next_event(), Some((ms(50), Happening::Wake(client))));
 }
+
+#[test]
+fn a_link_that_is_blacked_out_lets_nothing_through() {
+    let (mut network, client, server) = parallel();
+    network.black_out(LinkId(0), [Blackout::new([ms(0)..ms(5)]), Blackout::default()]);
+    network.send(ms(1), client, tuple(1, 11), None, b"lost");
+    network.send(ms(1), server, tuple_back(11, 1), None, b"back");
+    network.send(ms(5), client, tuple(1, 11), None, b"there");
+    let arrived: Vec<_> = std::iter::from_fn(|| network.next_event())
+        .map(|(_, happening)| match happening {
+            Happening::Arrival(_, packet) => packet.payload,
+            Happening::Wake(_) => Vec::new(),
+        })
+        .collect();
+    assert_eq!(arrived, [b"back".to_vec(), b"there".to_vec()]);
+}
+
+fn tuple_back(from: u8, to: u8) -> (SocketAddr, SocketAddr) {
+    (SocketAddr::new(ip(from), 443), SocketAddr::new(ip(to), 1000))
+}

@@ -60,6 +60,9 @@ impl Node {
             return;
         }
         for handle in (0..self.watched.len() + self.endpoint.len()).map(Handle) {
+            if self.watched.get(&handle) == Some(&false) {
+                continue; // To look at a connection is to have it polled, and would change what is watched.
+            }
             let Some(connection) = self.endpoint.connection(handle) else { continue };
             if self.watched.get(&handle).is_none_or(|ended| *ended && !connection.is_closed()) {
                 let observers = self.watchers.iter_mut().map(|watcher| watcher(handle)).collect();

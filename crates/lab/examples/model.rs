@@ -1,0 +1,80 @@
+//! Runs random operations on connections with several paths:
+//! `cargo run --release -p anabranch-lab --example model -- [COUNT [FIRST]]`.
+//!
+//! Every failure prints its seed; `model -- 1 SEED` repeats it, and with ANABRANCH_LOG=1 tells everything that
+//! happens.
+
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use anabranch_lab::model::{Model, Report};
+
+fn main() -> ExitCode {
+    let mut numbers = std::env::args().skip(1).map(|argument| argument.parse::<u64>());
+    let (Ok(count), Ok(first)) = (numbers.next().unwrap_or(Ok(500)), numbers.next().unwrap_or(Ok(0))) else {
+        eprintln!("usage: model [COUNT [FIRST]]");
+        return ExitCode::from(2);
+    };
+    if count == 1 {
+        println!("{:#?}", Model::random(first));
+    }
+    let reports = Mutex::new(Vec::new());
+    let next = AtomicU64::new(first);
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= first + count {
+                        break;
+                    }
+                    let report = run(seed);
+                    if !report.faults.is_empty() {
+                        println!("seed {seed} failed:\n  {}", report.faults.join("\n  "));
+                    }
+                    if count == 1 {
+                        println!("{report:#?}");
+                    }
+                    if let Ok(mut reports) = reports.lock() {
+                        reports.push(report);
+                    }
+                }
+            });
+        }
+    });
+    let reports = reports.into_inner().unwrap_or_default();
+    summarize(&reports);
+    if reports.len() as u64 == count && reports.iter().all(|report| report.faults.is_empty()) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+/// A panic counts as a fault of its seed, and the others go on.
+fn run(seed: u64) -> Report {
+    let log = std::env::var_os("ANABRANCH_LOG").is_some();
+    std::panic::catch_unwind(|| Model::random(seed).run_watched(log))
+        .unwrap_or_else(|_| Report::panicked(seed))
+}
+
+fn summarize(reports: &[Report]) {
+    let failed = reports.iter().filter(|report| !report.faults.is_empty()).count();
+    let total = |value: fn(&Report) -> u64| reports.iter().map(value).sum::<u64>();
+    println!(
+        "{} models, {failed} failed; {} bytes in {} halves of streams, {} paths opened, {} given up, {} moves, {} key \
+         updates, {} connections without paths; the longest took {:.1} s (seed {})",
+        reports.len(),
+        total(|report| report.received),
+        total(|report| report.complete),
+        total(|report| report.opened),
+        total(|report| report.gone),
+        total(|report| report.moves),
+        total(|report| report.key_updates),
+        total(|report| report.without_paths.into()),
+        reports.iter().map(|report| report.done).max().map_or(0.0, |done| done.as_nanos() as f64 / 1e9),
+        reports.iter().max_by_key(|report| report.done).map_or(0, |report| report.seed),
+    );
+}

@@ -1,0 +1,149 @@
+//! Drawing a model. All that is rare in practice is frequent here: several things at the same time, paths that die while
+//! they open, nothing left that works.
+
+use core::ops::Range;
+use core::time::Duration;
+
+use anabranch_transport::recovery::Algorithm;
+use anabranch_transport::{MultipathConfig, TransportConfig, schedule};
+use anabranch_wire::{Dir, Side};
+
+use super::{Disturbance, Model, Operation};
+use crate::link::{Limit, LinkSpec, Queue, Rate};
+use crate::random::{Rng, Seed};
+
+/// Bytes that both ends send on streams in one run, about.
+const BYTES: u64 = 600_000;
+/// When the last operation begins at the latest.
+const LAST: Duration = Duration::from_secs(20);
+/// Longest that a link is down.
+const LONGEST_DOWN: Duration = Duration::from_secs(8);
+/// Long enough for many probe timeouts in a row, so that only a fault ends a connection.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
+/// How often a client says something when nothing else happens. A server's packets to an old mapping of a NAT are lost
+/// until the client sends something, which it need not do as long as it only reads.
+const KEEP_ALIVE: Duration = Duration::from_secs(10);
+
+impl Model {
+    /// The model that follows from `seed`.
+    pub fn random(seed: u64) -> Self {
+        let mut rng = Seed(seed).rng("model");
+        let rng = &mut rng;
+        let links = rng.between(2, 6) as u8;
+        let loss = rng.pick(&[0.0, 0.005, 0.03]);
+        let max_paths = rng.between(2, 8) as u32;
+        let disturbances: Vec<_> = (0..rng.pick(&[0, 1, 3, 6])).map(|_| disturbance(rng, links)).collect();
+        let mut client = transport(rng, max_paths);
+        if disturbances.iter().any(|what| matches!(what, Disturbance::Rebind { .. })) {
+            client.keep_alive = Some(KEEP_ALIVE);
+        }
+        Self {
+            seed,
+            links: (0..links).map(|_| link(rng, loss)).collect(),
+            client,
+            server: transport(rng, max_paths),
+            cid_len: [rng.pick(&[4, 8, 20]), rng.pick(&[4, 8, 18])],
+            operations: operations(rng, links),
+            disturbances,
+        }
+    }
+}
+
+/// Evenly distributed on a logarithmic scale.
+fn logarithmic(rng: &mut Rng, low: f64, high: f64) -> f64 {
+    low * (high / low).powf(rng.unit())
+}
+
+fn link(rng: &mut Rng, loss: f64) -> LinkSpec {
+    let rtt = Duration::from_secs_f64(logarithmic(rng, 1e-3, 0.4));
+    let rate = logarithmic(rng, 5e5, 1e8) as u64;
+    let queue = Queue::new(Rate::constant(rate), Limit::Packets(rng.between(10, 300) as usize));
+    let mut spec = LinkSpec::new(rate, rtt).both(queue).loss(loss);
+    if rng.chance(0.2) {
+        spec = spec.reorder(rng.unit() * 0.2, rtt / 2);
+    }
+    if rng.chance(0.2) {
+        spec = spec.duplicate(rng.unit() * 0.1);
+    }
+    if rng.chance(0.3) {
+        spec = spec.mtu(rng.pick(&[1200, 1252, 1350, 1452]));
+    }
+    spec
+}
+
+fn transport(rng: &mut Rng, max_paths: u32) -> TransportConfig {
+    let mut config = TransportConfig::default();
+    let scheduler =
+        rng.pick(schedule::Algorithm::NAMES).parse().unwrap_or(MultipathConfig::default().scheduler);
+    config.multipath = Some(MultipathConfig { max_paths, scheduler, ..MultipathConfig::default() });
+    if rng.chance(0.3) {
+        let streams = &mut config.streams;
+        streams.max_bidi = rng.pick(&[1, 2, 10]);
+        streams.max_uni = rng.pick(&[1, 3]);
+        streams.stream_window = rng.between(2_000, 60_000);
+        streams.stream_window_max = streams.stream_window * rng.between(1, 8);
+        streams.connection_window = rng.between(4_000, 100_000);
+        streams.connection_window_max = streams.connection_window * rng.between(1, 8);
+        streams.send_buffer = rng.between(4_000, 200_000);
+    }
+    config.recovery.congestion = rng.pick(Algorithm::NAMES).parse().unwrap_or(config.recovery.congestion);
+    config.recovery.pacing = rng.chance(0.8);
+    config.recovery.mtu.discovery = rng.chance(0.7);
+    config.ack.threshold = rng.pick(&[1, 2, 2, 10]);
+    config.ack.max_ranges = rng.pick(&[5, 32, 64]);
+    config.ack.frequency = rng.chance(0.5);
+    config.max_idle_timeout = Some(IDLE_TIMEOUT);
+    config.handshake_timeout = IDLE_TIMEOUT;
+    config.active_connection_id_limit = rng.between(2, 8);
+    config.key_update_after = rng.chance(0.2).then(|| rng.between(30, 300));
+    config
+}
+
+/// In some runs all happens within a blink, in others there is time for each.
+fn operations(rng: &mut Rng, links: u8) -> Vec<(Duration, Operation)> {
+    let within = Duration::from_secs_f64(logarithmic(rng, 0.05, LAST.as_secs_f64()));
+    let count = rng.pick(&[5, 15, 40, 80]);
+    let share = BYTES / count;
+    let churn = rng.pick(&[1, 1, 4]);
+    let mut drawn: Vec<_> =
+        (0..count).map(|_| (within.mul_f64(rng.unit()), operation(rng, links, share, churn))).collect();
+    drawn.push((within.mul_f64(rng.unit()), send(rng, share)));
+    drawn.sort_by_key(|(after, _)| *after);
+    drawn
+}
+
+fn operation(rng: &mut Rng, links: u8, share: u64, churn: u64) -> Operation {
+    let from = rng.pick(&[Side::Client, Side::Server]);
+    let (link, port, nth) = (rng.below(links.into()) as u8, rng.below(3) as u16, rng.below(8) as u8);
+    match rng.below(10 + 6 * churn) {
+        0..=4 => send(rng, share * 2),
+        5 => Operation::SendDatagram { from, length: rng.below(1_300) as u16 },
+        6 | 7 => Operation::Status { from, nth, available: rng.chance(0.5) },
+        8 => Operation::UpdateKeys { from },
+        9 => Operation::Migrate { link, port },
+        n if n < 10 + 4 * churn => Operation::Open { link, port },
+        _ => Operation::Abandon { from, nth },
+    }
+}
+
+fn send(rng: &mut Rng, most: u64) -> Operation {
+    let from = rng.pick(&[Side::Client, Side::Server]);
+    let dir = rng.pick(&[Dir::Bi, Dir::Uni]);
+    let reply = if dir == Dir::Bi { rng.below(most) } else { 0 };
+    Operation::Send { from, dir, length: rng.below(most), reply }
+}
+
+fn disturbance(rng: &mut Rng, links: u8) -> Disturbance {
+    let link = rng.below(links.into()) as u8;
+    let at = LAST.mul_f64(rng.unit() * rng.unit());
+    match rng.below(3) {
+        0 => Disturbance::Rebind { link, at, address: rng.chance(0.5) },
+        _ => Disturbance::Kill { link, window: window(rng, at), ways: rng.pick(&WAYS) },
+    }
+}
+
+const WAYS: [[bool; 2]; 4] = [[true, true], [true, true], [true, false], [false, true]];
+
+fn window(rng: &mut Rng, from: Duration) -> Range<Duration> {
+    from..from + LONGEST_DOWN.mul_f64(rng.unit() * rng.unit()) + Duration::from_millis(1)
+}

@@ -1,0 +1,301 @@
+//! Running a model to its end and judging it.
+
+use core::time::Duration;
+
+use anabranch_tls::ConfigError;
+use anabranch_transport::Connection;
+use anabranch_wire::{PathId, Side, Time};
+use bytes::Bytes;
+
+use super::peer::{DONE, Peer, is_goodbye, is_without_paths};
+use super::{Disturbance, Model};
+use crate::link::{Blackout, Rebinding};
+use crate::network::{HostId, LinkId};
+use crate::pair::{Pair, PairConfig, outside_ip};
+use crate::random::Seed;
+use crate::sim::{Outcome, Simulation};
+
+/// Within which everything must have been sent and received.
+const DEADLINE: Duration = Duration::from_secs(1800);
+/// After which a connection without anything to do has come to rest: paths on their way out are gone, the search for a
+/// larger MTU is over.
+const SETTLING: Duration = Duration::from_secs(300);
+/// How long it must then stay at rest.
+const REST: Duration = Duration::from_secs(60);
+/// Packets that may then still be sent if a NAT has changed: keep-alives, their acknowledgments, and probes of a server on
+/// paths whose client it cannot reach before it hears from it there.
+const MAX_AFTER_REBINDING: u64 = 2 * REST.as_secs();
+
+/// What came of a model.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The model's seed.
+    pub seed: u64,
+    /// Everything that was not as it must be; empty if all is well.
+    pub faults: Vec<String>,
+    /// Fingerprint of everything that happened.
+    pub trace: u64,
+    /// Simulated time when all had been sent and received.
+    pub done: Time,
+    /// Bytes that arrived on streams at both ends.
+    pub received: u64,
+    /// Halves of streams of which every byte arrived.
+    pub complete: u64,
+    /// Paths that were opened, beside the first.
+    pub opened: u64,
+    /// Paths that were given up, whoever wanted it.
+    pub gone: u64,
+    /// Path changes that the server reported.
+    pub moves: u64,
+    /// Key updates.
+    pub key_updates: u64,
+    /// The two ends gave up all paths between them.
+    pub without_paths: bool,
+}
+
+impl Report {
+    /// The report of a model that did not survive.
+    pub fn panicked(seed: u64) -> Self {
+        Self { faults: vec!["panicked".to_owned()], ..Self::empty(seed) }
+    }
+
+    fn empty(seed: u64) -> Self {
+        Self {
+            seed,
+            faults: Vec::new(),
+            trace: 0,
+            done: Time::ZERO,
+            received: 0,
+            complete: 0,
+            opened: 0,
+            gone: 0,
+            moves: 0,
+            key_updates: 0,
+            without_paths: false,
+        }
+    }
+}
+
+/// A model under way.
+struct Stage {
+    sim: Simulation,
+    hosts: [HostId; 2],
+    links: Vec<LinkId>,
+    faults: Vec<String>,
+    key_updates: u64,
+}
+
+impl Model {
+    /// Runs the model. What must hold, whatever happened:
+    ///
+    /// - Every byte arrives, once and in order; datagrams arrive at most once, undamaged.
+    /// - The connection lives as long as the two ends have not given up all its paths between them.
+    /// - Paths are reported opened and given up at most once each, and no end keeps more than it may.
+    /// - With nothing left to do, both ends have the same paths, nothing is in flight, and the links fall silent.
+    /// - After the end nothing is left of the connection at either end.
+    pub fn run(&self) -> Report {
+        self.run_watched(false)
+    }
+
+    /// Runs the model and, if `watch`, prints everything that happens to standard error.
+    pub fn run_watched(&self, watch: bool) -> Report {
+        let mut stage = match Stage::new(self) {
+            Ok(stage) => stage,
+            Err(error) => return Report { faults: vec![error.to_string()], ..Report::empty(self.seed) },
+        };
+        if watch {
+            stage.hosts.iter().for_each(|host| stage.sim.watch(*host));
+        }
+        stage.play(self)
+    }
+}
+
+impl Stage {
+    fn new(model: &Model) -> Result<Self, ConfigError> {
+        let config = PairConfig {
+            seed: Seed(model.seed),
+            links: model.links.clone(),
+            client: model.client.clone(),
+            server: model.server.clone(),
+            cid_len: model.cid_len,
+            ..PairConfig::new(model.seed, [])
+        };
+        let max_paths = model.server.multipath.as_ref().map_or(1, |multipath| multipath.max_paths);
+        let peer = |side, label| {
+            let rng = config.seed.rng(label);
+            Peer::new(side, &model.operations, model.seed, rng).with_max_paths(max_paths)
+        };
+        let client =
+            |_: &Simulation, config, tuple| peer(Side::Client, "client reads").connecting(config, tuple);
+        let Pair { sim, client, server, links } =
+            Pair::new(&config, client, peer(Side::Server, "server reads"), |_| ())?;
+        Ok(Self { sim, hosts: [client, server], links, faults: Vec::new(), key_updates: 0 })
+    }
+
+    fn play(mut self, model: &Model) -> Report {
+        let hosts = self.hosts;
+        let all = move |sim: &Simulation, what: fn(&Peer) -> bool| {
+            hosts.iter().all(|host| what(sim.application::<Peer>(*host)))
+        };
+        let confirmed = |sim: &Simulation| all(sim, |peer| peer.confirmed.is_some());
+        let outcome = self.sim.run(Time::ZERO + DEADLINE, confirmed);
+        if outcome != Outcome::Done {
+            return self.report(model, format!("no handshake: {outcome:?}"));
+        }
+        let disturbed_until = self.disturb(model);
+        let done = |sim: &Simulation| {
+            all(sim, Peer::is_done)
+                || hosts.iter().any(|host| sim.application::<Peer>(*host).closed.is_some())
+        };
+        let outcome = self.sim.run(Time::ZERO + DEADLINE, done);
+        if outcome != Outcome::Done {
+            return self.report(model, format!("ended with {outcome:?}"));
+        }
+        let finished = self.sim.now();
+        if all(&self.sim, |peer| peer.closed.is_none()) {
+            self.come_to_rest(model, disturbed_until);
+            self.sim.with_endpoint(self.hosts[0], |now, endpoint| {
+                if let Some(connection) = endpoint.connection(anabranch_transport::Handle(0)) {
+                    connection.close(now, DONE, Bytes::new());
+                }
+            });
+        }
+        let outcome = self.sim.run(self.sim.now() + DEADLINE, |_| false);
+        if outcome != Outcome::Quiet {
+            self.faults.push(format!("after the end: {outcome:?}"));
+        }
+        for host in self.hosts {
+            if !self.sim.endpoint(host).is_empty() {
+                self.faults.push(format!("host {} still has the connection", host.0));
+            }
+        }
+        let mut report = self.report(model, String::new());
+        report.done = finished;
+        report
+    }
+
+    /// Plans what happens to the links; says when the last of it is over.
+    fn disturb(&mut self, model: &Model) -> Time {
+        let now = self.sim.now();
+        let mut windows: Vec<[Vec<_>; 2]> = vec![[Vec::new(), Vec::new()]; self.links.len()];
+        let mut rebound = 0;
+        let mut until = now;
+        for disturbance in &model.disturbances {
+            match disturbance {
+                Disturbance::Kill { link, window, ways } => {
+                    until = until.max(now + window.end);
+                    for (way, windows) in windows[usize::from(*link)].iter_mut().enumerate() {
+                        if ways[way] {
+                            windows.push(now + window.start..now + window.end);
+                        }
+                    }
+                }
+                Disturbance::Rebind { link, at, address } => {
+                    rebound += 1;
+                    until = until.max(now + *at);
+                    let ip = address.then(|| outside_ip(rebound));
+                    let rebinding = Rebinding { from: now + *at, ip, port_shift: 100 * u16::from(rebound) };
+                    self.sim.network().rebind(self.links[usize::from(*link)], rebinding);
+                }
+            }
+        }
+        for (link, windows) in self.links.iter().zip(windows) {
+            self.sim.network().black_out(*link, windows.map(Blackout::new));
+        }
+        until
+    }
+
+    /// With nothing left to do.
+    fn come_to_rest(&mut self, model: &Model, disturbed_until: Time) {
+        let settled = self.sim.now().max(disturbed_until) + SETTLING;
+        self.sim.run(settled, |_| false);
+        let before = self.packets();
+        self.sim.run(settled + REST, |_| false);
+        let packets = self.packets() - before;
+        if self.hosts.iter().any(|host| self.sim.application::<Peer>(*host).closed.is_some()) {
+            return; // Whether it may is for the report to say.
+        }
+        let most = model.client.keep_alive.map_or(0, |_| MAX_AFTER_REBINDING);
+        if packets > most {
+            self.faults.push(format!("{packets} packets while there was nothing to say"));
+        }
+        let mut faults = Vec::new();
+        let [client, server] = self.hosts.map(|host| {
+            let handle = self.sim.application::<Peer>(host).handle;
+            let (faults, key_updates) = (&mut faults, &mut self.key_updates);
+            self.sim.with_endpoint(host, |_, endpoint| {
+                let connection = endpoint.connection(handle?)?;
+                *key_updates = connection.stats().key_updates.max(*key_updates);
+                Some(at_rest(connection, faults))
+            })
+        });
+        // Those probes are in flight.
+        if model.client.keep_alive.is_none() {
+            self.faults.extend(faults);
+        }
+        if client != server || client.is_none() {
+            self.faults.push(format!("paths at the client {client:?}, at the server {server:?}"));
+        }
+    }
+
+    /// Packets that any host has sent.
+    fn packets(&mut self) -> u64 {
+        let network = self.sim.network();
+        self.links.iter().flat_map(|link| network.counters(*link)).map(|way| way.entered).sum()
+    }
+
+    fn report(mut self, model: &Model, fault: String) -> Report {
+        if !fault.is_empty() {
+            self.faults.push(fault);
+        }
+        let mut report = Report { trace: self.sim.network().trace().hash(), ..Report::empty(model.seed) };
+        let peers = self.hosts.map(|host| self.sim.application::<Peer>(host));
+        report.without_paths = peers.iter().any(|peer| peer.closed.as_ref().is_some_and(is_without_paths));
+        // Neither end closes as long as it knows of a path that nobody has given up.
+        let to_blame = report.without_paths && !peers.iter().all(|peer| peer.tally.abandoned > 0);
+        for peer in peers {
+            self.faults.extend_from_slice(&peer.faults);
+            report.received += peer.tally.received;
+            report.complete += peer.tally.complete;
+            if !report.without_paths && !peer.is_done() {
+                self.faults.push(format!("{:?} misses {}", peer.side(), peer.missing()));
+            }
+            let closed = peer.closed.as_ref().map(ToString::to_string);
+            let as_it_must = match &peer.closed {
+                Some(error) if report.without_paths => {
+                    !to_blame && (is_without_paths(error) || is_goodbye(error))
+                }
+                Some(error) => is_goodbye(error),
+                None => false,
+            };
+            if !(as_it_must && (peer.is_done() || report.without_paths)) {
+                self.faults.push(format!("{:?} was closed: {closed:?}", peer.side()));
+            }
+        }
+        let [client, server] = peers.map(|peer| &peer.tally);
+        report.opened = client.opened.len() as u64;
+        report.gone = client.gone.union(&server.gone).count() as u64;
+        report.moves = server.moves;
+        report.key_updates = self.key_updates;
+        report.faults = self.faults;
+        report
+    }
+}
+
+/// The paths of a connection that has nothing to do.
+fn at_rest(connection: &mut Connection, faults: &mut Vec<String>) -> Vec<PathId> {
+    let side = connection.side();
+    let mut ids = Vec::new();
+    for path in connection.paths() {
+        if path.in_flight > 0 {
+            faults.push(format!("{side:?}: {} bytes in flight on path {}", path.in_flight, path.id));
+        }
+        ids.push(path.id);
+    }
+    let streams = connection.streams();
+    let left = (streams.pending_bytes(), streams.buffered_bytes());
+    if left != (0, 0) {
+        faults.push(format!("{side:?}: {left:?} bytes pending and buffered"));
+    }
+    ids
+}

@@ -13,6 +13,7 @@ mod migration;
 mod multipath;
 mod multipath_ends;
 mod multipath_input;
+mod multipath_rows;
 mod pair;
 mod resumption;
 mod schedulers;

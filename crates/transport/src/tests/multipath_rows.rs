@@ -1,0 +1,329 @@
+//! Rules of RFC 10069 and attacks on several paths that take more than one wrong frame.
+
+use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+use anabranch_tls::nonce;
+use anabranch_wire::{Direction, PacketKind, PathId, Side, TransportErrorCode as Code, Writer, write_ack};
+
+use super::multipath::{multipath, second_addr, two_paths};
+use super::pair::{Flying, Pair, client_addr, pattern, server_addr};
+use crate::connection::Forged;
+use crate::random::Random;
+use crate::space::Numbering;
+use crate::{Event, FourTuple, MultipathConfig};
+
+const SECOND: Duration = Duration::from_secs(1);
+const SIDES: [Side; 2] = [Side::Client, Side::Server];
+
+fn address_of_client(from: Side, flying: &Flying) -> SocketAddr {
+    if from.is_client() { flying.tuple.remote } else { flying.tuple.local }
+}
+
+fn still_works(pair: &mut Pair) {
+    let data = pattern(20_000);
+    for side in SIDES {
+        assert!(pair.transfer(side, &data) == data, "from the {side:?}");
+        assert_eq!(pair.closed(side), None);
+    }
+}
+
+fn ack(path: Option<u32>, largest: u64, delay: u64) -> Vec<u8> {
+    let mut bytes = [0; 64];
+    let mut writer = Writer::new(&mut bytes, Direction::Forward);
+    write_ack(&mut writer, path.map(PathId), [largest..=largest].into_iter(), delay, None).unwrap();
+    writer.written().to_vec()
+}
+
+#[test]
+fn a_plain_ack_means_path_0() {
+    for from in SIDES {
+        let mut pair = two_paths();
+        pair.inject(from, &Forged::new(PacketKind::OneRtt, &ack(None, 0, 0)));
+        still_works(&mut pair);
+        // Path 0 has sent more packets than path 1 will have.
+        let largest = pair.end(from.peer()).held().next_number - 1;
+        pair.inject(from, &Forged::new(PacketKind::OneRtt, &ack(Some(1), largest + 500, 0)));
+        pair.settle();
+        assert_eq!(pair.code_seen_by(from), Some(Code::PROTOCOL_VIOLATION));
+    }
+}
+
+#[test]
+fn a_path_that_does_not_carry_1200_bytes_is_not_opened() {
+    let mut pair = multipath();
+    pair.network = Some(Box::new(|from, flying| {
+        let narrow = address_of_client(from, &flying) == second_addr() && flying.bytes.len() >= 1200;
+        if narrow { Vec::new() } else { vec![flying] }
+    }));
+    let now = pair.now;
+    pair.client().open_path(now, FourTuple { local: second_addr(), remote: server_addr() }).unwrap();
+    pair.run_for(Duration::from_secs(10));
+    assert!(!pair.client_events.contains(&Event::PathOpened(PathId(1))));
+    assert!(pair.client_events.contains(&Event::PathAbandoned { path: PathId(1), code: 0x3e76 }));
+    still_works(&mut pair);
+}
+
+#[test]
+fn row_m4_no_nonce_occurs_twice_in_ten_million_packets() {
+    let mut numbering = Numbering::per_path();
+    let mut random = Random::new([4; 32]);
+    // Paths come and go; each has a line of its own, and the nonce tells which. So a nonce could only come twice if a path's
+    // numbers did not rise, or if it did not hold path and number whole.
+    let mut newest: Vec<Option<u64>> = vec![None; 64];
+    let mut first = 0;
+    for packet in 0..10_000_000_u64 {
+        if packet % 100_000 == 99_999 {
+            numbering.forget(PathId(first as u32));
+            first += 1;
+            newest.push(None);
+        }
+        let path = first + random.below(8) as usize;
+        if newest.len() <= path {
+            newest.resize(path + 1, None);
+        }
+        let id = PathId(path as u32);
+        let number = numbering.next(id, &mut random, 100).number;
+        numbering.commit(id, false);
+        assert!(newest[path].is_none_or(|before| before < number), "{id} {number}");
+        newest[path] = Some(number);
+        let nonce = nonce(&[0; 12], numbering.nonce_path(id), number);
+        let [high, low] = [&id.0.to_be_bytes()[..], &number.to_be_bytes()[..]];
+        assert!(nonce[..4] == *high && nonce[4..] == *low, "{nonce:?}");
+    }
+}
+
+#[test]
+fn row_m7_eight_paths_rebound_at_once() {
+    let mut pair = Pair::with_transport(|transport| {
+        transport.multipath = Some(MultipathConfig { max_paths: 8, ..MultipathConfig::default() });
+    });
+    pair.connect();
+    pair.settle();
+    let locals: Vec<SocketAddr> = (10..17).map(|last| ([127, 0, 0, last], 50_000).into()).collect();
+    for local in &locals {
+        let now = pair.now;
+        pair.client().open_path(now, FourTuple { local: *local, remote: server_addr() }).unwrap();
+        pair.settle();
+    }
+    assert_eq!(pair.server().paths().count(), 8);
+    let all: Vec<SocketAddr> = locals.into_iter().chain([client_addr()]).collect();
+    let rebound = |address: SocketAddr| SocketAddr::new(address.ip(), address.port() + 1_000);
+    pair.client_locals.extend(all.iter().copied().map(rebound));
+    pair.network = Some(Box::new(move |from, mut flying| {
+        match from {
+            Side::Client => flying.tuple.remote = rebound(flying.tuple.remote),
+            // What goes to an old mapping is lost.
+            Side::Server => match all.iter().find(|address| rebound(**address) == flying.tuple.local) {
+                Some(address) => flying.tuple.local = *address,
+                None => return Vec::new(),
+            },
+        }
+        vec![flying]
+    }));
+    for _ in 0..3 {
+        still_works(&mut pair);
+        for path in 0..8 {
+            pair.client().ping(PathId(path));
+        }
+        pair.run_for(SECOND);
+    }
+    for path in pair.server().paths().collect::<Vec<_>>() {
+        assert!(path.validated && path.tuple.remote.port() == 51_000, "{path:?}");
+    }
+}
+
+/// What may become of an end's path 1, or of both paths, before or while it is given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Unopened,
+    Opening,
+    Open,
+    Silent,
+    Abandoned,
+}
+
+#[test]
+fn row_m8_path_abandon_in_every_pair_of_states() {
+    use State::{Abandoned, Open, Opening, Silent, Unopened};
+    for state in [Unopened, Opening, Open, Silent, Abandoned] {
+        for (from, lost, times) in
+            SIDES.into_iter().flat_map(|side| [(side, 0_u32, 1), (side, 0, 3), (side, 4, 1)])
+        {
+            let mut pair = if matches!(state, Unopened | Opening) { multipath() } else { two_paths() };
+            let (now, left) = (pair.now, Rc::new(Cell::new(lost)));
+            let (losing, silent) = (Rc::clone(&left), matches!(state, Opening | Silent));
+            pair.network = Some(Box::new(move |side, flying| {
+                let dead = silent && address_of_client(side, &flying) == second_addr();
+                let unlucky = losing.get() > 0;
+                losing.set(losing.get().saturating_sub(1));
+                if dead || unlucky { Vec::new() } else { vec![flying] }
+            }));
+            if state == Opening {
+                let tuple = FourTuple { local: second_addr(), remote: server_addr() };
+                pair.client().open_path(now, tuple).unwrap();
+            }
+            if state == Abandoned {
+                assert!(pair.end(from.peer()).abandon_path(now, PathId(1), 0x3e));
+            }
+            let frame = anabranch_wire::Frame::PathAbandon { path: PathId(1), code: 0x3e };
+            for _ in 0..times {
+                pair.inject_frames(from, &[frame]);
+            }
+            pair.run_for(Duration::from_secs(20));
+            let what = format!("{state:?}, {from:?}, {lost} lost, {times} times");
+            for side in SIDES {
+                assert_eq!(pair.closed(side), None, "{what}");
+                let ids: Vec<_> = pair.end(side).paths().map(|path| path.id.0).collect();
+                assert!(ids.contains(&0) && (ids.len() == 1 || lost > 0), "{what}: {ids:?}");
+                assert!(pair.end(side).held().abandons <= 1, "{what}");
+            }
+            still_works(&mut pair);
+        }
+    }
+}
+
+#[test]
+fn row_m10_an_update_waits_for_three_times_the_pto_of_the_slowest_path() {
+    let mut pair = Pair::with_transport(|transport| transport.multipath = Some(MultipathConfig::default()));
+    pair.delay = Duration::from_micros(2_500);
+    pair.connect();
+    pair.settle();
+    pair.network = Some(Box::new(|from, mut flying| {
+        if address_of_client(from, &flying) == second_addr() {
+            flying.at += Duration::from_millis(997);
+        }
+        vec![flying]
+    }));
+    let now = pair.now;
+    pair.client().open_path(now, FourTuple { local: second_addr(), remote: server_addr() }).unwrap();
+    pair.run_for(Duration::from_secs(10));
+    let mut times = Vec::new();
+    for _ in 0..400 {
+        let before = pair.client().stats().key_updates;
+        pair.client().update_keys();
+        for path in 0..2 {
+            pair.client().ping(PathId(path));
+        }
+        pair.run_for(Duration::from_millis(100));
+        if pair.client().stats().key_updates > before {
+            times.push(pair.now);
+        }
+    }
+    assert!(times.len() >= 3, "{times:?}");
+    for two in times.windows(2) {
+        assert!(two[1] - two[0] >= Duration::from_secs(6), "{times:?}");
+    }
+    let lost = pair.client().stats().undecryptable + pair.server().stats().undecryptable;
+    assert_eq!(lost, 0, "packets of the slow path");
+    still_works(&mut pair);
+}
+
+#[test]
+fn row_m11_all_links_down_for_a_while() {
+    for side in SIDES {
+        let mut pair = two_paths();
+        let id = pair.end(side).streams().open(anabranch_wire::Dir::Uni).unwrap();
+        pair.end(side).streams().write(id, &pattern(100_000)).unwrap();
+        pair.end(side).streams().finish(id).unwrap();
+        pair.run_for(Duration::from_millis(15));
+        let down = Rc::new(Cell::new(true));
+        let is_down = Rc::clone(&down);
+        pair.network = Some(Box::new(move |_, flying| if is_down.get() { Vec::new() } else { vec![flying] }));
+        pair.run_for(Duration::from_secs(12));
+        down.set(false);
+        let mut received = Vec::new();
+        pair.run_until(Duration::from_secs(30), |pair| pair.read(side.peer(), id, &mut received));
+        assert!(received == pattern(100_000));
+        still_works(&mut pair);
+    }
+}
+
+#[test]
+fn row_m11_connection_ids_retired_while_they_are_used_to_probe() {
+    let mut pair = two_paths();
+    let elsewhere: SocketAddr = ([127, 0, 0, 9], 50_000).into();
+    let now = pair.now;
+    pair.client().migrate(now, elsewhere).unwrap();
+    pair.drain();
+    pair.server().rotate_cids();
+    pair.run_for(Duration::from_secs(5));
+    still_works(&mut pair);
+    let now = pair.now;
+    pair.client().open_path(now, FourTuple { local: elsewhere, remote: server_addr() }).unwrap();
+    pair.drain();
+    pair.server().rotate_cids();
+    pair.run_for(Duration::from_secs(5));
+    still_works(&mut pair);
+}
+
+#[test]
+fn row_m11_the_first_path_removed_while_it_carries_everything() {
+    for side in SIDES {
+        let mut pair = two_paths();
+        let id = pair.end(side).streams().open(anabranch_wire::Dir::Uni).unwrap();
+        pair.end(side).streams().write(id, &pattern(100_000)).unwrap();
+        pair.end(side).streams().finish(id).unwrap();
+        pair.run_for(Duration::from_millis(15));
+        let now = pair.now;
+        assert!(pair.end(side.peer()).abandon_path(now, PathId(0), 0x3e));
+        let mut received = Vec::new();
+        pair.run_until(Duration::from_secs(5), |pair| pair.read(side.peer(), id, &mut received));
+        assert!(received == pattern(100_000));
+        pair.run_for(Duration::from_secs(5));
+        still_works(&mut pair);
+    }
+}
+
+#[test]
+fn row_m13_forged_acknowledgments_on_another_path() {
+    for from in SIDES {
+        let mut pair = two_paths();
+        still_works(&mut pair);
+        let target = from.peer();
+        let before: Vec<_> = pair.end(target).paths().collect();
+        // Late, with a huge delay, and again and again: on path 0, about the newest packet of path 1 that was acknowledged.
+        for _ in 0..50 {
+            pair.inject(from, &Forged::new(PacketKind::OneRtt, &ack(Some(1), 0, (1 << 30) - 1)));
+            pair.settle();
+        }
+        assert_eq!(pair.closed(target), None);
+        let after: Vec<_> = pair.end(target).paths().collect();
+        assert_eq!(before[1].window, after[1].window, "a path that did not send");
+        assert!(after[1].min_rtt >= Duration::from_millis(20), "twice the wire's delay");
+        assert!(after[1].smoothed_rtt < Duration::from_millis(200), "{:?}", after[1].smoothed_rtt);
+    }
+}
+
+#[test]
+fn row_m6_validations_of_paths_that_do_not_answer_are_paced() {
+    let victim: SocketAddr = ([127, 0, 0, 200], 50_000).into();
+    let mut pair = multipath();
+    let times = Rc::new(RefCell::new(Vec::new()));
+    let seen = Rc::clone(&times);
+    pair.network = Some(Box::new(move |from, mut flying| {
+        if from.is_client() && flying.tuple.remote != client_addr() {
+            flying.tuple.remote = victim;
+        }
+        if from.is_client() { vec![flying] } else { Vec::from([flying]) }
+    }));
+    for last in 20..23 {
+        let now = pair.now;
+        let local = ([127, 0, 0, last], 50_000).into();
+        pair.client().open_path(now, FourTuple { local, remote: server_addr() }).unwrap();
+    }
+    let mut sent = 0;
+    for _ in 0..400 {
+        pair.run_for(Duration::from_millis(50));
+        let now_sent = pair.sent_to.get(&victim).copied().unwrap_or(0);
+        seen.borrow_mut().push(now_sent - sent);
+        sent = now_sent;
+    }
+    // Three paths, each with a few challenges that become rarer, of full size at most.
+    let bursts = times.borrow();
+    assert!(sent > 0 && sent <= 3 * 8 * 1200, "{sent}");
+    assert!(bursts.iter().all(|bytes| *bytes <= 3 * 3 * 1200), "{bursts:?}");
+    assert!(bursts[200..].iter().all(|bytes| *bytes == 0), "{bursts:?}");
+}

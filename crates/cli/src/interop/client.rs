@@ -13,6 +13,8 @@ use tokio::task::JoinSet;
 
 /// Window of a stream, in bytes: small, so that a transfer depends on its being widened.
 const WINDOW: u64 = 256 * 1024;
+/// Paths that a client offers, to servers that mostly want but one.
+const PATHS: u32 = 4;
 /// Connections at once where each fetches one file.
 const CONCURRENCY: usize = 10;
 
@@ -59,6 +61,7 @@ impl Work {
             window: WINDOW,
             congestion: Algorithm::Cubic,
             v2: self.case == TestCase::V2,
+            paths: PATHS,
         };
         let case = match self.case {
             TestCase::Handshake | TestCase::Retry | TestCase::MultiConnect => Case::Handshake,

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch::transport::PreferredAddresses;
-use anabranch::{Endpoint, RetryPolicy, ServerConfig, TransportConfig, Version, config, tls};
+use anabranch::{
+    Endpoint, MultipathConfig, RetryPolicy, ServerConfig, TransportConfig, Version, config, tls,
+};
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::InterfaceFlags;
 
@@ -68,6 +70,8 @@ fn configuration(contract: &Contract, case: TestCase) -> Result<ServerConfig> {
     let transport = TransportConfig {
         handshake_timeout: defaults.handshake_timeout.max(idle),
         max_idle_timeout: Some(idle),
+        // For clients that want several paths; most want but one.
+        multipath: Some(MultipathConfig::default()),
         // In other cases the runner wants to see version 1, whatever else a client offers.
         versions: if case == TestCase::V2 { vec![Version::V2, Version::V1] } else { vec![Version::V1] },
         ..defaults

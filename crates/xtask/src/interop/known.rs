@@ -126,6 +126,14 @@ const KNOWN: &[Known] = &[
         why: "quiche sends no stateless resets by itself, and the peer's program sends none",
     },
     Known {
+        peer: "noq",
+        client: false,
+        case: "http3",
+        applies: protocol_is_unknown,
+        gap: true,
+        why: "no crate brings HTTP/3 to noq",
+    },
+    Known {
         peer: "ngtcp2",
         client: false,
         case: "zerortt",
@@ -141,6 +149,10 @@ fn one_packet_too_much(seen: &Seen, _: &str) -> bool {
 
 fn marks_were_not_reported(_: &Seen, failure: &str) -> bool {
     failure.contains("did not validate the client's ECN marks")
+}
+
+fn protocol_is_unknown(_: &Seen, failure: &str) -> bool {
+    failure.contains("support any known protocol")
 }
 
 fn probe_came_first(_: &Seen, failure: &str) -> bool {
@@ -202,6 +214,8 @@ mod tests {
         assert!(explained("quiche", "rebind-port", &seen, "client took longer than 60 s"));
         assert!(!explained("quiche", "rebind-port", &seen, "file differs"));
         assert!(!explained("quinn", "rebind-port", &seen, "client took longer than 60 s"));
+        assert!(explained("noq", "http3", &seen, "alert 120: peer doesn't support any known protocol"));
+        assert!(!explained("noq", "http3", &seen, "file differs"));
         let early = Seen { zero_rtt: 1, ..Seen::default() };
         assert!(matches!(
             explain(OURS, "ngtcp2", "zerortt", &early, "0-RTT was not accepted"),

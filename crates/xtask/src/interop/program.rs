@@ -81,10 +81,14 @@ impl Program {
         TRUST_ONLY_ROOTS.contains(&self.name.as_str())
     }
 
-    /// The start of a command line in this role, `server` or `client`.
+    /// The start of a command line in this role, `server` or `client`. This project's command offers several paths.
     pub(super) fn command(&self, role: &str) -> Command {
         let mut command = Command::new(&self.path);
         command.args(self.prefix).arg(role);
+        if self.name == OURS {
+            // Peers that know nothing of several paths have to take no notice.
+            command.args(["--paths", "4"]);
+        }
         command
     }
 

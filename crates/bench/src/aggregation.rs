@@ -7,7 +7,7 @@ use anabranch_lab::fluid;
 use anabranch_lab::transfer::{Measured, PathTotals, Transfer};
 use anabranch_transport::recovery::Algorithm as Congestion;
 use anabranch_transport::schedule::Algorithm as Scheduler;
-use anabranch_transport::{MultipathConfig, TransportConfig};
+use anabranch_transport::{MultipathConfig, Numbering, NumberingChoice, TransportConfig, UnknownNumbering};
 use clap::Args;
 use rayon::prelude::*;
 use serde_json::{Value, json};
@@ -29,13 +29,16 @@ pub(crate) struct Options {
     /// Bytes of each download
     #[arg(long, default_value_t = 50_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     bytes: u64,
+    /// Only runs with this numbering of packets; both otherwise
+    #[arg(long, value_parser = numbering)]
+    numbering: Option<Numbering>,
     /// Scheduler instead of the default
     #[arg(long, value_parser = scheduler)]
     scheduler: Option<Scheduler>,
     /// Congestion controller instead of the default
     #[arg(long, value_parser = congestion)]
     congestion: Option<Congestion>,
-    /// Print what a single point does, packet by packet, to standard error
+    /// Print what a single run does, packet by packet, to standard error
     #[arg(long)]
     trace: bool,
 }
@@ -44,13 +47,18 @@ pub(crate) fn scheduler(name: &str) -> Result<Scheduler, String> {
     name.parse().map_err(|_| format!("one of {}", Scheduler::NAMES.join(", ")))
 }
 
+/// Parses the name of a numbering.
+pub(crate) fn numbering(name: &str) -> Result<Numbering, String> {
+    name.parse().map_err(|error: UnknownNumbering| error.to_string())
+}
+
 fn congestion(name: &str) -> Result<Congestion, String> {
     name.parse().map_err(|_| format!("one of {}", Congestion::NAMES.join(", ")))
 }
 
 /// One run.
 struct Row {
-    numbering: &'static str,
+    numbering: Numbering,
     point: u64,
     bound: f64,
     paths: usize,
@@ -76,8 +84,8 @@ impl Options {
             }
         }
         points.retain(|point| self.points.is_empty() || self.points.contains(&point.run));
-        if self.trace && points.len() != 1 {
-            return Err("--trace needs a single point: --points N".into());
+        if self.trace && (points.len() != 1 || self.numbering.is_none()) {
+            return Err("--trace needs a single run: --points N --numbering NAME".into());
         }
         Ok(points)
     }
@@ -89,17 +97,21 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
 
 fn measure(points: &[Point], options: &Options) -> Result<Report, Error> {
     let transport = options.transport();
-    let rows: Vec<Row> =
-        points.par_iter().map(|point| Row::new(point, options.bytes, &transport, options.trace)).collect();
+    let numberings = options.numbering.map_or(vec![Numbering::Multiple, Numbering::Single], |one| vec![one]);
+    let runs: Vec<_> =
+        numberings.iter().flat_map(|numbering| points.iter().map(|point| (*numbering, point))).collect();
+    let run = |(numbering, point): &(Numbering, &Point)| Row::new(point, *numbering, &transport, options);
+    let rows: Vec<Row> = runs.par_iter().map(run).collect();
     let config = config(&transport, &rows);
-    let summary = Summary::new("multiple", &rows);
+    let summaries: Vec<Summary> =
+        numberings.iter().map(|numbering| Summary::new(*numbering, &rows)).collect();
     let failed: Vec<String> = rows.iter().filter_map(Row::failure).collect();
     if !failed.is_empty() {
         return Err(failed.join("; ").into());
     }
     let json = json!({
         "config": config,
-        "summary": [summary.json()],
+        "summary": summaries.iter().map(Summary::json).collect::<Vec<_>>(),
         "rows": rows.iter().map(Row::json).collect::<Vec<_>>(),
     });
     Ok(Report {
@@ -108,7 +120,7 @@ fn measure(points: &[Point], options: &Options) -> Result<Report, Error> {
             options.bytes,
             options.design.display(),
             described(&config),
-            summary.line()
+            summaries.iter().map(Summary::line).collect::<String>()
         ),
         columns: COLUMNS.to_vec(),
         rows: rows.iter().map(Row::cells).collect(),
@@ -150,8 +162,9 @@ fn described(config: &Value) -> String {
     format!("config:\n{}", lines.collect::<String>())
 }
 
-const COLUMNS: [&str; 12] = [
+const COLUMNS: [&str; 13] = [
     "point",
+    "numbering",
     "time s",
     "bound s",
     "ratio",
@@ -166,20 +179,24 @@ const COLUMNS: [&str; 12] = [
 ];
 
 impl Row {
-    fn new(point: &Point, bytes: u64, transport: &TransportConfig, trace: bool) -> Self {
+    fn new(point: &Point, numbering: Numbering, transport: &TransportConfig, options: &Options) -> Self {
+        let mut transport = transport.clone();
+        if let Some(multipath) = &mut transport.multipath {
+            multipath.numbering = NumberingChoice::Only(numbering);
+        }
         let transfer = Transfer {
             seed: point.run,
             links: point.links(),
-            bytes,
+            bytes: options.bytes,
             client: transport.clone(),
-            server: transport.clone(),
+            server: transport,
         };
         Self {
-            numbering: "multiple",
+            numbering,
             point: point.run,
-            bound: fluid::bound(&point.fluid(), bytes as f64),
+            bound: fluid::bound(&point.fluid(), options.bytes as f64),
             paths: point.paths.len(),
-            result: transfer.run(trace),
+            result: transfer.run(options.trace),
         }
     }
 
@@ -187,9 +204,13 @@ impl Row {
     fn failure(&self) -> Option<String> {
         match &self.result {
             Ok(run) if run.opened.len() + 1 == self.paths => None,
-            Ok(run) => {
-                Some(format!("point {}: {} of {} paths opened", self.point, run.opened.len() + 1, self.paths))
-            }
+            Ok(run) => Some(format!(
+                "point {}, {}: {} of {} paths opened",
+                self.point,
+                self.numbering,
+                run.opened.len() + 1,
+                self.paths
+            )),
             Err(error) => Some(format!("point {}: {error}", self.point)),
         }
     }
@@ -217,7 +238,7 @@ impl Row {
             )
         };
         json!({
-            "numbering": self.numbering,
+            "numbering": self.numbering.name(),
             "point": self.point,
             "transfer_time_s": self.seconds(),
             "bound_s": self.bound,
@@ -246,6 +267,7 @@ impl Row {
         let joined = |parts: Vec<String>| parts.join(" ");
         vec![
             self.point.to_string(),
+            self.numbering.to_string(),
             format!("{:.3}", self.seconds()),
             format!("{:.3}", self.bound),
             format!("{:.3}", self.ratio()),
@@ -263,7 +285,7 @@ impl Row {
 
 /// All runs of one numbering.
 struct Summary {
-    numbering: &'static str,
+    numbering: Numbering,
     runs: usize,
     median: f64,
     worst: f64,
@@ -272,7 +294,7 @@ struct Summary {
 }
 
 impl Summary {
-    fn new(numbering: &'static str, rows: &[Row]) -> Self {
+    fn new(numbering: Numbering, rows: &[Row]) -> Self {
         let rows: Vec<&Row> = rows.iter().filter(|row| row.numbering == numbering).collect();
         let worst = rows.iter().max_by(|one, other| one.ratio().total_cmp(&other.ratio()));
         let ratios: Vec<f64> = rows.iter().map(|row| row.ratio()).collect();
@@ -290,7 +312,7 @@ impl Summary {
 
     fn json(&self) -> Value {
         json!({
-            "numbering": self.numbering,
+            "numbering": self.numbering.name(),
             "runs": self.runs,
             "median_ratio": rounded(self.median),
             "worst_ratio": rounded(self.worst),
@@ -303,7 +325,7 @@ impl Summary {
         let Self { numbering, runs, median, worst, worst_point, retransmitted } = self;
         format!(
             "numbering {numbering}: {runs} runs, time / bound: median {median:.3}, worst {worst:.3} (point {worst_point}); \
-             median {retransmitted:.2} % retransmitted"
+             median {retransmitted:.2} % retransmitted\n"
         )
     }
 }
@@ -334,18 +356,20 @@ run,rate_mbps_0,owd_ms_0,queue_packets_0,rate_mbps_1,owd_ms_1,queue_packets_1
     fn every_point_has_a_row_with_what_scripts_read() {
         let points = design::parse("design.csv", DESIGN.as_bytes()).unwrap();
         let report = measure(&points, &options(&["--bytes", "5000000"])).unwrap();
-        assert_eq!((report.rows.len(), report.rows[0].len()), (2, report.columns.len()));
+        assert_eq!((report.rows.len(), report.rows[0].len()), (4, report.columns.len()));
         let rows = report.json["rows"].as_array().unwrap();
-        assert_eq!([&rows[0]["point"], &rows[1]["point"]], [3, 5]);
+        let labels: Vec<_> =
+            rows.iter().map(|row| (row["numbering"].as_str(), row["point"].as_u64())).collect();
+        let expected = [("multiple", 3), ("multiple", 5), ("single", 3), ("single", 5)];
+        assert_eq!(labels, expected.map(|(numbering, point)| (Some(numbering), Some(point))));
         for row in rows {
-            assert_eq!(row["numbering"], "multiple");
             let [time, bound] = ["transfer_time_s", "bound_s"].map(|name| row[name].as_f64().unwrap());
             // 50 Mbit/s carry 5 MB in 0.8 s at best.
             assert!(bound > 0.8 && time > 0.8 && time < bound * 1.5, "{time} s, bound {bound} s");
             assert!((0.0..50.0).contains(&row["retransmitted_percent"].as_f64().unwrap()));
         }
         let summary = &report.json["summary"][0];
-        let ratios = rows.iter().map(|row| row["ratio"].as_f64().unwrap());
+        let ratios = rows[..2].iter().map(|row| row["ratio"].as_f64().unwrap());
         assert_eq!(summary["worst_ratio"].as_f64().unwrap(), ratios.fold(0.0, f64::max));
         assert_eq!(report.json["config"]["initial_window_allowed"], true);
     }

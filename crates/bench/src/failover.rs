@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anabranch_lab::failover::{Class, KillSchedule, Outcome};
 use anabranch_transport::schedule::Algorithm as Scheduler;
-use anabranch_transport::{MultipathConfig, TransportConfig};
+use anabranch_transport::{MultipathConfig, Numbering, NumberingChoice, TransportConfig};
 use clap::Args;
 use rayon::prelude::*;
 use serde_json::{Value, json};
@@ -28,6 +28,9 @@ pub(crate) struct Options {
     /// Only schedules of this class: upload, download, acks or idle
     #[arg(long, value_parser = class)]
     class: Option<Class>,
+    /// How the paths' packets are numbered
+    #[arg(long, value_parser = crate::aggregation::numbering, default_value = "multiple")]
+    numbering: Numbering,
     /// Scheduler instead of the default
     #[arg(long, value_parser = crate::aggregation::scheduler)]
     scheduler: Option<Scheduler>,
@@ -54,7 +57,8 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
     let mut transport = TransportConfig::default();
     let mut multipath = MultipathConfig::default();
     multipath.scheduler = options.scheduler.unwrap_or(multipath.scheduler);
-    let scheduler = multipath.scheduler.name();
+    multipath.numbering = NumberingChoice::Only(options.numbering);
+    let setting = format!("scheduler {}, numbering {}", multipath.scheduler, options.numbering);
     transport.multipath = Some(multipath);
     let runs = (options.seed..options.seed + options.schedules).into_par_iter().map(KillSchedule::random);
     let runs: Result<Vec<Run>, String> = runs
@@ -66,11 +70,11 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
         .collect();
     let mut runs = runs?;
     runs.sort_by_key(|run| (std::cmp::Reverse(run.outcome.gap), run.schedule.seed));
-    Ok(report(&runs, scheduler))
+    Ok(report(&runs, &setting))
 }
 
 /// `runs` with the longest gaps first.
-fn report(runs: &[Run], scheduler: &str) -> Report {
+fn report(runs: &[Run], setting: &str) -> Report {
     let all: Vec<&Run> = runs.iter().collect();
     let total = Group::new("all", &all);
     let groups: Vec<Group> = Class::ALL
@@ -86,7 +90,7 @@ fn report(runs: &[Run], scheduler: &str) -> Report {
     let faults = if failures.is_empty() { String::new() } else { format!("faults:\n{failures}") };
     Report {
         title: format!(
-            "Gaps over {} kill schedules in virtual time: 2 or 3 paths of 10 Mbit/s and 15, 25, 40 ms, scheduler {scheduler}\n\n\
+            "Gaps over {} kill schedules in virtual time: 2 or 3 paths of 10 Mbit/s and 15, 25, 40 ms, {setting}\n\n\
              {lines}{faults}\nThe longest gaps; `failover --schedules 1 --seed SEED --trace` shows one:",
             runs.len()
         ),
@@ -100,7 +104,7 @@ fn report(runs: &[Run], scheduler: &str) -> Report {
             "wrong_bytes": total.wrong,
             "above_limit": total.above_limit,
             "failures": total.failures,
-            "scheduler": scheduler,
+            "setting": setting,
             "classes": groups.iter().map(Group::json).collect::<Vec<_>>(),
             "worst": runs.iter().take(WORST).map(Run::json).collect::<Vec<_>>(),
         }),

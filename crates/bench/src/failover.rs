@@ -58,7 +58,7 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
     let mut multipath = MultipathConfig::default();
     multipath.scheduler = options.scheduler.unwrap_or(multipath.scheduler);
     multipath.numbering = NumberingChoice::Only(options.numbering);
-    let setting = format!("scheduler {}, numbering {}", multipath.scheduler, options.numbering);
+    let setting = format!("scheduler {}, numbering {}", multipath.scheduler.name(), options.numbering);
     transport.multipath = Some(multipath);
     let runs = (options.seed..options.seed + options.schedules).into_par_iter().map(KillSchedule::random);
     let runs: Result<Vec<Run>, String> = runs

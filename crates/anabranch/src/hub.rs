@@ -143,7 +143,7 @@ impl Hub {
     pub(crate) fn respond(&self, response: Option<Response>) {
         let Some(Response { transmit, bytes }) = response else { return };
         let socket = self.table().socket_for(&transmit);
-        socket.send(&transmit, &bytes);
+        let _ = socket.send(&transmit, &bytes);
     }
 }
 

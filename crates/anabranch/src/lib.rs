@@ -45,7 +45,7 @@ pub use crate::error::{
     ConnectError, OpenPathError, ReadError, ReadExactError, ReadToEndError, SendDatagramError, WriteError,
 };
 pub use crate::incoming::{Incoming, IncomingFuture};
-pub use crate::paths::{LocalAddress, PathEvent, PathEvents, PathStatus};
+pub use crate::paths::{LocalAddress, PathEvent, PathEvents, PathManager, PathPolicy, PathRule, PathStatus};
 pub use crate::recv_stream::RecvStream;
 pub use crate::send_stream::SendStream;
 pub use crate::tokens::AddressToken;

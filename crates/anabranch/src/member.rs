@@ -58,6 +58,8 @@ pub(crate) struct State {
     pub(crate) http3: Option<Box<Http3State>>,
     /// Who listens to what happens to paths.
     pub(crate) path_events: Option<broadcast::Sender<PathEvent>>,
+    /// Whether the core was told that sockets of some of its paths are full.
+    pub(crate) has_held_paths: bool,
     /// Sockets that were bound for paths.
     pub(crate) leases: Leases,
     /// Where events are written, if somebody wants that.
@@ -107,6 +109,7 @@ impl Member {
             writers: HashMap::new(),
             http3: None,
             path_events: None,
+            has_held_paths: false,
             leases: Leases::default(),
             trace: None,
         };
@@ -289,6 +292,13 @@ impl User {
     pub(crate) fn new(member: Arc<Member>) -> Self {
         member.users.fetch_add(1, Ordering::Relaxed);
         Self(member)
+    }
+}
+
+impl User {
+    /// The connection without a hold on it.
+    pub(crate) fn member(&self) -> Arc<Member> {
+        Arc::clone(&self.0)
     }
 }
 

@@ -19,6 +19,20 @@ pub(crate) use self::batch::ReceiveBatch;
 const KERNEL_BUFFER_BYTES: usize = 4 << 20;
 /// What some interfaces without segmentation offload answer to it; the same number on every Unix.
 const EIO: i32 = 5;
+/// The interface that a socket is bound to is gone; the same number on every Unix.
+const ENODEV: i32 = 19;
+
+/// Errors in a row after which a socket counts as broken.
+const MAX_RECEIVE_ERRORS: usize = 64;
+
+/// What became of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sent {
+    /// Bytes that need no further care, fewer than all if the socket is full.
+    pub(crate) done: usize,
+    /// The host cannot send between these addresses, and knows it.
+    pub(crate) unreachable: bool,
+}
 
 /// One bound UDP socket.
 #[derive(Debug)]
@@ -76,10 +90,9 @@ impl Socket {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands one batch to the kernel. Says how many of its bytes need no further care, which are fewer than all if the
-    /// socket is full. Whatever else happens to datagrams is loss, and recovery's business: sizes beyond the interface's
-    /// MTU, unreachable networks, full queues.
-    pub(crate) fn send(&self, transmit: &Transmit, contents: &[u8]) -> usize {
+    /// Hands one batch to the kernel. Whatever happens to datagrams beyond what the result tells is loss, and recovery's
+    /// business: sizes beyond the interface's MTU, full queues.
+    pub(crate) fn send(&self, transmit: &Transmit, contents: &[u8]) -> Sent {
         // After a rebinding the path may still name the socket before this one: then the kernel chooses.
         let source = Some(transmit.tuple.local).filter(|local| self.serves(*local)).map(|local| local.ip());
         let mut batch = quinn_udp::Transmit {
@@ -97,11 +110,12 @@ impl Socket {
             batch.src_ip = None;
             sent = self.try_send(&batch);
         }
-        match sent {
+        let done = match &sent {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
-            Err(error) if is_about_segmentation(&error) => self.send_singly(&batch),
+            Err(error) if is_about_segmentation(error) => self.send_singly(&batch),
             _ => contents.len(),
-        }
+        };
+        Sent { done, unreachable: sent.is_err_and(|error| is_about_the_way(&error)) }
     }
 
     fn try_send(&self, batch: &quinn_udp::Transmit<'_>) -> io::Result<()> {
@@ -148,6 +162,7 @@ impl Socket {
         cx: &mut Context<'_>,
         batch: &mut ReceiveBatch,
     ) -> Poll<io::Result<()>> {
+        let mut errors = 0;
         loop {
             ready!(self.io.poll_recv_ready(cx))?;
             let received = self.io.try_io(Interest::READABLE, || batch.fill(self));
@@ -155,7 +170,7 @@ impl Socket {
                 Ok(()) => return Poll::Ready(Ok(())),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 // An ICMP message about something sent earlier (RFC 9000 §14.2.1 allows to ignore it).
-                Err(error) if is_about_a_peer(&error) => {}
+                Err(error) if errors < MAX_RECEIVE_ERRORS && is_about_a_peer(&error) => errors += 1,
                 Err(error) => return Poll::Ready(Err(error)),
             }
         }
@@ -165,6 +180,17 @@ impl Socket {
 fn is_about_the_source(error: &io::Error) -> bool {
     use io::ErrorKind::{AddrNotAvailable, InvalidInput, NetworkUnreachable};
     matches!(error.kind(), AddrNotAvailable | InvalidInput | NetworkUnreachable)
+}
+
+/// An interface that is down or gone, no route, a filter.
+fn is_about_the_way(error: &io::Error) -> bool {
+    use io::ErrorKind::{
+        AddrNotAvailable, HostUnreachable, NetworkDown, NetworkUnreachable, PermissionDenied,
+    };
+    let device_gone = error.raw_os_error() == Some(ENODEV);
+    let kind = error.kind();
+    let unreachable = matches!(kind, HostUnreachable | NetworkUnreachable | NetworkDown);
+    device_gone || unreachable || matches!(kind, AddrNotAvailable | PermissionDenied)
 }
 
 fn is_about_segmentation(error: &io::Error) -> bool {
@@ -178,6 +204,8 @@ fn is_about_a_peer(error: &io::Error) -> bool {
             | io::ErrorKind::ConnectionRefused
             | io::ErrorKind::HostUnreachable
             | io::ErrorKind::NetworkUnreachable
+            | io::ErrorKind::NetworkDown
+            | io::ErrorKind::PermissionDenied
             | io::ErrorKind::Interrupted
     )
 }
@@ -217,6 +245,33 @@ mod tests {
         assert_eq!(received, contents);
     }
 
+    fn whole_of(contents: &[u8]) -> Sent {
+        Sent { done: contents.len(), unreachable: false }
+    }
+
+    #[test]
+    fn errors_that_concern_one_way_only() {
+        // ENETDOWN, ENETUNREACH, EHOSTUNREACH, EADDRNOTAVAIL, EPERM, ENODEV on Linux.
+        #[cfg(target_os = "linux")]
+        for code in [100, 101, 113, 99, 1, 19] {
+            assert!(is_about_the_way(&io::Error::from_raw_os_error(code)), "{code}");
+        }
+        // EMSGSIZE is what probes of the MTU meet, EAGAIN a full socket.
+        #[cfg(target_os = "linux")]
+        for code in [90, 11] {
+            assert!(!is_about_the_way(&io::Error::from_raw_os_error(code)), "{code}");
+        }
+    }
+
+    /// Nothing else leaves a host without a route to it: TEST-NET-1 from a loopback address.
+    #[tokio::test]
+    async fn an_address_without_a_way_is_told() {
+        let socket = Socket::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let tuple = FourTuple { local: socket.local_addr(), remote: "192.0.2.1:9".parse().unwrap() };
+        let transmit = Transmit { tuple, ecn: None, len: 3, segment_size: 3 };
+        assert!(socket.send(&transmit, b"abc").unreachable || cfg!(not(target_os = "linux")));
+    }
+
     fn sockets() -> (Socket, Socket, SocketAddr) {
         let [a, b] = [(); 2].map(|()| Socket::bind("0.0.0.0:0".parse().unwrap()).unwrap());
         let b_address = SocketAddr::new([127, 0, 0, 1].into(), b.local_addr().port());
@@ -229,7 +284,7 @@ mod tests {
         let (a, b, b_address) = sockets();
         let a_address = SocketAddr::new([127, 0, 0, 1].into(), a.local_addr().port());
         let (transmit, contents) = batch(&a, FourTuple { local: a_address, remote: b_address });
-        assert_eq!(a.send(&transmit, &contents), contents.len());
+        assert_eq!(a.send(&transmit, &contents), whole_of(&contents));
         expect(&b, FourTuple { local: b_address, remote: a_address }, &contents).await;
 
         let whole = quinn_udp::Transmit {
@@ -250,7 +305,7 @@ mod tests {
         let segments = a.max_segments();
         let gone = SocketAddr::new([192, 0, 2, 55].into(), a_address.port());
         let (transmit, contents) = batch(&a, FourTuple { local: gone, remote: b_address });
-        assert_eq!(a.send(&transmit, &contents), contents.len());
+        assert_eq!(a.send(&transmit, &contents), whole_of(&contents));
         expect(&b, FourTuple { local: b_address, remote: a_address }, &contents).await;
         assert_eq!(a.max_segments(), segments, "batches go on");
     }

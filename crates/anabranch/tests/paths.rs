@@ -6,7 +6,9 @@ mod common;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use anabranch::{Connection, MultipathConfig, OpenPathError, PathEvent, PathId, PathStatus, TransportConfig};
+use anabranch::{
+    Connection, MultipathConfig, OpenPathError, PathEvent, PathId, PathPolicy, PathStatus, TransportConfig,
+};
 
 use self::common::{Connected, Pair, connected, pattern, within};
 
@@ -175,4 +177,31 @@ async fn addresses_that_no_path_can_begin_or_end_at() {
     let unanswered = within(it.ours.open_path(second(), Some(remote))).await;
     assert!(matches!(unanswered, Err(OpenPathError::NoAnswer)), "{unanswered:?}");
     transfer(&it.ours, &it.theirs, pattern(100_000)).await;
+}
+
+#[tokio::test]
+async fn a_manager_opens_what_its_policy_says() {
+    let it = connected(&multipath()).await;
+    let mut events = it.ours.path_events();
+    let policy = PathPolicy { allow: vec!["lo,count=3".parse().unwrap()], ..PathPolicy::default() };
+    let manager = it.ours.manage_paths(policy);
+    for id in 1..=2 {
+        assert_eq!(within(events.next()).await, Some(PathEvent::Opened { path: PathId(id) }));
+    }
+    let ports: std::collections::BTreeSet<u16> =
+        it.ours.paths().iter().map(|path| path.tuple.local.port()).collect();
+    assert_eq!(ports.len(), 3, "a port each");
+    // One that dies comes back after a while, the application's decisions are respected.
+    assert!(it.theirs.abandon_path(PathId(1), 0x3e76));
+    assert_eq!(within(events.next()).await, Some(PathEvent::Abandoned { path: PathId(1), code: 0x3e76 }));
+    assert_eq!(within(events.next()).await, Some(PathEvent::Opened { path: PathId(3) }));
+    assert!(it.ours.abandon_path(PathId(3), 0x3e));
+    assert_eq!(within(events.next()).await, Some(PathEvent::Abandoned { path: PathId(3), code: 0x3e }));
+    let quiet = tokio::time::timeout(Duration::from_secs(2), events.next()).await;
+    assert!(quiet.is_err(), "{quiet:?}");
+    manager.stop();
+    // It keeps no connection open.
+    let _manager = it.ours.manage_paths(PathPolicy::default());
+    drop(it.ours);
+    assert!(within(it.theirs.closed()).await.to_string().contains('0'));
 }

@@ -28,7 +28,9 @@ pub use config::{
     NumberingChoice, PreferredAddresses, RangeOrder, RetryPolicy, ServerConfig, TransportConfig, UnknownName,
     UnknownNumbering,
 };
-pub use connection::{ConnectError, Connection, ConnectionStats, MigrateError, OpenPathError, PathInfo};
+pub use connection::{
+    ConnectError, Connection, ConnectionStats, Held, MigrateError, OpenPathError, PathInfo,
+};
 pub use datagram_io::{Datagram, FourTuple, MAX_BATCH_BYTES, Transmit, TransmitBuf};
 pub use endpoint::*;
 pub use error::{ConnectionError, TransportError};

@@ -20,7 +20,7 @@ use anabranch_transport::{ConnectionError, EndpointEvent, Handle, TransportError
 use anabranch_wire::{Time, TransportErrorCode};
 use tokio::time::{Instant, Sleep};
 
-use self::send::Sender;
+use self::send::{Sender, Turn};
 use self::timers::Timers;
 use crate::hub::Hub;
 use crate::member::Member;
@@ -32,6 +32,8 @@ const TURNS: usize = 16;
 const SENDING: Duration = Duration::from_millis(1);
 /// How often a connection's deadlines are looked at while the socket is full. It could send little, but it can end.
 const BLOCKED_INTERVAL: Duration = Duration::from_millis(10);
+/// The same if only some of its paths' sockets are full: others may have to send on time.
+const PARTLY_BLOCKED_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Drives one endpoint until its last handle and its last connection are gone.
 pub(crate) struct Driver {
@@ -98,7 +100,7 @@ impl Driver {
         if table.sockets_version != self.sockets_version {
             self.sockets_version = table.sockets_version;
             self.sockets.clone_from(&table.sockets);
-            self.sender = Sender::new(&self.sockets);
+            self.sender.set_sockets(&self.sockets);
         }
     }
 
@@ -134,19 +136,21 @@ impl Driver {
             member.set_queued(false);
             // What HTTP/3 answers leaves with what is sent now.
             member.look(|state| state.http3.is_some() && state.take_events(&member.hub, &mut self.woken));
-            let unsent = self.sender.poll_ready(cx).is_pending() || self.sender.send_from(&member, now);
-            let blocked = self.sender.is_blocked();
-            if unsent {
-                more |= !blocked;
+            self.sender.flush(cx);
+            let turn = self.sender.send_from(&member, now);
+            if turn != Turn::Done {
+                more |= turn == Turn::More;
                 self.enqueue(Arc::clone(&member));
             }
-            self.settle(&member, if blocked { now + BLOCKED_INTERVAL } else { now });
+            let patience = match turn {
+                Turn::Done | Turn::More => Duration::ZERO,
+                Turn::PartlyBlocked => PARTLY_BLOCKED_INTERVAL,
+                Turn::Blocked => BLOCKED_INTERVAL,
+            };
+            self.settle(&member, now + patience);
         }
         // Asked once more, so that a socket that has just filled up wakes the task when it has room.
-        if self.sender.is_blocked() && self.sender.poll_ready(cx).is_ready() {
-            more |= !self.queue.is_empty();
-        }
-        more
+        more | (self.sender.flush(cx) && !self.queue.is_empty())
     }
 
     /// Events, news for the router and the next deadline of a connection, which is not before `earliest`.

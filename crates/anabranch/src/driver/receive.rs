@@ -30,8 +30,10 @@ impl Driver {
             let socket = Arc::clone(&self.sockets[i]);
             for round in 1..=RECEIVES {
                 match socket.poll_receive(cx, &mut self.received) {
-                    Poll::Ready(result) => result?,
-                    Poll::Pending => break,
+                    Poll::Ready(Ok(())) => {}
+                    Poll::Ready(Err(error)) if i == 0 => return Err(error),
+                    // A further socket that is broken falls silent, and so do its paths; others go on.
+                    Poll::Ready(Err(_)) | Poll::Pending => break,
                 }
                 self.deliver(now);
                 more |= round == RECEIVES;

@@ -1,79 +1,153 @@
 //! From the connections to the sockets.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::Context;
 
-use anabranch_transport::{Transmit, TransmitBuf};
+use anabranch_transport::{Held, Transmit, TransmitBuf};
 use anabranch_wire::Time;
 
 use crate::member::Member;
-use crate::socket::Socket;
+use crate::socket::{Sent, Socket};
 
 /// Batches that one connection may send before the next one has its turn.
 const BATCHES: usize = 8;
 
-/// Sends batches; keeps the one that a full socket did not take.
+/// What became of a connection's turn to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// Everything was sent.
+    Done,
+    /// There may be more.
+    More,
+    /// What could be sent was sent; some of its paths wait for their sockets.
+    PartlyBlocked,
+    /// All of its paths wait for their sockets.
+    Blocked,
+}
+
+/// Sends batches. What a full socket did not take is kept for it, and holds up nobody else.
+#[derive(Default)]
 pub(super) struct Sender {
-    sockets: Vec<Arc<Socket>>,
+    outlets: Vec<Outlet>,
+    /// Outlets that hold something.
+    held: usize,
+    /// A buffer that is not in use.
+    spare: Option<TransmitBuf>,
+    /// Datagrams that every socket takes at once.
+    segments: usize,
+}
+
+/// A socket, and the batch that it has not taken yet.
+struct Outlet {
+    socket: Arc<Socket>,
+    held: Option<Batch>,
+}
+
+struct Batch {
+    transmit: Transmit,
     buffer: TransmitBuf,
-    /// With the number of its bytes that are gone.
-    blocked: Option<(Transmit, usize)>,
+    /// Bytes that are gone.
+    done: usize,
 }
 
 impl Sender {
     pub(super) fn new(sockets: &[Arc<Socket>]) -> Self {
-        let mut sender = Self { sockets: sockets.to_vec(), buffer: TransmitBuf::new(1), blocked: None };
-        sender.fit_buffer();
+        let mut sender = Self::default();
+        sender.set_sockets(sockets);
         sender
     }
 
-    /// The kernel may withdraw segmentation offload when it turns out that the interface has none.
-    fn fit_buffer(&mut self) {
-        let segments = self.sockets.iter().map(|socket| socket.max_segments()).min().unwrap_or(1);
-        if self.buffer.max_datagrams() != segments {
-            self.buffer = TransmitBuf::new(segments);
-        }
+    /// The endpoint has other sockets now. What one of them holds that stays is kept.
+    pub(super) fn set_sockets(&mut self, sockets: &[Arc<Socket>]) {
+        let mut before = std::mem::take(&mut self.outlets);
+        self.outlets.extend(sockets.iter().map(|socket| {
+            let same = before.iter_mut().find(|outlet| Arc::ptr_eq(&outlet.socket, socket));
+            Outlet { socket: Arc::clone(socket), held: same.and_then(|outlet| outlet.held.take()) }
+        }));
+        self.held = self.outlets.iter().filter(|outlet| outlet.held.is_some()).count();
     }
 
+    /// Whether every socket is full.
     pub(super) fn is_blocked(&self) -> bool {
-        self.blocked.is_some()
+        self.held == self.outlets.len()
     }
 
-    /// Ready once the socket has taken what it refused before.
-    pub(super) fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        while let Some((transmit, done)) = self.blocked {
-            // An error here is one of the socket itself; receiving meets it, too, and reports it.
-            let _ = ready!(self.socket_for(&transmit).poll_writable(cx));
-            self.send(transmit, done);
-        }
-        Poll::Ready(())
-    }
-
-    /// Sends what `member` has to send. Says whether there may be more.
-    pub(super) fn send_from(&mut self, member: &Member, now: Time) -> bool {
-        self.fit_buffer();
-        for _ in 0..BATCHES {
-            let Some(transmit) = member.look(|state| state.core.poll_transmit(now, &mut self.buffer)) else {
-                return false;
-            };
-            self.send(transmit, 0);
-            if self.is_blocked() {
-                break;
+    /// Hands over what sockets refused before, if they have room now. Says whether one has that had not.
+    pub(super) fn flush(&mut self, cx: &mut Context<'_>) -> bool {
+        let before = self.held;
+        for at in 0..self.outlets.len() {
+            while let Some(batch) = self.outlets[at].held.take() {
+                // An error here is one of the socket itself; receiving meets it, too, and reports it.
+                if self.outlets[at].socket.poll_writable(cx).is_pending() {
+                    self.outlets[at].held = Some(batch);
+                    break;
+                }
+                self.held -= 1;
+                self.send(at, batch);
             }
         }
-        true
+        self.held < before
     }
 
-    /// Sends what is left of the batch after its first `done` bytes.
-    fn send(&mut self, transmit: Transmit, done: usize) {
-        let rest = &self.buffer.filled(&transmit)[done..];
-        let sent = self.socket_for(&transmit).send(&transmit, rest);
-        self.blocked = (sent < rest.len()).then_some((transmit, done + sent));
+    /// Sends what `member` has to send.
+    pub(super) fn send_from(&mut self, member: &Member, now: Time) -> Turn {
+        // The kernel may withdraw segmentation offload when it turns out that an interface has none.
+        self.segments = self.outlets.iter().map(|outlet| outlet.socket.max_segments()).min().unwrap_or(1);
+        let mut held = Held::Nothing;
+        for _ in 0..BATCHES {
+            let mut buffer = self.take_buffer();
+            let transmit = member.look(|state| {
+                if self.held > 0 || state.has_held_paths {
+                    held = state.core.hold_paths(|local| self.outlets[self.outlet_for(local)].held.is_some());
+                    state.has_held_paths = held != Held::Nothing;
+                }
+                if held == Held::All { None } else { state.core.poll_transmit(now, &mut buffer) }
+            });
+            let Some(transmit) = transmit else {
+                self.spare = Some(buffer);
+                return match held {
+                    Held::Nothing => Turn::Done,
+                    Held::Some => Turn::PartlyBlocked,
+                    Held::All => Turn::Blocked,
+                };
+            };
+            let at = self.outlet_for(transmit.tuple.local);
+            if self.outlets[at].held.is_some() {
+                // A probe from a local address that no path uses yet: it is lost, as it might be on the way.
+                self.spare = Some(buffer);
+                continue;
+            }
+            if self.send(at, Batch { transmit, buffer, done: 0 }) {
+                member.look(|state| state.core.on_unreachable(now, transmit.tuple));
+            }
+        }
+        if self.is_blocked() { Turn::Blocked } else { Turn::More }
     }
 
-    /// The socket that serves the path's local address; after a rebinding, whatever took its place.
-    fn socket_for(&self, transmit: &Transmit) -> &Arc<Socket> {
-        let serving = self.sockets.iter().find(|socket| socket.serves(transmit.tuple.local));
-        serving.unwrap_or(&self.sockets[0])
+    /// Sends what is left of a batch; the socket's outlet holds nothing. Says whether the addresses are of no use.
+    fn send(&mut self, at: usize, mut batch: Batch) -> bool {
+        let outlet = &mut self.outlets[at];
+        let rest = &batch.buffer.filled(&batch.transmit)[batch.done..];
+        let Sent { done, unreachable } = outlet.socket.send(&batch.transmit, rest);
+        if done < rest.len() {
+            batch.done += done;
+            outlet.held = Some(batch);
+            self.held += 1;
+        } else {
+            self.spare = Some(batch.buffer);
+        }
+        unreachable
+    }
+
+    /// A buffer for as many datagrams as every socket takes at once.
+    fn take_buffer(&mut self) -> TransmitBuf {
+        let spare = self.spare.take().filter(|buffer| buffer.max_datagrams() == self.segments);
+        spare.unwrap_or_else(|| TransmitBuf::new(self.segments))
+    }
+
+    /// The socket that serves a path's local address; after a rebinding, whatever took its place.
+    fn outlet_for(&self, local: SocketAddr) -> usize {
+        self.outlets.iter().position(|outlet| outlet.socket.serves(local)).unwrap_or(0)
     }
 }

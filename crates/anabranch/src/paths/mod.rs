@@ -1,25 +1,31 @@
 //! Several paths of one connection (RFC 10069): opening them, giving them up, what they are for, and what happens to them.
 
+mod begin;
 mod events;
+mod interfaces;
 mod lease;
 mod local;
+mod manager;
+mod plan;
+mod policy;
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use anabranch_transport::{self as core, ConnectionError, FourTuple, PathInfo};
+use anabranch_transport::{self as core, ConnectionError, PathInfo};
 use anabranch_wire::PathId;
+use tokio::time::Instant;
 
 pub use self::events::{PathEvent, PathEvents};
 pub(crate) use self::lease::{Lease, Leases};
 pub use self::local::LocalAddress;
+pub use self::manager::PathManager;
+pub use self::policy::{InvalidRule, MAX_PATHS_PER_INTERFACE, PathPolicy, PathRule, Pattern};
 use crate::connection::Connection;
 use crate::error::OpenPathError;
 use crate::member::State;
-use crate::socket::Socket;
 
 /// How long [`Connection::open_path`] waits for the peer to send the connection IDs that a path needs.
 const CID_PATIENCE: Duration = Duration::from_secs(1);
@@ -73,41 +79,17 @@ impl Connection {
         let local = local.into();
         self.confirmed().await?;
         let remote = remote.unwrap_or_else(|| self.remote_address());
-        let lease = self.lease_socket(&local, remote)?;
-        let socket = lease.socket();
-        let unreachable = OpenPathError::Unreachable { local: socket.local_addr(), remote };
-        let remote = socket.address_for(remote).ok_or(unreachable)?;
-        let source = SocketAddr::new(local.ip, socket.local_addr().port());
-        let tuple = FourTuple { local: source, remote };
-        let patience = tokio::time::Instant::now() + CID_PATIENCE;
+        let patience = Instant::now() + CID_PATIENCE;
         loop {
-            match self.try_path(tuple, &lease) {
+            match self.0.begin_path(&local, remote) {
                 Err(OpenPathError::Refused(core::OpenPathError::NoConnectionId))
-                    if tokio::time::Instant::now() < patience =>
+                    if Instant::now() < patience =>
                 {
                     tokio::time::sleep(CID_INTERVAL).await;
                 }
-                Ok(id) => return Ok(id),
-                Err(error) => {
-                    drop(lease);
-                    self.0.hub.table().drop_unleased();
-                    self.0.hub.wake_driver();
-                    return Err(error);
-                }
+                begun => return begun,
             }
         }
-    }
-
-    fn try_path(&self, tuple: FourTuple, lease: &Arc<Lease>) -> Result<PathId, OpenPathError> {
-        self.0.change(|state| {
-            if let Some(error) = &state.ended {
-                return Err(error.clone().into());
-            }
-            let now = self.0.hub.clock.now();
-            let id = state.core.open_path(now, tuple).map_err(OpenPathError::Refused)?;
-            state.leases.hold(id, Arc::clone(lease));
-            Ok(id)
-        })
     }
 
     /// Gives a path up and tells the peer why: a code of RFC 10069 §5 or of the application (at most 2^62 - 1). Data that is
@@ -133,24 +115,10 @@ impl Connection {
         self.0.look(|state| PathEvents::subscribe(&mut state.path_events, state.ended.is_some()))
     }
 
-    /// The socket that serves `local`, bound if need be.
-    fn lease_socket(&self, local: &LocalAddress, remote: SocketAddr) -> Result<Arc<Lease>, OpenPathError> {
-        let hub = &self.0.hub;
-        if local.port != 0 {
-            let serving = SocketAddr::new(local.ip, local.port);
-            if let Some(lease) = hub.table().lease_for(serving) {
-                return Ok(lease);
-            }
-        }
-        if local.ip.is_ipv4() && remote.ip().to_canonical().is_ipv6() {
-            let local = SocketAddr::new(local.ip, local.port);
-            return Err(OpenPathError::Unreachable { local, remote });
-        }
-        let socket = Arc::new(Socket::new(local.bind()?)?);
-        let lease = Arc::new(Lease::bound(Arc::clone(&socket)));
-        hub.table().add_leased(socket, &lease);
-        hub.wake_driver();
-        Ok(lease)
+    /// Weighs a path for schedulers that share by weight: 1 without being told, 0 for when no other has room. `false` if there
+    /// is no such path.
+    pub fn set_path_weight(&self, id: PathId, weight: u32) -> bool {
+        self.0.change(|state| state.core.set_path_weight(id, weight))
     }
 }
 

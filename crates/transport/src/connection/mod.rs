@@ -22,7 +22,7 @@ mod transmit;
 pub use self::connection::{ConnectError, Connection};
 pub use self::info::{ConnectionStats, PathInfo};
 pub use self::migration::MigrateError;
-pub use self::multipath::OpenPathError;
+pub use self::multipath::{Held, OpenPathError};
 #[cfg(test)]
 pub(crate) use self::{
     multipath::{MAX_CLOSING_PATHS, MAX_PROBE_INTERVAL},

@@ -95,7 +95,7 @@ impl Connection {
         turn: &Turn,
         out: &mut TransmitBuf,
     ) -> Option<Transmit> {
-        let path = self.paths.get_mut(id).filter(|path| !path.is_abandoned())?;
+        let path = self.paths.get_mut(id).filter(|path| !path.is_abandoned() && !path.is_held)?;
         path.paced_until = None;
         let tuple = path.tuple;
         let ect = path.recovery.ecn_mark();
@@ -395,7 +395,7 @@ impl Connection {
         if self.numbering.is_single() && self.paths.get(id).is_some_and(strange) {
             self.stock(id);
         }
-        let path = self.paths.get_mut(id).filter(|path| !path.is_abandoned())?;
+        let path = self.paths.get_mut(id).filter(|path| !path.is_abandoned() && !path.is_held)?;
         let budget = path.amplification_budget();
         let budget_for = |tuple: &FourTuple| if *tuple == path.tuple { budget } else { u64::MAX };
         let due = path.validations.iter().find(|validation| {

@@ -108,7 +108,8 @@ impl Paths {
     pub(crate) fn timeout(&self) -> Option<Time> {
         self.0
             .iter()
-            .filter(|path| !path.is_abandoned())
+            // A path whose socket is full can do nothing before it has room.
+            .filter(|path| !path.is_abandoned() && !path.is_held)
             .flat_map(|path| [path.recovery.poll_timeout(), path.ack_timeout(), path.validation_timeout()])
             .flatten()
             .chain(self.retention())

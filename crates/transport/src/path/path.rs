@@ -49,6 +49,8 @@ pub(crate) struct Path {
     pub(crate) peer_status: Status,
     /// The peer owes an answer for too long: other paths stand in for it.
     pub(crate) is_failing: bool,
+    /// The socket of its local address is full.
+    pub(crate) is_held: bool,
     /// Whether the peer has been shown to receive at `tuple`.
     pub(crate) validated: bool,
     /// This end has chosen the local address of `tuple`, so that what still comes to others does not change it.
@@ -122,6 +124,7 @@ impl Path {
             owes_status: false,
             peer_status: Status::new(),
             is_failing: false,
+            is_held: false,
             validated: false,
             chose_local: false,
             recovery,

@@ -3,6 +3,7 @@
 mod arbitrary;
 mod attacks;
 mod basics;
+mod drive;
 mod ending;
 mod exchange;
 mod failure;

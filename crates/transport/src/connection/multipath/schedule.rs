@@ -68,7 +68,10 @@ impl Connection {
     /// The usable paths as the scheduler sees them.
     pub(super) fn views(&self) -> Views {
         let weight = |id| self.multipath.as_ref().map_or(1, |multipath| multipath.weight(id));
-        let usable = self.paths.iter().filter(|path| path.is_usable() && !path.is_amplification_blocked());
+        let usable = self
+            .paths
+            .iter()
+            .filter(|path| path.is_usable() && !path.is_held && !path.is_amplification_blocked());
         usable.map(|path| view(path, weight(path.id))).collect()
     }
 

@@ -1,0 +1,91 @@
+//! The interfaces of this host, and word of their changes.
+
+use std::io;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use super::plan::Interface;
+
+/// How often interfaces are looked at where the system does not tell of changes, and in any case.
+const INTERVAL: Duration = Duration::from_secs(5);
+/// Changes come in bursts: this long after the first one they are looked at together.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const BURST: Duration = Duration::from_millis(20);
+
+/// The interfaces as they are now, those that are down without addresses.
+pub(super) async fn snapshot() -> Vec<Interface> {
+    let read = tokio::task::spawn_blocking(netdev::get_interfaces).await.unwrap_or_default();
+    let interfaces = read.into_iter().map(|interface| {
+        let tunnel = matches!(interface.if_type, netdev::prelude::InterfaceType::Tunnel);
+        let addresses = interface.ipv4_addrs().into_iter().map(IpAddr::V4);
+        let addresses = addresses.chain(interface.ipv6_addrs().into_iter().map(IpAddr::V6));
+        // Up as it was told to be, and with a carrier.
+        let works = interface.is_up() && interface.is_running();
+        let addresses = if works { addresses.collect() } else { Vec::new() };
+        Interface { is_virtual: tunnel || interface.is_tun(), name: interface.name, addresses }
+    });
+    interfaces.collect()
+}
+
+/// Waits for changes of the interfaces.
+pub(super) struct Watch {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    netlink: Option<netlink_sys::TokioSocket>,
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+impl Watch {
+    pub(super) fn new() -> Self {
+        Self { netlink: listen().ok() }
+    }
+
+    /// Returns once something may have changed.
+    pub(super) async fn changed(&mut self) {
+        use netlink_sys::AsyncSocketExt as _;
+
+        let Some(netlink) = &mut self.netlink else { return tokio::time::sleep(INTERVAL).await };
+        // What has changed is read anew as a whole; an error says that messages were lost, which is a change as well.
+        let heard = tokio::time::timeout(INTERVAL, netlink.recv_from_full()).await;
+        if heard.is_ok() {
+            let burst = tokio::time::Instant::now() + BURST;
+            while let Ok(Ok(_)) = tokio::time::timeout_at(burst, netlink.recv_from_full()).await {}
+        }
+    }
+}
+
+/// A netlink socket (rtnetlink(7)) that tells of links and addresses.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn listen() -> io::Result<netlink_sys::TokioSocket> {
+    use netlink_sys::{AsyncSocket as _, SocketAddr, TokioSocket, protocols::NETLINK_ROUTE};
+
+    const RTMGRP_LINK: u32 = 0x1;
+    const RTMGRP_IPV4_IFADDR: u32 = 0x10;
+    const RTMGRP_IPV6_IFADDR: u32 = 0x100;
+    let mut socket = TokioSocket::new(NETLINK_ROUTE)?;
+    socket.socket_mut().bind(&SocketAddr::new(0, RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR))?;
+    Ok(socket)
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+impl Watch {
+    pub(super) fn new() -> Self {
+        Self {}
+    }
+
+    /// Returns once something may have changed.
+    pub(super) async fn changed(&mut self) {
+        tokio::time::sleep(INTERVAL).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_loopback_interface_is_there() {
+        let interfaces = snapshot().await;
+        let loopback = |interface: &Interface| interface.addresses.contains(&[127, 0, 0, 1].into());
+        assert!(interfaces.iter().any(loopback), "{interfaces:?}");
+    }
+}

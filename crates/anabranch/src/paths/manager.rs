@@ -1,0 +1,155 @@
+//! The task that opens and closes paths as a [`Plan`] says.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+
+use anabranch_transport::{ConnectionError, FourTuple};
+use anabranch_wire::{PathId, TransportErrorCode};
+use tokio::task::JoinHandle;
+
+use super::interfaces::{Watch, snapshot};
+use super::plan::{Command, Plan};
+use super::policy::PathPolicy;
+use super::{PathEvent, PathEvents, PathStatus};
+use crate::connection::Connection;
+use crate::member::Member;
+
+impl Connection {
+    /// Client: opens a path from every usable interface as `policy` says, as soon as the handshake is confirmed, and goes on
+    /// following the interfaces and what the server says of its addresses until the connection ends or
+    /// [`PathManager::stop`] is called. It does not keep the connection open. Does nothing if multipath was not negotiated.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn manage_paths(&self, policy: PathPolicy) -> PathManager {
+        PathManager(tokio::spawn(run(self.0.member(), self.path_events(), policy)))
+    }
+}
+
+/// The task of [`Connection::manage_paths`], which goes on without this handle.
+#[derive(Debug)]
+pub struct PathManager(JoinHandle<()>);
+
+impl PathManager {
+    /// Opens and closes no paths any longer; those that are there stay.
+    pub fn stop(&self) {
+        self.0.abort();
+    }
+}
+
+async fn run(member: Arc<Member>, mut events: PathEvents, policy: PathPolicy) {
+    if confirmed(&member).await.is_err() || !member.look(|state| state.core.is_multipath()) {
+        return;
+    }
+    let mut watch = Watch::new();
+    let mut manager = Manager { plan: Plan::new(policy), member };
+    manager.adopt_all();
+    manager.look_around().await;
+    loop {
+        manager.execute_due();
+        let next = manager.plan.next().map(|time| manager.member.hub.clock.instant(time));
+        tokio::select! {
+            event = events.next() => match event {
+                Some(event) => manager.on_event(&event),
+                None => return,
+            },
+            () = watch.changed() => manager.look_around().await,
+            () = async {
+                match next {
+                    Some(next) => tokio::time::sleep_until(next).await,
+                    None => std::future::pending().await,
+                }
+            } => {}
+        }
+    }
+}
+
+async fn confirmed(member: &Member) -> Result<(), ConnectionError> {
+    poll_fn(|cx| {
+        member.look(|state| match state.core.is_confirmed() {
+            true => Poll::Ready(Ok(())),
+            false => state.wait(cx, |state| &mut state.progress),
+        })
+    })
+    .await
+}
+
+struct Manager {
+    plan: Plan,
+    member: Arc<Member>,
+}
+
+impl Manager {
+    async fn look_around(&mut self) {
+        let interfaces = snapshot().await;
+        // Not to be able to look is no reason to believe that everything is gone.
+        if !interfaces.is_empty() {
+            let commands = self.plan.on_interfaces(self.member.hub.clock.now(), interfaces);
+            commands.into_iter().for_each(|command| self.execute(command));
+        }
+    }
+
+    fn execute_due(&mut self) {
+        let due = self.plan.due(self.member.hub.clock.now());
+        due.into_iter().for_each(|command| self.execute(command));
+    }
+
+    fn execute(&mut self, command: Command) {
+        let now = self.member.hub.clock.now();
+        match command {
+            Command::Open { slot, local, remote, status, weight } => {
+                match self.member.begin_path(&local, remote) {
+                    Ok(id) => {
+                        self.member.change(|state| {
+                            state.core.set_path_available(id, status == PathStatus::Available);
+                            state.core.set_path_weight(id, weight);
+                        });
+                        self.plan.on_begun(slot, id);
+                    }
+                    Err(_) => self.plan.on_failed(now, slot),
+                }
+            }
+            Command::Abandon(id) => {
+                let code = TransportErrorCode::PATH_UNSTABLE_OR_POOR.0;
+                if !self.member.change(|state| state.core.abandon_path(now, id, code)) {
+                    // The last one stays, whatever its address: the system may find another way for it.
+                    self.adopt(id);
+                }
+            }
+        }
+    }
+
+    fn on_event(&mut self, event: &PathEvent) {
+        let now = self.member.hub.clock.now();
+        match event {
+            PathEvent::Opened { path } => self.plan.on_opened(now, *path),
+            PathEvent::Abandoned { path, code } => self.plan.on_abandoned(now, *path, *code),
+            PathEvent::Changed { path, .. } => self.adopt(*path),
+            PathEvent::Missed(_) => self.adopt_all(),
+        }
+    }
+
+    fn adopt(&mut self, id: PathId) {
+        let tuple =
+            self.member.look(|state| state.core.paths().find(|path| path.id == id).map(|path| path.tuple));
+        if let Some(tuple) = tuple {
+            self.adopt_tuple(id, tuple);
+        }
+    }
+
+    fn adopt_all(&mut self) {
+        let open = |state: &mut crate::member::State| -> Vec<_> {
+            let paths: Vec<_> = state.core.paths().map(|path| (path.id, path.tuple)).collect();
+            paths.into_iter().filter(|(id, _)| state.core.is_path_open(*id).is_some()).collect()
+        };
+        for (id, tuple) in self.member.look(open) {
+            self.adopt_tuple(id, tuple);
+        }
+    }
+
+    fn adopt_tuple(&mut self, id: PathId, tuple: FourTuple) {
+        let canonical = std::net::SocketAddr::new(tuple.remote.ip().to_canonical(), tuple.remote.port());
+        self.plan.adopt(self.member.hub.clock.now(), id, tuple.local.ip().to_canonical(), canonical);
+    }
+}

@@ -1,0 +1,315 @@
+//! Decides which paths there should be: what the interfaces, the server's addresses and the fate of earlier attempts mean
+//! for a [`PathPolicy`]. Knows no socket and no clock.
+//!
+//! Every usable interface gets as many paths as its rule says, every address of the server at least one, up to the policy's
+//! maximum. An attempt that fails is repeated, each time after twice as long.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use anabranch_wire::{PathId, Time, TransportErrorCode};
+
+use super::policy::{PathPolicy, Usage};
+use super::{LocalAddress, PathStatus};
+
+/// Wait after the first failure of a path.
+pub(super) const FIRST_BACKOFF: Duration = Duration::from_secs(1);
+/// Longest wait between two attempts.
+pub(super) const MAX_BACKOFF: Duration = Duration::from_secs(64);
+/// A path that lived this long has not failed in a row.
+pub(super) const STABLE: Duration = Duration::from_secs(30);
+/// Interfaces and addresses looked at, most.
+pub(super) const MAX_ADDRESSES: usize = 256;
+
+/// An interface of this host as it is now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Interface {
+    pub(super) name: String,
+    /// Whether it leads to a tunnel, by its kind.
+    pub(super) is_virtual: bool,
+    /// Its addresses; none while it is down.
+    pub(super) addresses: Vec<IpAddr>,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Command {
+    /// Open a path, and tell [`Plan::on_begun`] or [`Plan::on_failed`].
+    Open { slot: u64, local: LocalAddress, remote: SocketAddr, status: PathStatus, weight: u32 },
+    /// Its address is gone.
+    Abandon(PathId),
+}
+
+/// A path that should be there.
+#[derive(Clone, Debug)]
+struct Slot {
+    key: u64,
+    local: IpAddr,
+    interface: String,
+    remote: SocketAddr,
+    usage: Usage,
+    state: State,
+    /// Attempts in a row that failed.
+    failures: u32,
+    /// Whether the address has been seen on an interface.
+    seen: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// To be opened then.
+    Waiting(Time),
+    /// `None` for a moment, until it is known.
+    Opening(Option<PathId>),
+    Open(PathId, Time),
+    /// An application does not want it.
+    Unwanted,
+}
+
+/// The paths of one connection.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    policy: PathPolicy,
+    interfaces: Vec<Interface>,
+    remotes: Vec<SocketAddr>,
+    slots: Vec<Slot>,
+    next_key: u64,
+}
+
+impl Plan {
+    pub(super) fn new(policy: PathPolicy) -> Self {
+        Self { policy, interfaces: Vec::new(), remotes: Vec::new(), slots: Vec::new(), next_key: 0 }
+    }
+
+    /// A path exists that the plan has not opened, or it has moved.
+    pub(super) fn adopt(&mut self, now: Time, id: PathId, local: IpAddr, remote: SocketAddr) {
+        if !self.remotes.contains(&remote) {
+            self.remotes.insert(0, remote);
+        }
+        let interface = self.interface_of(local);
+        if let Some(slot) = self.slot_of(id) {
+            (slot.local, slot.remote, slot.interface) = (local, remote, interface);
+            return;
+        }
+        let usage = Usage { rank: 0, status: PathStatus::Available, weight: 1, count: 1 };
+        let key = self.take_key();
+        let (state, failures) = (State::Open(id, now), 0);
+        self.slots.push(Slot { key, local, interface, remote, usage, state, failures, seen: false });
+    }
+
+    /// The server can be reached at these addresses as well.
+    pub(super) fn set_alternatives(&mut self, now: Time, remotes: &[SocketAddr]) -> Vec<Command> {
+        let mut gone = Vec::new();
+        let first = self.slots.first().map(|slot| slot.remote);
+        self.slots.retain(|slot| {
+            let keep = Some(slot.remote) == first
+                || remotes.contains(&slot.remote)
+                || !self.remotes.contains(&slot.remote);
+            if !keep {
+                gone.extend(slot.path().map(Command::Abandon));
+            }
+            keep
+        });
+        self.remotes =
+            first.into_iter().chain(remotes.iter().copied().filter(|other| Some(*other) != first)).collect();
+        self.fill(now);
+        gone
+    }
+
+    /// What interfaces there are now: a path whose address is gone is abandoned, a new one gets paths.
+    pub(super) fn on_interfaces(&mut self, now: Time, interfaces: Vec<Interface>) -> Vec<Command> {
+        self.interfaces = interfaces;
+        let mut left = MAX_ADDRESSES;
+        for interface in &mut self.interfaces {
+            interface.addresses.truncate(left);
+            left -= interface.addresses.len();
+        }
+        let mut gone = Vec::new();
+        let interfaces = &self.interfaces;
+        self.slots.retain_mut(|slot| {
+            let found = interfaces.iter().find(|interface| interface.addresses.contains(&slot.local));
+            if let Some(interface) = found {
+                slot.seen = true;
+                slot.interface.clone_from(&interface.name);
+            }
+            // The one that the connection began with may have an address that no interface shows.
+            let keep = found.is_some() || !slot.seen;
+            if !keep {
+                gone.extend(slot.path().map(Command::Abandon));
+            }
+            keep
+        });
+        self.fill(now);
+        gone
+    }
+
+    /// A path is being opened.
+    pub(super) fn on_begun(&mut self, slot: u64, id: PathId) {
+        if let Some(slot) = self.slots.iter_mut().find(|other| other.key == slot) {
+            slot.state = State::Opening(Some(id));
+        }
+    }
+
+    /// A path could not even be begun.
+    pub(super) fn on_failed(&mut self, now: Time, slot: u64) {
+        if let Some(slot) = self.slots.iter_mut().find(|other| other.key == slot) {
+            slot.back_off(now);
+        }
+    }
+
+    /// The server has answered on a path.
+    pub(super) fn on_opened(&mut self, now: Time, id: PathId) {
+        if let Some(slot) = self.slot_of(id) {
+            slot.state = State::Open(id, now);
+        }
+    }
+
+    /// A path is gone.
+    pub(super) fn on_abandoned(&mut self, now: Time, id: PathId, code: u64) {
+        let Some(slot) = self.slot_of(id) else { return };
+        if matches!(slot.state, State::Open(_, since) if now >= since + STABLE) {
+            slot.failures = 0;
+        }
+        match TransportErrorCode(code) {
+            TransportErrorCode::APPLICATION_ABANDON_PATH => slot.state = State::Unwanted,
+            TransportErrorCode::PATH_RESOURCE_LIMIT_REACHED => slot.state = State::Waiting(now + MAX_BACKOFF),
+            _ => slot.back_off(now),
+        }
+    }
+
+    /// What is due.
+    pub(super) fn due(&mut self, now: Time) -> Vec<Command> {
+        let due =
+            self.slots.iter_mut().filter(|slot| matches!(slot.state, State::Waiting(until) if until <= now));
+        due.map(|slot| {
+            slot.state = State::Opening(None);
+            let local = LocalAddress::from(slot.local).on_interface(slot.interface.clone());
+            let Usage { status, weight, .. } = slot.usage;
+            Command::Open { slot: slot.key, local, remote: slot.remote, status, weight }
+        })
+        .collect()
+    }
+
+    /// When something is due next.
+    pub(super) fn next(&self) -> Option<Time> {
+        let waiting = self.slots.iter().filter_map(|slot| match slot.state {
+            State::Waiting(until) => Some(until),
+            _ => None,
+        });
+        waiting.min()
+    }
+
+    /// Adds the paths that are missing.
+    fn fill(&mut self, now: Time) {
+        let mut usable = self.usable();
+        usable.sort_by_key(|(_, _, usage)| usage.rank);
+        // Every interface is used.
+        for (interface, addresses, usage) in &usable {
+            while self.slots.iter().filter(|slot| slot.interface == *interface).count() < usage.count {
+                let Some((local, remote)) = self.best_pair(addresses) else { break };
+                if !self.add(now, interface, local, remote, *usage) {
+                    return;
+                }
+            }
+        }
+        // Every address of the server is used.
+        for remote in self.remotes.clone() {
+            if self.slots.iter().any(|slot| slot.remote == remote) {
+                continue;
+            }
+            let able = usable.iter().filter_map(|(interface, addresses, usage)| {
+                let local = addresses.iter().find(|local| same_family(**local, remote))?;
+                Some((
+                    self.slots.iter().filter(|slot| slot.interface == *interface).count(),
+                    interface,
+                    *local,
+                    *usage,
+                ))
+            });
+            if let Some((_, interface, local, usage)) = able.min_by_key(|(used, ..)| *used)
+                && !self.add(now, &interface.clone(), local, remote, usage)
+            {
+                return;
+            }
+        }
+    }
+
+    /// Interfaces that the policy allows, with one address of each family.
+    fn usable(&self) -> Vec<(String, Vec<IpAddr>, Usage)> {
+        let mut usable = Vec::new();
+        for interface in &self.interfaces {
+            let mut addresses: Vec<IpAddr> = Vec::new();
+            let mut first = None;
+            for address in &interface.addresses {
+                let Some(usage) = self.policy.usage(&interface.name, interface.is_virtual, *address) else {
+                    continue;
+                };
+                if addresses.iter().any(|other| other.is_ipv4() == address.is_ipv4()) {
+                    continue;
+                }
+                first.get_or_insert(usage);
+                addresses.push(*address);
+            }
+            if let Some(usage) = first {
+                usable.push((interface.name.clone(), addresses, usage));
+            }
+        }
+        usable
+    }
+
+    /// The server's address that is used least among those that these local addresses reach.
+    fn best_pair(&self, locals: &[IpAddr]) -> Option<(IpAddr, SocketAddr)> {
+        let pairs = self.remotes.iter().filter_map(|remote| {
+            Some((*locals.iter().find(|local| same_family(**local, *remote))?, *remote))
+        });
+        pairs.min_by_key(|(_, remote)| self.slots.iter().filter(|slot| slot.remote == *remote).count())
+    }
+
+    fn add(&mut self, now: Time, interface: &str, local: IpAddr, remote: SocketAddr, usage: Usage) -> bool {
+        if self.slots.len() >= self.policy.max_paths {
+            return false;
+        }
+        let key = self.take_key();
+        let interface = interface.to_owned();
+        let state = State::Waiting(now);
+        self.slots.push(Slot { key, local, interface, remote, usage, state, failures: 0, seen: true });
+        true
+    }
+
+    fn take_key(&mut self) -> u64 {
+        self.next_key += 1;
+        self.next_key
+    }
+
+    fn interface_of(&self, local: IpAddr) -> String {
+        let found = self.interfaces.iter().find(|interface| interface.addresses.contains(&local));
+        found.map(|interface| interface.name.clone()).unwrap_or_default()
+    }
+
+    fn slot_of(&mut self, id: PathId) -> Option<&mut Slot> {
+        self.slots.iter_mut().find(|slot| slot.path() == Some(id))
+    }
+}
+
+impl Slot {
+    fn path(&self) -> Option<PathId> {
+        match self.state {
+            State::Opening(id) => id,
+            State::Open(id, _) => Some(id),
+            State::Waiting(_) | State::Unwanted => None,
+        }
+    }
+
+    fn back_off(&mut self, now: Time) {
+        let wait = FIRST_BACKOFF.saturating_mul(1 << self.failures.min(10)).min(MAX_BACKOFF);
+        self.failures += 1;
+        self.state = State::Waiting(now + wait);
+    }
+}
+
+fn same_family(local: IpAddr, remote: SocketAddr) -> bool {
+    local.is_ipv4() == remote.is_ipv4()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,195 @@
+use super::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn at(seconds: u64) -> Time {
+    Time::ZERO + SECOND * seconds as u32
+}
+
+fn interface(name: &str, addresses: &[&str]) -> Interface {
+    let addresses = addresses.iter().map(|address| address.parse().unwrap()).collect();
+    Interface { name: name.into(), is_virtual: false, addresses }
+}
+
+fn server() -> SocketAddr {
+    "203.0.113.1:443".parse().unwrap()
+}
+
+fn eth() -> Interface {
+    interface("eth0", &["192.0.2.1", "2001:db8:1::1", "2001:db8:1::2"])
+}
+
+fn wlan() -> Interface {
+    interface("wlan0", &["198.51.100.1", "fe80::1"])
+}
+
+/// A connection that began on eth0.
+fn plan(policy: PathPolicy, interfaces: Vec<Interface>) -> Plan {
+    let mut plan = Plan::new(policy);
+    plan.adopt(at(0), PathId(0), "192.0.2.1".parse().unwrap(), server());
+    assert_eq!(plan.on_interfaces(at(0), interfaces), []);
+    plan
+}
+
+/// What is opened: interface, local and remote address.
+fn opened(plan: &mut Plan, now: Time) -> Vec<(u64, String, String, String)> {
+    let due = plan.due(now).into_iter().map(|command| match command {
+        Command::Open { slot, local, remote, .. } => {
+            (slot, local.interface.unwrap(), local.ip.to_string(), remote.to_string())
+        }
+        Command::Abandon(id) => panic!("{id:?} is not to be abandoned"),
+    });
+    due.collect()
+}
+
+fn only(plan: &mut Plan, now: Time) -> u64 {
+    let mut opened = opened(plan, now);
+    assert_eq!(opened.len(), 1, "{opened:?}");
+    opened.remove(0).0
+}
+
+#[test]
+fn every_interface_but_the_first_one_gets_a_path() {
+    let mut plan = plan(PathPolicy::default(), vec![eth(), wlan(), interface("docker0", &["172.17.0.1"])]);
+    let opened = opened(&mut plan, at(0));
+    assert_eq!(opened.len(), 1, "{opened:?}");
+    assert_eq!((opened[0].1.as_str(), opened[0].2.as_str()), ("wlan0", "198.51.100.1"));
+    assert_eq!((plan.due(at(9)), plan.next()), (vec![], None), "once");
+}
+
+#[test]
+fn attempts_that_fail_are_repeated_ever_more_rarely() {
+    let mut plan = plan(PathPolicy::default(), vec![eth(), wlan()]);
+    let mut now = at(0);
+    let mut waits = Vec::new();
+    for round in 0..9 {
+        let slot = only(&mut plan, now);
+        // Half of them cannot be begun, half are not answered.
+        if round % 2 == 0 {
+            plan.on_failed(now, slot);
+        } else {
+            plan.on_begun(slot, PathId(round));
+            plan.on_abandoned(now, PathId(round), 0x3e76);
+        }
+        let next = plan.next().unwrap();
+        waits.push((next - now).as_secs());
+        assert_eq!(opened(&mut plan, next - Duration::from_millis(1)), []);
+        now = next;
+    }
+    assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 64, 64]);
+    // One that has lived for a while begins anew.
+    let slot = only(&mut plan, now);
+    plan.on_begun(slot, PathId(20));
+    plan.on_opened(now, PathId(20));
+    let died = now + STABLE;
+    plan.on_abandoned(died, PathId(20), 0x3e76);
+    assert_eq!(plan.next(), Some(died + FIRST_BACKOFF));
+}
+
+#[test]
+fn what_an_application_abandons_stays_away() {
+    let mut plan = plan(PathPolicy::default(), vec![eth(), wlan()]);
+    let slot = only(&mut plan, at(0));
+    plan.on_begun(slot, PathId(1));
+    plan.on_abandoned(at(1), PathId(1), 0x3e);
+    assert_eq!(plan.next(), None);
+    plan.on_interfaces(at(2), vec![eth(), wlan()]);
+    assert_eq!(plan.due(at(1000)), []);
+    // Until the interface comes anew.
+    plan.on_interfaces(at(3), vec![eth()]);
+    plan.on_interfaces(at(4), vec![eth(), wlan()]);
+    only(&mut plan, at(4));
+}
+
+#[test]
+fn a_server_that_has_no_resources_is_left_alone_for_long() {
+    let mut plan = plan(PathPolicy::default(), vec![eth(), wlan()]);
+    let slot = only(&mut plan, at(0));
+    plan.on_begun(slot, PathId(1));
+    plan.on_abandoned(at(0), PathId(1), 0x3e75);
+    assert_eq!(plan.next(), Some(at(0) + MAX_BACKOFF));
+}
+
+#[test]
+fn paths_follow_their_interfaces() {
+    let mut plan = plan(PathPolicy::default(), vec![eth(), wlan()]);
+    let slot = only(&mut plan, at(0));
+    plan.on_begun(slot, PathId(1));
+    plan.on_opened(at(0), PathId(1));
+    assert_eq!(plan.on_interfaces(at(5), vec![eth()]), [Command::Abandon(PathId(1))]);
+    plan.on_abandoned(at(5), PathId(1), 0x3e76);
+    assert_eq!((plan.due(at(100)), plan.next()), (vec![], None), "nothing is tried while it is gone");
+    assert_eq!(plan.on_interfaces(at(101), vec![eth(), wlan()]), []);
+    only(&mut plan, at(101));
+    // The first path is no exception, and comes back as well.
+    let commands = plan.on_interfaces(at(102), vec![wlan()]);
+    assert_eq!(commands, [Command::Abandon(PathId(0))]);
+    plan.on_interfaces(at(103), vec![eth(), wlan()]);
+    assert_eq!(opened(&mut plan, at(103))[0].1, "eth0");
+}
+
+#[test]
+fn an_address_that_no_interface_shows_is_left_alone() {
+    let mut plan = Plan::new(PathPolicy::default());
+    plan.adopt(at(0), PathId(0), "0.0.0.0".parse().unwrap(), server());
+    assert_eq!(plan.on_interfaces(at(0), vec![eth()]), []);
+    // It turns out to be eth0's: the path that was begun meanwhile is one too many, but does no harm.
+    plan.adopt(at(1), PathId(0), "192.0.2.1".parse().unwrap(), server());
+    assert_eq!(plan.on_interfaces(at(1), vec![eth()]), []);
+}
+
+#[test]
+fn there_are_never_more_paths_than_the_policy_allows() {
+    let many: Vec<Interface> =
+        (0..100).map(|i| interface(&format!("eth{i}"), &[&format!("192.0.2.{i}")])).collect();
+    let mut plan = plan(PathPolicy { max_paths: 5, ..PathPolicy::default() }, many.clone());
+    assert_eq!(plan.due(at(0)).len(), 4);
+    plan.on_interfaces(at(1), many);
+    assert_eq!(plan.due(at(1)), []);
+    // Nor are more addresses looked at than there can reasonably be.
+    let crowd: Vec<String> = (0..1000).map(|i| format!("10.0.{}.{}", i / 250, i % 250 + 1)).collect();
+    let crowd: Vec<&str> = crowd.iter().map(String::as_str).collect();
+    plan.on_interfaces(at(2), vec![interface("eth0", &crowd)]);
+    assert_eq!(plan.interfaces[0].addresses.len(), MAX_ADDRESSES);
+}
+
+#[test]
+fn an_interface_may_have_several_paths_and_a_backup() {
+    let policy = PathPolicy {
+        allow: vec!["eth*,count=3".parse().unwrap(), "wlan0,backup,weight=2".parse().unwrap()],
+        ..PathPolicy::default()
+    };
+    let mut plan = plan(policy, vec![wlan(), eth()]);
+    let due = plan.due(at(0));
+    let found: Vec<_> = due
+        .iter()
+        .map(|command| match command {
+            Command::Open { local, status, weight, .. } => {
+                (local.interface.clone().unwrap(), *status, *weight)
+            }
+            Command::Abandon(_) => panic!(),
+        })
+        .collect();
+    let eth = ("eth0".to_owned(), PathStatus::Available, 1);
+    assert_eq!(found, [eth.clone(), eth, ("wlan0".to_owned(), PathStatus::Backup, 2)]);
+}
+
+#[test]
+fn every_address_of_the_server_is_used() {
+    let mut plan = plan(PathPolicy::default(), vec![eth()]);
+    assert_eq!(plan.due(at(0)), []);
+    let v6: SocketAddr = "[2001:db8:9::1]:443".parse().unwrap();
+    assert_eq!(plan.set_alternatives(at(1), &[v6]), []);
+    let found = opened(&mut plan, at(1));
+    assert_eq!((found[0].2.as_str(), found[0].3.as_str()), ("2001:db8:1::1", "[2001:db8:9::1]:443"));
+    plan.on_begun(found[0].0, PathId(1));
+    assert_eq!(plan.set_alternatives(at(2), &[]), [Command::Abandon(PathId(1))], "retired");
+    // Two interfaces share two addresses.
+    let other: SocketAddr = "203.0.113.2:443".parse().unwrap();
+    plan.set_alternatives(at(3), &[other]);
+    plan.slots.retain(|slot| slot.path() == Some(PathId(0)));
+    plan.on_interfaces(at(3), vec![eth(), wlan()]);
+    let found = opened(&mut plan, at(3));
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!((found[0].1.as_str(), found[0].3.as_str()), ("wlan0", "203.0.113.2:443"));
+}

@@ -1,0 +1,255 @@
+//! Which local interfaces and addresses get paths, and what these are for.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use ipnet::IpNet;
+use wildmatch::WildMatch;
+
+use super::PathStatus;
+
+/// Interfaces that lead to containers, virtual machines or tunnels rather than to a network of their own.
+const VIRTUAL: [&str; 25] = [
+    "docker*",
+    "br-*",
+    "bridge*",
+    "veth*",
+    "virbr*",
+    "vmnet*",
+    "vnet*",
+    "lxc*",
+    "lxd*",
+    "cni*",
+    "cali*",
+    "flannel*",
+    "podman*",
+    "kube*",
+    "dummy*",
+    "tun*",
+    "tap*",
+    "utun*",
+    "wg*",
+    "ppp*",
+    "ipsec*",
+    "tailscale*",
+    "zt*",
+    "nordlynx*",
+    "proton*",
+];
+
+/// Most paths that one rule may ask for on each interface.
+pub const MAX_PATHS_PER_INTERFACE: usize = 8;
+
+/// Interfaces by name (`eth0`, `wlan*`, `en?`) or addresses (`192.0.2.7`, `2001:db8::/32`).
+#[derive(Clone, Debug, PartialEq)]
+pub enum Pattern {
+    /// Names; `*` stands for anything, `?` for one character.
+    Name(WildMatch),
+    /// Addresses.
+    Addresses(IpNet),
+}
+
+impl Pattern {
+    /// Whether it speaks of this address of this interface.
+    pub fn matches(&self, interface: &str, address: IpAddr) -> bool {
+        match self {
+            Self::Name(name) => name.matches(interface),
+            Self::Addresses(net) => net.contains(&address),
+        }
+    }
+}
+
+impl FromStr for Pattern {
+    type Err = InvalidRule;
+
+    fn from_str(text: &str) -> Result<Self, InvalidRule> {
+        if let Ok(net) = text.parse::<IpNet>() {
+            return Ok(Self::Addresses(net));
+        }
+        if let Ok(address) = text.parse::<IpAddr>() {
+            return Ok(Self::Addresses(address.into()));
+        }
+        let valid = |c: char| c.is_ascii_graphic() && !matches!(c, '/' | ',' | '=');
+        match !text.is_empty() && text.chars().all(valid) {
+            true => Ok(Self::Name(WildMatch::new(text))),
+            false => Err(InvalidRule(text.to_owned())),
+        }
+    }
+}
+
+/// What paths on some interfaces are for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PathRule {
+    /// Which interfaces.
+    pub pattern: Pattern,
+    /// What their paths are for.
+    pub status: PathStatus,
+    /// Weight for schedulers that share by weight.
+    pub weight: u32,
+    /// Paths on each interface, on ports of their own: 1 to [`MAX_PATHS_PER_INTERFACE`].
+    pub count: usize,
+}
+
+/// Reads `IF|ADDRESS[,backup][,weight=N][,count=N]`.
+impl FromStr for PathRule {
+    type Err = InvalidRule;
+
+    fn from_str(text: &str) -> Result<Self, InvalidRule> {
+        let invalid = || InvalidRule(text.to_owned());
+        let mut parts = text.split(',');
+        let pattern = parts.next().unwrap_or_default().parse().map_err(|_| invalid())?;
+        let mut rule = Self { pattern, status: PathStatus::Available, weight: 1, count: 1 };
+        for part in parts {
+            match part.split_once('=') {
+                None if part == "backup" => rule.status = PathStatus::Backup,
+                Some(("weight", weight)) => rule.weight = weight.parse().map_err(|_| invalid())?,
+                Some(("count", count)) => rule.count = count.parse().map_err(|_| invalid())?,
+                _ => return Err(invalid()),
+            }
+        }
+        if !(1..=MAX_PATHS_PER_INTERFACE).contains(&rule.count) {
+            return Err(invalid());
+        }
+        Ok(rule)
+    }
+}
+
+/// A text that is no rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidRule(String);
+
+impl fmt::Display for InvalidRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "'{}' names no paths: use INTERFACE|ADDRESS[,backup][,weight=N][,count=1..8]", self.0)
+    }
+}
+
+impl std::error::Error for InvalidRule {}
+
+/// Which paths a client opens by itself, see [`Connection::manage_paths`](crate::Connection::manage_paths).
+#[derive(Clone, Debug, PartialEq)]
+pub struct PathPolicy {
+    /// Interfaces to use, in order of preference, even if they are virtual. If there are none: every interface that leads to
+    /// a network, which leaves out containers, virtual machines, tunnels, loopback and link-local addresses.
+    pub allow: Vec<PathRule>,
+    /// Interfaces and addresses never to use.
+    pub deny: Vec<Pattern>,
+    /// Paths to have at most, the one that the connection began with included.
+    pub max_paths: usize,
+}
+
+impl Default for PathPolicy {
+    fn default() -> Self {
+        Self { allow: Vec::new(), deny: Vec::new(), max_paths: 4 }
+    }
+}
+
+/// How an address is to be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Usage {
+    /// Place in the order of preference.
+    pub(super) rank: usize,
+    pub(super) status: PathStatus,
+    pub(super) weight: u32,
+    pub(super) count: usize,
+}
+
+impl PathPolicy {
+    /// How an address of an interface is to be used; `None` for not at all.
+    pub(super) fn usage(&self, interface: &str, virtual_kind: bool, address: IpAddr) -> Option<Usage> {
+        if address.is_unspecified() || address.is_multicast() {
+            return None;
+        }
+        if self.deny.iter().any(|pattern| pattern.matches(interface, address)) {
+            return None;
+        }
+        if self.allow.is_empty() {
+            let is_virtual =
+                virtual_kind || VIRTUAL.iter().any(|name| WildMatch::new(name).matches(interface));
+            let usable = !is_virtual && !address.is_loopback() && !is_link_local(address);
+            return usable.then_some(Usage { rank: 0, status: PathStatus::Available, weight: 1, count: 1 });
+        }
+        let rank = self.allow.iter().position(|rule| rule.pattern.matches(interface, address))?;
+        let rule = &self.allow[rank];
+        // An interface is allowed with its addresses of use elsewhere; others have to be named themselves.
+        let named = matches!(&rule.pattern, Pattern::Addresses(_));
+        if is_link_local(address) && !named {
+            return None;
+        }
+        Some(Usage { rank, status: rule.status, weight: rule.weight, count: rule.count })
+    }
+}
+
+fn is_link_local(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => v4.is_link_local(),
+        IpAddr::V6(v6) => v6.is_unicast_link_local(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn used(policy: &PathPolicy, interface: &str, address: &str) -> bool {
+        policy.usage(interface, false, address.parse().unwrap()).is_some()
+    }
+
+    #[test]
+    fn by_default_only_real_networks_are_used() {
+        let policy = PathPolicy::default();
+        for (interface, address) in
+            [("eth0", "192.0.2.1"), ("wlan0", "10.1.2.3"), ("enp3s0", "2001:db8::1"), ("wwan0", "100.64.1.1")]
+        {
+            assert!(used(&policy, interface, address), "{interface} {address}");
+        }
+        for interface in
+            ["docker0", "br-1a2b", "veth12", "virbr0", "tun0", "tap1", "wg0", "utun3", "tailscale0"]
+        {
+            assert!(!used(&policy, interface, "10.0.0.1"), "{interface}");
+        }
+        for address in ["127.0.0.1", "::1", "169.254.3.4", "fe80::1", "0.0.0.0", "224.0.0.1"] {
+            assert!(!used(&policy, "eth0", address), "{address}");
+        }
+        assert!(policy.usage("oddly-named", true, [10, 0, 0, 1].into()).is_none(), "a tunnel by its kind");
+    }
+
+    #[test]
+    fn rules_allow_prefer_and_deny() {
+        let policy = PathPolicy {
+            allow: vec!["wg0,backup,weight=3".parse().unwrap(), "10.0.0.0/8,count=2".parse().unwrap()],
+            deny: vec!["10.9.0.0/16".parse().unwrap(), "eth1".parse().unwrap()],
+            ..PathPolicy::default()
+        };
+        let usage = |interface: &str, address: &str| policy.usage(interface, false, address.parse().unwrap());
+        let backup = Usage { rank: 0, status: PathStatus::Backup, weight: 3, count: 1 };
+        assert_eq!(usage("wg0", "192.0.2.1"), Some(backup), "allowed although it is a tunnel");
+        assert_eq!(usage("wg0", "fe80::1"), None);
+        assert_eq!(usage("eth0", "10.1.0.1").map(|usage| (usage.rank, usage.count)), Some((1, 2)));
+        assert_eq!(
+            (usage("eth0", "192.0.2.1"), usage("eth0", "10.9.0.1"), usage("eth1", "10.1.0.1")),
+            (None, None, None)
+        );
+    }
+
+    #[test]
+    fn texts_that_are_no_rules() {
+        for text in [
+            "",
+            ",backup",
+            "eth0,spare",
+            "eth0,weight=x",
+            "eth0,count=0",
+            "eth0,count=9",
+            "a b",
+            "10.0.0.0/33",
+        ] {
+            let error = text.parse::<PathRule>().unwrap_err();
+            assert!(error.to_string().contains("INTERFACE|ADDRESS"), "{text}");
+        }
+        for text in ["eth0", "en?", "wlan*,backup", "::1", "192.0.2.1,weight=0,count=8"] {
+            assert!(text.parse::<PathRule>().is_ok(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! What a driver tells about its sockets: full ones hold up only their own paths, and dead ones are left at once.
+
+use std::time::Duration;
+
+use anabranch_wire::{PathId, Side};
+
+use super::multipath::{multipath, second_addr, two_paths};
+use super::pair::{client_addr, pattern, server_addr};
+use crate::{Event, FourTuple, Held};
+
+#[test]
+fn a_full_socket_holds_up_only_its_own_path() {
+    for (held, other) in [(client_addr(), 1), (second_addr(), 0)] {
+        let mut pair = two_paths();
+        assert_eq!(pair.client().hold_paths(|local| local == held), Held::Some);
+        let sent = |pair: &mut super::pair::Pair| -> Vec<u64> {
+            pair.client().paths().map(|path| path.bytes_sent).collect()
+        };
+        let before = sent(&mut pair);
+        let data = pattern(500_000);
+        assert!(pair.transfer(Side::Client, &data) == data);
+        let after = sent(&mut pair);
+        assert_eq!(after[1 - other], before[1 - other], "nothing leaves on the held path");
+        assert!(after[other] - before[other] > 500_000);
+        assert_eq!(pair.client().hold_paths(|_| true), Held::All);
+        assert_eq!(pair.client().hold_paths(|_| false), Held::Nothing);
+        let data = pattern(2_000_000);
+        assert!(pair.transfer(Side::Client, &data) == data);
+        assert!(sent(&mut pair)[1 - other] > after[1 - other], "it is used again");
+    }
+}
+
+#[test]
+fn a_path_that_the_host_cannot_send_on_is_left_at_once() {
+    let mut pair = two_paths();
+    let (dead, now) = (client_addr(), pair.now);
+    pair.network = Some(Box::new(move |side, flying| {
+        let address = if side == Side::Client { flying.tuple.remote } else { flying.tuple.local };
+        if address == dead { Vec::new() } else { vec![flying] }
+    }));
+    pair.client().on_unreachable(now, FourTuple { local: dead, remote: server_addr() });
+    let began = pair.now;
+    let data = pattern(100_000);
+    assert!(pair.transfer(Side::Client, &data) == data);
+    // Without being told, a probe timeout would have to pass first; what the server sends is not the client's to know.
+    assert!(pair.now - began < Duration::from_millis(500), "{:?}", pair.now - began);
+    assert_eq!(pair.client().paths().count(), 2, "it may come back");
+}
+
+#[test]
+fn a_path_that_cannot_be_sent_on_is_not_opened() {
+    let mut pair = multipath();
+    let (now, tuple) = (pair.now, FourTuple { local: second_addr(), remote: server_addr() });
+    let id = pair.client().open_path(now, tuple).unwrap();
+    assert_eq!(pair.client().is_path_open(id), Some(false));
+    pair.client().on_unreachable(now, tuple);
+    assert_eq!(pair.client().is_path_open(id), None);
+    assert!(pair.client().has_path(id), "until nothing of it is under way any longer");
+    pair.run_for(Duration::from_secs(10));
+    assert!(!pair.client().has_path(id));
+    assert!(pair.client_events.contains(&Event::PathAbandoned { path: PathId(1), code: 0x3e76 }));
+    assert_eq!(pair.closed(Side::Client), None);
+}
+
+#[test]
+fn the_only_path_stays_whatever_the_host_says() {
+    let mut pair = multipath();
+    let now = pair.now;
+    pair.client().on_unreachable(now, FourTuple { local: client_addr(), remote: server_addr() });
+    assert_eq!(pair.client().is_path_open(PathId::ZERO), Some(true));
+    let data = pattern(100_000);
+    assert!(pair.transfer(Side::Client, &data) == data);
+}

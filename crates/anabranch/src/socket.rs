@@ -81,7 +81,7 @@ impl Socket {
         }
     }
 
-    /// Datagrams that one [`Socket::send`] may hold.
+    /// Datagrams that the kernel takes at once.
     pub(crate) fn max_segments(&self) -> usize {
         self.state().max_gso_segments()
     }
@@ -102,6 +102,9 @@ impl Socket {
             segment_size: (transmit.segment_size < contents.len()).then_some(transmit.segment_size),
             src_ip: source.filter(|ip| !ip.is_unspecified()),
         };
+        if batch.segment_size.is_some() && self.max_segments() == 1 {
+            return self.send_singly(&batch);
+        }
         let mut sent = self.try_send(&batch);
         if batch.src_ip.is_some() && sent.as_ref().is_err_and(is_about_the_source) {
             self.renew_state();
@@ -110,12 +113,15 @@ impl Socket {
             batch.src_ip = None;
             sent = self.try_send(&batch);
         }
-        let done = match &sent {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
-            Err(error) if is_about_segmentation(error) => self.send_singly(&batch),
-            _ => contents.len(),
-        };
-        Sent { done, unreachable: sent.is_err_and(|error| is_about_the_way(&error)) }
+        match sent {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Sent { done: 0, unreachable: false },
+            Err(error) if batch.segment_size.is_some() && is_about_segmentation(&error) => {
+                self.send_singly(&batch)
+            }
+            sent => {
+                Sent { done: contents.len(), unreachable: sent.is_err_and(|error| is_about_the_way(&error)) }
+            }
+        }
     }
 
     fn try_send(&self, batch: &quinn_udp::Transmit<'_>) -> io::Result<()> {
@@ -139,17 +145,18 @@ impl Socket {
     }
 
     /// Without segmentation offload, after it turned out that the interface has none.
-    fn send_singly(&self, batch: &quinn_udp::Transmit<'_>) -> usize {
-        let mut done = 0;
+    fn send_singly(&self, batch: &quinn_udp::Transmit<'_>) -> Sent {
+        let (mut done, mut unreachable) = (0, false);
         for contents in batch.contents.chunks(batch.segment_size.unwrap_or(batch.contents.len()).max(1)) {
             let &quinn_udp::Transmit { destination, ecn, src_ip, .. } = batch;
             let single = quinn_udp::Transmit { destination, ecn, contents, segment_size: None, src_ip };
-            if self.try_send(&single).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
-                break;
+            match self.try_send(&single) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                sent => unreachable |= sent.is_err_and(|error| is_about_the_way(&error)),
             }
             done += contents.len();
         }
-        done
+        Sent { done, unreachable }
     }
 
     pub(crate) fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -182,15 +189,15 @@ fn is_about_the_source(error: &io::Error) -> bool {
     matches!(error.kind(), AddrNotAvailable | InvalidInput | NetworkUnreachable)
 }
 
-/// An interface that is down or gone, no route, a filter.
+/// An interface that is down or gone, no route or one that the source address does not fit, a filter.
 fn is_about_the_way(error: &io::Error) -> bool {
     use io::ErrorKind::{
-        AddrNotAvailable, HostUnreachable, NetworkDown, NetworkUnreachable, PermissionDenied,
+        AddrNotAvailable, HostUnreachable, InvalidInput, NetworkDown, NetworkUnreachable, PermissionDenied,
     };
     let device_gone = error.raw_os_error() == Some(ENODEV);
     let kind = error.kind();
     let unreachable = matches!(kind, HostUnreachable | NetworkUnreachable | NetworkDown);
-    device_gone || unreachable || matches!(kind, AddrNotAvailable | PermissionDenied)
+    device_gone || unreachable || matches!(kind, AddrNotAvailable | InvalidInput | PermissionDenied)
 }
 
 fn is_about_segmentation(error: &io::Error) -> bool {
@@ -294,7 +301,7 @@ mod tests {
             segment_size: Some(1200),
             src_ip: None,
         };
-        assert_eq!(a.send_singly(&whole), contents.len());
+        assert_eq!(a.send_singly(&whole), whole_of(&contents));
         expect(&b, FourTuple { local: b_address, remote: a_address }, &contents).await;
     }
 

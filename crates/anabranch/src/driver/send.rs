@@ -34,7 +34,7 @@ pub(super) struct Sender {
     held: usize,
     /// A buffer that is not in use.
     spare: Option<TransmitBuf>,
-    /// Datagrams that every socket takes at once.
+    /// Datagrams that the best socket takes at once.
     segments: usize,
 }
 
@@ -93,7 +93,7 @@ impl Sender {
     /// Sends what `member` has to send.
     pub(super) fn send_from(&mut self, member: &Member, now: Time) -> Turn {
         // The kernel may withdraw segmentation offload when it turns out that an interface has none.
-        self.segments = self.outlets.iter().map(|outlet| outlet.socket.max_segments()).min().unwrap_or(1);
+        self.segments = self.outlets.iter().map(|outlet| outlet.socket.max_segments()).max().unwrap_or(1);
         let mut held = Held::Nothing;
         for _ in 0..BATCHES {
             let mut buffer = self.take_buffer();
@@ -140,7 +140,7 @@ impl Sender {
         unreachable
     }
 
-    /// A buffer for as many datagrams as every socket takes at once.
+    /// A buffer for as many datagrams as the best socket takes at once.
     fn take_buffer(&mut self) -> TransmitBuf {
         let spare = self.spare.take().filter(|buffer| buffer.max_datagrams() == self.segments);
         spare.unwrap_or_else(|| TransmitBuf::new(self.segments))

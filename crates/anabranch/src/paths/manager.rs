@@ -126,6 +126,8 @@ impl Manager {
             PathEvent::Opened { path } => self.plan.on_opened(now, *path),
             PathEvent::Abandoned { path, code } => self.plan.on_abandoned(now, *path, *code),
             PathEvent::Changed { path, .. } => self.adopt(*path),
+            // What fails may work again; if it does not, it is abandoned.
+            PathEvent::Status { .. } => {}
             PathEvent::Missed(_) => self.adopt_all(),
         }
     }

@@ -6,7 +6,7 @@ use anabranch_wire::{PathId, Time};
 
 use crate::connection::connection::Connection;
 use crate::datagram_io::FourTuple;
-use crate::path::Phase;
+use crate::path::{Path, Phase};
 
 /// Which paths a driver cannot send on just now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,12 +52,16 @@ impl Connection {
         if self.paths.len() == 1 || !self.state.is_active() {
             return;
         }
-        let concerned = self.paths.iter().filter(|path| path.tuple == tuple && !path.is_abandoned());
+        let usable = |path: &&Path| !path.is_abandoned() && !path.is_failing;
+        let concerned = self.paths.iter().filter(usable).filter(|path| path.tuple == tuple);
         let concerned: Vec<_> = concerned.map(|path| (path.id, path.phase)).collect();
         for (id, phase) in concerned {
             match phase {
                 Phase::Opening => self.on_opening_failed(now, id),
-                _ => self.on_path_silent(id),
+                _ if self.paths.iter().any(|other| other.id != id && Self::is_working(other)) => {
+                    self.begin_failing(now, id);
+                }
+                _ => {}
             }
         }
     }

@@ -139,7 +139,7 @@ impl Connection {
         }
     }
 
-    fn begin_failing(&mut self, now: Time, id: PathId) {
+    pub(super) fn begin_failing(&mut self, now: Time, id: PathId) {
         let Some(path) = self.paths.get_mut(id) else { return };
         path.is_failing = true;
         let (tuple, dcid) = (path.tuple, path.remote_cids.active());

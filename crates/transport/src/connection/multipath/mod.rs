@@ -21,9 +21,9 @@ use std::collections::BTreeMap;
 use anabranch_wire::{ConnectionId, PathId, Side};
 
 use self::copies::Copies;
+pub use self::drive::Held;
 #[cfg(test)]
 pub(crate) use self::failure::MAX_PROBE_INTERVAL;
-pub use self::drive::Held;
 pub use self::open::OpenPathError;
 use self::pool::Pool;
 pub(super) use self::schedule::{Tried, Turn};

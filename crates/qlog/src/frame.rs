@@ -138,6 +138,8 @@ fn name(frame: &Frame<'_>) -> &'static str {
         Frame::MaxPathId(_) => "max_path_id",
         Frame::PathsBlocked(_) => "paths_blocked",
         Frame::PathCidsBlocked { .. } => "path_cids_blocked",
+        Frame::AlternativeV4Address { .. } => "alternative_v4_address",
+        Frame::AlternativeV6Address { .. } => "alternative_v6_address",
     }
 }
 

@@ -82,6 +82,7 @@ macro_rules! parameters {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sender {
     Both,
+    Client,
     Server,
 }
 
@@ -132,6 +133,8 @@ parameters! {
     0x29e3_d19e from Both: single_number_space: Option<u64> = None;
     /// Microseconds by which acknowledgments can be delayed at least (draft-ietf-quic-ack-frequency).
     0xff04_de1b from Both: min_ack_delay: Option<u64> = None;
+    /// Whether a client understands further addresses of the server (draft-munizaga-quic-alternative-server-address).
+    0xff_0969_d85c from Client: alternative_address: bool = false;
 }
 
 impl TransportParameters {
@@ -160,8 +163,12 @@ impl TransportParameters {
             // RFC 9000 §7.4
             require(!core::mem::replace(&mut seen[index], true), "transport parameter is sent twice")?;
             // RFC 9000 §18.2
-            let allowed = sender.is_server() || LIST[index].1 == Sender::Both;
-            require(allowed, "a client sends a parameter that is for servers")?;
+            let allowed = match LIST[index].1 {
+                Sender::Both => true,
+                Sender::Client => sender.is_client(),
+                Sender::Server => sender.is_server(),
+            };
+            require(allowed, "a parameter that is for the other side to send")?;
             parameters.read(id, &mut Reader::new(value, Direction::Forward))?;
         }
         parameters.check(sender)?;

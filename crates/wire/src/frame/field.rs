@@ -1,6 +1,8 @@
 //! What fields of frames are made of.
 
-use super::Fault;
+use core::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
+
+use super::{AddressFlags, Fault};
 use crate::cursor::{Reader, Region};
 use crate::varint::varint_len;
 use crate::{ConnectionId, EcnCounts, PathId, ResetToken, StreamId};
@@ -148,5 +150,57 @@ impl<'a> Field<'a> for EcnCounts {
         region.varint(self.ect0);
         region.varint(self.ect1);
         region.varint(self.ce);
+    }
+}
+
+impl<'a> Field<'a> for AddressFlags {
+    fn read(reader: &mut Reader<'a>) -> Result<Self, Fault> {
+        let bits = reader.u8()?;
+        Ok(Self { preferred: bits & 0x80 != 0, retire: bits & 0x40 != 0 })
+    }
+
+    fn size(self) -> usize {
+        1
+    }
+
+    fn write(self, region: &mut Region<'_>) {
+        region.take(1).fill(u8::from(self.preferred) << 7 | u8::from(self.retire) << 6);
+    }
+}
+
+impl<'a> Field<'a> for SocketAddrV4 {
+    fn read(reader: &mut Reader<'a>) -> Result<Self, Fault> {
+        let bytes: [u8; 6] = reader.array()?;
+        let [a, b, c, d, port @ ..] = bytes;
+        Ok(Self::new(Ipv4Addr::new(a, b, c, d), u16::from_be_bytes(port)))
+    }
+
+    fn size(self) -> usize {
+        6
+    }
+
+    fn write(self, region: &mut Region<'_>) {
+        let bytes = region.take(6);
+        bytes[..4].copy_from_slice(&self.ip().octets());
+        bytes[4..].copy_from_slice(&self.port().to_be_bytes());
+    }
+}
+
+impl<'a> Field<'a> for SocketAddrV6 {
+    fn read(reader: &mut Reader<'a>) -> Result<Self, Fault> {
+        let bytes: [u8; 18] = reader.array()?;
+        let mut ip = [0; 16];
+        ip.copy_from_slice(&bytes[..16]);
+        Ok(Self::new(Ipv6Addr::from(ip), u16::from_be_bytes([bytes[16], bytes[17]]), 0, 0))
+    }
+
+    fn size(self) -> usize {
+        18
+    }
+
+    fn write(self, region: &mut Region<'_>) {
+        let bytes = region.take(18);
+        bytes[..16].copy_from_slice(&self.ip().octets());
+        bytes[16..].copy_from_slice(&self.port().to_be_bytes());
     }
 }

@@ -110,4 +110,7 @@ frames! {
     0x3e7a (path) [MaxPathId(path)];
     0x3e7b (path) [PathsBlocked(path)];
     0x3e7c (path, next_sequence) [PathCidsBlocked { path, next_sequence }];
+    // draft-munizaga-quic-alternative-server-address
+    0x1d58_45e2 (flags, sequence, address) [AlternativeV4Address { flags, sequence, address }];
+    0x1d58_45e3 (flags, sequence, address) [AlternativeV6Address { flags, sequence, address }];
 }

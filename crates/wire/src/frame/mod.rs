@@ -1,4 +1,5 @@
-//! Frames (RFC 9000 §19, RFC 9221, RFC 10069, draft-ietf-quic-ack-frequency).
+//! Frames (RFC 9000 §19, RFC 9221, RFC 10069, draft-ietf-quic-ack-frequency,
+//! draft-munizaga-quic-alternative-server-address).
 
 mod ack;
 mod field;
@@ -9,6 +10,8 @@ pub use ack::{Ack, AckRanges, write_ack};
 pub use stream::{
     Stream, max_crypto_len, max_datagram_len, max_stream_len, write_crypto, write_datagram, write_stream,
 };
+
+use core::net::{SocketAddrV4, SocketAddrV6};
 
 use crate::code::TransportErrorCode;
 use crate::cursor::{Direction, Full, Malformed, Reader, Writer};
@@ -152,6 +155,33 @@ pub enum Frame<'a> {
         /// The next sequence number it expects.
         next_sequence: u64,
     },
+    /// ALTERNATIVE_V4_ADDRESS (draft-munizaga-quic-alternative-server-address): the server can be reached there as well.
+    AlternativeV4Address {
+        /// What the server says of the address.
+        flags: AddressFlags,
+        /// Newer words about one address have larger numbers.
+        sequence: u64,
+        /// The address.
+        address: SocketAddrV4,
+    },
+    /// ALTERNATIVE_V6_ADDRESS, likewise.
+    AlternativeV6Address {
+        /// What the server says of the address.
+        flags: AddressFlags,
+        /// Newer words about one address have larger numbers.
+        sequence: u64,
+        /// The address.
+        address: SocketAddrV6,
+    },
+}
+
+/// The flags of ALTERNATIVE_V4_ADDRESS and ALTERNATIVE_V6_ADDRESS; unused bits are ignored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AddressFlags {
+    /// The server would rather be reached there.
+    pub preferred: bool,
+    /// The address is not the server's any longer.
+    pub retire: bool,
 }
 
 /// NEW_CONNECTION_ID (RFC 9000 §19.15) or PATH_NEW_CONNECTION_ID (RFC 10069).

@@ -104,6 +104,24 @@ fn samples() -> Vec<(Frame<'static>, String, &'static str)> {
         (MaxPathId(9), "7e7a 09".into(), "___1"),
         (PathsBlocked(9), "7e7b 09".into(), "___1"),
         (PathCidsBlocked { path, next_sequence: 4 }, "7e7c 02 04".into(), "___1"),
+        (
+            AlternativeV4Address {
+                flags: AddressFlags { preferred: true, retire: false },
+                sequence: 5,
+                address: "192.0.2.1:443".parse().unwrap(),
+            },
+            "9d5845e2 80 05 c0000201 01bb".into(),
+            "___1",
+        ),
+        (
+            AlternativeV6Address {
+                flags: AddressFlags { preferred: false, retire: true },
+                sequence: 6,
+                address: "[2001:db8::1]:443".parse().unwrap(),
+            },
+            "9d5845e3 40 06 20010db8000000000000000000000001 01bb".into(),
+            "___1",
+        ),
     ];
     list
 }
@@ -122,8 +140,12 @@ fn same(a: &Frame<'_>, b: &Frame<'_>) -> bool {
 #[test]
 fn samples_cover_every_type() {
     let kinds: BTreeSet<u64> = samples().iter().map(|(frame, ..)| frame.kind()).collect();
-    let expected: BTreeSet<u64> =
-        (0x00..=0x07).chain(0x0e..=0x1f).chain([0x31, 0x3e, 0x3f, 0xaf]).chain(0x3e75..=0x3e7c).collect();
+    let expected: BTreeSet<u64> = (0x00..=0x07)
+        .chain(0x0e..=0x1f)
+        .chain([0x31, 0x3e, 0x3f, 0xaf])
+        .chain(0x3e75..=0x3e7c)
+        .chain(0x1d58_45e2..=0x1d58_45e3)
+        .collect();
     assert_eq!(kinds, expected);
 }
 
@@ -520,6 +542,20 @@ fn frame() -> impl Strategy<Value = Frame<'static>> {
         path().prop_map(|path| MaxPathId(path.0.into())),
         path().prop_map(|path| PathsBlocked(path.0.into())),
         (path(), varint()).prop_map(|(path, next_sequence)| PathCidsBlocked { path, next_sequence }),
+        (any::<(bool, bool)>(), varint(), any::<(std::net::Ipv4Addr, u16)>()).prop_map(
+            |((preferred, retire), sequence, (ip, port))| AlternativeV4Address {
+                flags: AddressFlags { preferred, retire },
+                sequence,
+                address: SocketAddrV4::new(ip, port),
+            }
+        ),
+        (any::<(bool, bool)>(), varint(), any::<(std::net::Ipv6Addr, u16)>()).prop_map(
+            |((preferred, retire), sequence, (ip, port))| AlternativeV6Address {
+                flags: AddressFlags { preferred, retire },
+                sequence,
+                address: SocketAddrV6::new(ip, port, 0, 0),
+            }
+        ),
     ];
     prop_oneof![streams, others]
 }

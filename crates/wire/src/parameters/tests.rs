@@ -76,6 +76,7 @@ fn every_parameter_has_its_identifier() {
         grease_quic_bit: true,
         single_number_space: Some(1),
         min_ack_delay: Some(1000),
+        alternative_address: false,
     };
     let expected = format!(
         "00020102 0104 80007530 0210{} 030245c0 040104 050105 060106 070107 080108 090109 0a010a 0b010b 0c00 \
@@ -277,6 +278,7 @@ fn parameters(sender: Side) -> impl Strategy<Value = TransportParameters> {
         single_number_space: extensions.2.then_some(1),
         version_information: extensions.3,
         min_ack_delay: extensions.4.then_some(limits.2 * 1000),
+        alternative_address: limits.5 && !server,
     })
 }
 

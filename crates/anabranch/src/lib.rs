@@ -33,8 +33,9 @@ pub use anabranch_transport as transport;
 pub use anabranch_transport::stream::{ClosedStream, Priority};
 pub use anabranch_transport::tls;
 pub use anabranch_transport::{
-    ClientConfig, ConnectionError, ConnectionStats, EndpointConfig, FourTuple, IdleReason, MigrateError,
-    MultipathConfig, PathInfo, PathState, RetryPolicy, ServerConfig, TransportConfig, schedule,
+    AlternativeAddress, ClientConfig, ConnectionError, ConnectionStats, EndpointConfig, FourTuple,
+    IdleReason, MigrateError, MultipathConfig, PathInfo, PathState, RetryPolicy, ServerConfig,
+    TransportConfig, schedule,
 };
 pub use anabranch_wire::{PathId, StreamId, TransportErrorCode, Version};
 

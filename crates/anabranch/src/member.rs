@@ -180,6 +180,7 @@ impl State {
                 self.progress.drain_into(woken);
                 self.apply_path(PathEvent::Opened { path });
             }
+            Event::ServerAddresses => self.apply_path(PathEvent::ServerAddresses),
             Event::PathStatus { path, state } => {
                 self.progress.drain_into(woken);
                 self.apply_path(PathEvent::Status { path, state });

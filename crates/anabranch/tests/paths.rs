@@ -11,7 +11,7 @@ use anabranch::{
     TransportConfig,
 };
 
-use self::common::{Connected, Pair, connected, pattern, within};
+use self::common::{Connected, Pair, connect, connected, pattern, within};
 
 const SECOND_ADDRESS: [u8; 4] = [127, 0, 0, 2];
 
@@ -215,4 +215,27 @@ async fn a_manager_opens_what_its_policy_says() {
     let _manager = it.ours.manage_paths(PathPolicy::default());
     drop(it.ours);
     assert!(within(it.theirs.closed()).await.to_string().contains('0'));
+}
+
+/// The server is known by its IPv4 address; its IPv6 address is announced, and gets a path.
+#[tokio::test]
+async fn a_client_that_came_by_ipv4_finds_the_ipv6_address() {
+    let Ok(v6) = std::net::UdpSocket::bind("[::1]:0") else { return };
+    let address = v6.local_addr().unwrap();
+    drop(v6);
+    let mut pair = multipath();
+    pair.server.alternative_addresses = vec![address];
+    let (client, server) = pair.endpoints();
+    server.add_socket(address).unwrap();
+    let (ours, theirs) = connect(&client, &server).await;
+    let mut events = ours.path_events();
+    let policy = PathPolicy { allow: vec!["lo".parse().unwrap()], ..PathPolicy::default() };
+    let _manager = ours.manage_paths(policy);
+    while happens(&mut events).await != Some(PathEvent::Opened { path: PathId(1) }) {}
+    assert_eq!(ours.paths()[1].tuple.remote, address);
+    assert_eq!(ours.server_addresses()[0].address, address);
+    transfer(&theirs, &ours, pattern(1_000_000)).await;
+    assert!(theirs.withdraw_address(address));
+    while !matches!(happens(&mut events).await, Some(PathEvent::Abandoned { path: PathId(1), .. })) {}
+    transfer(&ours, &theirs, pattern(100_000)).await;
 }

@@ -3,7 +3,7 @@
 mod ack;
 mod numbering;
 
-use std::net::{SocketAddrV4, SocketAddrV6};
+use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -151,6 +151,9 @@ pub struct ServerConfig {
     pub retry: RetryPolicy,
     /// Addresses that clients are asked to move to after the handshake (RFC 9000 §9.6).
     pub preferred_address: Option<PreferredAddresses>,
+    /// Further addresses of the server that multipath clients are told of, at most 16
+    /// (draft-munizaga-quic-alternative-server-address).
+    pub alternative_addresses: Vec<SocketAddr>,
     /// Connections in handshake or open at the same time; more are refused.
     pub max_connections: usize,
     /// Handshakes that the application has not accepted yet; more get a Retry, then are refused.
@@ -171,6 +174,7 @@ impl ServerConfig {
             transport: Arc::default(),
             retry: RetryPolicy::UnderLoad,
             preferred_address: None,
+            alternative_addresses: Vec::new(),
             max_connections: 65_536,
             max_incoming: 1_024,
             new_tokens: 1,

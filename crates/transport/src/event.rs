@@ -44,6 +44,8 @@ pub enum Event {
         /// What it is now.
         state: PathState,
     },
+    /// Client: the server has announced or withdrawn further addresses of its own.
+    ServerAddresses,
     /// A path was given up, here or by the peer.
     PathAbandoned {
         /// The path.

@@ -29,7 +29,8 @@ pub use config::{
     UnknownNumbering,
 };
 pub use connection::{
-    ConnectError, Connection, ConnectionStats, Held, MigrateError, OpenPathError, PathInfo,
+    AlternativeAddress, ConnectError, Connection, ConnectionStats, Held, MigrateError, OpenPathError,
+    PathInfo,
 };
 pub use datagram_io::{Datagram, FourTuple, MAX_BATCH_BYTES, Transmit, TransmitBuf};
 pub use endpoint::*;

@@ -89,6 +89,8 @@ pub(crate) enum Token {
         /// Its sequence number: only the newest one is repeated.
         sequence: u64,
     },
+    /// ALTERNATIVE_V4_ADDRESS or ALTERNATIVE_V6_ADDRESS, by sequence number.
+    AlternativeAddress(u64),
     /// MAX_PATH_ID.
     MaxPathId,
     /// PATHS_BLOCKED.

@@ -38,6 +38,10 @@ pub enum PathEvent {
         /// Its new addresses.
         tuple: FourTuple,
     },
+    /// Client: the server has announced or withdrawn further addresses of its own, see [`Connection::server_addresses`].
+    ///
+    /// [`Connection::server_addresses`]: crate::Connection::server_addresses
+    ServerAddresses,
     /// This listener was so slow that this many events were dropped: look at [`Connection::paths`].
     ///
     /// [`Connection::paths`]: crate::Connection::paths

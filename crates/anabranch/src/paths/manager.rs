@@ -45,6 +45,7 @@ async fn run(member: Arc<Member>, mut events: PathEvents, policy: PathPolicy) {
     let mut watch = Watch::new();
     let mut manager = Manager { plan: Plan::new(policy), member };
     manager.adopt_all();
+    manager.learn_addresses();
     manager.look_around().await;
     loop {
         manager.execute_due();
@@ -126,10 +127,23 @@ impl Manager {
             PathEvent::Opened { path } => self.plan.on_opened(now, *path),
             PathEvent::Abandoned { path, code } => self.plan.on_abandoned(now, *path, *code),
             PathEvent::Changed { path, .. } => self.adopt(*path),
+            PathEvent::ServerAddresses => self.learn_addresses(),
             // What fails may work again; if it does not, it is abandoned.
             PathEvent::Status { .. } => {}
-            PathEvent::Missed(_) => self.adopt_all(),
+            PathEvent::Missed(_) => {
+                self.adopt_all();
+                self.learn_addresses();
+            }
         }
+    }
+
+    /// Preferred ones first.
+    fn learn_addresses(&mut self) {
+        let mut known = self.member.look(|state| state.core.server_addresses());
+        known.sort_by_key(|known| !known.preferred);
+        let known: Vec<_> = known.iter().map(|known| known.address).collect();
+        let commands = self.plan.set_alternatives(self.member.hub.clock.now(), &known);
+        commands.into_iter().for_each(|command| self.execute(command));
     }
 
     fn adopt(&mut self, id: PathId) {

@@ -1,4 +1,36 @@
 //! Several paths of one connection (RFC 10069): opening them, giving them up, what they are for, and what happens to them.
+//!
+//! Both ends have to want several paths. A client then opens them one by one with [`Connection::open_path`], or has that done
+//! for every interface of its host with [`Connection::manage_paths`].
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), anabranch::Error> {
+//! use std::{net::IpAddr, sync::Arc};
+//!
+//! use anabranch::{Endpoint, MultipathConfig, SelfSigned, TransportConfig, config};
+//!
+//! let multipath = Some(MultipathConfig::default());
+//! let transport = Arc::new(TransportConfig { multipath, ..TransportConfig::default() });
+//! let identity = SelfSigned::new(["localhost"])?;
+//! let mut server_config = identity.server_config(["example"])?;
+//! server_config.transport = Arc::clone(&transport);
+//! let server = Endpoint::server(server_config, "127.0.0.1:0".parse()?)?;
+//! let address = server.local_addr()?;
+//! tokio::spawn(async move {
+//!     let connection = server.accept().await?.await.ok()?;
+//!     Some(connection.closed().await)
+//! });
+//!
+//! let mut client_config = config::client(identity.roots()?, ["example"])?;
+//! client_config.transport = transport;
+//! let mut client = Endpoint::client("127.0.0.1:0".parse()?)?;
+//! client.set_default_client_config(client_config);
+//! let connection = client.connect(address, "localhost")?.await?;
+//! let second = connection.open_path(IpAddr::from([127, 0, 0, 1]), None).await?;
+//! assert_eq!(connection.paths().len(), 2);
+//! assert!(connection.abandon_path(second, 0x3e));
+//! # Ok(()) }
+//! ```
 
 mod begin;
 mod events;
@@ -14,7 +46,7 @@ use std::net::SocketAddr;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use anabranch_transport::{self as core, ConnectionError, PathInfo};
+use anabranch_transport::{self as core, AlternativeAddress, ConnectionError, PathInfo};
 use anabranch_wire::PathId;
 use tokio::time::Instant;
 
@@ -108,6 +140,24 @@ impl Connection {
     /// The paths as they are now, in the order of their identifiers; one without multipath.
     pub fn paths(&self) -> Vec<PathInfo> {
         self.0.look(|state| state.core.paths().collect())
+    }
+
+    /// Client: the addresses that the server has announced beside the one that the connection began with
+    /// (draft-munizaga-quic-alternative-server-address), so that a client that came by IPv4 learns the IPv6 address.
+    pub fn server_addresses(&self) -> Vec<AlternativeAddress> {
+        self.0.look(|state| state.core.server_addresses())
+    }
+
+    /// Server: tells the client that the server can be reached at `address` as well, and whether that is better. `false` if the
+    /// client does not want to know, or too many addresses were announced. See also
+    /// [`ServerConfig::alternative_addresses`](crate::ServerConfig::alternative_addresses).
+    pub fn announce_address(&self, address: SocketAddr, preferred: bool) -> bool {
+        self.0.change(|state| state.core.announce_address(address, preferred))
+    }
+
+    /// Server: withdraws an announced address; clients should leave it. `false` if it was not announced.
+    pub fn withdraw_address(&self, address: SocketAddr) -> bool {
+        self.0.change(|state| state.core.withdraw_address(address))
     }
 
     /// What happens to paths from now on.

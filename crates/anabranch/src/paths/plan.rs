@@ -98,7 +98,6 @@ impl Plan {
     }
 
     /// The server can be reached at these addresses as well.
-    #[cfg_attr(not(test), expect(dead_code, reason = "servers cannot announce addresses yet"))]
     pub(super) fn set_alternatives(&mut self, now: Time, remotes: &[SocketAddr]) -> Vec<Command> {
         let mut gone = Vec::new();
         let first = self.slots.first().map(|slot| slot.remote);

@@ -189,6 +189,7 @@ impl Connection {
             | Token::StreamsBlocked(_) => self.streams.on_acked(token),
             Token::PathAbandon(_)
             | Token::PathStatus { .. }
+            | Token::AlternativeAddress(_)
             | Token::MaxPathId
             | Token::PathsBlocked
             | Token::PathCidsBlocked(_) => self.on_multipath_acked(token),
@@ -222,6 +223,7 @@ impl Connection {
             | Token::StreamsBlocked(_) => self.streams.on_lost(token),
             Token::PathAbandon(_)
             | Token::PathStatus { .. }
+            | Token::AlternativeAddress(_)
             | Token::MaxPathId
             | Token::PathsBlocked
             | Token::PathCidsBlocked(_) => self.on_multipath_lost(token),

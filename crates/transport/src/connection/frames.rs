@@ -162,6 +162,12 @@ impl Connection {
                 }
             }
             Frame::PathResponse(data) => self.on_path_response(now, data),
+            Frame::AlternativeV4Address { flags, sequence, address } => {
+                return self.on_alternative_address(address.into(), flags, sequence);
+            }
+            Frame::AlternativeV6Address { flags, sequence, address } => {
+                return self.on_alternative_address(address.into(), flags, sequence);
+            }
             _ => return self.on_multipath_frame(now, context, frame),
         }
         Ok(())

@@ -308,7 +308,7 @@ const PREFERRED_SEQUENCE: u64 = 1;
 
 /// Whether a server at `current` may send its clients to `preferred`. A server on the public network must not make them
 /// send to hosts near them that trust whoever is inside, nor to ports of other services (RFC 9000 §21.5).
-fn may_follow(current: &SocketAddr, preferred: &SocketAddr) -> bool {
+pub(super) fn may_follow(current: &SocketAddr, preferred: &SocketAddr) -> bool {
     let port = preferred.port();
     let port_ok = port == current.port() || port == 443 || port >= 1024;
     port_ok && !is_never_a_host(preferred.ip()) && (!is_local(preferred.ip()) || is_local(current.ip()))

@@ -22,9 +22,9 @@ mod transmit;
 pub use self::connection::{ConnectError, Connection};
 pub use self::info::{ConnectionStats, PathInfo};
 pub use self::migration::MigrateError;
-pub use self::multipath::{Held, OpenPathError};
+pub use self::multipath::{AlternativeAddress, Held, OpenPathError};
 #[cfg(test)]
 pub(crate) use self::{
-    multipath::{MAX_CLOSING_PATHS, MAX_PROBE_INTERVAL},
+    multipath::{MAX_ALTERNATIVES, MAX_CLOSING_PATHS, MAX_PROBE_INTERVAL},
     packet::forge::Forged,
 };

@@ -78,6 +78,7 @@ impl Connection {
             grease_quic_bit: config.grease,
             initial_max_path_id,
             single_number_space,
+            alternative_address: self.wants_alternatives(),
             min_ack_delay: Some(MIN_ACK_DELAY_US.min(millis(config.ack.max_delay) * 1000)),
             ..TransportParameters::default()
         };
@@ -158,6 +159,7 @@ impl Connection {
             self.paths.main_mut().remote_cids.insert_preferred(preferred.cid, preferred.token);
         }
         self.negotiate_multipath(&parameters)?;
+        self.begin_alternatives(&parameters);
         self.collect_reset_tokens();
         self.handshake.peer_parameters = Some(parameters);
         Ok(())

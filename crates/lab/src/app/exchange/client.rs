@@ -223,6 +223,7 @@ impl Application for ExchangeClient {
             Event::HandshakeDataReady
             | Event::PathOpened(_)
             | Event::PathStatus { .. }
+            | Event::ServerAddresses
             | Event::PathAbandoned { .. } => {}
         }
     }

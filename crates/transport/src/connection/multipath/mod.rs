@@ -1,6 +1,7 @@
 //! Several paths at once (RFC 10069): path identifiers, the connection IDs of paths still to come, and what is owed.
 
 mod abandon;
+mod alternatives;
 mod choose;
 mod copies;
 mod drive;
@@ -20,6 +21,10 @@ use std::collections::BTreeMap;
 
 use anabranch_wire::{ConnectionId, PathId, Side};
 
+pub use self::alternatives::AlternativeAddress;
+use self::alternatives::Alternatives;
+#[cfg(test)]
+pub(crate) use self::alternatives::MAX_ALTERNATIVES;
 use self::copies::Copies;
 pub use self::drive::Held;
 #[cfg(test)]
@@ -66,6 +71,8 @@ pub(super) struct Multipath {
     initial_max: u32,
     /// Whether each path works, as far as there has been traffic on it.
     health: Vec<Health>,
+    /// Further addresses of the server.
+    alternatives: Alternatives,
     /// DATAGRAM frames sent and received.
     messages: u64,
     /// Paths may be in other states than the application knows of.
@@ -110,6 +117,7 @@ impl Multipath {
             cids_blocked: None,
             initial_max: local_max,
             health: Vec::new(),
+            alternatives: Alternatives::default(),
             messages: 0,
             states_changed: false,
             closed: 0,

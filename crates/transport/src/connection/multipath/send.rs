@@ -13,6 +13,7 @@ impl Multipath {
         self.owes_max_path_id
             || self.paths_blocked.is_some()
             || self.cids_blocked.is_some()
+            || self.alternatives.has_pending()
             || self.abandons.iter().any(|abandon| !abandon.sent)
             || self.pool.as_ref().is_some_and(Pool::has_pending)
             || self
@@ -49,6 +50,7 @@ impl Multipath {
                 tokens.push(Token::PathCidsBlocked(path));
             }
         }
+        self.alternatives.write(writer, tokens);
         for unopened in self.unopened.values_mut() {
             unopened.local.write(writer, tokens, true);
             unopened.remote.write(writer, tokens, true);
@@ -138,6 +140,7 @@ impl Connection {
                     path.owes_status |= path.local_status.sequence() == Some(sequence);
                 }
             }
+            Token::AlternativeAddress(sequence) => multipath.alternatives.on_lost(sequence),
             Token::MaxPathId => multipath.owes_max_path_id = true,
             Token::PathsBlocked if multipath.is_blocked() => {
                 multipath.paths_blocked = Some(multipath.remote_max);

@@ -1,7 +1,7 @@
 //! Options about several paths at once (RFC 10069), and what is said about paths.
 
-use anabranch::transport::MAX_PATHS;
-use anabranch::{MultipathConfig, PathInfo, schedule};
+use anabranch::transport::{MAX_PATHS, Numbering, NumberingChoice};
+use anabranch::{Connection, MultipathConfig, PathInfo, PathPolicy, PathRule, schedule};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -18,16 +18,60 @@ pub(crate) struct Sharing {
     #[arg(long, value_name = "NAME", value_parser = scheduler,
           default_value = MultipathConfig::default().scheduler.name())]
     scheduler: schedule::Algorithm,
+    /// Packet number spaces: `multiple` or `single`. A client that is told so insists on it, a server prefers it; unless
+    /// told, a client offers both and a server prefers `multiple`
+    #[arg(long, value_name = "NAME")]
+    numbering: Option<Numbering>,
 }
 
 impl Sharing {
-    fn config(&self) -> MultipathConfig {
+    fn config(&self, choice: fn(Numbering) -> NumberingChoice) -> MultipathConfig {
         let chosen = |mut config: MultipathConfig| {
             config.max_paths = self.max_paths;
             config.scheduler = self.scheduler;
+            config.numbering = self.numbering.map_or(config.numbering, choice);
             config
         };
         chosen(MultipathConfig::default())
+    }
+}
+
+/// A client's paths: one unless it is told otherwise.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ClientPaths {
+    /// Use every network that this host is in, if the server uses several paths, too; containers, virtual machines and
+    /// tunnels are left out
+    #[arg(long)]
+    multipath: bool,
+    /// Use these interfaces or addresses, in order of preference; may be repeated, and means --multipath
+    #[arg(long = "path", value_name = "IF|ADDR[,backup][,weight=N][,count=N]")]
+    rules: Vec<PathRule>,
+    #[command(flatten)]
+    sharing: Sharing,
+}
+
+impl ClientPaths {
+    /// One path.
+    pub(crate) fn single() -> Self {
+        let MultipathConfig { max_paths, scheduler, .. } = MultipathConfig::default();
+        Self { multipath: false, rules: Vec::new(), sharing: Sharing { max_paths, scheduler, numbering: None } }
+    }
+
+    pub(crate) fn config(&self) -> Option<MultipathConfig> {
+        (self.multipath || !self.rules.is_empty()).then(|| self.sharing.config(NumberingChoice::Only))
+    }
+
+    /// Has paths opened on a connection, and followed as interfaces come and go, if several are wanted.
+    pub(crate) fn manage(&self, connection: &Connection) {
+        if self.config().is_some() {
+            let policy = PathPolicy {
+                allow: self.rules.clone(),
+                max_paths: self.sharing.max_paths as usize,
+                ..PathPolicy::default()
+            };
+            // It goes on until the connection ends.
+            connection.manage_paths(policy);
+        }
     }
 }
 
@@ -43,7 +87,7 @@ pub(crate) struct ServerPaths {
 
 impl ServerPaths {
     pub(crate) fn config(&self) -> Option<MultipathConfig> {
-        (!self.no_multipath).then(|| self.sharing.config())
+        (!self.no_multipath).then(|| self.sharing.config(NumberingChoice::Prefer))
     }
 }
 

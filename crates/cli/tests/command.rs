@@ -207,6 +207,30 @@ fn usage_and_help() {
     assert!(String::from_utf8(help.stdout).unwrap().contains("Exit status"));
 }
 
+/// Two paths from one interface, on ports of their own; a server may refuse them.
+#[test]
+fn get_uses_several_paths() {
+    for (refused, paths) in [(&[][..], 2), (&["--no-multipath"], 1)] {
+        let server = Server::start(&["serve"], refused);
+        std::fs::write(server.dir.path().join("root/huge"), vec![7; 60_000_000]).unwrap();
+        let here = tempfile::tempdir().unwrap();
+        let (url, ca) = (format!("https://127.0.0.1:{}/huge", server.address.port()), server.ca());
+        let args = ["get", &url, "--ca", &ca, "--path", "127.0.0.1,count=2", "--json", "-"];
+        let output = anabranch(here.path(), &args);
+        assert_eq!(status(&output), 0, "{}", stderr(&output));
+        let facts = &json(&output)[0];
+        assert_eq!(facts["paths"].as_array().unwrap().len(), paths, "{facts}");
+        let known = |path: &serde_json::Value| path["state"].is_string() && path.get("idle").is_some();
+        assert!(facts["paths"].as_array().unwrap().iter().all(known), "{facts}");
+    }
+    let here = tempfile::tempdir().unwrap();
+    let bad = [["--path", "eth0,spare"], ["--max-paths", "65"], ["--numbering", "x"], ["--scheduler", "x"]];
+    for args in bad {
+        let output = anabranch(here.path(), &[&["get", "https://localhost/"], &args[..]].concat());
+        assert_eq!(status(&output), 2, "{args:?}: {}", stderr(&output));
+    }
+}
+
 #[test]
 fn a_busy_port_has_its_status() {
     let server = Server::serve();

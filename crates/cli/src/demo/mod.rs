@@ -19,6 +19,7 @@ use std::sync::atomic::AtomicU64;
 use anabranch::schedule::Algorithm as Scheduler;
 use anabranch::transport::recovery::Algorithm as Congestion;
 use anabranch::transport::stream::StreamsConfig;
+use anabranch::transport::{Numbering, NumberingChoice};
 use anabranch::{MultipathConfig, SelfSigned, TransportConfig, config};
 use clap::Args;
 use tokio::task::JoinSet;
@@ -66,6 +67,9 @@ pub(crate) struct Demo {
     /// Congestion controller
     #[arg(long, value_name = "NAME", value_parser = congestion, default_value = "bbr")]
     congestion: Congestion,
+    /// Packet number spaces: one for each path, or one for all of them
+    #[arg(long, value_name = "multiple|single", default_value_t = Numbering::Multiple)]
+    numbering: Numbering,
     /// Write figures as JSON to a file or, as `-`, to standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -126,7 +130,7 @@ impl Demo {
         let settings = Settings {
             scheduler: self.scheduler.name(),
             congestion: self.congestion.name(),
-            numbering: "multiple",
+            numbering: self.numbering.name(),
         };
         Ok(Summary { plan: self.paths.clone(), fails: self.fail.clone(), settings, size, alone, outcome })
     }
@@ -159,6 +163,7 @@ impl Demo {
         let several = |mut multipath: MultipathConfig| {
             multipath.max_paths = links::MAX_LINKS as u32;
             multipath.scheduler = self.scheduler;
+            multipath.numbering = NumberingChoice::Only(self.numbering);
             multipath
         };
         let multipath = multipath.then(|| several(MultipathConfig::default()));

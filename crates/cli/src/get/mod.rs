@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use anabranch::TransportConfig;
 use clap::Args;
 use tokio::task::JoinSet;
 
@@ -24,6 +25,7 @@ use self::report::Report;
 use self::session::SessionFile;
 use crate::exit::{Exit, Failure, Result};
 use crate::hq;
+use crate::multipath::ClientPaths;
 use crate::options::{ClientPlan, Trust, Tuning};
 use crate::output::Destination;
 use crate::signal;
@@ -76,6 +78,8 @@ pub(crate) struct Get {
     #[arg(short, long)]
     quiet: bool,
     #[command(flatten)]
+    paths: ClientPaths,
+    #[command(flatten)]
     tuning: Tuning,
 }
 
@@ -103,9 +107,10 @@ async fn fetch_all(options: Get, endpoints: Endpoints) -> Result {
     let timeout = Duration::try_from_secs_f64(options.timeout)
         .map_err(|error| Failure::new(Exit::Usage, format!("--timeout: {error}")))?;
     let alpn = if options.hq { hq::ALPN } else { H3 };
-    let transport = options.tuning.transport();
+    let transport = TransportConfig { multipath: options.paths.config(), ..options.tuning.transport() };
     let plan = ClientPlan { trust: &options.trust, alpn, transport, chacha20: false, resume: true };
-    let terms = Arc::new(Terms { endpoints, config: plan.config()?, hq: options.hq, timeout });
+    let (config, paths) = (plan.config()?, options.paths.clone());
+    let terms = Arc::new(Terms { endpoints, config, hq: options.hq, paths, timeout });
     let in_turn = jobs.iter().any(|job| job.destination == Destination::Standard);
     let at_once = if in_turn { 1 } else { MAX_AT_ONCE };
     let progress = Progress::new(!options.quiet && !in_turn);

@@ -12,6 +12,7 @@ use super::answer::Answer;
 use super::ask::Errand;
 use crate::exit::{self, Result};
 use crate::hq;
+use crate::multipath::ClientPaths;
 use crate::target::{self, Endpoints, Reached, Target};
 
 /// How often a connection that nobody reads from says that it lives: well within what peers take for silence.
@@ -24,6 +25,8 @@ pub(super) struct Terms {
     pub(super) config: ClientConfig,
     /// Speak hq-interop rather than HTTP/3.
     pub(super) hq: bool,
+    /// Which paths connections use.
+    pub(super) paths: ClientPaths,
     /// How long a server may take to answer.
     pub(super) timeout: Duration,
 }
@@ -88,6 +91,7 @@ impl Origin {
     async fn connect(target: &Target, terms: &Terms) -> Result<Arc<Self>> {
         let reached = target::connect(target, &terms.endpoints, &terms.config, terms.timeout).await?;
         let Reached { connection, early_data } = reached;
+        terms.paths.manage(&connection);
         let protocol = match terms.hq {
             true => Protocol::Hq(connection),
             false => Protocol::Http3(http3::Connection::new(connection, http3::Config::default())),

@@ -17,7 +17,7 @@ use super::work::Work;
 use super::{Place, Report, http3};
 use crate::exit::{self, Exit, Failure, Result};
 use crate::hq;
-use crate::multipath;
+use crate::multipath::{self, ClientPaths};
 use crate::options::{ClientPlan, Trust, Tuning};
 use crate::target::client_endpoint;
 
@@ -89,6 +89,8 @@ pub(crate) struct Client {
     #[command(flatten)]
     pub(super) place: Place,
     #[command(flatten)]
+    multipath: ClientPaths,
+    #[command(flatten)]
     tuning: Tuning,
 }
 
@@ -155,6 +157,7 @@ impl Client {
             concurrency: 1,
             datagrams: 0,
             place: Place { one_core: None },
+            multipath: ClientPaths::single(),
             tuning,
         }
     }
@@ -177,6 +180,7 @@ impl Client {
 
     fn config(&self, alpn: &str) -> Result<ClientConfig> {
         let mut transport: TransportConfig = self.tuning.transport();
+        transport.multipath = self.multipath.config();
         let begins_with_v2 = matches!(self.case, Case::V2 | Case::VersionNegotiation);
         if begins_with_v2 {
             transport.versions = vec![Version::V2, Version::V1];
@@ -202,17 +206,21 @@ struct Caller {
     config: ClientConfig,
     server: SocketAddr,
     name: String,
+    paths: ClientPaths,
 }
 
 impl Caller {
     fn new(options: &Client, alpn: &str) -> Result<Self> {
         let (endpoint, config) = (client_endpoint(options.connect)?, options.config(alpn)?);
-        Ok(Self { endpoint, config, server: options.connect, name: options.name.clone() })
+        let (name, paths) = (options.name.clone(), options.multipath.clone());
+        Ok(Self { endpoint, config, server: options.connect, name, paths })
     }
 
     async fn connect(&self) -> Result<Connection> {
         let connecting = self.endpoint.connect_with(&self.config, self.server, &self.name)?;
-        connecting.await.map_err(exit::handshake)
+        let connection = connecting.await.map_err(exit::handshake)?;
+        self.paths.manage(&connection);
+        Ok(connection)
     }
 
     async fn close(&self, connection: Connection) {

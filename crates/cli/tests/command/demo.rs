@@ -40,12 +40,23 @@ fn it_moves_everything_over_two_paths() {
 
 #[test]
 fn a_path_that_dies_costs_no_byte() {
+    a_path_dies("multiple");
+}
+
+#[test]
+fn nor_does_it_with_one_packet_number_space() {
+    a_path_dies("single");
+}
+
+/// Path 0 dies while 3 MB are moved.
+fn a_path_dies(numbering: &str) {
     let here = tempfile::tempdir().unwrap();
-    let args = ["demo", "--size", "3", "--paths", PATHS, "--fail", "0@400ms+300ms", "--json", "-"];
-    let output = anabranch(here.path(), &args);
+    let fail = ["--fail", "0@400ms+300ms", "--numbering", numbering, "--json", "-"];
+    let output = anabranch(here.path(), &[&["demo", "--size", "3", "--paths", PATHS][..], &fail].concat());
     assert_eq!(status(&output), 0, "{}", stderr(&output));
     let facts = &json(&output)[0];
     let number = |name: &str| facts[name].as_f64().unwrap_or_else(|| panic!("{name} in {facts}"));
+    assert_eq!(facts["numbering"], numbering);
     assert_eq!((&facts["sha256_ok"], number("sum_of_links_mbps")), (&true.into(), 30.0));
     assert!(number("seconds") > 0.8 && number("best_single_mbps") > 1.0, "{facts}");
     let rate = 3_000_000.0 * 8.0 / 1e6 / number("seconds");
@@ -87,6 +98,7 @@ fn what_cannot_be_is_told_before_anything_begins() {
         (&["--fail", "2@1s"], "there is no path 2"),
         (&["--scheduler", "best"], "round-robin"),
         (&["--congestion", "vegas"], "cubic"),
+        (&["--numbering", "both"], "multiple"),
         (&["--file", "missing"], "missing"),
         (&["--file", "."], "not a file"),
         (&["--file", "x", "--size", "1"], "cannot be used with"),

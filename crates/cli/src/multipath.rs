@@ -54,7 +54,11 @@ impl ClientPaths {
     /// One path.
     pub(crate) fn single() -> Self {
         let MultipathConfig { max_paths, scheduler, .. } = MultipathConfig::default();
-        Self { multipath: false, rules: Vec::new(), sharing: Sharing { max_paths, scheduler, numbering: None } }
+        Self {
+            multipath: false,
+            rules: Vec::new(),
+            sharing: Sharing { max_paths, scheduler, numbering: None },
+        }
     }
 
     pub(crate) fn config(&self) -> Option<MultipathConfig> {

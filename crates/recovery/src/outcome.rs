@@ -3,7 +3,7 @@
 use core::fmt;
 use core::time::Duration;
 
-use anabranch_wire::{EcnCounts, SpaceId, Time};
+use anabranch_wire::{EcnCounts, PathId, SpaceId, Time};
 
 use crate::sent::Sent;
 
@@ -67,6 +67,8 @@ pub struct AckInfo {
     pub ecn: Option<EcnCounts>,
     /// The counts belong to several paths, and [`SharedEcn`](crate::SharedEcn) judges them.
     pub ecn_is_shared: bool,
+    /// The path that the frame came back on.
+    pub via: PathId,
     /// Whether the frame may be used to measure the path (it came back the way the packets went).
     pub sample_rtt: bool,
 }

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use anabranch_wire::Time;
+use anabranch_wire::{PathId, Time};
 
 /// Timer granularity assumed of the system (RFC 9002 §6.1.2, kGranularity).
 pub(crate) const GRANULARITY: Duration = Duration::from_millis(1);
@@ -17,6 +17,8 @@ pub struct Rtt {
     first_sample: Option<Time>,
     /// Set after persistent congestion: the next sample replaces `min`.
     min_is_stale: bool,
+    /// The path that the newest sample's acknowledgment came back on.
+    return_path: PathId,
 }
 
 impl Rtt {
@@ -28,7 +30,13 @@ impl Rtt {
             min: initial,
             first_sample: None,
             min_is_stale: false,
+            return_path: PathId::ZERO,
         }
+    }
+
+    /// The path that the newest sample's acknowledgment came back on; without a sample, of no meaning.
+    pub fn return_path(&self) -> PathId {
+        self.return_path
     }
 
     /// The newest sample; the assumed initial value before there is one.
@@ -69,6 +77,13 @@ impl Rtt {
     /// The larger of the latest and the smoothed value, which loss delays are a multiple of (RFC 9002 §6.1.2).
     pub(crate) fn loss_base(&self) -> Duration {
         self.latest.max(self.smoothed)
+    }
+
+    /// The next sample's acknowledgment came back on `path`. A round trip that ends on another path than the one before is
+    /// another one, so that the minimum is taken afresh (RFC 10069, “Computing Path RTT”).
+    pub(crate) fn came_by(&mut self, path: PathId) {
+        self.min_is_stale |= self.has_sample() && path != self.return_path;
+        self.return_path = path;
     }
 
     /// Takes a sample; `ack_delay` is already limited to what the peer may claim (RFC 9002 §5.3).
@@ -133,6 +148,18 @@ mod tests {
         rtt.update(Time::ZERO, ms(110), ms(20));
         // 110 − 20 would lie below the minimum of 100, so the sample counts whole.
         assert_eq!(rtt.smoothed(), Duration::from_micros(101_250));
+    }
+
+    #[test]
+    fn minimum_is_taken_afresh_when_acknowledgments_change_their_way() {
+        let mut rtt = Rtt::new(ms(333));
+        for (via, latest, min) in
+            [(3, 50, 50), (3, 60, 50), (1, 70, 70), (1, 80, 70), (3, 55, 55), (3, 60, 55)]
+        {
+            rtt.came_by(PathId(via));
+            rtt.update(Time::ZERO, ms(latest), ms(0));
+            assert_eq!((rtt.min(), rtt.return_path()), (ms(min), PathId(via)));
+        }
     }
 
     #[test]

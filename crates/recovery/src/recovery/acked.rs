@@ -155,6 +155,7 @@ impl<T: Clone> Recovery<T> {
             _ if self.timer.progress.handshake_confirmed => ack.delay.min(self.timer.peer_max_ack_delay),
             _ => ack.delay,
         };
+        self.rtt.came_by(ack.via);
         self.rtt.update(now, latest, delay);
         Some(latest)
     }

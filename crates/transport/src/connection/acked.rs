@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use anabranch_recovery::{AckInfo, Controller as _, Outcome, State};
+use anabranch_recovery::{AckInfo, Controller as _, Outcome};
 use anabranch_wire::{Ack, PathId, SpaceId, Time};
 
-use super::connection::{AckRequest, Connection};
+use super::connection::Connection;
 use super::receive::Context;
 use crate::error::TransportError;
 use crate::token::{Token, Tokens};
@@ -13,9 +13,6 @@ use crate::trace::TraceEvent;
 
 /// Oldest packets whose contents a probe repeats.
 const PROBED_PACKETS: usize = 2;
-
-/// Bounds of the acknowledgment threshold that this end asks for: enough packets to matter, few enough for pacing.
-const ACK_THRESHOLD_RANGE: (u64, u64) = (2, 32);
 
 impl Connection {
     pub(super) fn on_ack_frame(
@@ -28,8 +25,7 @@ impl Connection {
         let result = match Self::level_index(context.space) {
             Some(index) => {
                 let path = self.paths.main_mut();
-                let info =
-                    AckInfo { delay: Duration::ZERO, ecn: ack.ecn, ecn_is_shared: false, sample_rtt: true };
+                let info = AckInfo { ecn: ack.ecn, sample_rtt: true, ..AckInfo::default() };
                 let result = path.recovery.on_ack(now, context.space, ack.ranges(), info, &[], &mut outcome);
                 if result.is_ok() {
                     let level = &mut self.levels[index];
@@ -47,6 +43,7 @@ impl Connection {
                     delay: self.ack_delay(ack.delay),
                     ecn: ack.ecn,
                     ecn_is_shared: false,
+                    via: context.path,
                     sample_rtt: true,
                 };
                 let siblings = self.siblings(id);
@@ -258,37 +255,6 @@ impl Connection {
         // A second token would be another one.
         for token in tokens.iter().filter(|token| **token != Token::NewToken) {
             self.on_token_lost(token);
-        }
-    }
-
-    /// Asks for rarer acknowledgments as the window grows, if the peer lets us (draft-ietf-quic-ack-frequency).
-    pub(super) fn review_ack_frequency(&mut self) {
-        if !self.config.ack.frequency || !self.handshake.confirmed {
-            return;
-        }
-        let parameters = self.handshake.peer_parameters.as_ref();
-        let Some((min, max)) = parameters.and_then(|p| Some((p.min_ack_delay?, p.max_ack_delay * 1000)))
-        else {
-            return;
-        };
-        let recovery = &self.paths.main().recovery;
-        let packets = recovery.window() / u64::from(recovery.mtu()).max(1);
-        // A quarter of the window and of the round trip keep the acknowledgment clock running; slow start has to see its
-        // round trips in more detail to notice when they grow (RFC 9406).
-        let starting =
-            matches!(recovery.congestion().state(), State::SlowStart | State::ConservativeSlowStart);
-        let share = if starting { 16 } else { 4 };
-        let threshold = (packets / share).clamp(ACK_THRESHOLD_RANGE.0, ACK_THRESHOLD_RANGE.1) - 1;
-        let quarter = u64::try_from(recovery.rtt().smoothed().as_micros() / 4).unwrap_or(u64::MAX);
-        let request = AckRequest { threshold, max_ack_delay_us: quarter.clamp(min, max.max(min)) };
-        let worth_it = self.pending.ack_requested.is_none_or(|old| {
-            let far = |a: u64, b: u64| a > b * 2 || b > a * 2;
-            far(old.threshold, request.threshold) || far(old.max_ack_delay_us, request.max_ack_delay_us)
-        });
-        if worth_it && recovery.rtt().has_sample() {
-            self.pending.ack_requested = Some(request);
-            self.pending.ack_frequency = Some(request);
-            self.pending.ack_frequency_sequence += 1;
         }
     }
 }

@@ -7,10 +7,11 @@ use anabranch_recovery::{Outcome, Recovery};
 use anabranch_tls as tls;
 use anabranch_wire::{ConnectionId, Format, PathId, Side, SpaceId, Time, Version};
 
+use super::ack_frequency::AckRequest;
 use super::close::State;
 use super::handshake::{Handshake, Level};
 use super::keys::KeyRing;
-use super::multipath::Multipath;
+use super::multipath::{AckStats, Multipath};
 use super::receive::Undecrypted;
 use super::timers::Idle;
 use crate::config::{ClientConfig, ServerConfig, TransportConfig};
@@ -71,6 +72,7 @@ pub struct Connection {
     pub(super) datagrams: Datagrams,
     pub(super) pending: Pending,
     pub(super) ack_policy: AckPolicy,
+    pub(super) ack_stats: AckStats,
     pub(super) idle: Idle,
     pub(super) undecrypted: Undecrypted,
     pub(super) events: VecDeque<Event>,
@@ -101,13 +103,6 @@ pub(super) struct Pending {
     pub(super) ack_requested: Option<AckRequest>,
     /// Sequence number of the newest ACK_FREQUENCY received.
     pub(super) ack_frequency_received: Option<u64>,
-}
-
-/// What this end asks of the peer's acknowledgments.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct AckRequest {
-    pub(super) threshold: u64,
-    pub(super) max_ack_delay_us: u64,
 }
 
 impl Connection {
@@ -207,6 +202,7 @@ impl Connection {
                 max_delay: config.ack.max_delay,
                 reordering_threshold: 1,
             },
+            ack_stats: AckStats::default(),
             idle,
             undecrypted: Undecrypted::default(),
             events: VecDeque::new(),

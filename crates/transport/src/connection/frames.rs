@@ -9,9 +9,6 @@ use crate::error::TransportError;
 use crate::path::Response;
 use crate::space::AckPolicy;
 
-/// Longest acknowledgment delay that may be asked for (RFC 9000 §18.2).
-const MAX_ACK_DELAY_LIMIT: Duration = Duration::from_millis(1 << 14);
-
 /// Tokens of one server that its client passes on to the application; each is good for one connection to come, and more
 /// are ignored (RFC 9000 §8.1.3 leaves a client free to).
 pub(super) const MAX_NEW_TOKENS: u64 = 16;
@@ -195,31 +192,6 @@ impl Connection {
         if self.handshake.complete {
             self.confirm(now);
         }
-        Ok(())
-    }
-
-    /// draft-ietf-quic-ack-frequency §4
-    fn on_ack_frequency(
-        &mut self,
-        sequence: u64,
-        threshold: u64,
-        max_ack_delay_us: u64,
-        reordering_threshold: u64,
-    ) -> Result<(), TransportError> {
-        let delay = Duration::from_micros(max_ack_delay_us);
-        let min = self.handshake.local_parameters.as_ref().and_then(|parameters| parameters.min_ack_delay);
-        let Some(min) = min else { return Err(violation("ACK_FREQUENCY without negotiation")) };
-        if max_ack_delay_us < min || delay >= MAX_ACK_DELAY_LIMIT {
-            return Err(violation("requested acknowledgment delay is out of bounds"));
-        }
-        if self.pending.ack_frequency_received.is_some_and(|newest| sequence <= newest) {
-            return Ok(());
-        }
-        self.pending.ack_frequency_received = Some(sequence);
-        // The threshold counts packets that need no acknowledgment; ours, the one that triggers it.
-        self.ack_policy.threshold = threshold.saturating_add(1);
-        self.ack_policy.max_delay = delay;
-        self.ack_policy.reordering_threshold = reordering_threshold;
         Ok(())
     }
 

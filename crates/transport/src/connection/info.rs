@@ -6,6 +6,7 @@ use anabranch_tls::rustls::pki_types::CertificateDer;
 use anabranch_wire::{PathId, Side, SpaceId, Version};
 
 use super::connection::Connection;
+use super::multipath::AckStats;
 use crate::datagram_io::FourTuple;
 use crate::path::{IdleReason, PathState};
 
@@ -51,6 +52,8 @@ pub struct PathInfo {
 pub struct ConnectionStats {
     /// Every path.
     pub paths: Vec<PathInfo>,
+    /// Acknowledgments sent.
+    pub acks: AckStats,
     /// Number of 1-RTT key updates.
     pub key_updates: u64,
     /// Packets that failed to decrypt.
@@ -134,6 +137,7 @@ impl Connection {
     pub fn stats(&self) -> ConnectionStats {
         ConnectionStats {
             paths: self.paths().collect(),
+            acks: self.ack_stats,
             key_updates: self.keys.one_rtt.as_ref().map_or(0, |keys| keys.generation),
             undecryptable: self.keys.failed_opens,
         }

@@ -1,5 +1,6 @@
 //! One connection: datagrams to packets to frames to their owners, and back.
 
+mod ack_frequency;
 mod acked;
 mod close;
 #[expect(clippy::module_inception, reason = "the module of the connection holds the type Connection")]
@@ -22,7 +23,11 @@ mod transmit;
 pub use self::connection::{ConnectError, Connection};
 pub use self::info::{ConnectionStats, PathInfo};
 pub use self::migration::MigrateError;
+<<<<<<< HEAD
 pub use self::multipath::{AlternativeAddress, Held, OpenPathError};
+=======
+pub use self::multipath::{AckStats, OpenPathError};
+>>>>>>> 7c52e3e (feat(transport): the path of an acknowledgment is a choice)
 #[cfg(test)]
 pub(crate) use self::{
     multipath::{MAX_ALTERNATIVES, MAX_CLOSING_PATHS, MAX_PROBE_INTERVAL},

@@ -259,14 +259,8 @@ impl Connection {
         writer: &mut Writer<'_>,
         tokens: &mut Tokens,
     ) {
-        let Some(path) = self.paths.get_mut(id) else { return };
-        if kind == PacketKind::OneRtt {
-            let exponent = self.handshake.local_parameters.as_ref().map_or(3, |p| p.ack_delay_exponent);
-            if fill.ack {
-                let multipath = self.multipath.is_some();
-                self.numbering.write_ack(&mut path.received, now, writer, multipath, exponent, tokens);
-            }
-            self.fill_foreign_acks(now, id, exponent, writer, tokens);
+        if fill.ack && kind == PacketKind::OneRtt {
+            self.fill_acks(now, id, writer, tokens);
         }
         if fill.data && fill.control {
             if kind == PacketKind::OneRtt {

@@ -270,16 +270,16 @@ impl Connection {
     ) -> Option<Fill> {
         let path = self.paths.get(id)?;
         // Another path stands in for one that fails: it is asked with challenges instead of probes, and acknowledgments leave there.
-        let replaced = space == SpaceId::Data && self.stand_in(path).is_some();
-        let probe = path.recovery.probes(space) > 0 && !(replaced && path.is_failing);
-        let received = match Self::level_index(space) {
-            Some(index) => &self.levels[index].received,
-            None => &path.received,
+        let replaced = space == SpaceId::Data && path.is_failing && self.stand_in(path).is_some();
+        let probe = path.recovery.probes(space) > 0 && !replaced;
+        let (ack_due, ack) = match Self::level_index(space) {
+            Some(index) => {
+                let debt = &self.levels[index].received.debt;
+                (debt.is_due(now), debt.can_ack())
+            }
+            None if kind == PacketKind::ZeroRtt => (false, false),
+            None => self.acks_on(now, path),
         };
-        let own_ack_due =
-            received.debt.ack_now() || received.debt.ack_deadline().is_some_and(|deadline| deadline <= now);
-        let foreign_ack_due = space == SpaceId::Data && self.owes_foreign_ack(now, id);
-        let ack_due = kind != PacketKind::ZeroRtt && (own_ack_due && !replaced || foreign_ack_due);
         // Early data of either end must not keep the handshake waiting: it is not acknowledged, nor probed for, before the
         // handshake goes on (RFC 9002 §6.2.1). One flight at a time, so that the probe timeout governs.
         let stuck = space != SpaceId::Data && !path.recovery.unacked(space).any(|sent| sent.ack_eliciting);
@@ -302,7 +302,6 @@ impl Connection {
             return None;
         }
         let nudge = space == SpaceId::Data && allowed && path.ack_only_run >= ACK_ONLY_LIMIT;
-        let ack = received.debt.can_ack() && !replaced;
         Some(Fill { ack, data: allowed, control, streams, probe: probe || nudge })
     }
 

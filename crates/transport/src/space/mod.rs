@@ -14,7 +14,7 @@ use anabranch_wire::{AckRanges, Ecn, EcnCounts, PathId, SpaceId, Time, Writer};
 
 use self::per_path::PerPath;
 use self::received::Numbers;
-pub(crate) use self::received::{AckPolicy, Received, Told};
+pub(crate) use self::received::{AckPolicy, MAX_RANGES, Received, Told};
 use self::single::{RunOrders, Single};
 use crate::config::AckConfig;
 use crate::random::Random;
@@ -257,7 +257,7 @@ impl Numbering {
         }
     }
 
-    /// Writes the ACK of a path; as a PATH_ACK if `multipath` and the numbers are the path's own.
+    /// Writes the ACK of a path; as a PATH_ACK if `multipath` and the numbers are the path's own. The number of its ranges.
     pub(crate) fn write_ack(
         &mut self,
         received: &mut Received,
@@ -266,7 +266,7 @@ impl Numbering {
         multipath: bool,
         exponent: u64,
         tokens: &mut Tokens,
-    ) -> bool {
+    ) -> usize {
         match self {
             Self::PerPath(_) => received.write_ack(now, w, SpaceId::Data, multipath, exponent, tokens),
             Self::Single(inner) => {

@@ -79,7 +79,7 @@ impl Received {
         multipath: bool,
         ack_delay_exponent: u64,
         tokens: &mut Tokens,
-    ) -> bool {
+    ) -> usize {
         self.debt.write_ack(now, w, space, multipath, ack_delay_exponent, &mut self.numbers, tokens)
     }
 }

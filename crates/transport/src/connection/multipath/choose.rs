@@ -1,12 +1,11 @@
 //! Other paths as one path sees them: those it is coupled with, those that stand in for it.
 
 use anabranch_recovery::Sibling;
-use anabranch_wire::{PathId, Time, Writer};
+use anabranch_wire::PathId;
 use smallvec::SmallVec;
 
 use crate::connection::connection::Connection;
 use crate::path::Path;
-use crate::token::Tokens;
 
 /// What a coupled controller knows of the other paths; next to no connection has more than four.
 pub(in crate::connection) type Siblings = SmallVec<[Sibling; 4]>;
@@ -44,41 +43,5 @@ impl Connection {
             path.is_abandoned() || !best.is_failing && (path.is_failing || best.peer_status.available)
         });
         better.then_some(best)
-    }
-
-    /// Whether an acknowledgment of another path is to leave on this one now.
-    pub(in crate::connection) fn owes_foreign_ack(&self, now: Time, id: PathId) -> bool {
-        if self.multipath.is_none() || self.paths.len() == 1 {
-            return false;
-        }
-        let due = |path: &Path| {
-            path.received.debt.ack_now()
-                || path.received.debt.ack_deadline().is_some_and(|deadline| deadline <= now)
-        };
-        self.paths.iter().any(|path| path.id != id && due(path) && self.stand_in(path) == Some(id))
-    }
-
-    /// Acknowledges packets of paths that this one stands in for.
-    pub(in crate::connection) fn fill_foreign_acks(
-        &mut self,
-        now: Time,
-        id: PathId,
-        exponent: u64,
-        writer: &mut Writer<'_>,
-        tokens: &mut Tokens,
-    ) {
-        if self.multipath.is_none() || self.paths.len() == 1 {
-            return;
-        }
-        for index in 0..self.paths.len() {
-            let other = self.paths.nth(index);
-            let stands_in = self.paths.get(other).is_some_and(|path| {
-                (path.received.debt.can_ack() || path.received.debt.ack_now())
-                    && self.stand_in(path) == Some(id)
-            });
-            if let Some(path) = self.paths.get_mut(other).filter(|_| stands_in) {
-                self.numbering.write_ack(&mut path.received, now, writer, true, exponent, tokens);
-            }
-        }
     }
 }

@@ -1,7 +1,11 @@
 //! Several paths at once (RFC 10069): path identifiers, the connection IDs of paths still to come, and what is owed.
 
 mod abandon;
+<<<<<<< HEAD
 mod alternatives;
+=======
+mod acks;
+>>>>>>> 7c52e3e (feat(transport): the path of an acknowledgment is a choice)
 mod choose;
 mod copies;
 mod drive;
@@ -21,10 +25,14 @@ use std::collections::BTreeMap;
 
 use anabranch_wire::{ConnectionId, PathId, Side};
 
+<<<<<<< HEAD
 pub use self::alternatives::AlternativeAddress;
 use self::alternatives::Alternatives;
 #[cfg(test)]
 pub(crate) use self::alternatives::MAX_ALTERNATIVES;
+=======
+pub use self::acks::AckStats;
+>>>>>>> 7c52e3e (feat(transport): the path of an acknowledgment is a choice)
 use self::copies::Copies;
 pub use self::drive::Held;
 #[cfg(test)]
@@ -56,6 +64,10 @@ pub(super) struct Multipath {
     scheduler: AnyScheduler,
     /// What is to be repeated on other paths.
     copies: Copies,
+    /// The fastest path, which acknowledgments take that do not stay on their own.
+    ack_path: Option<PathId>,
+    /// Paths whose newest acknowledgment is to be repeated, and on which.
+    ack_copies: Vec<(PathId, PathId)>,
     /// Weights that the application has given to paths.
     weights: Vec<(PathId, u32)>,
     /// `active_connection_id_limit` of this end and of the peer.
@@ -109,6 +121,8 @@ impl Multipath {
             unopened: BTreeMap::new(),
             scheduler: AnyScheduler::new(scheduler),
             copies: Copies::default(),
+            ack_path: None,
+            ack_copies: Vec::new(),
             weights: Vec::new(),
             cid_limits,
             abandons: Vec::new(),
@@ -141,6 +155,11 @@ impl Multipath {
             let remote = RemoteCids::unopened(self.local_max, self.cid_limits.0);
             self.unopened.insert(self.local_max, Unopened { local, remote, status: Status::new() });
         }
+    }
+
+    /// Whether an acknowledgment is to be repeated on `path`.
+    fn owes_ack_copy(&self, path: PathId) -> bool {
+        self.ack_copies.iter().any(|(_, on)| *on == path)
     }
 
     /// Largest path ID that both ends allow.

@@ -43,7 +43,8 @@ impl Connection {
             let id = self.paths.nth(index);
             let siblings = self.siblings(id);
             let orders = self.numbering.orders(id, ack.ranges());
-            let info = AckInfo { delay, ecn: None, ecn_is_shared: true, sample_rtt: origin == Some(id) };
+            let sample_rtt = origin == Some(id);
+            let info = AckInfo { delay, ecn: None, ecn_is_shared: true, via: context.path, sample_rtt };
             let Some(path) = self.paths.get_mut(id) else { continue };
             result = path.recovery.on_ack(now, SpaceId::Data, orders, info, &siblings, &mut outcome);
             if result.is_err() {

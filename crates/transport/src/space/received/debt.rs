@@ -10,7 +10,7 @@ use crate::token::{Token, Tokens};
 const ONE_MORE_RANGE: usize = 8 + 8 + 1;
 
 /// When the next ACK of one path is due, and which packet is its largest.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Debt {
     /// The path.
     pub(super) path: PathId,
@@ -28,8 +28,8 @@ pub(crate) struct Debt {
     immediate: bool,
     /// Something arrived since the last ACK.
     news: bool,
-    /// When an ACK must leave; `Some` exactly while `unacked` is not 0.
-    deadline: Option<Time>,
+    /// When an ACK must leave, while `unacked` is not 0.
+    deadline: Time,
     /// One more than the largest number of the last ACK; 0 before the first.
     reported: u64,
 }
@@ -64,8 +64,10 @@ impl Debt {
         let newly_ce = is_ce && !self.last_was_ce;
         self.last_was_ce = is_ce;
         if ack_eliciting {
+            if self.unacked == 0 {
+                self.deadline = now + policy.max_delay;
+            }
             self.unacked = self.unacked.saturating_add(1);
-            self.deadline.get_or_insert(now + policy.max_delay);
             // RFC 9000 §13.2.1 wants every CE packet acknowledged at once; the first of a run is enough and does not
             // defeat a larger threshold when marks are frequent (draft-ietf-quic-ack-frequency §6.4).
             self.immediate |= u64::from(self.unacked) >= policy.threshold
@@ -106,9 +108,19 @@ impl Debt {
         self.immediate && self.next > 0
     }
 
+    /// Whether an ACK must leave now or should have left before.
+    pub(crate) fn is_due(&self, now: Time) -> bool {
+        self.ack_now() || self.ack_deadline().is_some_and(|deadline| deadline <= now)
+    }
+
+    /// The debt as it was when its last ACK left, to repeat that one.
+    pub(crate) fn as_reported(&self) -> Self {
+        Self { next: self.reported, ..self.clone() }
+    }
+
     /// When an ACK must leave at the latest; `None` if none is owed or it must leave now anyway.
     pub(crate) fn ack_deadline(&self) -> Option<Time> {
-        self.deadline.filter(|_| !self.immediate)
+        (self.unacked > 0 && !self.immediate).then_some(self.deadline)
     }
 
     /// Whether an ack-eliciting packet has not been acknowledged yet.
@@ -123,7 +135,7 @@ impl Debt {
     }
 
     /// Writes an ACK, or a PATH_ACK of the path if `multipath`, with as many ranges as fit and the strategy in use allows,
-    /// and settles the debt. `false` if not even one fits, or nothing was received.
+    /// and settles the debt. The number of ranges; 0 if not even one fits, or nothing was received.
     #[expect(clippy::too_many_arguments, reason = "what an ACK frame depends on, once per packet")]
     pub(crate) fn write_ack(
         &mut self,
@@ -134,24 +146,24 @@ impl Debt {
         ack_delay_exponent: u64,
         numbers: &mut Numbers,
         tokens: &mut Tokens,
-    ) -> bool {
-        let Some(largest) = self.largest() else { return false };
+    ) -> usize {
+        let Some(largest) = self.largest() else { return 0 };
         let delay = now.saturating_since(self.largest_at).as_micros() >> ack_delay_exponent.min(20);
         let delay = u64::try_from(delay).unwrap_or(u64::MAX).min(anabranch_wire::MAX_VARINT);
         let ecn = (numbers.ecn() != EcnCounts::default()).then_some(numbers.ecn());
         let path = multipath.then_some(self.path);
         let (written, mut told) = if numbers.is_plain() {
-            let Ok(written) = write_ack(w, path, numbers.newest(largest), delay, ecn) else { return false };
+            let Ok(written) = write_ack(w, path, numbers.newest(largest), delay, ecn) else { return 0 };
             (written, numbers.on_told(&[], largest + 1))
         } else {
             let Choice { ranges, below } = numbers.choose(now, self.path, largest);
             let inclusive = ranges.iter().map(|range| range.start..=range.end - 1);
-            let Ok(written) = write_ack(w, path, inclusive, delay, ecn) else { return false };
+            let Ok(written) = write_ack(w, path, inclusive, delay, ecn) else { return 0 };
             (written, numbers.on_told(&ranges[..written], below))
         };
         self.settle(largest);
         if written == 0 {
-            return false; // Everything that came on the path has been given up.
+            return 0; // Everything that came on the path has been given up.
         }
         // The rest of the news, if more came at once than one frame can name.
         self.immediate = numbers.has_untold(self.path);
@@ -160,14 +172,13 @@ impl Debt {
             told.below = 0;
         }
         tokens.push(Token::Ack { space, path: self.path, told });
-        true
+        written
     }
 
     fn settle(&mut self, largest: u64) {
         self.reported = largest + 1;
         self.news = false;
         self.unacked = 0;
-        self.deadline = None;
         self.immediate = false;
     }
 }

@@ -31,7 +31,7 @@ pub(super) const TELLINGS: u32 = 3;
 const REPEATS: usize = 2;
 
 /// Frames for which other paths leave the first telling to the arrival's own path, which may have fallen silent.
-const PATIENCE: u64 = 128;
+const PATIENCE: u32 = 128;
 
 /// Arrivals remembered before [`TELLINGS`] frames named them; the oldest give way.
 pub(super) const MAX_NEWS: usize = 512;
@@ -48,15 +48,14 @@ struct Arrival {
     numbers: Range<u64>,
     path: PathId,
     /// The frame that told it first; before that, the one that was next when it arrived.
-    frame: u64,
+    frame: u32,
     /// Bit `n`: frame `frame + n` told it.
     told: u32,
 }
 
 impl Arrival {
-    fn was_told_by(&self, frame: u64) -> bool {
-        let age = frame.checked_sub(self.frame).and_then(|age| u32::try_from(age).ok());
-        age.and_then(|age| self.told.checked_shr(age)).is_some_and(|told| told & 1 == 1)
+    fn was_told_by(&self, frame: u32) -> bool {
+        self.told.checked_shr(frame.wrapping_sub(self.frame)).is_some_and(|told| told & 1 == 1)
     }
 }
 
@@ -67,8 +66,8 @@ pub(super) struct News {
     fresh: VecDeque<Arrival>,
     /// Told by more, the one told longest ago in front.
     old: VecDeque<Arrival>,
-    /// Serial number of the next frame.
-    frame: u64,
+    /// Serial number of the next frame, which begins anew after the last one.
+    frame: u32,
 }
 
 impl News {
@@ -141,12 +140,12 @@ impl News {
 
     /// Whether frames of `path` leave the arrival to a frame of its own path.
     fn is_secret(&self, arrival: &Arrival, path: PathId) -> bool {
-        arrival.told == 0 && arrival.path != path && self.frame - arrival.frame < PATIENCE
+        arrival.told == 0 && arrival.path != path && self.frame.wrapping_sub(arrival.frame) < PATIENCE
     }
 
     /// The frame with this serial number leaves with these ranges.
-    pub(super) fn on_told(&mut self, ranges: &[Range<u64>], frame: u64) {
-        self.frame = frame + 1;
+    pub(super) fn on_told(&mut self, ranges: &[Range<u64>], frame: u32) {
+        self.frame = frame.wrapping_add(1);
         for _ in 0..self.old.len().min(REPEATS) {
             let Some(mut arrival) = self.old.pop_front() else { break };
             if covers(ranges, &arrival.numbers) {
@@ -161,7 +160,7 @@ impl News {
                     arrival.frame = frame;
                 }
                 // What other news crowded out for so long counts as told anew.
-                match u32::try_from(frame - arrival.frame).ok().and_then(|age| 1_u32.checked_shl(age)) {
+                match 1_u32.checked_shl(frame.wrapping_sub(arrival.frame)) {
                     Some(bit) => arrival.told |= bit,
                     None => (arrival.frame, arrival.told) = (frame, 1),
                 }
@@ -189,7 +188,7 @@ impl News {
     }
 
     /// The peer has acknowledged the frame with this serial number.
-    pub(super) fn on_heard(&mut self, frame: u64) {
+    pub(super) fn on_heard(&mut self, frame: u32) {
         let unheard = |arrival: &Arrival| !arrival.was_told_by(frame);
         self.fresh.retain(unheard);
         self.old.retain(unheard);

@@ -30,7 +30,7 @@ impl Receiver {
         self.tell_and_name(path, max_ranges).0
     }
 
-    fn tell_and_name(&mut self, path: PathId, max_ranges: usize) -> (Vec<(u64, u64)>, u64) {
+    fn tell_and_name(&mut self, path: PathId, max_ranges: usize) -> (Vec<(u64, u64)>, u32) {
         let chosen = self.news.choose(&self.received, path, self.largest[&path], max_ranges);
         let frame = self.news.frame;
         self.news.on_told(&chosen, frame);
@@ -225,4 +225,17 @@ proptest! {
             watched.ack(path)?;
         }
     }
+}
+
+#[test]
+fn serial_numbers_of_frames_begin_anew() {
+    let mut receiver = Receiver::default();
+    receiver.news.frame = u32::MAX;
+    receiver.receive(FAST, [0, 2]);
+    let (_, last) = receiver.tell_and_name(FAST, 5);
+    let (_, first) = receiver.tell_and_name(FAST, 5);
+    assert_eq!((last, first), (u32::MAX, 0));
+    receiver.receive(FAST, [4]);
+    receiver.news.on_heard(first);
+    assert_eq!(receiver.tell(FAST, 5), [(4, 4)]);
 }

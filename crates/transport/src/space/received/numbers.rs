@@ -14,6 +14,9 @@ use crate::ranges::RangeSet;
 /// Ranges of a frame, descending.
 pub(super) type Chosen = SmallVec<[Range<u64>; 8]>;
 
+/// No ACK frame is acknowledged after so many others.
+const MEMORABLE_FRAMES: u32 = u32::MAX / 2;
+
 /// The packet numbers received in one space. With a single number space for all paths there is one of these for the
 /// connection, otherwise one for each path.
 #[derive(Debug)]
@@ -25,11 +28,11 @@ pub(crate) struct Numbers {
     ecn: EcnCounts,
     /// The peer knows what we received below.
     confirmed: u64,
-    /// Serial number of the next ACK frame.
-    frames: u64,
+    /// Serial number of the next ACK frame; it begins anew after the last one.
+    frames: u32,
     /// The first ACK frame that was written after the latest packet out of order had come: those before it may lack that
     /// packet.
-    proof_from: u64,
+    proof_from: u32,
     /// One more than the smallest number received in the current key phase; 0 before the first.
     first_of_phase: u64,
     /// What orders and horizons need that look beyond the numbers themselves.
@@ -63,7 +66,7 @@ pub(super) struct Choice {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Told {
     /// Serial number of the frame in its space.
-    pub(crate) frame: u64,
+    pub(crate) frame: u32,
     /// The peer then knows what was received below, as far as it came before the frame left.
     pub(crate) below: u64,
 }
@@ -298,7 +301,10 @@ impl Numbers {
             }
         }
         let told = Told { frame: self.frames, below };
-        self.frames += 1;
+        self.frames = self.frames.wrapping_add(1);
+        if self.frames.wrapping_sub(self.proof_from) > MEMORABLE_FRAMES {
+            self.proof_from = self.proof_from.wrapping_add(1); // It must not come to lie ahead.
+        }
         told
     }
 
@@ -319,7 +325,7 @@ impl Numbers {
     /// The peer acknowledged an ACK frame: what it told need not be repeated (RFC 9000 §13.2.4), but stays remembered, so
     /// that duplicates are still recognised.
     pub(crate) fn on_ack_acked(&mut self, told: Told) {
-        if told.frame >= self.proof_from {
+        if told.frame.wrapping_sub(self.proof_from) <= MEMORABLE_FRAMES {
             self.confirmed = self.confirmed.max(told.below);
         }
         if let Some(news) = self.news_mut() {

@@ -1,0 +1,94 @@
+//! How often either end wants acknowledgments (draft-ietf-quic-ack-frequency).
+
+use std::time::Duration;
+
+use anabranch_recovery::{Controller as _, State};
+
+use super::connection::Connection;
+use super::receive::violation;
+use crate::error::TransportError;
+use crate::path::Path;
+
+/// Longest acknowledgment delay that may be asked for (RFC 9000 §18.2).
+const MAX_ACK_DELAY_LIMIT: Duration = Duration::from_millis(1 << 14);
+
+/// Bounds of the acknowledgment threshold that this end asks for: enough packets to matter, few enough for pacing.
+const ACK_THRESHOLD_RANGE: (u64, u64) = (2, 32);
+
+/// What this end asks of the peer's acknowledgments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct AckRequest {
+    pub(super) threshold: u64,
+    pub(super) max_ack_delay_us: u64,
+}
+
+impl AckRequest {
+    /// What one path wants. A quarter of the window and of the round trip keep the acknowledgment clock running; slow start
+    /// has to see its round trips in more detail to notice when they grow (RFC 9406).
+    fn of(path: &Path) -> Self {
+        let recovery = &path.recovery;
+        let packets = recovery.window() / u64::from(recovery.mtu()).max(1);
+        let starting =
+            matches!(recovery.congestion().state(), State::SlowStart | State::ConservativeSlowStart);
+        let share = if starting { 16 } else { 4 };
+        let threshold = (packets / share).clamp(ACK_THRESHOLD_RANGE.0, ACK_THRESHOLD_RANGE.1) - 1;
+        let quarter = u64::try_from(recovery.rtt().smoothed().as_micros() / 4).unwrap_or(u64::MAX);
+        Self { threshold, max_ack_delay_us: quarter }
+    }
+
+    fn is_far_from(&self, other: &Self) -> bool {
+        let far = |a: u64, b: u64| a > b * 2 || b > a * 2;
+        far(self.threshold, other.threshold) || far(self.max_ack_delay_us, other.max_ack_delay_us)
+    }
+}
+
+impl Connection {
+    /// Asks for rarer acknowledgments as the window of the main path grows, if the peer lets us. The peer counts packets and
+    /// time for each path, but knows one request for all of them.
+    pub(super) fn review_ack_frequency(&mut self) {
+        if !self.config.ack.frequency || !self.handshake.confirmed {
+            return;
+        }
+        let parameters = self.handshake.peer_parameters.as_ref();
+        let Some((min, max)) = parameters.and_then(|p| Some((p.min_ack_delay?, p.max_ack_delay * 1000)))
+        else {
+            return;
+        };
+        let main = self.paths.main();
+        if !main.recovery.rtt().has_sample() {
+            return;
+        }
+        let mut request = AckRequest::of(main);
+        request.max_ack_delay_us = request.max_ack_delay_us.clamp(min, max.max(min));
+        if self.pending.ack_requested.is_none_or(|old| request.is_far_from(&old)) {
+            self.pending.ack_requested = Some(request);
+            self.pending.ack_frequency = Some(request);
+            self.pending.ack_frequency_sequence += 1;
+        }
+    }
+
+    /// The peer's request (draft-ietf-quic-ack-frequency §4).
+    pub(super) fn on_ack_frequency(
+        &mut self,
+        sequence: u64,
+        threshold: u64,
+        max_ack_delay_us: u64,
+        reordering_threshold: u64,
+    ) -> Result<(), TransportError> {
+        let delay = Duration::from_micros(max_ack_delay_us);
+        let min = self.handshake.local_parameters.as_ref().and_then(|parameters| parameters.min_ack_delay);
+        let Some(min) = min else { return Err(violation("ACK_FREQUENCY without negotiation")) };
+        if max_ack_delay_us < min || delay >= MAX_ACK_DELAY_LIMIT {
+            return Err(violation("requested acknowledgment delay is out of bounds"));
+        }
+        if self.pending.ack_frequency_received.is_some_and(|newest| sequence <= newest) {
+            return Ok(());
+        }
+        self.pending.ack_frequency_received = Some(sequence);
+        // The threshold counts packets that need no acknowledgment; ours, the one that triggers it.
+        self.ack_policy.threshold = threshold.saturating_add(1);
+        self.ack_policy.max_delay = delay;
+        self.ack_policy.reordering_threshold = reordering_threshold;
+        Ok(())
+    }
+}

@@ -1,0 +1,157 @@
+//! Which path an acknowledgment takes. RFC 10069 leaves that open: a PATH_ACK may travel on any path.
+
+use std::time::Duration;
+
+use anabranch_wire::{PathId, Time, Writer};
+
+use crate::config::AckPath;
+use crate::connection::connection::Connection;
+use crate::path::Path;
+use crate::space::MAX_RANGES;
+use crate::token::Tokens;
+
+/// Totals of the acknowledgments of 1-RTT packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AckStats {
+    /// ACK and PATH_ACK frames sent.
+    pub frames: u64,
+    /// Ranges of packet numbers in them.
+    pub ranges: u64,
+    /// Frames that held as many ranges as they may ([`crate::AckConfig::max_ranges`]).
+    pub full_frames: u64,
+    /// Bytes of the frames.
+    pub bytes: u64,
+}
+
+impl Connection {
+    /// Whether an ACK has to leave on `path` now, and whether there is one that may.
+    pub(in crate::connection) fn acks_on(&self, now: Time, path: &Path) -> (bool, bool) {
+        if self.paths.len() == 1 {
+            return (path.received.debt.is_due(now), path.received.debt.can_ack());
+        }
+        let copies = self.multipath.as_ref().is_some_and(|multipath| multipath.owes_ack_copy(path.id));
+        let carried = self.paths.iter().filter(|other| self.ack_carrier(other) == path.id);
+        carried.fold((false, copies), |(due, any), other| {
+            let debt = &other.received.debt;
+            (due || debt.is_due(now), any || debt.can_ack() || debt.ack_now())
+        })
+    }
+
+    /// The path that acknowledgments of packets on `path` leave on: on itself, so that the peer measures it, unless the
+    /// configuration wants another one, or the path cannot be trusted with them.
+    fn ack_carrier(&self, path: &Path) -> PathId {
+        if let Some(other) = self.stand_in(path) {
+            return other;
+        }
+        let Some(multipath) = self.multipath.as_ref().filter(|_| self.config.ack.path == AckPath::Fastest)
+        else {
+            return path.id;
+        };
+        let chosen = multipath.ack_path.filter(|id| self.paths.get(*id).is_some_and(Self::is_working));
+        chosen.or_else(|| self.fastest()).unwrap_or(path.id)
+    }
+
+    /// The working path with the lowest smoothed round-trip time; one that was never measured only if there is no other.
+    fn fastest(&self) -> Option<PathId> {
+        let rank = |path: &&Path| (!path.recovery.rtt().has_sample(), path.recovery.rtt().smoothed());
+        self.paths.iter().filter(|path| Self::is_working(path)).min_by_key(rank).map(|path| path.id)
+    }
+
+    /// Chooses the path of acknowledgments again. Every change makes the peer measure afresh (RFC 10069, “Computing Path RTT”), so the path
+    /// stays the same until another one is clearly faster.
+    fn review_ack_path(&mut self) {
+        let best = self.fastest();
+        let smoothed = |id| {
+            self.paths
+                .get(id)
+                .filter(|path| Self::is_working(path))
+                .map(|path| path.recovery.rtt().smoothed())
+        };
+        let slower = |current: Duration, best: Duration| current > best + best / 8;
+        let current = self.multipath.as_ref().and_then(|multipath| multipath.ack_path);
+        let chosen = match (current.and_then(smoothed), best.and_then(smoothed)) {
+            (Some(current_rtt), Some(best_rtt)) if !slower(current_rtt, best_rtt) => current,
+            _ => best,
+        };
+        if let Some(multipath) = &mut self.multipath {
+            multipath.ack_path = chosen;
+        }
+    }
+
+    /// Writes the acknowledgments that a packet on `id` takes along.
+    pub(in crate::connection) fn fill_acks(
+        &mut self,
+        now: Time,
+        id: PathId,
+        writer: &mut Writer<'_>,
+        tokens: &mut Tokens,
+    ) {
+        if self.paths.len() == 1 {
+            self.write_ack(now, id, writer, tokens);
+            return;
+        }
+        if self.config.ack.path == AckPath::Fastest {
+            self.review_ack_path();
+        }
+        for index in 0..self.paths.len() {
+            let of = self.paths.nth(index);
+            let carried = |path: &Path| {
+                let debt = &path.received.debt;
+                (debt.can_ack() || debt.ack_now()) && self.ack_carrier(path) == id
+            };
+            if self.paths.get(of).is_some_and(carried) && self.write_ack(now, of, writer, tokens) {
+                self.owe_ack_copies(of, id);
+            }
+        }
+        self.fill_ack_copies(now, id, writer, tokens);
+    }
+
+    /// Writes an acknowledgment of packets on `of`, and says whether it fitted.
+    fn write_ack(&mut self, now: Time, of: PathId, writer: &mut Writer<'_>, tokens: &mut Tokens) -> bool {
+        let exponent = self.handshake.local_parameters.as_ref().map_or(3, |p| p.ack_delay_exponent);
+        let multipath = self.multipath.is_some();
+        let Some(path) = self.paths.get_mut(of) else { return false };
+        let before = writer.len();
+        let ranges = self.numbering.write_ack(&mut path.received, now, writer, multipath, exponent, tokens);
+        let stats = &mut self.ack_stats;
+        stats.frames += u64::from(ranges > 0);
+        stats.ranges += ranges as u64;
+        stats.full_frames += u64::from(ranges >= self.config.ack.max_ranges.clamp(2, MAX_RANGES));
+        stats.bytes += (writer.len() - before) as u64;
+        ranges > 0
+    }
+
+    /// An acknowledgment of packets on `of` leaves on `carrier`: the other paths repeat it, if that is wanted.
+    fn owe_ack_copies(&mut self, of: PathId, carrier: PathId) {
+        let Some(multipath) = self.multipath.as_mut().filter(|_| self.config.ack.path == AckPath::All) else {
+            return;
+        };
+        multipath.ack_copies.retain(|(copied, _)| *copied != of);
+        let others = self.paths.iter().filter(|path| path.id != carrier && Self::is_working(path));
+        multipath.ack_copies.extend(others.map(|other| (of, other.id)));
+    }
+
+    /// Repeats what other paths acknowledged since the last packet on `id`.
+    fn fill_ack_copies(&mut self, now: Time, id: PathId, writer: &mut Writer<'_>, tokens: &mut Tokens) {
+        let Some(multipath) = &mut self.multipath else { return };
+        let mut copies = std::mem::take(&mut multipath.ack_copies);
+        copies.retain(|(of, on)| {
+            let Some(debt) =
+                self.paths.get_mut(*of).filter(|_| *on == id).map(|path| &mut path.received.debt)
+            else {
+                return *on != id;
+            };
+            // What has arrived meanwhile is left to the path's own acknowledgment, which measures it.
+            let reported = debt.as_reported();
+            let kept = std::mem::replace(debt, reported);
+            self.write_ack(now, *of, writer, tokens);
+            if let Some(path) = self.paths.get_mut(*of) {
+                path.received.debt = kept;
+            }
+            false
+        });
+        if let Some(multipath) = &mut self.multipath {
+            multipath.ack_copies = copies;
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! The ways that acknowledgments take when there are several paths, and what the other end makes of them.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anabranch_wire::{Direction, Frame, Frames, PacketKind, PathId, Side, Time, Writer, write_ack};
+
+use super::multipath::second_addr;
+use super::pair::{Flying, Pair, pattern, server_addr};
+use crate::connection::Forged;
+use crate::trace::{Observer, TraceEvent};
+use crate::{AckPath, Event, FourTuple, MultipathConfig, PathInfo, TransportConfig};
+
+const FAST: PathId = PathId(1);
+const SLOW: PathId = PathId(0);
+
+/// What one end sends: acknowledgments by the path that they are about and the one that carries them, and the newest packet of
+/// each path.
+#[derive(Clone, Default)]
+struct Watch(Arc<Mutex<Seen>>);
+
+#[derive(Default)]
+struct Seen {
+    acks: BTreeMap<(PathId, PathId), u64>,
+    newest: BTreeMap<PathId, u64>,
+}
+
+impl Observer for Watch {
+    fn event(&mut self, _: Time, event: &TraceEvent<'_>) {
+        let TraceEvent::PacketSent(packet) = event else { return };
+        let mut seen = self.0.lock().unwrap();
+        if packet.kind == PacketKind::OneRtt {
+            seen.newest.insert(packet.path, packet.number);
+        }
+        for frame in Frames::new(packet.payload, packet.direction).map_while(Result::ok) {
+            if let Frame::Ack(ack) = frame
+                && let Some(of) = ack.path
+            {
+                *seen.acks.entry((of, packet.path)).or_default() += 1;
+            }
+        }
+    }
+}
+
+impl Watch {
+    fn on(pair: &mut Pair, side: Side) -> Self {
+        let watch = Self::default();
+        let now = pair.now;
+        pair.end(side).set_observer(now, Box::new(watch.clone()));
+        watch
+    }
+
+    /// Acknowledgments of packets on `of` that left on `on`.
+    fn acks(&self, of: PathId, on: PathId) -> u64 {
+        self.0.lock().unwrap().acks.get(&(of, on)).copied().unwrap_or(0)
+    }
+}
+
+/// A path of 60 ms and one of 20 ms each way and back.
+fn uneven(change: impl Fn(&mut TransportConfig)) -> Pair {
+    let mut pair = Pair::with_transport(|transport| {
+        transport.multipath = Some(MultipathConfig::default());
+        change(transport);
+    });
+    pair.network = Some(Box::new(|side, mut flying: Flying| {
+        let address = if side == Side::Client { flying.tuple.remote } else { flying.tuple.local };
+        if address != second_addr() {
+            flying.at += Duration::from_millis(20);
+        }
+        vec![flying]
+    }));
+    pair.connect();
+    pair.settle();
+    let now = pair.now;
+    let tuple = FourTuple { local: second_addr(), remote: server_addr() };
+    assert_eq!(pair.client().open_path(now, tuple), Ok(FAST));
+    pair.run_until(Duration::from_secs(1), |pair| pair.server_events.contains(&Event::PathOpened(FAST)));
+    pair
+}
+
+/// Downloads and says which way the client's acknowledgments went.
+fn download(path: AckPath) -> (Pair, Watch) {
+    let mut pair = uneven(|transport| transport.ack.path = path);
+    // The first acknowledgments find out which path is the faster one.
+    assert!(pair.transfer(Side::Server, &pattern(200_000)) == pattern(200_000));
+    let watch = Watch::on(&mut pair, Side::Client);
+    let data = pattern(2_000_000);
+    assert!(pair.transfer(Side::Server, &data) == data);
+    (pair, watch)
+}
+
+fn path_info(pair: &mut Pair, side: Side, id: PathId) -> PathInfo {
+    pair.end(side).paths().find(|path| path.id == id).unwrap()
+}
+
+#[test]
+fn acknowledgments_stay_on_their_path() {
+    let (mut pair, watch) = download(AckPath::Same);
+    assert!(watch.acks(FAST, FAST) > 10 && watch.acks(SLOW, SLOW) > 10, "{:?}", watch.0.lock().unwrap().acks);
+    assert_eq!((watch.acks(FAST, SLOW), watch.acks(SLOW, FAST)), (0, 0));
+    let rtt = path_info(&mut pair, Side::Server, SLOW).min_rtt;
+    assert!(rtt >= Duration::from_millis(60), "{rtt:?}");
+}
+
+#[test]
+fn acknowledgments_take_the_fastest_path() {
+    let (mut pair, watch) = download(AckPath::Fastest);
+    assert!(watch.acks(FAST, FAST) > 20 && watch.acks(SLOW, FAST) > 20, "{:?}", watch.0.lock().unwrap().acks);
+    assert_eq!((watch.acks(FAST, SLOW), watch.acks(SLOW, SLOW)), (0, 0));
+    // 30 ms there and 10 ms back.
+    let rtt = path_info(&mut pair, Side::Server, SLOW).smoothed_rtt;
+    assert!((40..60).contains(&rtt.as_millis()), "{rtt:?}");
+}
+
+#[test]
+fn acknowledgments_are_repeated_on_every_other_path() {
+    let (_, watch) = download(AckPath::All);
+    for (of, other) in [(FAST, SLOW), (SLOW, FAST)] {
+        assert!(watch.acks(of, of) > 20, "{:?}", watch.0.lock().unwrap().acks);
+        // One copy at most, in packets that leave anyway.
+        assert!((10..=watch.acks(of, of)).contains(&watch.acks(of, other)), "{of:?}");
+    }
+}
+
+#[test]
+fn totals_of_acknowledgments() {
+    let (mut pair, watch) = download(AckPath::Same);
+    let stats = pair.client().stats().acks;
+    let seen: u64 = watch.0.lock().unwrap().acks.values().sum();
+    assert!(stats.frames > seen && stats.frames < 2 * seen, "with those before: {} and {seen}", stats.frames);
+    assert!(stats.ranges >= stats.frames && stats.bytes > 5 * stats.frames && stats.full_frames == 0);
+}
+
+/// Row M13: an ACK on another path, with a delay that nobody can have had.
+#[test]
+fn row_m13_a_forged_delay_on_another_path_neither_shortens_the_round_trip_nor_opens_a_window() {
+    let mut pair = uneven(|_| {});
+    assert!(pair.transfer(Side::Server, &pattern(500_000)) == pattern(500_000));
+    pair.run_for(Duration::from_secs(1));
+    let before = [SLOW, FAST].map(|id| path_info(&mut pair, Side::Server, id));
+    // A packet on the fast path that will not arrive.
+    pair.network = Some(Box::new(|_, _| Vec::new()));
+    let watch = Watch::on(&mut pair, Side::Server);
+    pair.server().ping(FAST);
+    pair.run_for(Duration::from_millis(15));
+    let number = watch.0.lock().unwrap().newest[&FAST];
+    let mut bytes = [0; 64];
+    let mut writer = Writer::new(&mut bytes, Direction::Forward);
+    write_ack(&mut writer, Some(FAST), [number..=number].into_iter(), 1 << 60, None).unwrap();
+    pair.network = None;
+    pair.delay = Duration::ZERO;
+    pair.inject(Side::Client, &Forged::new(PacketKind::OneRtt, writer.written()));
+    pair.run_for(Duration::from_millis(1));
+    let after = [SLOW, FAST].map(|id| path_info(&mut pair, Side::Server, id));
+    assert!(pair.closed(Side::Server).is_none());
+    assert_eq!(after[1].recovery.acked_packets, before[1].recovery.acked_packets + 1, "it was accepted");
+    // What this end measured itself is 15 ms; the claimed delay cannot make less of it.
+    let measured = Duration::from_millis(15);
+    let least = (before[1].smoothed_rtt * 7 + measured) / 8;
+    assert!(after[1].smoothed_rtt >= least, "{:?} after {:?}", after[1].smoothed_rtt, before[1].smoothed_rtt);
+    assert!(after[1].min_rtt >= measured, "{:?}", after[1].min_rtt);
+    assert_eq!(after[0].smoothed_rtt, before[0].smoothed_rtt, "the path it came on is not measured");
+    assert!(after[1].window <= before[1].window + 1_500 && after[0].window == before[0].window);
+}

@@ -13,6 +13,7 @@ use rayon::prelude::*;
 use serde_json::{Value, json};
 
 use crate::Error;
+use crate::acks::{self, AckOptions};
 use crate::report::{Report, median, rounded};
 
 /// Bytes of UDP payload that the initial window may have.
@@ -38,6 +39,8 @@ pub(crate) struct Options {
     /// Congestion controller instead of the default
     #[arg(long, value_parser = congestion)]
     congestion: Option<Congestion>,
+    #[command(flatten)]
+    acks: AckOptions,
     /// Print what a single run does, packet by packet, to standard error
     #[arg(long)]
     trace: bool,
@@ -73,6 +76,7 @@ impl Options {
         multipath.scheduler = self.scheduler.unwrap_or(multipath.scheduler);
         transport.multipath = Some(multipath);
         transport.recovery.congestion = self.congestion.unwrap_or(transport.recovery.congestion);
+        self.acks.apply(&mut transport.ack);
         transport
     }
 
@@ -150,9 +154,7 @@ fn config(transport: &TransportConfig, rows: &[Row]) -> Value {
         "scheduler": multipath.scheduler.name(),
         "stream_window_max": transport.streams.stream_window_max,
         "connection_window_max": transport.streams.connection_window_max,
-        "ack_threshold": transport.ack.threshold,
-        "ack_max_ranges": transport.ack.max_ranges,
-        "ack_frequency": transport.ack.frequency,
+        "acknowledgments": acks::described(&transport.ack),
     })
 }
 

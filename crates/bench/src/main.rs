@@ -2,6 +2,7 @@
 //!
 //! Other stacks are the programs below `peers/`, built with `peers/build.sh`; those that are missing are named and skipped.
 
+mod acks;
 mod aggregation;
 mod bulk;
 mod child;

@@ -29,12 +29,8 @@ pub use config::{
     UnknownNumbering,
 };
 pub use connection::{
-<<<<<<< HEAD
-    AlternativeAddress, ConnectError, Connection, ConnectionStats, Held, MigrateError, OpenPathError,
-    PathInfo,
-=======
-    AckStats, ConnectError, Connection, ConnectionStats, MigrateError, OpenPathError, PathInfo,
->>>>>>> 7c52e3e (feat(transport): the path of an acknowledgment is a choice)
+    AckStats, AlternativeAddress, ConnectError, Connection, ConnectionStats, Held, MigrateError,
+    OpenPathError, PathInfo,
 };
 pub use datagram_io::{Datagram, FourTuple, MAX_BATCH_BYTES, Transmit, TransmitBuf};
 pub use endpoint::*;

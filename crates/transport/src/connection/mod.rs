@@ -23,11 +23,7 @@ mod transmit;
 pub use self::connection::{ConnectError, Connection};
 pub use self::info::{ConnectionStats, PathInfo};
 pub use self::migration::MigrateError;
-<<<<<<< HEAD
-pub use self::multipath::{AlternativeAddress, Held, OpenPathError};
-=======
-pub use self::multipath::{AckStats, OpenPathError};
->>>>>>> 7c52e3e (feat(transport): the path of an acknowledgment is a choice)
+pub use self::multipath::{AckStats, AlternativeAddress, Held, OpenPathError};
 #[cfg(test)]
 pub(crate) use self::{
     multipath::{MAX_ALTERNATIVES, MAX_CLOSING_PATHS, MAX_PROBE_INTERVAL},

@@ -1,7 +1,7 @@
 //! Tests of whole connections, two ends in one process. Networks with loss and reordering are the lab's business.
 
-mod alternatives;
 mod ack_paths;
+mod alternatives;
 mod arbitrary;
 mod attacks;
 mod basics;

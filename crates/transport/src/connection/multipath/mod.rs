@@ -1,11 +1,8 @@
 //! Several paths at once (RFC 10069): path identifiers, the connection IDs of paths still to come, and what is owed.
 
 mod abandon;
-<<<<<<< HEAD
-mod alternatives;
-=======
 mod acks;
->>>>>>> 7c52e3e (feat(transport): the path of an acknowledgment is a choice)
+mod alternatives;
 mod choose;
 mod copies;
 mod drive;
@@ -25,14 +22,11 @@ use std::collections::BTreeMap;
 
 use anabranch_wire::{ConnectionId, PathId, Side};
 
-<<<<<<< HEAD
+pub use self::acks::AckStats;
 pub use self::alternatives::AlternativeAddress;
 use self::alternatives::Alternatives;
 #[cfg(test)]
 pub(crate) use self::alternatives::MAX_ALTERNATIVES;
-=======
-pub use self::acks::AckStats;
->>>>>>> 7c52e3e (feat(transport): the path of an acknowledgment is a choice)
 use self::copies::Copies;
 pub use self::drive::Held;
 #[cfg(test)]

@@ -1,0 +1,87 @@
+//! Options for how the ends acknowledge.
+
+use anabranch_transport::{AckConfig, AckPath, Horizon, RangeOrder};
+use clap::Args;
+use serde_json::{Value, json};
+
+#[derive(Args)]
+pub(crate) struct AckOptions {
+    /// Ranges that one ACK frame names at most, instead of the default
+    #[arg(long, value_name = "RANGES", value_parser = clap::value_parser!(u16).range(2..=1024))]
+    ack_ranges: Option<u16>,
+    /// Which ranges an ACK frame names, instead of what is the default for the numbering
+    #[arg(long, value_name = "ORDER", value_parser = parse::<RangeOrder>)]
+    ack_order: Option<RangeOrder>,
+    /// Packet numbers that are given up: none, those so far below the largest, or those so old and told so often (1000ms/4)
+    #[arg(long, value_name = "HORIZON", value_parser = parse::<Horizon>)]
+    ack_horizon: Option<Horizon>,
+    /// The path that acknowledgments take: same, fastest, all
+    #[arg(long, value_name = "PATH", value_parser = parse::<AckPath>)]
+    ack_path: Option<AckPath>,
+    /// Ask for no rarer acknowledgments as the window grows
+    #[arg(long)]
+    no_ack_frequency: bool,
+}
+
+fn parse<T: std::str::FromStr<Err: ToString>>(name: &str) -> Result<T, String> {
+    name.parse().map_err(|error: T::Err| error.to_string())
+}
+
+impl AckOptions {
+    /// Changes what was asked for.
+    pub(crate) fn apply(&self, config: &mut AckConfig) {
+        config.max_ranges = self.ack_ranges.map_or(config.max_ranges, usize::from);
+        config.order = self.ack_order.or(config.order);
+        config.horizon = self.ack_horizon.unwrap_or(config.horizon);
+        config.path = self.ack_path.unwrap_or(config.path);
+        config.frequency &= !self.no_ack_frequency;
+    }
+}
+
+/// The strategy, for the record.
+pub(crate) fn described(config: &AckConfig) -> Value {
+    json!({
+        "threshold": config.threshold,
+        "max_ranges": config.max_ranges,
+        "order": config.order.map_or("by numbering", RangeOrder::name),
+        "horizon": config.horizon.to_string(),
+        "path": config.path.name(),
+        "frequency": config.frequency,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: AckOptions,
+    }
+
+    #[test]
+    fn the_options_reach_the_configuration() {
+        let mut config = AckConfig::default();
+        Line::parse_from(["bench"]).options.apply(&mut config);
+        let before = json!({
+            "threshold": 2, "max_ranges": 64, "order": "by numbering", "horizon": "none", "path": "same",
+            "frequency": true,
+        });
+        assert_eq!(described(&config), before);
+        let line =
+            "bench --ack-ranges 5 --ack-order news-first --ack-horizon 128 --ack-path all --no-ack-frequency";
+        Line::parse_from(line.split(' ')).options.apply(&mut config);
+        let after = json!({
+            "threshold": 2, "max_ranges": 5, "order": "news-first", "horizon": "128", "path": "all",
+            "frequency": false,
+        });
+        assert_eq!(described(&config), after);
+        let Err(fault) = Line::try_parse_from(["bench", "--ack-order", "x"]) else {
+            panic!("`x` is no order")
+        };
+        assert!(fault.to_string().contains("least-sent-first"));
+    }
+}

@@ -39,6 +39,7 @@ pub mod link;
 mod log;
 #[cfg(feature = "sim")]
 pub mod model;
+#[cfg(feature = "sim")]
 pub mod network;
 #[cfg(feature = "sim")]
 pub mod node;

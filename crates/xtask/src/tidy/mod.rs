@@ -1,6 +1,7 @@
 //! `cargo xtask tidy`: what the house rules say and a compiler does not check.
 
 mod arrows;
+mod conformance;
 mod determinism;
 mod functions;
 mod leftovers;
@@ -67,6 +68,7 @@ pub(crate) fn run(root: &Path) -> Result<bool, String> {
         unsafe_code::check(&sources),
         determinism::check(&sources),
         portable::check(&sources),
+        conformance::check(&sources),
     ]
     .concat();
     for long in functions::check(&sources) {

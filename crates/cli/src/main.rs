@@ -92,3 +92,13 @@ fn block_on(threads: usize, command: impl Future<Output = Result>) -> Result {
     runtime.shutdown_background();
     result
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_options_of_a_command_have_the_same_name() {
+        Cli::command().debug_assert();
+    }
+}

@@ -39,8 +39,8 @@ pub(crate) struct Tuning {
     #[arg(long)]
     pub(crate) v2: bool,
     /// Offer so many paths at once (RFC 10069); 0 for one path and nothing said about it
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(crate) paths: u32,
+    #[arg(long = "paths", value_name = "N", default_value_t = 0)]
+    pub(crate) offered_paths: u32,
 }
 
 pub(crate) fn congestion(name: &str) -> std::result::Result<Algorithm, String> {
@@ -61,10 +61,10 @@ impl Tuning {
             ..StreamsConfig::default()
         };
         let defaults = TransportConfig::default();
-        let multipath = MultipathConfig { max_paths: self.paths, ..MultipathConfig::default() };
+        let multipath = MultipathConfig { max_paths: self.offered_paths, ..MultipathConfig::default() };
         let mut transport = TransportConfig {
             streams,
-            multipath: (self.paths > 0).then_some(multipath),
+            multipath: (self.offered_paths > 0).then_some(multipath),
             // Who waits longer for a silent peer also waits longer for its first word.
             handshake_timeout: defaults.handshake_timeout.max(Duration::from_millis(self.idle_ms)),
             max_idle_timeout: (self.idle_ms > 0).then(|| Duration::from_millis(self.idle_ms)),

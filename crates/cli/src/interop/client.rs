@@ -61,7 +61,7 @@ impl Work {
             window: WINDOW,
             congestion: Algorithm::Cubic,
             v2: self.case == TestCase::V2,
-            paths: PATHS,
+            offered_paths: PATHS,
         };
         let case = match self.case {
             TestCase::Handshake | TestCase::Retry | TestCase::MultiConnect => Case::Handshake,

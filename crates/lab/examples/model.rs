@@ -1,5 +1,5 @@
 //! Runs random operations on connections with several paths:
-//! `cargo run --release -p anabranch-lab --example model -- [COUNT [FIRST]]`.
+//! `cargo run --release -p anabranch-lab --example model -- [COUNT [FIRST [multiple|single]]]`.
 //!
 //! Every failure prints its seed; `model -- 1 SEED` repeats it, and with ANABRANCH_LOG=1 tells everything that
 //! happens.
@@ -10,15 +10,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use anabranch_lab::model::{Model, Report};
+use anabranch_transport::Numbering;
 
 fn main() -> ExitCode {
-    let mut numbers = std::env::args().skip(1).map(|argument| argument.parse::<u64>());
-    let (Ok(count), Ok(first)) = (numbers.next().unwrap_or(Ok(500)), numbers.next().unwrap_or(Ok(0))) else {
-        eprintln!("usage: model [COUNT [FIRST]]");
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let number =
+        |at: usize, default| arguments.get(at).map_or(Ok(default), |argument| argument.parse::<u64>());
+    let numbering = arguments.get(2).map_or(Ok(Numbering::Multiple), |name| name.parse::<Numbering>());
+    let (Ok(count), Ok(first), Ok(numbering)) = (number(0, 500), number(1, 0), numbering) else {
+        eprintln!("usage: model [COUNT [FIRST [multiple|single]]]");
         return ExitCode::from(2);
     };
     if count == 1 {
-        println!("{:#?}", Model::random(first));
+        println!("{:#?}", Model::random(first, numbering));
     }
     let reports = Mutex::new(Vec::new());
     let next = AtomicU64::new(first);
@@ -30,7 +34,7 @@ fn main() -> ExitCode {
                     if seed >= first + count {
                         break;
                     }
-                    let report = run(seed);
+                    let report = run(seed, numbering);
                     if !report.faults.is_empty() {
                         println!("seed {seed} failed:\n  {}", report.faults.join("\n  "));
                     }
@@ -54,9 +58,9 @@ fn main() -> ExitCode {
 }
 
 /// A panic counts as a fault of its seed, and the others go on.
-fn run(seed: u64) -> Report {
+fn run(seed: u64, numbering: Numbering) -> Report {
     let log = std::env::var_os("ANABRANCH_LOG").is_some();
-    std::panic::catch_unwind(|| Model::random(seed).run_watched(log))
+    std::panic::catch_unwind(|| Model::random(seed, numbering).run_watched(log))
         .unwrap_or_else(|_| Report::panicked(seed))
 }
 

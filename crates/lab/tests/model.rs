@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use anabranch_lab::model::{Model, Report};
+use anabranch_transport::Numbering;
 
 /// Models that run when nothing else is asked for.
 const SEEDS: u64 = 300;
@@ -28,7 +29,7 @@ fn run(seeds: core::ops::Range<u64>) -> Vec<Report> {
                     if seed >= seeds.end {
                         break;
                     }
-                    let report = std::panic::catch_unwind(|| Model::random(seed).run());
+                    let report = std::panic::catch_unwind(|| Model::random(seed, Numbering::Multiple).run());
                     reports.lock().unwrap().push(report.unwrap_or_else(|_| Report::panicked(seed)));
                 }
             });

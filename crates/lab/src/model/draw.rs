@@ -5,7 +5,7 @@ use core::ops::Range;
 use core::time::Duration;
 
 use anabranch_transport::recovery::Algorithm;
-use anabranch_transport::{MultipathConfig, TransportConfig, schedule};
+use anabranch_transport::{MultipathConfig, Numbering, TransportConfig, schedule};
 use anabranch_wire::{Dir, Side};
 
 use super::{Disturbance, Model, Operation};
@@ -25,15 +25,15 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 impl Model {
-    /// The model that follows from `seed`.
-    pub fn random(seed: u64) -> Self {
+    /// The model that follows from `seed`, with this numbering of packets.
+    pub fn random(seed: u64, numbering: Numbering) -> Self {
         let mut rng = Seed(seed).rng("model");
         let rng = &mut rng;
         let links = rng.between(2, 6) as u8;
         let loss = rng.pick(&[0.0, 0.005, 0.03]);
         let max_paths = rng.between(2, 8) as u32;
         let disturbances: Vec<_> = (0..rng.pick(&[0, 1, 3, 6])).map(|_| disturbance(rng, links)).collect();
-        let mut client = transport(rng, max_paths);
+        let mut client = transport(rng, max_paths, numbering);
         if disturbances.iter().any(|what| matches!(what, Disturbance::Rebind { .. })) {
             client.keep_alive = Some(KEEP_ALIVE);
         }
@@ -41,7 +41,7 @@ impl Model {
             seed,
             links: (0..links).map(|_| link(rng, loss)).collect(),
             client,
-            server: transport(rng, max_paths),
+            server: transport(rng, max_paths, numbering),
             cid_len: [rng.pick(&[4, 8, 20]), rng.pick(&[4, 8, 18])],
             operations: operations(rng, links),
             disturbances,
@@ -71,11 +71,16 @@ fn link(rng: &mut Rng, loss: f64) -> LinkSpec {
     spec
 }
 
-fn transport(rng: &mut Rng, max_paths: u32) -> TransportConfig {
+fn transport(rng: &mut Rng, max_paths: u32, numbering: Numbering) -> TransportConfig {
     let mut config = TransportConfig::default();
     let scheduler =
         rng.pick(schedule::Algorithm::NAMES).parse().unwrap_or(MultipathConfig::default().scheduler);
-    config.multipath = Some(MultipathConfig { max_paths, scheduler, ..MultipathConfig::default() });
+    config.multipath = Some(MultipathConfig {
+        max_paths,
+        scheduler,
+        numbering: numbering.into(),
+        ..MultipathConfig::default()
+    });
     if rng.chance(0.3) {
         let streams = &mut config.streams;
         streams.max_bidi = rng.pick(&[1, 2, 10]);

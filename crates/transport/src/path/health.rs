@@ -2,8 +2,8 @@
 //!
 //! A path works if packets that ask for an acknowledgment get one. What else comes on it does not count: it says nothing
 //! about the way there. How long a path may owe an answer is the probe timeout's business (RFC 9002 §6.2.1); here it counts
-//! from the *oldest* packet sent since the last acknowledgment, because a sender that goes on sending would put a timer that
-//! counts from the newest one off again and again.
+//! from the *oldest* packet without one. A sender that goes on sending would put a timer that counts from the newest one
+//! off again and again, and one that counts from the last acknowledgment grants the path a round trip more than it needs.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub(crate) struct Health {
     pub(crate) path: PathId,
     /// When the path was last heard of.
     heard: Time,
-    /// Since when an acknowledgment is owed; the last one, if any, came before.
+    /// Since when an acknowledgment is owed: when the oldest packet left that has none and asks for one.
     asked: Option<Time>,
     /// When the path began to fail; of no meaning while it does not.
     pub(crate) failing_since: Time,
@@ -58,10 +58,10 @@ impl Health {
         self.heard = now;
     }
 
-    /// Packets were acknowledged; others may be under way still.
-    pub(crate) fn on_acked(&mut self, now: Time, under_way: bool) {
+    /// Packets were acknowledged; `oldest` is when the oldest of those left that are still under way.
+    pub(crate) fn on_acked(&mut self, now: Time, oldest: Option<Time>) {
         self.heard = now;
-        self.asked = under_way.then_some(now);
+        self.asked = oldest;
     }
 
     /// A packet left that asks for an answer.
@@ -126,9 +126,9 @@ mod tests {
         assert_eq!(health.asked(), Some(at(10)));
         health.on_heard(at(25));
         assert_eq!(health.asked(), Some(at(10)), "no acknowledgment");
-        health.on_acked(at(26), true);
-        assert_eq!(health.asked(), Some(at(26)), "the rest is still owed");
-        health.on_acked(at(27), false);
+        health.on_acked(at(26), Some(at(20)));
+        assert_eq!(health.asked(), Some(at(20)), "the rest is still owed");
+        health.on_acked(at(27), None);
         assert_eq!(health.asked(), None);
         health.on_asked(at(30));
         assert_eq!(health.asked(), Some(at(30)));

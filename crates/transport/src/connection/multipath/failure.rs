@@ -18,6 +18,10 @@ use crate::token::Token;
 /// in use so much later at most, at the price of 24 kbit/s of challenges while it does not.
 pub(crate) const MAX_PROBE_INTERVAL: Duration = Duration::from_millis(400);
 
+/// Packets under way among which the oldest is looked for that asks for an acknowledgment: it is the first, or follows on
+/// acknowledgments, which are accompanied by a PING every so often.
+const MAX_OLDEST: usize = 64;
+
 impl Multipath {
     pub(super) fn health(&self, path: PathId) -> Option<&Health> {
         self.health.iter().find(|health| health.path == path)
@@ -56,13 +60,22 @@ impl Connection {
 
     /// Packets of the path were acknowledged, by a frame that came on the path `via`.
     pub(in crate::connection) fn on_path_acked(&mut self, now: Time, id: PathId, via: PathId) {
-        let under_way = self.paths.get(id).is_some_and(|path| path.recovery.bytes_in_flight() > 0);
+        let oldest = self.oldest_asking(id);
         let Some(multipath) = &mut self.multipath else { return };
-        multipath.health_mut(id, now).on_acked(now, under_way);
+        multipath.health_mut(id, now).on_acked(now, oldest);
         // An acknowledgment that took another way says nothing about the way back.
         if via == id {
             self.on_path_answers(now, id);
         }
+    }
+
+    /// When the oldest packet left on the path that asks for an acknowledgment, has none, and was not sent again elsewhere.
+    fn oldest_asking(&self, id: PathId) -> Option<Time> {
+        self.multipath.as_ref()?;
+        let under_way =
+            self.paths.get(id)?.recovery.under_way(SpaceId::Data, self.moved_before(id)..u64::MAX);
+        let mut asking = under_way.take(MAX_OLDEST).filter(|(_, sent)| sent.ack_eliciting && !sent.mtu_probe);
+        asking.next().map(|(_, sent)| sent.time)
     }
 
     /// A DATAGRAM arrived.
@@ -163,7 +176,7 @@ impl Connection {
         path.is_failing = false;
         path.validations.retain(|validation| validation.purpose != Purpose::Life);
         if let Some(multipath) = &mut self.multipath {
-            multipath.health_mut(id, now).on_acked(now, false);
+            multipath.health_mut(id, now).on_acked(now, None);
         }
         self.review_status(id);
     }

@@ -110,6 +110,12 @@ impl<T: Clone> Recovery<T> {
         &self.rtt
     }
 
+    /// Something other than an acknowledgment has gone to the peer and come back on the path, without a deliberate delay: a
+    /// PATH_CHALLENGE and its answer.
+    pub fn on_round_trip(&mut self, now: Time, sample: Duration) {
+        self.rtt.update(now, sample, Duration::ZERO);
+    }
+
     /// Sets the peer's `max_ack_delay` (RFC 9000 §18.2).
     pub fn set_peer_max_ack_delay(&mut self, delay: Duration) {
         self.timer.peer_max_ack_delay = delay;

@@ -130,3 +130,16 @@ fn silence_does_not_overflow_the_timer() {
     }
     assert_eq!(path.recovery.stats().ptos, 100);
 }
+
+#[test]
+fn an_answered_challenge_measures_the_path_before_any_acknowledgment() {
+    let mut path = Path::new(&plain());
+    assert!(!path.recovery.rtt().has_sample());
+    path.recovery.on_round_trip(at(40), ms(40));
+    assert_eq!((path.recovery.rtt().smoothed(), path.recovery.rtt().min()), (ms(40), ms(40)));
+    // smoothed 40 + 4·20 + max_ack_delay 25
+    assert_eq!(path.recovery.pto(DATA), ms(145));
+    // A path that has become slower: 7/8·40 + 1/8·200, and 3/4·20 + 1/4·160
+    path.recovery.on_round_trip(at(300), ms(200));
+    assert_eq!((path.recovery.rtt().smoothed(), path.recovery.rtt().variance()), (ms(60), ms(55)));
+}

@@ -158,7 +158,7 @@ impl Connection {
                     }
                 }
             }
-            Frame::PathResponse(data) => self.on_path_response(now, data),
+            Frame::PathResponse(data) => self.on_path_response(now, context.path, data),
             Frame::AlternativeV4Address { flags, sequence, address } => {
                 return self.on_alternative_address(address.into(), flags, sequence);
             }

@@ -210,16 +210,21 @@ impl Connection {
     }
 
     /// PATH_RESPONSE: whatever path it came on, it validates the addresses that the challenge went to (RFC 9000 §8.2.3).
-    pub(super) fn on_path_response(&mut self, now: Time, data: [u8; 8]) {
+    pub(super) fn on_path_response(&mut self, now: Time, via: PathId, data: [u8; 8]) {
         let found = self.paths.iter().find_map(|path| {
-            let at = path.validations.iter().position(|validation| validation.is_answered_by(data))?;
-            Some((path.id, at))
+            let mut validations = path.validations.iter().enumerate();
+            validations.find_map(|(at, validation)| Some((path.id, at, validation.answered_by(data)?)))
         });
         // A response to a challenge that nobody waits for is late, not wrong.
-        let Some((id, at)) = found else { return };
+        let Some((id, at, asked)) = found else { return };
         let Some(path) = self.paths.get_mut(id) else { return };
         let validation = path.validations.remove(at);
         if validation.tuple == path.tuple {
+            // It also measures the path: before anything else does, or one whose acknowledgments take other ways.
+            let unmeasured = !path.recovery.rtt().has_sample() || validation.purpose == Purpose::Life;
+            if via == id && unmeasured {
+                path.recovery.on_round_trip(now, now - asked);
+            }
             self.on_path_answers(now, id);
         }
         let Some(path) = self.paths.get_mut(id) else { return };

@@ -44,7 +44,8 @@ pub(crate) struct Validation {
     pub(crate) dcid: ConnectionId,
     /// What success means.
     pub(crate) purpose: Purpose,
-    challenges: Vec<[u8; 8]>,
+    /// What was asked, and when.
+    challenges: Vec<([u8; 8], Time)>,
     /// When the next challenge is to leave.
     next: Time,
     /// When the validation fails.
@@ -112,15 +113,15 @@ impl Validation {
         if self.challenges.len() == MAX_CHALLENGES {
             self.challenges.remove(0);
         }
-        self.challenges.push(data);
+        self.challenges.push((data, now));
         self.padded = padded;
         self.next = now + self.interval;
         self.interval = self.interval.saturating_mul(2).min(self.max_interval);
     }
 
-    /// Whether `data` answers one of the challenges.
-    pub(crate) fn is_answered_by(&self, data: [u8; 8]) -> bool {
-        self.challenges.contains(&data)
+    /// When the challenge left that `data` answers; `None` if it answers none.
+    pub(crate) fn answered_by(&self, data: [u8; 8]) -> Option<Time> {
+        self.challenges.iter().find(|(challenge, _)| *challenge == data).map(|(_, sent)| *sent)
     }
 
     /// Whether the time is over.

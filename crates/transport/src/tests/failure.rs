@@ -293,7 +293,7 @@ fn a_path_that_was_only_slow_costs_one_repetition_of_what_was_under_way() {
         wires.delay(0, MS * 300);
         pair.run_until(SECOND * 10, |pair| transfer.go_on(pair));
         assert!(transfer.received == data);
-        pair.run_for(SECOND);
+        pair.run_for(SECOND * 2);
         let sent: u64 = pair.end(from).paths().map(|path| path.bytes_sent).sum::<u64>() - before;
         // Headers, challenges and a few losses in the queue come on top.
         let most = (left - under_way.min(left) + window) * 11 / 10 + 60_000;
@@ -419,9 +419,11 @@ fn a_backup_by_choice_does_not_look_like_a_failure() {
     let middle = pair.now + MS * 150;
     pair.run_until(SECOND * 10, |pair| transfer.go_on(pair) || pair.now >= middle);
     assert!(pair.client().set_path_available(PathId(0), false));
+    let told = pair.now + MS * 40;
+    pair.run_until(SECOND, |pair| transfer.go_on(pair) || pair.now >= told);
+    assert_eq!(states(&pair.server_events), [(0, PathState::Backup)], "with data of its own under way");
     pair.run_until(SECOND * 10, |pair| transfer.go_on(pair));
     assert!(transfer.received == data);
-    assert_eq!(states(&pair.server_events), [(0, PathState::Backup)]);
     assert_eq!(states(&pair.client_events), [(0, PathState::Backup)]);
 }
 

@@ -137,7 +137,7 @@ impl Connection {
             return;
         };
         let asked = self.multipath.as_ref().and_then(|multipath| multipath.health(id)?.asked());
-        let overdue = asked.is_some_and(|asked| now.saturating_since(asked) > path.recovery.rtt().smoothed());
+        let overdue = asked.is_some_and(|asked| now.saturating_since(asked) > path.recovery.rtt().pto_base());
         if overdue && self.paths.iter().any(|other| other.id != id && Self::is_working(other)) {
             self.begin_failing(now, id);
         }

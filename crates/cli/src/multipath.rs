@@ -10,10 +10,9 @@ use crate::options::scheduler;
 /// How several paths are used.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Sharing {
-    /// Paths that may be open at the same time
-    #[arg(long, value_name = "N", default_value_t = MultipathConfig::default().max_paths,
-          value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_PATHS)))]
-    max_paths: u32,
+    /// Paths that may be open at the same time; by itself it lets a client offer several and open none
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_PATHS)))]
+    max_paths: Option<u32>,
     /// Which path the next packet takes
     #[arg(long, value_name = "NAME", value_parser = scheduler,
           default_value = MultipathConfig::default().scheduler.name())]
@@ -27,7 +26,7 @@ pub(crate) struct Sharing {
 impl Sharing {
     fn config(&self, choice: fn(Numbering) -> NumberingChoice) -> MultipathConfig {
         let chosen = |mut config: MultipathConfig| {
-            config.max_paths = self.max_paths;
+            config.max_paths = self.max_paths.unwrap_or(config.max_paths);
             config.scheduler = self.scheduler;
             config.numbering = self.numbering.map_or(config.numbering, choice);
             config
@@ -51,9 +50,9 @@ pub(crate) struct ClientPaths {
 }
 
 impl ClientPaths {
-    /// One path.
-    pub(crate) fn single() -> Self {
-        let MultipathConfig { max_paths, scheduler, .. } = MultipathConfig::default();
+    /// One path; with `max_paths` the server is told that there could be more.
+    pub(crate) fn offering(max_paths: Option<u32>) -> Self {
+        let scheduler = MultipathConfig::default().scheduler;
         Self {
             multipath: false,
             rules: Vec::new(),
@@ -62,15 +61,20 @@ impl ClientPaths {
     }
 
     pub(crate) fn config(&self) -> Option<MultipathConfig> {
-        (self.multipath || !self.rules.is_empty()).then(|| self.sharing.config(NumberingChoice::Only))
+        (self.is_managed() || self.sharing.max_paths.is_some())
+            .then(|| self.sharing.config(NumberingChoice::Only))
+    }
+
+    fn is_managed(&self) -> bool {
+        self.multipath || !self.rules.is_empty()
     }
 
     /// Has paths opened on a connection, and followed as interfaces come and go, if several are wanted.
     pub(crate) fn manage(&self, connection: &Connection) {
-        if self.config().is_some() {
+        if self.is_managed() {
             let policy = PathPolicy {
                 allow: self.rules.clone(),
-                max_paths: self.sharing.max_paths as usize,
+                max_paths: self.sharing.max_paths.unwrap_or(MultipathConfig::default().max_paths) as usize,
                 ..PathPolicy::default()
             };
             // It goes on until the connection ends.

@@ -8,9 +8,7 @@ use std::time::Duration;
 use anabranch::tls::rustls::{self, crypto::CryptoProvider};
 use anabranch::transport::recovery::Algorithm;
 use anabranch::transport::stream::StreamsConfig;
-use anabranch::{
-    ClientConfig, Endpoint, MultipathConfig, ServerConfig, TransportConfig, Version, config, schedule, tls,
-};
+use anabranch::{ClientConfig, Endpoint, ServerConfig, TransportConfig, Version, config, schedule, tls};
 use clap::Args;
 
 use crate::exit::{Exit, Failure, Result};
@@ -38,9 +36,6 @@ pub(crate) struct Tuning {
     /// Speak QUIC version 2 (RFC 9369) too, and rather
     #[arg(long)]
     pub(crate) v2: bool,
-    /// Offer so many paths at once (RFC 10069); 0 for one path and nothing said about it
-    #[arg(long = "paths", value_name = "N", default_value_t = 0)]
-    pub(crate) offered_paths: u32,
 }
 
 pub(crate) fn congestion(name: &str) -> std::result::Result<Algorithm, String> {
@@ -61,10 +56,8 @@ impl Tuning {
             ..StreamsConfig::default()
         };
         let defaults = TransportConfig::default();
-        let multipath = MultipathConfig { max_paths: self.offered_paths, ..MultipathConfig::default() };
         let mut transport = TransportConfig {
             streams,
-            multipath: (self.offered_paths > 0).then_some(multipath),
             // Who waits longer for a silent peer also waits longer for its first word.
             handshake_timeout: defaults.handshake_timeout.max(Duration::from_millis(self.idle_ms)),
             max_idle_timeout: (self.idle_ms > 0).then(|| Duration::from_millis(self.idle_ms)),

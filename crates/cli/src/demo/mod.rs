@@ -179,8 +179,9 @@ impl Demo {
         let mut server = identity.server_config(ALPN)?;
         server.transport = Arc::clone(&transport);
         let mut client = config::client(identity.roots()?, ALPN)?;
-        client.transport = transport;
-        Ok(Ends { client, server, qlog: self.qlog.clone() })
+        client.transport = Arc::clone(&transport);
+        let qlog = self.qlog.clone().filter(|_| transport.multipath.is_some());
+        Ok(Ends { client, server, qlog })
     }
 
     /// Writes the results wherever they are wanted.

@@ -61,7 +61,6 @@ impl Work {
             window: WINDOW,
             congestion: Algorithm::Cubic,
             v2: self.case == TestCase::V2,
-            offered_paths: PATHS,
         };
         let case = match self.case {
             TestCase::Handshake | TestCase::Retry | TestCase::MultiConnect => Case::Handshake,
@@ -76,7 +75,8 @@ impl Work {
         };
         let out = self.downloads.clone();
         let client =
-            Client::fetching(self.server, self.name.clone(), case, self.case.alpn(), out, paths, tuning);
+            Client::fetching(self.server, self.name.clone(), case, self.case.alpn(), out, paths, tuning)
+                .offering(PATHS);
         crate::perf::client::run(client).await
     }
 }

@@ -157,9 +157,14 @@ impl Client {
             concurrency: 1,
             datagrams: 0,
             place: Place { one_core: None },
-            multipath: ClientPaths::single(),
+            multipath: ClientPaths::offering(None),
             tuning,
         }
+    }
+
+    /// The same, which tells the server that there could be several paths.
+    pub(crate) fn offering(self, max_paths: u32) -> Self {
+        Self { multipath: ClientPaths::offering(Some(max_paths)), ..self }
     }
 
     fn work(&self) -> Result<Work> {

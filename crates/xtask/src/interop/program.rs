@@ -87,7 +87,7 @@ impl Program {
         command.args(self.prefix).arg(role);
         if self.name == OURS {
             // Peers that know nothing of several paths have to take no notice.
-            command.args(["--paths", "4"]);
+            command.args(["--max-paths", "4"]);
         }
         command
     }

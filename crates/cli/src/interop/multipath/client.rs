@@ -52,7 +52,7 @@ impl Client {
 }
 
 pub(super) async fn run(options: Client) -> Result {
-    let transport = options.common.tuning.transport();
+    let transport = options.common.transport();
     let chacha20 = options.case == "chacha20";
     let config =
         ClientPlan { trust: &options.trust, alpn: ALPN, transport, chacha20, resume: false }.config()?;

@@ -9,6 +9,7 @@ mod server;
 
 use std::time::Duration;
 
+use anabranch::{MultipathConfig, TransportConfig};
 use clap::{Args, Subcommand};
 
 use self::plan::Plan;
@@ -32,11 +33,21 @@ pub(super) enum Multipath {
 /// What both ends have.
 #[derive(Args, Clone, Debug)]
 struct Common {
+    /// How many paths at once; 0 turns multipath off
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    paths: u32,
     /// What to do with them: steps, separated by semicolons
     #[arg(long, value_name = "STEPS", default_value = "")]
     plan: Plan,
     #[command(flatten)]
     tuning: Tuning,
+}
+
+impl Common {
+    fn transport(&self) -> TransportConfig {
+        let config = MultipathConfig { max_paths: self.paths, ..MultipathConfig::default() };
+        TransportConfig { multipath: (self.paths > 0).then_some(config), ..self.tuning.transport() }
+    }
 }
 
 pub(super) async fn run(end: Multipath) -> Result {

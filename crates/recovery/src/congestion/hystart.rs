@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use super::Acked;
 use super::rounds::Rounds;
+use crate::rate::bytes_in;
 
 /// RFC 9406 §4.3.
 const MIN_RTT_THRESH: Duration = Duration::from_millis(4);
@@ -17,6 +18,10 @@ const N_RTT_SAMPLE: u32 = 8;
 const CSS_GROWTH_DIVISOR: u64 = 4;
 /// RFC 9406 §4.3: rounds of Conservative Slow Start before slow start is over.
 const CSS_ROUNDS: u32 = 5;
+
+/// While in doubt, the window stays below this many times what the path has been seen to deliver in its smallest round-trip
+/// time: more would only fill the queue until it overflows, and the losses are found late when the queue is long.
+const MAX_FILL: (u64, u64) = (7, 4);
 
 /// What an acknowledgment means for slow start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +39,8 @@ pub(crate) struct HyStart {
     last_round_min: Option<Duration>,
     round_min: Option<Duration>,
     samples: u32,
+    /// Most bytes per second that have been delivered.
+    rate: u64,
     /// In Conservative Slow Start: the round-trip time that led there and the rounds spent.
     conservative: Option<(Duration, u32)>,
 }
@@ -45,6 +52,7 @@ impl HyStart {
             last_round_min: None,
             round_min: None,
             samples: 0,
+            rate: 0,
             conservative: None,
         }
     }
@@ -56,6 +64,7 @@ impl HyStart {
 
     /// Takes an acknowledgment in (RFC 9406 §4.2). Packets are paced, so the per-ACK limit L is infinite.
     pub(crate) fn on_acked(&mut self, ack: &Acked<'_>) -> Growth {
+        self.rate = self.rate.max(ack.sample.rate.unwrap_or(0));
         if let Some(rtt) = ack.rtt_sample {
             self.round_min = Some(self.round_min.map_or(rtt, |min| min.min(rtt)));
             self.samples += 1;
@@ -73,8 +82,11 @@ impl HyStart {
             self.last_round_min = self.round_min.take();
             self.samples = 0;
         }
-        let divisor = if self.is_conservative() { CSS_GROWTH_DIVISOR } else { 1 };
-        Growth::By(ack.growth / divisor)
+        if !self.is_conservative() {
+            return Growth::By(ack.growth);
+        }
+        let most = bytes_in(self.rate, ack.rtt.min()) * MAX_FILL.0 / MAX_FILL.1;
+        Growth::By((ack.growth / CSS_GROWTH_DIVISOR).min(most.saturating_sub(ack.own.window)))
     }
 
     /// Compares this round's minimum with the last one's.

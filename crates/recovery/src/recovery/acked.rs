@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use anabranch_wire::{SpaceId, Time};
 
-use super::{Recovery, Space};
+use super::{Recovery, Space, initial_window};
 use crate::congestion::{Acked, Controller, Sibling, State};
 use crate::ecn::Verdict;
 use crate::outcome::{AckError, AckInfo, Outcome};
@@ -41,6 +41,7 @@ impl<T: Clone> Recovery<T> {
             return Ok(());
         }
         if tally.mtu_raised {
+            tally.growth += self.larger_start(self.stats.mtu);
             self.stats.mtu = self.mtu.current();
             out.mtu_changed = Some(self.mtu.current());
         }
@@ -71,6 +72,16 @@ impl<T: Clone> Recovery<T> {
             self.spaces[space as usize].probes = 0;
         }
         Ok(())
+    }
+
+    /// RFC 9002 §7.2: when the packet size changes, the initial window is calculated anew. The window that has grown from it
+    /// in slow start is what it would be had packets had this size from the start; by how much that is more.
+    fn larger_start(&self, before: u16) -> u64 {
+        if self.epoch.id != 0 || self.congestion.state() != State::SlowStart {
+            return 0;
+        }
+        let [old, new] = [before, self.mtu.current()].map(|mtu| initial_window(&self.config, mtu));
+        self.congestion.window() * new.saturating_sub(old) / old.max(1)
     }
 
     /// Settles the packets of one acknowledged range.

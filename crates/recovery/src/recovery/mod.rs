@@ -171,10 +171,10 @@ impl<T: Clone> Recovery<T> {
     /// Bytes per second at which packets leave.
     pub fn pacing_rate(&self) -> u64 {
         self.congestion.pacing_rate().unwrap_or_else(|| {
-            // RFC 9002 §7.7: a little faster than the window per round trip, so that the window is used up; slow start
-            // needs room to double.
+            // RFC 9002 §7.7: a little faster than the window per round trip, so that the window is used up. In slow start a
+            // sending rate that doubles smoothly each round trip is 2 / ln 2 = 2.89 windows per round trip.
             let factor = match self.congestion.state() {
-                State::SlowStart | State::ConservativeSlowStart => (2, 1),
+                State::SlowStart | State::ConservativeSlowStart => (26, 9),
                 _ => (5, 4),
             };
             rate_of(self.congestion.window(), self.rtt.smoothed(), factor)
@@ -386,12 +386,16 @@ impl<T> Space<T> {
 }
 
 fn start_congestion(config: &Config, mtu: u16, now: Time) -> Congestion {
-    let mtu = u64::from(mtu);
-    // RFC 9002 §7.2: ten packets, and no more than the larger of 14720 bytes and two packets.
-    let packets = u64::from(config.initial_window_packets.max(2));
-    let window = (mtu * packets).min((1472 * packets).max(2 * mtu));
+    let window = initial_window(config, mtu);
     Congestion::new(
         config.congestion,
-        &Start { now, window, mtu, rtt: config.initial_rtt, seed: config.seed },
+        &Start { now, window, mtu: mtu.into(), rtt: config.initial_rtt, seed: config.seed },
     )
+}
+
+/// RFC 9002 §7.2: ten packets, and no more than the larger of 14720 bytes and two packets.
+fn initial_window(config: &Config, mtu: u16) -> u64 {
+    let mtu = u64::from(mtu);
+    let packets = u64::from(config.initial_window_packets.max(2));
+    (mtu * packets).min((1472 * packets).max(2 * mtu))
 }

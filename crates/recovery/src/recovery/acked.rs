@@ -75,13 +75,14 @@ impl<T: Clone> Recovery<T> {
     }
 
     /// RFC 9002 §7.2: when the packet size changes, the initial window is calculated anew. The window that has grown from it
-    /// in slow start is what it would be had packets had this size from the start; by how much that is more.
+    /// in slow start, and will grow by what is still under way, is to be what it would be had packets had this size from the
+    /// start; by how much that is more.
     fn larger_start(&self, before: u16) -> u64 {
         if self.epoch.id != 0 || self.congestion.state() != State::SlowStart {
             return 0;
         }
         let [old, new] = [before, self.mtu.current()].map(|mtu| initial_window(&self.config, mtu));
-        self.congestion.window() * new.saturating_sub(old) / old.max(1)
+        (self.congestion.window() + self.bytes_in_flight) * new.saturating_sub(old) / old.max(1)
     }
 
     /// Settles the packets of one acknowledged range.

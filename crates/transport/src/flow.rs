@@ -11,7 +11,8 @@ pub(crate) struct Overrun;
 /// Credit that this end gives, for one stream or for the connection, in bytes.
 ///
 /// The limit moves once the application has consumed half a window. If the previous half was consumed within the last two
-/// round trips, the window is what holds the peer back (or soon will), and it doubles, up to a maximum.
+/// round trips, the window is what holds the peer back (or soon will), and it doubles, up to a maximum; within the last one,
+/// it grows fourfold.
 #[derive(Clone, Debug)]
 pub(crate) struct ReceiveCredit {
     window: u64,
@@ -71,9 +72,13 @@ impl ReceiveCredit {
         if self.due || self.limit - self.consumed > self.window / 2 {
             return self.due;
         }
-        if now.saturating_since(self.updated) < rtt * 2 {
-            self.window = self.window.saturating_mul(2).min(self.max_window);
-        }
+        // A sender that doubles its rate each round trip has used another window before word of this one arrives.
+        let factor = match now.saturating_since(self.updated) {
+            elapsed if elapsed < rtt => 4,
+            elapsed if elapsed < rtt * 2 => 2,
+            _ => 1,
+        };
+        self.window = self.window.saturating_mul(factor).min(self.max_window);
         self.updated = now;
         self.due = true;
         true

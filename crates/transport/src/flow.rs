@@ -8,11 +8,17 @@ use anabranch_wire::Time;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Overrun;
 
+/// What a window spans, in round trips at the current rate: one for what is on its way, one for the word of a new limit, and
+/// that twice, because a sender in slow start doubles its rate meanwhile.
+const ROUND_TRIPS: u64 = 4;
+
+/// Round trips count as no shorter than this: within less, bursts say little about a rate.
+const MIN_RTT: Duration = Duration::from_millis(1);
+
 /// Credit that this end gives, for one stream or for the connection, in bytes.
 ///
-/// The limit moves once the application has consumed half a window. If the previous half was consumed within the last two
-/// round trips, the window is what holds the peer back (or soon will), and it doubles, up to a maximum; within the last one,
-/// it grows fourfold.
+/// The limit moves once the application has consumed half a window. The window grows, up to a maximum, to [`ROUND_TRIPS`] times
+/// what the application has consumed in the last round trip, and the limit with it at once.
 #[derive(Clone, Debug)]
 pub(crate) struct ReceiveCredit {
     window: u64,
@@ -21,8 +27,9 @@ pub(crate) struct ReceiveCredit {
     limit: u64,
     received: u64,
     consumed: u64,
-    /// When the last half window had been consumed.
-    updated: Time,
+    /// When the round trip began whose consumption counts, and what had been consumed then.
+    since: Time,
+    consumed_before: u64,
     due: bool,
 }
 
@@ -30,7 +37,7 @@ impl ReceiveCredit {
     /// Credit of `window` bytes, given to the peer by a transport parameter at `now`.
     pub(crate) fn new(window: u64, max_window: u64, now: Time) -> Self {
         let max_window = max_window.max(window);
-        Self { window, max_window, limit: window, received: 0, consumed: 0, updated: now, due: false }
+        Self { window, max_window, limit: window, received: 0, consumed: 0, since: now, consumed_before: 0, due: false }
     }
 
     /// Highest offset that the peer may use.
@@ -69,19 +76,24 @@ impl ReceiveCredit {
     pub(crate) fn consume(&mut self, n: u64, now: Time, rtt: Duration) -> bool {
         self.consumed += n;
         debug_assert!(self.consumed <= self.received, "consumed more than was received");
-        if self.due || self.limit - self.consumed > self.window / 2 {
-            return self.due;
+        let grows = self.grow(now, rtt.max(MIN_RTT));
+        self.due |= grows || self.limit - self.consumed <= self.window / 2;
+        self.due
+    }
+
+    /// Once a round trip: makes room for what the peer may send until word of that reaches it. Says whether there was too little.
+    fn grow(&mut self, now: Time, rtt: Duration) -> bool {
+        let elapsed = now.saturating_since(self.since);
+        if elapsed < rtt {
+            return false;
         }
-        // A sender that doubles its rate each round trip has used another window before word of this one arrives.
-        let factor = match now.saturating_since(self.updated) {
-            elapsed if elapsed < rtt => 4,
-            elapsed if elapsed < rtt * 2 => 2,
-            _ => 1,
-        };
-        self.window = self.window.saturating_mul(factor).min(self.max_window);
-        self.updated = now;
-        self.due = true;
-        true
+        let consumed = u128::from(self.consumed - self.consumed_before);
+        let in_round_trip = consumed * rtt.as_nanos() / elapsed.as_nanos().max(1);
+        let wanted = u64::try_from(in_round_trip).unwrap_or(u64::MAX).saturating_mul(ROUND_TRIPS);
+        (self.since, self.consumed_before) = (now, self.consumed);
+        let grows = wanted > self.window && self.window < self.max_window;
+        self.window = self.window.max(wanted.min(self.max_window));
+        grows
     }
 
     /// Whether the peer has used more than half of what it may.

@@ -41,17 +41,17 @@ fn starving_is_noticed_below_half_a_window() {
 }
 
 #[test]
-fn a_fast_reader_doubles_the_window_up_to_the_maximum() {
-    let mut credit = ReceiveCredit::new(1000, 3000, Time::ZERO);
+fn a_fast_reader_gets_a_window_of_four_round_trips_up_to_the_maximum() {
+    let mut credit = ReceiveCredit::new(1000, 5000, Time::ZERO);
     let mut windows = Vec::new();
-    for round in 0..4 {
-        let limit = credit.limit();
-        let new = credit.receive(limit).unwrap();
-        assert!(credit.consume(new, at(round * 100), RTT));
+    for round in 1..5 {
+        let room = credit.limit() - credit.received();
+        credit.receive(credit.received() + room.min(600 * round)).unwrap();
+        assert!(credit.consume(credit.outstanding(), at(round * 100), RTT));
         credit.grant();
         windows.push(credit.window());
     }
-    assert_eq!(windows, [2000, 3000, 3000, 3000]);
+    assert_eq!(windows, [2400, 4800, 5000, 5000]);
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn a_slow_reader_keeps_its_window() {
     for round in 1..5 {
         let limit = credit.limit();
         let new = credit.receive(limit).unwrap();
-        credit.consume(new, at(round * 200), RTT);
+        credit.consume(new, at(round * 400), RTT);
         assert_eq!(credit.grant(), limit + new);
     }
     assert_eq!(credit.window(), 1000);

@@ -85,8 +85,12 @@ impl HyStart {
         if !self.is_conservative() {
             return Growth::By(ack.growth);
         }
+        let growth = ack.growth / CSS_GROWTH_DIVISOR;
+        if self.rate == 0 {
+            return Growth::By(growth);
+        }
         let most = bytes_in(self.rate, ack.rtt.min()) * MAX_FILL.0 / MAX_FILL.1;
-        Growth::By((ack.growth / CSS_GROWTH_DIVISOR).min(most.saturating_sub(ack.own.window)))
+        Growth::By(growth.min(most.saturating_sub(ack.own.window)))
     }
 
     /// Compares this round's minimum with the last one's.

@@ -56,7 +56,8 @@ impl Connection {
                     }
                 }
             }
-            if tried.len() == tried_before && !self.reinject(now) {
+            // What waits for a pacer, or for a better path, is no reason to send anything twice.
+            if tried.len() == tried_before && (self.has_streams() || !self.reinject(now)) {
                 return None;
             }
         }

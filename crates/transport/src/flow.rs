@@ -37,7 +37,16 @@ impl ReceiveCredit {
     /// Credit of `window` bytes, given to the peer by a transport parameter at `now`.
     pub(crate) fn new(window: u64, max_window: u64, now: Time) -> Self {
         let max_window = max_window.max(window);
-        Self { window, max_window, limit: window, received: 0, consumed: 0, since: now, consumed_before: 0, due: false }
+        Self {
+            window,
+            max_window,
+            limit: window,
+            received: 0,
+            consumed: 0,
+            since: now,
+            consumed_before: 0,
+            due: false,
+        }
     }
 
     /// Highest offset that the peer may use.

@@ -141,6 +141,9 @@ impl Host {
             && self.scripts.values().all(|script| script.end == End::Done)
             && self.heard.values().all(|heard| heard.ended.is_some())
             && self.in_flight.is_empty()
+            // What has not left yet, the other end has not heard of.
+            && !self.streams.has_pending_data()
+            && self.streams.buffered_bytes() == 0
     }
 }
 
@@ -197,12 +200,13 @@ fn run(seed: u64, loss: u64, to_open: u64) {
     let mut client = Host::new(Side::Client, &config, to_open);
     let mut server = Host::new(Side::Server, &config, to_open);
     for round in 0..200_000 {
+        client.act(&mut dice);
+        server.act(&mut dice);
+        // Now both have seen what had arrived.
         if client.is_done() && server.is_done() {
             break;
         }
         assert!(round < 199_999, "no progress");
-        client.act(&mut dice);
-        server.act(&mut dice);
         for _ in 0..3 {
             step(&mut client, &mut server, &mut dice, loss);
             step(&mut server, &mut client, &mut dice, loss);

@@ -30,7 +30,9 @@ pub(crate) fn path(event: &TraceEvent<'_>) -> Option<PathId> {
         | TraceEvent::TimerExpired { path, .. }
         | TraceEvent::EcnState { path, .. }
         | TraceEvent::MtuChanged { path, .. }
-        | TraceEvent::PathAssigned { path, .. } => Some(path),
+        | TraceEvent::PathAssigned { path, .. }
+        | TraceEvent::PathState { path, .. }
+        | TraceEvent::PathAbandoned { path, .. } => Some(path),
         _ => None,
     }
 }
@@ -55,6 +57,9 @@ pub(crate) fn name(event: &TraceEvent<'_>) -> Option<&'static str> {
         TraceEvent::KeysInstalled { .. } | TraceEvent::KeyUpdated { .. } => "key_updated",
         TraceEvent::KeysDiscarded { .. } => "key_discarded",
         TraceEvent::PathAssigned { .. } => "tuple_assigned",
+        // The draft has no event about what a path is good for; these are named like its others.
+        TraceEvent::PathState { .. } => "path_state_updated",
+        TraceEvent::PathAbandoned { .. } => "path_abandoned",
         TraceEvent::HandshakeConfirmed => "connection_state_updated",
         TraceEvent::Closed { .. } => "connection_closed",
         _ => return None,
@@ -105,10 +110,13 @@ pub(crate) fn write_data(
             o.text("packet_number_space", space_name(space));
             o.array("packet_numbers", |numbers| numbers.number(number));
         }
-        TraceEvent::PacketLost { space, number, .. } => o.object("header", |o| {
+        TraceEvent::PacketLost { space, number, path } => o.object("header", |o| {
             // Of a lost packet only the space is known: 0-RTT packets are shown as 1-RTT.
             o.text("packet_type", ["initial", "handshake", "1RTT"][space as usize]);
             o.number("packet_number", number);
+            if space == SpaceId::Data {
+                o.number("path_id", u64::from(path.0));
+            }
         }),
         TraceEvent::Metrics { .. } => write_metrics(o, event),
         TraceEvent::CongestionState { state, .. } => o.text("new", state),
@@ -130,6 +138,8 @@ pub(crate) fn write_data(
             o.text("trigger", if remote { "remote_update" } else { "local_update" });
         }
         TraceEvent::PathAssigned { tuple, .. } => write_tuple(o, tuple_id, tuple),
+        TraceEvent::PathState { state, .. } => o.text("new", state.name()),
+        TraceEvent::PathAbandoned { code, .. } => o.number("error_code", code),
         TraceEvent::HandshakeConfirmed => o.text("new", "handshake_confirmed"),
         TraceEvent::Closed { error } => write_closed(o, error),
         _ => {}
@@ -152,6 +162,9 @@ fn write_packet(o: &mut Object<'_>, packet: &PacketTrace<'_>, ack_delay_exponent
         }
         o.number("dcil", packet.dcid.len() as u64);
         o.hex("dcid", &packet.dcid);
+        if packet.kind == PacketKind::OneRtt {
+            o.number("path_id", u64::from(packet.path.0));
+        }
     });
     o.object("raw", |raw| raw.number("length", packet.size as u64));
     if packet.kind.space().is_some() {

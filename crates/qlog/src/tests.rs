@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anabranch_transport::trace::{DropReason, PacketTrace, TimerKind};
-use anabranch_transport::{ConnectionError, FourTuple, TransportError};
+use anabranch_transport::{ConnectionError, FourTuple, PathState, TransportError};
 use anabranch_wire::{
     ConnectionClose, Dir, Direction, EcnCounts, Frame, NewConnectionId, PacketKind, PreferredAddress,
     ResetToken, SpaceId, Stream, StreamId, TransportErrorCode, TransportParameters, Version, Writer,
@@ -181,7 +181,10 @@ fn every_event(mut see: impl FnMut(&TraceEvent<'_>)) {
         reason: DropReason::Undecryptable,
     });
     see(&TraceEvent::PathAssigned { path, tuple: tuple(7), validated: true });
+    see(&TraceEvent::PathState { path, state: PathState::Failing });
+    see(&TraceEvent::PathAbandoned { path, code: 0x3e76 });
     see(&TraceEvent::PacketAcked { space: SpaceId::Data, path, number: 3 });
+    see(&TraceEvent::PacketLost { space: SpaceId::Data, path, number: 5 });
     see(&TraceEvent::PacketLost { space: SpaceId::Handshake, path, number: 4 });
     see(&TraceEvent::SpuriousLoss { path, packets: 1 });
     see(&TraceEvent::Metrics {
@@ -302,7 +305,7 @@ fn the_qlog_crate_reads_the_trace() {
     let reader = read_by_qlog_crate(&text);
     assert_eq!(reader.qlog.file_schema, "urn:ietf:params:qlog:file:sequential");
     assert_eq!(reader.qlog.trace.vantage_point.as_ref().unwrap().ty, qlog::VantagePointType::Server);
-    let unknown = ["path_ack", "crypto_error_0x", "key_discarded"];
+    let unknown = ["path_ack", "crypto_error_0x", "key_discarded", "path_state_updated", "path_abandoned"];
     let mut read = 0;
     for (event, record) in reader.zip(&records[1..]) {
         read += 1;
@@ -390,6 +393,20 @@ fn events_of_a_path_name_it_and_its_tuple() {
     assert_eq!(of("quic:packet_lost")["tuple"], "1");
     // The tuple that the connection began on has the empty TupleID, which is the default.
     assert_eq!(of("quic:packet_sent")["path_id"], 0);
+    for name in ["recovery_metrics_updated", "congestion_state_updated", "timer_updated", "mtu_updated"] {
+        assert_eq!(of(&format!("quic:{name}"))["path_id"], 2, "{name}");
+    }
+    assert_eq!(of("quic:path_state_updated")["path_id"], 2);
+    assert_eq!(of("quic:path_state_updated")["data"]["new"], "failing");
+    assert_eq!(of("quic:path_abandoned")["data"]["error_code"], 0x3e76);
+    let header = |space: &str| {
+        let lost = |record: &&serde_json::Value| {
+            record["name"] == "quic:packet_lost" && record["data"]["header"]["packet_type"] == space
+        };
+        records.iter().find(lost).unwrap()["data"]["header"].clone()
+    };
+    assert_eq!(header("1RTT")["path_id"], 2);
+    assert!(header("handshake")["path_id"].is_null(), "Handshake packets belong to no path");
     assert!(of("quic:packet_sent")["tuple"].is_null());
     assert!(of("quic:parameters_set")["path_id"].is_null());
 }

@@ -168,21 +168,26 @@ impl Stage {
         Ok(self.pair.sim.now())
     }
 
-    /// The dead path's PTO and the best round-trip time of another path, as the sender knows them.
+    /// The dead path's PTO and the best round-trip time of another path, as the sender knows them. Who asks is a sender, too:
+    /// the longer PTO of both ends counts when the path dies before a request.
     fn expectation(
         &self,
         schedule: &KillSchedule,
         transport: &TransportConfig,
     ) -> Result<(Duration, Duration), String> {
-        let sender = &self.meters[if schedule.upload { 0 } else { 1 }];
-        let totals = sender.totals();
+        let sender = usize::from(!schedule.upload);
+        let senders = if schedule.class == Class::Idle { vec![0, 1] } else { vec![sender] };
         let rtt = |(_, path): (&PathId, &PathTotals)| path.rtt;
-        let dead = totals.paths.iter().find(|(id, _)| id.0 as usize == schedule.victim).and_then(rtt);
-        let dead = dead.ok_or("the dead path had no round-trip sample")?;
+        // RFC 9002 §6.2.1
+        let pto = |end: &usize| {
+            let totals = self.meters[*end].totals();
+            let dead = totals.paths.iter().find(|(id, _)| id.0 as usize == schedule.victim).and_then(rtt)?;
+            Some(dead.smoothed + (dead.variance * 4).max(GRANULARITY) + transport.ack.max_delay)
+        };
+        let pto = senders.iter().filter_map(pto).max().ok_or("the dead path had no round-trip sample")?;
+        let totals = self.meters[sender].totals();
         let others = totals.paths.iter().filter(|(id, _)| id.0 as usize != schedule.victim).filter_map(rtt);
         let other = others.map(|rtt| rtt.smoothed).min();
-        // RFC 9002 §6.2.1
-        let pto = dead.smoothed + (dead.variance * 4).max(GRANULARITY) + transport.ack.max_delay;
         Ok((pto, other.unwrap_or(Duration::ZERO)))
     }
 

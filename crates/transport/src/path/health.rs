@@ -11,6 +11,9 @@ use anabranch_wire::{PathId, Time};
 
 use super::state::PathState;
 
+/// What part of a probe timeout a path has to be quiet before it can be called silent.
+const QUIET_PART: u32 = 4;
+
 /// One path's health, kept by connections that have several paths.
 #[derive(Debug)]
 pub(crate) struct Health {
@@ -74,6 +77,13 @@ impl Health {
         self.asked
     }
 
+    /// When the path will have owed an acknowledgment for too long: after `pto`, or up to twice that as long as other things
+    /// come on it. An end that mostly receives measures the path so rarely that it notices late how a queue has grown.
+    pub(crate) fn silent_at(&self, pto: Duration) -> Option<Time> {
+        let due = self.asked? + pto;
+        Some(due.max(self.heard + pto / QUIET_PART).min(due + pto))
+    }
+
     /// Whether the path can be believed to work in comparison with one that was asked at `asked` and is called silent at
     /// `deadline`: it has nothing to answer, or has been heard of since, or was asked less than a round trip
     /// (`rtt`) before the deadline. If both are silent for as long, it is the peer or the network behind both that is, and moving data from one
@@ -132,6 +142,20 @@ mod tests {
         assert_eq!(health.asked(), None);
         health.on_asked(at(30));
         assert_eq!(health.asked(), Some(at(30)));
+    }
+
+    #[test]
+    fn a_path_on_which_something_comes_gets_up_to_twice_the_time() {
+        let mut health = Health::new(PathId(1), at(0));
+        assert_eq!(health.silent_at(ms(80)), None);
+        health.on_asked(at(100));
+        assert_eq!(health.silent_at(ms(80)), Some(at(180)));
+        health.on_heard(at(150));
+        assert_eq!(health.silent_at(ms(80)), Some(at(180)));
+        health.on_heard(at(175));
+        assert_eq!(health.silent_at(ms(80)), Some(at(195)));
+        health.on_heard(at(250));
+        assert_eq!(health.silent_at(ms(80)), Some(at(260)));
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod alternatives;
 mod arbitrary;
 mod attacks;
 mod basics;
+mod coupled;
 mod drive;
 mod ending;
 mod exchange;

@@ -125,8 +125,9 @@ impl Connection {
         if !path.is_usable() || path.is_failing {
             return None;
         }
-        let asked = self.multipath.as_ref()?.health(path.id)?.asked()?;
-        let deadline = asked + path.recovery.pto(SpaceId::Data);
+        let health = self.multipath.as_ref()?.health(path.id)?;
+        let deadline = health.silent_at(path.recovery.pto(SpaceId::Data))?;
+        let asked = health.asked()?;
         self.has_way_out(path.id, asked, deadline).then_some(deadline)
     }
 

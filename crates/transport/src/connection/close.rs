@@ -17,7 +17,7 @@ pub(crate) enum State {
     /// Handshaking or established.
     Active,
     /// This end closed and repeats its CONNECTION_CLOSE when the peer goes on sending.
-    Closing(Closing),
+    Closing(Box<Closing>),
     /// The peer closed: after an answer nothing is sent until the deadline.
     Draining {
         /// When the state may be dropped.
@@ -86,6 +86,15 @@ impl State {
         matches!(self, Self::Active)
     }
 
+    /// When the state of a connection that has ended may be dropped; `None` before its end and after that.
+    pub(crate) fn until(&self) -> Option<Time> {
+        match self {
+            Self::Closing(closing) => Some(closing.until),
+            Self::Draining { until, .. } => Some(*until),
+            Self::Active | Self::Drained => None,
+        }
+    }
+
     pub(crate) fn is_over(&self) -> bool {
         matches!(self, Self::Drained)
     }
@@ -114,8 +123,14 @@ impl Connection {
             return;
         }
         let until = now + self.close_period();
-        self.state =
-            State::Closing(Closing { close, until, owed: true, heard_on: None, received: 0, next_at: 1 });
+        self.state = State::Closing(Box::new(Closing {
+            close,
+            until,
+            owed: true,
+            heard_on: None,
+            received: 0,
+            next_at: 1,
+        }));
         self.report_end(now, error);
     }
 
@@ -147,7 +162,9 @@ impl Connection {
                 self.state = State::Draining { until: now + self.close_period(), answer };
                 self.report_end(now, error);
             }
-            State::Closing(Closing { until, .. }) => self.state = State::Draining { until, answer: None },
+            State::Closing(ref closing) => {
+                self.state = State::Draining { until: closing.until, answer: None };
+            }
             State::Draining { .. } | State::Drained => {}
         }
     }

@@ -5,7 +5,6 @@ use std::time::Duration;
 use anabranch_recovery::Expired;
 use anabranch_wire::{PathId, SpaceId, Time};
 
-use super::close::{Closing, State};
 use super::connection::Connection;
 use crate::config::TransportConfig;
 use crate::error::ConnectionError;
@@ -78,10 +77,8 @@ impl Idle {
 impl Connection {
     /// When [`Self::handle_timeout`] is to be called if nothing else happens before.
     pub fn poll_timeout(&self) -> Option<Time> {
-        match &self.state {
-            State::Active => {}
-            State::Closing(Closing { until, .. }) | State::Draining { until, .. } => return Some(*until),
-            State::Drained => return None,
+        if !self.state.is_active() {
+            return self.state.until();
         }
         let acks = self.levels.iter().filter_map(|level| level.received.debt.ack_deadline()).min();
         let paced = self.paths.iter().filter_map(|path| path.paced_until).min();
@@ -100,15 +97,11 @@ impl Connection {
 
     /// Does what is due at `now`; harmless when called too early.
     pub fn handle_timeout(&mut self, now: Time) {
-        match &self.state {
-            State::Active => {}
-            State::Closing(Closing { until, .. }) | State::Draining { until, .. } => {
-                if now >= *until {
-                    self.become_drained();
-                }
-                return;
+        if !self.state.is_active() {
+            if self.state.until().is_some_and(|until| now >= until) {
+                self.become_drained();
             }
-            State::Drained => return,
+            return;
         }
         let idle = self.idle.deadline(self.paths.max_pto());
         if idle.is_some_and(|deadline| now >= deadline) {

@@ -184,7 +184,8 @@ impl Connection {
         let payload = &packet[unmasked.header_len..unmasked.header_len + payload_len];
         let path = match header.kind {
             PacketKind::OneRtt if self.numbering.is_single() => {
-                self.locate(now, &envelope.tuple, header.dcid, envelope.len, payload)
+                let located = self.locate(now, &envelope.tuple, header.dcid, envelope.len, payload);
+                located.ok_or(Stop::Drop(DropReason::Unexpected))?
             }
             _ => path,
         };

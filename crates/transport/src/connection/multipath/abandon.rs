@@ -6,7 +6,7 @@ use super::{Abandon, MAX_CLOSING_PATHS};
 use crate::connection::connection::Connection;
 use crate::error::TransportError;
 use crate::event::{EndpointEvent, Event};
-use crate::path::Phase;
+use crate::path::{Phase, Purpose};
 use crate::trace::TraceEvent;
 
 /// How long an abandoned path's state is kept after the peer's PATH_ABANDON (RFC 10069 §3.4), in the largest PTO of all
@@ -61,10 +61,14 @@ impl Connection {
         self.paths.iter().all(|path| path.id == id || path.is_abandoned())
     }
 
-    /// A path that was being opened does not answer: RFC 10069 §3.1.2 has it closed explicitly.
+    /// A path that was being opened does not answer: RFC 10069 §3.1.2 has it closed explicitly. If it is the last one, there is
+    /// no path to say so on; the peer, who has given the others up, may well have got an answer on this one. So it is asked
+    /// again, until the idle timeout.
     pub(in crate::connection) fn on_opening_failed(&mut self, now: Time, id: PathId) {
         if self.is_last_path(id) {
-            return self.fail(now, no_path_left());
+            let Some(path) = self.paths.get(id) else { return };
+            let (tuple, dcid) = (path.tuple, path.remote_cids.active());
+            return self.validate(now, id, tuple, dcid, Purpose::Confirm);
         }
         self.give_up_path(now, id, TransportErrorCode::PATH_UNSTABLE_OR_POOR.0);
     }

@@ -4,7 +4,7 @@
 //! one the addresses tell. A client's challenge on new addresses comes with PATH_STATUS_AVAILABLE or PATH_STATUS_BACKUP, which
 //! names the path: a new one, or one that is about to move there. Whatever else comes from new addresses is a rebinding.
 
-use anabranch_wire::{ConnectionId, Frame, Frames, PathId, Time, TransportErrorCode};
+use anabranch_wire::{ConnectionId, Direction, Frame, Frames, PathId, Time, TransportErrorCode};
 
 use super::{Abandon, MAX_CLOSING_PATHS, opens_paths};
 use crate::connection::connection::Connection;
@@ -12,7 +12,8 @@ use crate::datagram_io::FourTuple;
 use crate::path::Path;
 
 impl Connection {
-    /// The path of an authentic 1-RTT packet of a new number; opens it if the packet is a client's first on it.
+    /// The path of an authentic 1-RTT packet of a new number; opens it if the packet is a client's first on it. `None` if the
+    /// packet names a path that is gone or cannot be opened now: on any other path it would be answered as if it could.
     pub(in crate::connection) fn locate(
         &mut self,
         now: Time,
@@ -20,12 +21,12 @@ impl Connection {
         dcid: ConnectionId,
         datagram_len: usize,
         payload: &[u8],
-    ) -> PathId {
-        let path = self.find_path(now, tuple, dcid, datagram_len, payload);
+    ) -> Option<PathId> {
+        let path = self.find_path(now, tuple, dcid, datagram_len, payload)?;
         if let Some(pool) = self.multipath.as_mut().and_then(|multipath| multipath.pool.as_mut()) {
             pool.bind(dcid, path);
         }
-        path
+        Some(path)
     }
 
     fn find_path(
@@ -35,29 +36,39 @@ impl Connection {
         dcid: ConnectionId,
         datagram_len: usize,
         payload: &[u8],
-    ) -> PathId {
+    ) -> Option<PathId> {
         let Some(pool) = self.multipath.as_ref().and_then(|multipath| multipath.pool.as_ref()) else {
-            return self.paths.main().id;
+            return Some(self.paths.main().id);
         };
         if let Some(bound) = pool.bound(&dcid).filter(|id| self.paths.get(*id).is_some()) {
-            return bound;
+            return Some(bound);
+        }
+        // What the client says goes before the addresses: another path may still run over them as far as this end knows.
+        let said = Said::of(payload, self.format.direction);
+        if !opens_paths(self.side)
+            && let Some(named) = said.named()
+        {
+            if self.paths.get(named).is_some() {
+                self.note_probe(*tuple, named);
+                return Some(named);
+            }
+            return self.open_named(now, named, tuple, dcid, datagram_len).then_some(named);
+        }
+        if let Some(answered) = said.response.and_then(|data| self.asked_with(data)) {
+            return Some(answered);
         }
         let open = |path: &&Path| !path.is_abandoned() && path.tuple.matches(tuple);
         if let Some(path) = self.paths.iter().find(open) {
-            return path.id;
+            return Some(path.id);
         }
-        if !opens_paths(self.side)
-            && let Some(named) = named_path(payload, self.format.direction)
-        {
-            if self.paths.get(named).is_some_and(|path| !path.is_abandoned()) {
-                self.note_probe(*tuple, named);
-                return named;
-            }
-            if self.open_named(now, named, tuple, dcid, datagram_len) {
-                return named;
-            }
-        }
-        self.guess_path(tuple)
+        Some(self.guess_path(tuple))
+    }
+
+    /// The path whose challenge had this data: the answer comes on it (RFC 9000 §8.2.2), although its addresses may be those of
+    /// another one if it is about to move there.
+    fn asked_with(&self, data: [u8; 8]) -> Option<PathId> {
+        let asked = |path: &&Path| path.validations.iter().any(|validation| validation.answered_by(data).is_some());
+        self.paths.iter().find(asked).map(|path| path.id)
     }
 
     /// The path of a packet from addresses that no open path runs over, and that names none.
@@ -123,15 +134,30 @@ impl Connection {
     }
 }
 
-/// The path that a packet with a challenge names.
-fn named_path(payload: &[u8], direction: anabranch_wire::Direction) -> Option<PathId> {
-    let (mut challenge, mut named) = (false, None);
-    for frame in Frames::new(payload, direction).map_while(Result::ok) {
-        match frame {
-            Frame::PathChallenge(_) => challenge = true,
-            Frame::PathStatus { path, .. } => named = Some(path),
-            _ => {}
+/// What a packet says about its path.
+#[derive(Default)]
+struct Said {
+    challenge: bool,
+    status: Option<PathId>,
+    response: Option<[u8; 8]>,
+}
+
+impl Said {
+    fn of(payload: &[u8], direction: Direction) -> Self {
+        let mut said = Self::default();
+        for frame in Frames::new(payload, direction).map_while(Result::ok) {
+            match frame {
+                Frame::PathChallenge(_) => said.challenge = true,
+                Frame::PathStatus { path, .. } => said.status = Some(path),
+                Frame::PathResponse(data) => said.response = Some(data),
+                _ => {}
+            }
         }
+        said
     }
-    named.filter(|_| challenge)
+
+    /// The path that a packet with a challenge names.
+    fn named(&self) -> Option<PathId> {
+        self.status.filter(|_| self.challenge)
+    }
 }

@@ -28,6 +28,17 @@ impl<T: Clone> Recovery<T> {
         self.rtt.update(now, now.saturating_since(sent), delay.min(self.timer.peer_max_ack_delay));
     }
 
+    /// A packet that was sent at `sent` was acknowledged on another path only. If that has taken longer than a probe timeout, the
+    /// answers do not come as fast as the estimate says: this path's own would come later still, or the peer sends them round
+    /// by another path. They would never raise the estimate, and each packet would draw probes for good.
+    pub fn on_late(&mut self, now: Time, sent: Time) {
+        let latest = now.saturating_since(sent);
+        if latest > self.timer.pto(&self.rtt, SpaceId::Data) {
+            // How long the peer has held the ACK back for this packet is not known, only how long it may.
+            self.rtt.update(now, latest, self.timer.peer_max_ack_delay);
+        }
+    }
+
     /// No packet is marked any longer, whatever becomes of the path.
     pub fn disable_ecn(&mut self) {
         self.config.ecn = false;

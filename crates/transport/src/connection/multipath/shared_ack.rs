@@ -53,6 +53,7 @@ impl Connection {
             if !outcome.acked.is_empty() {
                 if id != context.path {
                     self.note_echoes(id, &outcome);
+                    self.note_late(now, id, &outcome);
                 }
                 self.on_path_acked(now, id, context.path);
             }
@@ -83,6 +84,16 @@ impl Connection {
             if let Some(number) = self.numbering.known_number(id, *order) {
                 pool.echoes.note(id, number, sent.time);
             }
+        }
+    }
+
+    /// Packets of the path were acknowledged on another one, perhaps later than they should have been on their own.
+    fn note_late(&mut self, now: Time, id: PathId, outcome: &Outcome<Tokens>) {
+        let newest = outcome.acked.iter().max_by_key(|(order, _)| *order).map(|(_, sent)| sent);
+        if let Some(sent) = newest.filter(|sent| sent.ack_eliciting)
+            && let Some(path) = self.paths.get_mut(id)
+        {
+            path.recovery.on_late(now, sent.time);
         }
     }
 

@@ -3,14 +3,18 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails where it fails")]
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use anabranch_lab::model::{Model, Report};
 use anabranch_transport::Numbering;
 
-/// Models that run when nothing else is asked for.
+/// Models that run when nothing else is asked for, with a number space for each path.
 const SEEDS: u64 = 300;
+/// Those with a single number space.
+const SINGLE_SEEDS: u64 = 60;
+/// Seeds further on that have found something with a single number space.
+const FOUND: [u64; 5] = [317, 392, 430, 1012, 2390];
 
 fn number(variable: &str) -> Option<u64> {
     let value = std::env::var(variable).ok()?;
@@ -18,18 +22,15 @@ fn number(variable: &str) -> Option<u64> {
 }
 
 /// The reports of `seeds`, on all cores.
-fn run(seeds: core::ops::Range<u64>) -> Vec<Report> {
-    let next = AtomicU64::new(seeds.start);
+fn run(numbering: Numbering, seeds: &[u64]) -> Vec<Report> {
+    let next = AtomicUsize::new(0);
     let reports = Mutex::new(Vec::new());
     thread::scope(|scope| {
         for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
             scope.spawn(|| {
                 loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= seeds.end {
-                        break;
-                    }
-                    let report = std::panic::catch_unwind(|| Model::random(seed, Numbering::Multiple).run());
+                    let Some(&seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
+                    let report = std::panic::catch_unwind(|| Model::random(seed, numbering).run());
                     reports.lock().unwrap().push(report.unwrap_or_else(|_| Report::panicked(seed)));
                 }
             });
@@ -40,18 +41,25 @@ fn run(seeds: core::ops::Range<u64>) -> Vec<Report> {
     reports
 }
 
-#[test]
-fn whatever_happens_to_paths_every_byte_arrives_and_all_comes_to_rest() {
-    let seeds = match number("ANABRANCH_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("ANABRANCH_SEEDS").unwrap_or(SEEDS),
+/// Runs what was asked for, else `seeds`; nothing may have failed.
+fn run_all(numbering: Numbering, seeds: impl Iterator<Item = u64>) -> Vec<Report> {
+    let seeds: Vec<u64> = match (number("ANABRANCH_SEED"), number("ANABRANCH_SEEDS")) {
+        (Some(seed), _) => vec![seed],
+        (None, Some(count)) => (0..count).collect(),
+        (None, None) => seeds.collect(),
     };
-    let reports = run(seeds.clone());
-    assert_eq!(reports.len() as u64, seeds.end - seeds.start);
+    let reports = run(numbering, &seeds);
+    assert_eq!(reports.len(), seeds.len());
     for report in reports.iter().filter(|report| !report.faults.is_empty()) {
-        eprintln!("ANABRANCH_SEED={} fails:\n  {}", report.seed, report.faults.join("\n  "));
+        eprintln!("ANABRANCH_SEED={} fails, {numbering:?}:\n  {}", report.seed, report.faults.join("\n  "));
     }
     assert!(reports.iter().all(|report| report.faults.is_empty()));
+    reports
+}
+
+#[test]
+fn whatever_happens_to_paths_every_byte_arrives_and_all_comes_to_rest() {
+    let reports = run_all(Numbering::Multiple, 0..SEEDS);
     if reports.len() >= 100 {
         // The models are worth something only if they do reach these corners.
         let total = |value: fn(&Report) -> u64| reports.iter().map(value).sum::<u64>();
@@ -66,9 +74,20 @@ fn whatever_happens_to_paths_every_byte_arrives_and_all_comes_to_rest() {
 }
 
 #[test]
+fn whatever_happens_to_paths_with_one_number_space_all_comes_to_rest() {
+    let reports = run_all(Numbering::Single, (0..SINGLE_SEEDS).chain(FOUND));
+    if reports.len() as u64 > SINGLE_SEEDS {
+        let total = |value: fn(&Report) -> u64| reports.iter().map(value).sum::<u64>();
+        assert!(total(|report| report.opened) > 2 * SINGLE_SEEDS, "paths opened");
+        assert!(total(|report| report.gone) > SINGLE_SEEDS, "paths given up");
+    }
+}
+
+#[test]
 fn the_same_seed_gives_the_same_trace() {
     let traces = |reports: Vec<Report>| reports.iter().map(|report| report.trace).collect::<Vec<_>>();
-    let first = traces(run(0..20));
-    assert_eq!(first, traces(run(0..20)));
+    let seeds: Vec<u64> = (0..20).collect();
+    let first = traces(run(Numbering::Multiple, &seeds));
+    assert_eq!(first, traces(run(Numbering::Multiple, &seeds)));
     assert!(first.windows(2).all(|pair| pair[0] != pair[1]));
 }

@@ -307,3 +307,19 @@ fn permits_of_one_batch_count_down() {
     }
     assert!(matches!(path.recovery.permit(at(5)), Permit::Wait(until) if until > at(5)));
 }
+
+#[test]
+fn an_answer_by_another_path_counts_only_if_it_is_later_than_a_probe() {
+    let mut path = Path::new(&Config::default());
+    let order = path.send(at(0));
+    path.ack(at(20), &[order..=order]);
+    let before = path.recovery.rtt().clone();
+    path.recovery.on_late(at(1_000), at(1_000) - before.smoothed());
+    assert_eq!(path.recovery.rtt().smoothed(), before.smoothed());
+    let late = Duration::from_millis(400);
+    for round in 1..40 {
+        path.recovery.on_late(at(1_000 * round), at(1_000 * round) - late);
+    }
+    assert!(path.recovery.pto(DATA) >= late);
+    assert_eq!(path.recovery.rtt().min(), before.min());
+}

@@ -98,7 +98,7 @@ impl Connection {
                 keys.on_acked();
             }
             for token in &sent.owed {
-                self.on_token_acked(token);
+                self.on_token_acked(now, token);
             }
         }
         let moved = if space == SpaceId::Data { self.moved_before(path) } else { 0 };
@@ -154,7 +154,7 @@ impl Connection {
         self.trace(now, &state);
     }
 
-    fn on_token_acked(&mut self, token: &Token) {
+    fn on_token_acked(&mut self, now: Time, token: &Token) {
         match *token {
             Token::Ack { space, path, told } => match Self::level_index(space) {
                 Some(index) => self.levels[index].received.numbers.on_ack_acked(told),
@@ -189,7 +189,7 @@ impl Connection {
             | Token::AlternativeAddress(_)
             | Token::MaxPathId
             | Token::PathsBlocked
-            | Token::PathCidsBlocked(_) => self.on_multipath_acked(token),
+            | Token::PathCidsBlocked(_) => self.on_multipath_acked(now, token),
             Token::NewToken | Token::HandshakeDone | Token::AckFrequency | Token::Datagram | Token::Ping => {}
         }
     }

@@ -166,3 +166,37 @@ fn a_path_that_moves_while_it_is_being_opened_is_open_where_it_arrives() {
     assert_eq!(pair.closed(Side::Client), None);
     assert_eq!(pair.client().paths().next().unwrap().tuple.local, third);
 }
+
+#[test]
+fn the_last_path_is_opened_even_if_the_peer_has_got_its_answer_long_before() {
+    let mut pair = two_paths();
+    let third: SocketAddr = ([127, 0, 0, 3], 50_000).into();
+    // The client's first challenge arrives, its answers to the server's do not.
+    let (left, is_cut) = (Cell::new(1), Rc::new(Cell::new(true)));
+    let cut = Rc::clone(&is_cut);
+    pair.network = Some(Box::new(move |from, flying| {
+        let lost = cut.get()
+            && from.is_client()
+            && flying.tuple.remote == third
+            && flying.bytes.len() >= 1200
+            && left.replace(0) == 0;
+        if lost { Vec::new() } else { vec![flying] }
+    }));
+    let now = pair.now;
+    pair.client().open_path(now, FourTuple { local: third, remote: server_addr() }).unwrap();
+    pair.run_until(Duration::from_secs(1), |pair| pair.client_events.contains(&Event::PathOpened(PathId(2))));
+    for path in [0, 1] {
+        let now = pair.now;
+        assert!(pair.client().abandon_path(now, PathId(path), 0x3e));
+    }
+    pair.run_for(Duration::from_secs(8));
+    assert!(!pair.server_events.contains(&Event::PathOpened(PathId(2))));
+    is_cut.set(false);
+    pair.run_for(Duration::from_secs(8));
+    assert!(pair.server_events.contains(&Event::PathOpened(PathId(2))));
+    for side in SIDES {
+        let data = pattern(50_000);
+        assert!(pair.transfer(side, &data) == data);
+        assert_eq!(pair.closed(side), None);
+    }
+}

@@ -1,6 +1,8 @@
 //! Several paths that share one packet number space: negotiated, opened, used, lost, moved, given up.
 
+use std::cell::Cell;
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -392,6 +394,35 @@ fn keys_change_in_the_middle() {
     }
 }
 
+/// The server is to use the fast path as a backup only, so that its acknowledgments of what comes there take the slow one.
+#[test]
+fn answers_that_come_round_by_a_slow_path_draw_no_probes_for_good() {
+    let kept_alive = || {
+        let config = config(Numbering::Single)?;
+        Some(MultipathConfig { path_keep_alive: Some(3 * SECOND), ..config })
+    };
+    let mut pair = ends(kept_alive(), kept_alive(), true);
+    pair.connect();
+    open(&mut pair, address(1)).unwrap();
+    pair.delay = Duration::from_millis(1);
+    pair.network = Some(Box::new(|side, mut flying| {
+        if client_end(side, &flying.tuple) == address(1) {
+            flying.at += Duration::from_millis(299);
+        }
+        vec![flying]
+    }));
+    for _ in 0..5 {
+        still_works(&mut pair);
+    }
+    assert!(pair.client().set_path_available(PathId(0), false));
+    pair.run_for(30 * SECOND);
+    let packets = |pair: &mut Pair| pair.client().paths().next().unwrap().recovery.sent_packets;
+    let before = packets(&mut pair);
+    pair.run_for(30 * SECOND);
+    let sent = packets(&mut pair) - before;
+    assert!((10..40).contains(&sent), "{sent} packets to keep a path alive for 30 s");
+}
+
 // Addresses.
 
 /// A NAT gives one path of the client another port.
@@ -448,6 +479,58 @@ fn a_client_moves_a_path_to_another_address() {
         pair.settle();
         let paths: Vec<_> = pair.server().paths().map(|path| (path.id.0, path.tuple.remote)).collect();
         assert_eq!(paths, [(0, address(7)), (1, address(1))], "{cids}");
+    }
+}
+
+#[test]
+fn a_challenge_for_a_path_that_cannot_be_opened_is_not_answered_on_another() {
+    let mut pair = Pair::with(|client, server| {
+        Arc::make_mut(&mut client.transport).multipath = config(Numbering::Single);
+        let server = Arc::make_mut(&mut server.transport);
+        server.multipath = config(Numbering::Single);
+        server.active_connection_id_limit = 2;
+    });
+    pair.connect();
+    pair.settle();
+    for path in [1, 2] {
+        assert_eq!(open(&mut pair, address(path)), Ok(PathId(path.into())));
+        pair.run_for(SECOND);
+    }
+    // Both of the client's connection IDs are in use.
+    assert!(pair.client_events.contains(&Event::PathOpened(PathId(1))));
+    assert!(!pair.client_events.contains(&Event::PathOpened(PathId(2))));
+    let now = pair.now;
+    assert!(pair.client().abandon_path(now, PathId(1), 0x3e));
+    pair.run_for(10 * SECOND);
+    assert!(pair.client_events.contains(&Event::PathOpened(PathId(2))), "there is one to spare now");
+    for side in SIDES {
+        assert_eq!(ids(&mut pair, side), [0, 2], "{side:?}");
+    }
+    still_works(&mut pair);
+}
+
+#[test]
+fn addresses_that_another_path_has_left_do_not_hide_a_new_one() {
+    for cids in [true, false] {
+        let mut pair = with_paths(2, cids);
+        // The server does not hear that path 1 is gone before path 2 takes its place.
+        let main = client_addr();
+        let is_cut = Rc::new(Cell::new(true));
+        let cut = Rc::clone(&is_cut);
+        pair.network = Some(Box::new(move |from, flying| {
+            let lost = cut.get() && client_end(from, &flying.tuple) == main;
+            if lost { Vec::new() } else { vec![flying] }
+        }));
+        let now = pair.now;
+        assert!(pair.client().abandon_path(now, PathId(1), 0x3e));
+        assert_eq!(open(&mut pair, address(1)), Ok(PathId(2)));
+        pair.run_for(SECOND / 2);
+        is_cut.set(false);
+        pair.run_for(5 * SECOND);
+        for side in SIDES {
+            assert_eq!(ids(&mut pair, side), [0, 2], "{side:?}, {cids}");
+        }
+        still_works(&mut pair);
     }
 }
 

@@ -44,9 +44,10 @@ impl Connection {
             }
             self.begin_retention(now, id);
         } else if let Some(pool) = &mut multipath.pool {
-            // Too many at once are not answered, and so they are told again.
-            if pool.is_new(id) && closing < MAX_CLOSING_PATHS as usize {
-                pool.use_up(id);
+            // Too many at once are not answered: the acknowledgment has to do.
+            let is_new = pool.is_new(id);
+            pool.use_up(id);
+            if is_new && closing < MAX_CLOSING_PATHS as usize {
                 self.owe_abandon(id, code);
             }
         } else if multipath.unopened.contains_key(&id) {
@@ -62,20 +63,22 @@ impl Connection {
     }
 
     /// A path that was being opened does not answer: RFC 10069 §3.1.2 has it closed explicitly. If it is the last one, there is
-    /// no path to say so on; the peer, who has given the others up, may well have got an answer on this one. So it is asked
-    /// again, until the idle timeout.
+    /// no path to say so on. A peer that was heard there knows the path, and may have given up the others because it got an
+    /// answer on this one: it is asked again, until the idle timeout.
     pub(in crate::connection) fn on_opening_failed(&mut self, now: Time, id: PathId) {
         if self.is_last_path(id) {
-            let Some(path) = self.paths.get(id) else { return };
-            let (tuple, dcid) = (path.tuple, path.remote_cids.active());
-            return self.validate(now, id, tuple, dcid, Purpose::Confirm);
+            let heard = self.paths.get(id).filter(|path| path.largest_number.is_some());
+            return match heard.map(|path| (path.tuple, path.remote_cids.active())) {
+                Some((tuple, dcid)) => self.validate(now, id, tuple, dcid, Purpose::Confirm),
+                None => self.fail(now, no_path_left()),
+            };
         }
         self.give_up_path(now, id, TransportErrorCode::PATH_UNSTABLE_OR_POOR.0);
     }
 
     /// The peer sends nothing on an abandoned path any longer. Until now it may have, and its packets must find their
     /// connection IDs here, or they would draw a stateless reset that it believes (RFC 10069 §3.4.1).
-    fn begin_retention(&mut self, now: Time, id: PathId) {
+    pub(super) fn begin_retention(&mut self, now: Time, id: PathId) {
         let retention = self.paths.max_pto() * RETENTION_PTOS;
         if let Some(path) = self.paths.get_mut(id)
             && path.phase == (Phase::Abandoned { until: None })

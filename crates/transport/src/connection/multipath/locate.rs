@@ -3,6 +3,9 @@
 //! The connection ID tells, once it has been used on a path, and so a path keeps its identity when its addresses change. Without
 //! one the addresses tell. A client's challenge on new addresses comes with PATH_STATUS_AVAILABLE or PATH_STATUS_BACKUP, which
 //! names the path: a new one, or one that is about to move there. Whatever else comes from new addresses is a rebinding.
+//!
+//! Addresses may mislead, since each end hears late what the other has done with them. So a connection ID belongs to a path for
+//! good only when the peer has said so, by a name or by the answer to a challenge; until then it is a guess that it may correct.
 
 use anabranch_wire::{ConnectionId, Direction, Frame, Frames, PathId, Time, TransportErrorCode};
 
@@ -22,46 +25,31 @@ impl Connection {
         datagram_len: usize,
         payload: &[u8],
     ) -> Option<PathId> {
-        let path = self.find_path(now, tuple, dcid, datagram_len, payload)?;
-        if let Some(pool) = self.multipath.as_mut().and_then(|multipath| multipath.pool.as_mut()) {
-            pool.bind(dcid, path);
-        }
-        Some(path)
-    }
-
-    fn find_path(
-        &mut self,
-        now: Time,
-        tuple: &FourTuple,
-        dcid: ConnectionId,
-        datagram_len: usize,
-        payload: &[u8],
-    ) -> Option<PathId> {
         let Some(pool) = self.multipath.as_ref().and_then(|multipath| multipath.pool.as_ref()) else {
             return Some(self.paths.main().id);
         };
-        if let Some(bound) = pool.bound(&dcid).filter(|id| self.paths.get(*id).is_some()) {
-            return Some(bound);
+        let bound = pool.bound(&dcid).filter(|bound| self.paths.get(bound.path).is_some());
+        if let Some(bound) = bound.filter(|bound| bound.is_certain) {
+            return Some(bound.path);
         }
-        // What the client says goes before the addresses: another path may still run over them as far as this end knows.
         let said = Said::of(payload, self.format.direction);
-        if !opens_paths(self.side)
-            && let Some(named) = said.named()
-        {
+        // What the peer says goes before the addresses: another path may still run over them as far as this end knows.
+        let (path, is_certain) = if let Some(named) = said.named().filter(|_| !opens_paths(self.side)) {
             if self.paths.get(named).is_some() {
                 self.note_probe(*tuple, named);
-                return Some(named);
+            } else if !self.open_named(now, named, tuple, dcid, datagram_len) {
+                return None;
             }
-            return self.open_named(now, named, tuple, dcid, datagram_len).then_some(named);
+            (named, true)
+        } else if let Some(asked) = said.response.and_then(|data| self.asked_with(data)) {
+            (asked, true)
+        } else {
+            (bound.map_or_else(|| self.guess_path(tuple), |bound| bound.path), false)
+        };
+        if let Some(pool) = self.multipath.as_mut().and_then(|multipath| multipath.pool.as_mut()) {
+            pool.bind(dcid, path, is_certain);
         }
-        if let Some(answered) = said.response.and_then(|data| self.asked_with(data)) {
-            return Some(answered);
-        }
-        let open = |path: &&Path| !path.is_abandoned() && path.tuple.matches(tuple);
-        if let Some(path) = self.paths.iter().find(open) {
-            return Some(path.id);
-        }
-        Some(self.guess_path(tuple))
+        Some(path)
     }
 
     /// The path whose challenge had this data: the answer comes on it (RFC 9000 §8.2.2), although its addresses may be those of
@@ -71,8 +59,12 @@ impl Connection {
         self.paths.iter().find(asked).map(|path| path.id)
     }
 
-    /// The path of a packet from addresses that no open path runs over, and that names none.
+    /// The path of a packet that does not say which one it is on, from its addresses.
     fn guess_path(&self, tuple: &FourTuple) -> PathId {
+        let open = |path: &&Path| !path.is_abandoned() && path.tuple.matches(tuple);
+        if let Some(path) = self.paths.iter().find(open) {
+            return path.id;
+        }
         let pool = self.multipath.as_ref().and_then(|multipath| multipath.pool.as_ref());
         if let Some(probed) =
             pool.and_then(|pool| pool.probed(tuple)).filter(|id| self.paths.get(*id).is_some())

@@ -36,7 +36,7 @@ pub(in crate::connection) struct Pool {
     /// Whether the peer uses connection IDs at all.
     peer_has_cids: bool,
     /// The paths that this end's connection IDs were used on.
-    bound: Vec<(ConnectionId, PathId)>,
+    bound: Vec<Bound>,
     /// Where challenges came from, and for which path.
     probed: VecDeque<(FourTuple, PathId)>,
     /// Path IDs that are open or gone.
@@ -48,11 +48,23 @@ pub(in crate::connection) struct Pool {
     prior_to: u64,
 }
 
+/// A connection ID of this end that the peer has used.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bound {
+    cid: ConnectionId,
+    /// The path that it was used on.
+    pub(super) path: PathId,
+    /// Whether the peer has said so. Otherwise the addresses did, which may be those of another path by now, and the peer's word
+    /// would change it.
+    pub(super) is_certain: bool,
+}
+
 impl Pool {
     /// Takes the connection IDs of path 0, but for the peer's that it uses.
     pub(super) fn new(path: &mut Path, max_paths: u32) -> Self {
         let local = std::mem::replace(&mut path.local_cids, LocalCids::none(path.id));
-        let bound = (!path.used_local_cid.is_empty()).then_some((path.used_local_cid, path.id));
+        let cid = path.used_local_cid;
+        let bound = (!cid.is_empty()).then_some(Bound { cid, path: path.id, is_certain: true });
         let mut used = RangeSet::default();
         used.insert(0..u64::from(path.id.0) + 1);
         Self {
@@ -122,16 +134,17 @@ impl Pool {
     }
 
     /// The path that a connection ID of this end has been used on.
-    pub(super) fn bound(&self, cid: &ConnectionId) -> Option<PathId> {
-        self.bound.iter().find(|(bound, _)| bound == cid).map(|(_, path)| *path)
+    pub(super) fn bound(&self, cid: &ConnectionId) -> Option<Bound> {
+        self.bound.iter().find(|bound| bound.cid == *cid).copied()
     }
 
     /// A connection ID of this end was used on a path, to which it belongs from now on.
-    pub(super) fn bind(&mut self, cid: ConnectionId, path: PathId) {
-        let known = cid.is_empty() || self.local.contains(&cid).is_none() || self.bound(&cid).is_some();
-        if !known {
+    pub(super) fn bind(&mut self, cid: ConnectionId, path: PathId, is_certain: bool) {
+        if let Some(bound) = self.bound.iter_mut().find(|bound| bound.cid == cid) {
+            *bound = Bound { path, is_certain: bound.is_certain || is_certain, ..*bound };
+        } else if !cid.is_empty() && self.local.contains(&cid).is_some() {
             debug_assert!(self.bound.len() < 2 * MAX_LOCAL_CIDS, "no more than there are connection IDs");
-            self.bound.push((cid, path));
+            self.bound.push(Bound { cid, path, is_certain });
         }
     }
 
@@ -151,7 +164,7 @@ impl Pool {
 
     /// The path's state is gone.
     pub(super) fn forget(&mut self, id: PathId) {
-        self.bound.retain(|(_, path)| *path != id);
+        self.bound.retain(|bound| bound.path != id);
         self.probed.retain(|(_, path)| *path != id);
         self.echoes.forget(id);
     }
@@ -258,7 +271,7 @@ impl Connection {
             return Ok(());
         };
         if let Some(cid) = pool.local.on_retire(sequence, &context.dcid)? {
-            pool.bound.retain(|(bound, _)| *bound != cid);
+            pool.bound.retain(|bound| bound.cid != cid);
             self.endpoint_events.push_back(EndpointEvent::CidRetired(cid));
             self.pending.issue_cids = true;
         }

@@ -1,6 +1,6 @@
 //! Frames of RFC 10069 on their way out.
 
-use anabranch_wire::{Frame, PathId, Writer};
+use anabranch_wire::{Frame, PathId, Time, Writer};
 
 use super::pool::{Pool, is_unnamed};
 use super::{Multipath, opens_paths};
@@ -123,9 +123,13 @@ impl Connection {
     }
 
     /// A frame about paths was acknowledged.
-    pub(in crate::connection) fn on_multipath_acked(&mut self, token: &Token) {
+    pub(in crate::connection) fn on_multipath_acked(&mut self, now: Time, token: &Token) {
         if let (Token::PathAbandon(path), Some(multipath)) = (token, &mut self.multipath) {
             multipath.on_abandon_acked(*path);
+            if multipath.pool.is_some() {
+                // Whoever knows that sends nothing there, even if it has too much to do with others to say so.
+                self.begin_retention(now, *path);
+            }
             self.offer_paths();
         }
     }

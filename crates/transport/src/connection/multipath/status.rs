@@ -55,7 +55,7 @@ impl Connection {
     /// off, so that a peer cannot make more events than there are paths by changing its mind.
     pub(in crate::connection) fn report_states(&mut self, now: Time) {
         let Some(multipath) = &mut self.multipath else { return };
-        if !std::mem::take(&mut multipath.states_changed) {
+        if !std::mem::take(&mut multipath.states_changed) || !self.state.is_active() {
             return;
         }
         for index in 0..self.paths.len() {

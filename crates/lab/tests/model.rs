@@ -28,8 +28,7 @@ fn run(numbering: Numbering, seeds: &[u64]) -> Vec<Report> {
     thread::scope(|scope| {
         for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
             scope.spawn(|| {
-                loop {
-                    let Some(&seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
+                while let Some(&seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let report = std::panic::catch_unwind(|| Model::random(seed, numbering).run());
                     reports.lock().unwrap().push(report.unwrap_or_else(|_| Report::panicked(seed)));
                 }

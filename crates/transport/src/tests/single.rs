@@ -541,7 +541,7 @@ fn marked_by(
     from: Side,
     bleach: impl Fn(SocketAddr) -> bool + 'static,
 ) -> Vec<(SocketAddr, bool)> {
-    let seen = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+    let seen = Rc::new(std::cell::RefCell::new(Vec::new()));
     let log = seen.clone();
     pair.network = Some(Box::new(move |side, mut flying| {
         let end = client_end(side, &flying.tuple);

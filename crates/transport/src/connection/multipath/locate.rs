@@ -55,7 +55,8 @@ impl Connection {
     /// The path whose challenge had this data: the answer comes on it (RFC 9000 §8.2.2), although its addresses may be those of
     /// another one if it is about to move there.
     fn asked_with(&self, data: [u8; 8]) -> Option<PathId> {
-        let asked = |path: &&Path| path.validations.iter().any(|validation| validation.answered_by(data).is_some());
+        let asked =
+            |path: &&Path| path.validations.iter().any(|validation| validation.answered_by(data).is_some());
         self.paths.iter().find(asked).map(|path| path.id)
     }
 

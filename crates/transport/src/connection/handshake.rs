@@ -37,7 +37,7 @@ pub(crate) struct Handshake {
     /// `None` before a server has read the whole ClientHello, and after the connection has closed.
     pub(crate) session: Option<Session>,
     /// A client's configuration, kept as long as another first flight may be needed.
-    pub(crate) client: Option<ClientStart>,
+    pub(crate) client: Option<Box<ClientStart>>,
     /// What a server has of the ClientHello.
     hello: Vec<u8>,
     /// Handshake bytes in 1-RTT packets: tickets.
@@ -68,7 +68,7 @@ pub(crate) struct Handshake {
     /// Whether the application was told of ALPN and server name.
     data_reported: bool,
     /// What early data was sent under.
-    remembered: Option<Remembered>,
+    remembered: Option<Box<Remembered>>,
     /// Until when 0-RTT packets are still read after 1-RTT keys are there (RFC 9001 §4.9.3).
     pub(crate) early_until: Option<Time>,
 }
@@ -101,7 +101,7 @@ impl Connection {
             self.handshake.token = config.token.clone();
         }
         self.handshake.client =
-            Some(ClientStart { tls: config.tls.clone(), server_name: server_name.to_owned() });
+            Some(Box::new(ClientStart { tls: config.tls.clone(), server_name: server_name.to_owned() }));
         self.make_client_session(now)
     }
 
@@ -127,7 +127,7 @@ impl Connection {
             // RFC 9000 §7.4.1: remembered limits hold until the server sends new ones.
             if self.streams.set_peer_parameters(&parameters).is_ok() {
                 self.datagrams.set_peer_maximum(parameters.max_datagram_frame_size);
-                self.handshake.remembered = Some(Remembered::from(&parameters));
+                self.handshake.remembered = Some(Box::new(Remembered::from(&parameters)));
                 self.keys.early = Some(Box::new(secret.keys(self.format)));
                 self.trace(now, &TraceEvent::KeysInstalled { space: SpaceId::Data, early: true });
             }

@@ -112,7 +112,7 @@ impl Connection {
         self.paths.iter().any(|path| {
             path.tuple.remote == tuple.remote
                 || path.validations.iter().any(|validation| validation.tuple.remote == tuple.remote)
-                || path.previous.is_some_and(|previous| previous.tuple.remote == tuple.remote)
+                || path.previous.as_ref().is_some_and(|previous| previous.tuple.remote == tuple.remote)
         })
     }
 
@@ -167,9 +167,10 @@ impl Connection {
         self.uncount_elsewhere(context.path, &context.tuple, context.datagram_len);
         let Some(path) = self.paths.get_mut(context.path) else { return };
         let old = path.tuple;
-        let returning = path.previous.filter(|previous| previous.tuple == context.tuple);
+        let returning = path.previous.as_deref().copied().filter(|previous| previous.tuple == context.tuple);
         if path.validated {
-            path.previous = Some(Previous { tuple: old, dcid_sequence: path.remote_cids.active_seq() });
+            let dcid_sequence = path.remote_cids.active_seq();
+            path.previous = Some(Box::new(Previous { tuple: old, dcid_sequence }));
         }
         path.tuple = context.tuple;
         path.validated = returning.is_some();
@@ -191,7 +192,7 @@ impl Connection {
         path.recovery.amplification_blocked(path.is_amplification_blocked());
         let dcid = path.remote_cids.active();
         path.validations.retain(|one| !matches!(one.purpose, Purpose::Confirm | Purpose::Life));
-        let (validated, previous) = (path.validated, path.previous);
+        let (validated, previous) = (path.validated, path.previous.as_deref().copied());
         let previous =
             previous.map(|previous| (previous.tuple, path.remote_cids.get(previous.dcid_sequence)));
         if returning.is_none() {
@@ -246,7 +247,7 @@ impl Connection {
                 if path.remote_cids.get(sequence).is_none() {
                     return; // The server retired the connection ID meanwhile: as if it had not answered.
                 }
-                path.previous = Some(Previous { tuple: path.tuple, dcid_sequence: old });
+                path.previous = Some(Box::new(Previous { tuple: path.tuple, dcid_sequence: old }));
                 path.tuple = validation.tuple;
                 path.chose_local = true;
                 // The server follows the first packet that does more than probe (RFC 9000 §9.3).

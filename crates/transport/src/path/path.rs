@@ -66,7 +66,7 @@ pub(crate) struct Path {
     /// Validations under way: of `tuple`, of the one before, of one to move to. At most [`MAX_VALIDATIONS`].
     pub(crate) validations: Vec<Validation>,
     pub(crate) responses: Responses,
-    pub(crate) previous: Option<Previous>,
+    pub(crate) previous: Option<Box<Previous>>,
     /// Largest 1-RTT packet number received, which decides whether an address change is newer (RFC 9000 §9.3).
     pub(crate) largest_number: Option<u64>,
     /// First order sent in the current key phase.
@@ -74,7 +74,7 @@ pub(crate) struct Path {
     /// The pacer lets nothing out before this time, and there is something to send.
     pub(crate) paced_until: Option<Time>,
     /// A connection ID of the peer set aside for other addresses that it probes from (RFC 9000 §9.5).
-    side: Option<SideCid>,
+    side: Option<Box<SideCid>>,
     /// Packets sent in a row that the peer need not acknowledge.
     pub(crate) ack_only_run: u32,
     /// A PING is to be sent.
@@ -244,7 +244,11 @@ impl Path {
         if let Some(validation) = tested.filter(|validation| self.remote_cids.holds(&validation.dcid)) {
             return validation.dcid;
         }
-        if let Some(side) = self.side.filter(|side| side.tuple == *tuple && self.remote_cids.holds(&side.cid))
+        if let Some(side) = self
+            .side
+            .as_deref()
+            .copied()
+            .filter(|side| side.tuple == *tuple && self.remote_cids.holds(&side.cid))
         {
             return side.cid;
         }
@@ -252,7 +256,7 @@ impl Path {
             self.remote_cids.retire(side.sequence);
         }
         let Some((sequence, cid)) = self.remote_cids.take_unused() else { return self.remote_cids.active() };
-        self.side = Some(SideCid { tuple: *tuple, sequence, cid });
+        self.side = Some(Box::new(SideCid { tuple: *tuple, sequence, cid }));
         cid
     }
 
@@ -260,7 +264,7 @@ impl Path {
     pub(crate) fn needs_cid_for_others(&self) -> bool {
         let has = |tuple: &FourTuple| {
             *tuple == self.tuple
-                || self.side.is_some_and(|side| side.tuple == *tuple)
+                || self.side.as_deref().is_some_and(|side| side.tuple == *tuple)
                 || self.validations.iter().any(|validation| validation.tuple == *tuple)
         };
         self.responses.iter().any(|response| !has(&response.tuple))

@@ -74,7 +74,7 @@ impl Connection {
         }
         let left = |path: &&Path| {
             path.is_abandoned() && path.tuple.matches(tuple)
-                || path.previous.is_some_and(|previous| previous.tuple.matches(tuple))
+                || path.previous.as_ref().is_some_and(|previous| previous.tuple.matches(tuple))
         };
         if let Some(path) = self.paths.iter().find(left) {
             return path.id;

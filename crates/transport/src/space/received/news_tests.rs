@@ -199,7 +199,7 @@ impl Watched {
 }
 
 /// Frames of its own path in which a packet is told the second time.
-const MAX_CHANCES: u32 = 3;
+const MAX_CHANCES: u32 = 8;
 
 proptest! {
     /// Whatever the paths are like, with five ranges and more the first ACK of its path names each packet, and one of the

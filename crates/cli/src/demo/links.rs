@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::str::FromStr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anabranch_lab::link::LinkSpec;
 use anabranch_lab::random::Seed;
@@ -64,7 +64,7 @@ impl Link {
 
     /// The link, running on the loopback interface: what is sent to it reaches `server`.
     pub(super) fn start(&self, server: SocketAddr, seed: u64) -> io::Result<Relay> {
-        Relay::start((Ipv4Addr::LOCALHOST, 0).into(), server, &self.spec, Seed(seed))
+        Relay::start((Ipv4Addr::LOCALHOST, 0).into(), server, &self.spec, Seed(seed), Instant::now)
     }
 }
 

@@ -161,7 +161,7 @@ pub(super) fn relay(
     let tap: Tap = Box::new(move |way, client, datagram| {
         watch.lock().unwrap_or_else(PoisonError::into_inner).see(way, client, datagram, Instant::now())
     });
-    Relay::tapped(listen, server, link, SEED, tap).map_err(|error| format!("relay: {error}"))
+    Relay::tapped(listen, server, link, SEED, Instant::now, tap).map_err(|error| format!("relay: {error}"))
 }
 
 /// Any port on the loopback interface that `server` is on.

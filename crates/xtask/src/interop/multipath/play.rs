@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anabranch_lab::random::Seed;
 use anabranch_lab::relay::{Relay, Way};
@@ -91,7 +91,7 @@ fn relays(case: &Case, port: u16, traffic: &[Arc<Mutex<Traffic>>]) -> Result<Vec
     each.map(|(number, (link, traffic))| {
         let ip = loopback(number);
         let (listen, server) = (SocketAddr::new(ip, 0), SocketAddr::new(ip, port));
-        Relay::tapped(listen, server, link, SEED, Traffic::tap(traffic))
+        Relay::tapped(listen, server, link, SEED, Instant::now, Traffic::tap(traffic))
             .map_err(|error| format!("relay: {error}"))
     })
     .collect()

@@ -1,9 +1,10 @@
 //! Repetitions of what is under way on one path, on another: because a scheduler wants everything twice, or because a path
 //! with nothing left to send can overtake a slower one.
 
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 
-use anabranch_recovery::Recovery;
+use anabranch_recovery::{Recovery, Sent};
 use anabranch_wire::{PathId, SpaceId, Time, Writer};
 
 use crate::connection::connection::Connection;
@@ -110,18 +111,22 @@ impl Connection {
         if self.multipath.is_none() || self.paths.len() == 1 || !self.handshake.confirmed {
             return false;
         }
-        let mut views = self.views();
-        candidates(&mut views);
-        let mut idle: Vec<PathView> = views.iter().filter(|view| view.has_room()).copied().collect();
-        idle.sort_by_key(PathView::one_way);
         // Whatever its state, what a path has under way may be repeated elsewhere; the slowest has the most to gain.
         let mut busy = self.views();
-        busy.sort_by_key(|view| std::cmp::Reverse(view.one_way()));
+        let mut idle = busy.clone();
+        busy.retain(|view| view.in_flight > 0);
+        if busy.is_empty() {
+            return false;
+        }
+        busy.sort_by_key(|view| Reverse(view.one_way()));
+        candidates(&mut idle);
+        idle.retain(|view| view.has_room());
+        idle.sort_by_key(PathView::one_way);
         for idle in &idle {
             if self.has_copies(idle.id) {
                 continue;
             }
-            for busy in busy.iter().filter(|busy| busy.id != idle.id && busy.in_flight > 0) {
+            for busy in busy.iter().filter(|busy| busy.id != idle.id) {
                 if self.reinject_from(now, idle, busy) {
                     return true;
                 }
@@ -165,7 +170,6 @@ impl Cursor {
         idle: &PathView,
         busy: &PathView,
     ) -> Vec<Token> {
-        let mut found = Vec::new();
         let next = recovery.next_order(SpaceId::Data);
         let (low, high) = self.from_newest;
         // What has been sent since, then what was not reached before.
@@ -173,15 +177,9 @@ impl Cursor {
             .under_way(SpaceId::Data, high..next)
             .rev()
             .chain(recovery.under_way(SpaceId::Data, 0..low).rev());
-        let mut reached = low;
-        for (order, sent) in unseen.take_while(|(_, sent)| is_overtaken(sent.time, now, idle, busy)) {
-            reached = order;
-            found.extend(sent.owed.iter().filter(|token| stream_of(token).is_some()));
-            if found.len() >= REINJECTED_AT_ONCE {
-                break;
-            }
-        }
-        self.from_newest = (reached, next);
+        let (found, reached) =
+            gather(unseen.take_while(|(_, sent)| is_overtaken(sent.time, now, idle, busy)));
+        self.from_newest = (reached.unwrap_or(low), next);
         found
     }
 
@@ -193,18 +191,25 @@ impl Cursor {
         idle: &PathView,
         busy: &PathView,
     ) -> Vec<Token> {
-        let mut found = Vec::new();
-        for (order, sent) in recovery.under_way(SpaceId::Data, self.from_oldest..u64::MAX) {
-            self.from_oldest = order + 1;
-            if is_overtaken(sent.time, now, idle, busy) {
-                found.extend(sent.owed.iter().filter(|token| stream_of(token).is_some()));
-            }
-            if found.len() >= REINJECTED_AT_ONCE {
-                break;
-            }
-        }
+        let unseen = recovery.under_way(SpaceId::Data, self.from_oldest..u64::MAX);
+        let (found, reached) =
+            gather(unseen.skip_while(|(_, sent)| !is_overtaken(sent.time, now, idle, busy)));
+        self.from_oldest = reached.map_or(self.from_oldest, |order| order + 1);
         found
     }
+}
+
+/// The data of `packets`, as much as is repeated at a time, and the order of the last one gone through.
+fn gather<'a>(packets: impl Iterator<Item = (u64, &'a Sent<Tokens>)>) -> (Vec<Token>, Option<u64>) {
+    let (mut found, mut reached) = (Vec::new(), None);
+    for (order, sent) in packets {
+        reached = Some(order);
+        found.extend(sent.owed.iter().filter(|token| stream_of(token).is_some()));
+        if found.len() >= REINJECTED_AT_ONCE {
+            break;
+        }
+    }
+    (found, reached)
 }
 
 /// The stream whose data a packet's token stands for, if it is not a repetition itself.

@@ -316,7 +316,7 @@ impl Connection {
         self.has_streams() || self.has_control(path, kind)
     }
 
-    fn has_streams(&self) -> bool {
+    pub(super) fn has_streams(&self) -> bool {
         self.streams.has_pending_data() || self.datagrams.has_pending()
     }
 
@@ -332,6 +332,11 @@ impl Connection {
                         Some(_) => self.has_multipath_pending(),
                         None => path.local_cids.has_pending() || path.remote_cids.has_pending(),
                     })
+    }
+
+    /// Whether there are control frames that the scheduler decides about.
+    pub(super) fn has_shared_control(&self) -> bool {
+        self.data_kind().is_some_and(|kind| self.has_control(self.paths.main(), kind))
     }
 
     /// Whether anything waits that the scheduler decides about.

@@ -93,21 +93,10 @@ impl PathView {
 /// What is to be sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Work {
-    /// Of which kind.
-    pub kind: Kind,
     /// Stream bytes that wait to be sent, lost ones included.
     pub queued: u64,
     /// New stream bytes that the peer's flow control still lets the application write.
     pub credit: u64,
-}
-
-/// What kind of work it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Stream data or datagrams.
-    Data,
-    /// Flow control and other frames that belong to no path.
-    Control,
 }
 
 /// A scheduler's decision.
@@ -150,7 +139,7 @@ impl Pick {
 
 /// Decides which path carries what any path may carry.
 pub trait Scheduler {
-    /// Where `work` goes: one of `paths`, which are the best of their kind: available ones, or backups if there are none, or
+    /// Where stream data and datagrams go: one of `paths`, which are the best of their kind: available ones, or backups if there are none, or
     /// failing ones if nothing else is left.
     fn pick(&mut self, now: Time, work: &Work, paths: &[PathView]) -> Pick;
 

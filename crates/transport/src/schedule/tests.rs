@@ -22,7 +22,7 @@ fn view(id: u32, rtt: u64, room: u64) -> PathView {
     }
 }
 
-const WORK: Work = Work { kind: Kind::Data, queued: 1 << 20, credit: 1 << 20 };
+const WORK: Work = Work { queued: 1 << 20, credit: 1 << 20 };
 
 fn ask(scheduler: &mut AnyScheduler, work: &Work, paths: &[PathView]) -> Option<u32> {
     scheduler.pick(Time::ZERO, work, paths).path.map(|path| path.0)
@@ -106,7 +106,7 @@ fn copies_go_where_the_scheduler_says() {
 fn blocking_estimation_leaves_a_slow_path_alone_when_credit_is_short() {
     // In 100 ms the fast path sends ten windows of 20 kB: 200 kB and what it grows by.
     let paths = [view(0, 10, 0), view(1, 100, 5_000)];
-    let work = |credit| Work { credit, queued: 10_000, ..WORK };
+    let work = |credit| Work { credit, queued: 10_000 };
     let mut scheduler = AnyScheduler::new(Algorithm::Blest);
     assert_eq!(ask(&mut scheduler, &work(100_000), &paths), None);
     assert_eq!(ask(&mut scheduler, &work(1_000_000), &paths), Some(1));

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 
 use crate::connection::connection::Connection;
 use crate::path::{LocalCids, Path, RemoteCids};
-use crate::schedule::{Carrier, Kind, PathView, Pick, Scheduler as _, Views, Work, candidates};
+use crate::schedule::{Carrier, PathView, Pick, Scheduler as _, Views, Work, candidates};
 
 /// Paths that could not send what they were picked for.
 pub(in crate::connection) type Tried = SmallVec<[PathId; 4]>;
@@ -33,11 +33,15 @@ impl Connection {
             let main = self.paths.main().id;
             return if tried.contains(&main) { Turn::default() } else { Turn::all_on(main) };
         }
+        // Whoever only acknowledges asks no scheduler.
+        let (streams, control) = (self.has_streams(), self.has_shared_control());
+        if !streams && !control {
+            return Turn::default();
+        }
         let mut views = self.views();
         candidates(&mut views);
         views.retain(|view| !tried.contains(&view.id));
-        let mut work = Work {
-            kind: Kind::Data,
+        let work = Work {
             // What has a route cannot be delivered by just any path: nobody is to wait for a better one. Nor is this the end
             // of the data if the peer's limits or the send buffer keep the application from writing more.
             queued: match self.streams.is_routed()
@@ -50,9 +54,14 @@ impl Connection {
             credit: self.streams.credit(),
         };
         let Some(multipath) = &mut self.multipath else { return Turn::default() };
-        let data = multipath.scheduler.pick(now, &work, &views);
-        work.kind = Kind::Control;
-        Turn { data, control: multipath.scheduler.pick_control(now, &work, &views) }
+        let mut turn = Turn::default();
+        if streams {
+            turn.data = multipath.scheduler.pick(now, &work, &views);
+        }
+        if control {
+            turn.control = multipath.scheduler.pick_control(now, &work, &views);
+        }
+        turn
     }
 
     /// What `id` may carry of what has a route of its own.

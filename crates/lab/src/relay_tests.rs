@@ -3,6 +3,12 @@ use std::net::UdpSocket;
 
 use super::*;
 
+/// The relay's clock in these tests, which send over real sockets.
+#[expect(clippy::disallowed_methods, reason = "sockets are read in real time")]
+fn real_time() -> Instant {
+    Instant::now()
+}
+
 fn loopback() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 0))
 }
@@ -31,10 +37,10 @@ fn echo(server: UdpSocket) -> JoinHandle<BTreeSet<SocketAddr>> {
 fn datagrams_travel_both_ways_with_the_links_delay() {
     let server = socket();
     let spec = "100mbit/40ms".parse().unwrap();
-    let relay = Relay::start(loopback(), server.local_addr().unwrap(), &spec, Seed(1), Instant::now).unwrap();
+    let relay = Relay::start(loopback(), server.local_addr().unwrap(), &spec, Seed(1), real_time).unwrap();
     let server = echo(server);
     let clients = [socket(), socket()];
-    let mut clock = Clock { read: Instant::now, started: None };
+    let mut clock = Clock { read: real_time, started: None };
     let start = clock.now();
     for (client, text) in clients.iter().zip(["one", "two"]) {
         client.send_to(text.as_bytes(), relay.address()).unwrap();
@@ -53,7 +59,7 @@ fn datagrams_travel_both_ways_with_the_links_delay() {
 fn a_link_that_loses_everything_delivers_nothing() {
     let server = socket();
     let spec = "unlimited/0ms/100%".parse().unwrap();
-    let relay = Relay::start(loopback(), server.local_addr().unwrap(), &spec, Seed(1), Instant::now).unwrap();
+    let relay = Relay::start(loopback(), server.local_addr().unwrap(), &spec, Seed(1), real_time).unwrap();
     let client = socket();
     (0..10).for_each(|_| assert_eq!(client.send_to(b"gone", relay.address()).unwrap(), 4));
     server.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
@@ -65,7 +71,7 @@ fn a_link_that_loses_everything_delivers_nothing() {
 fn rebinding_changes_the_address_that_the_server_sees() {
     let server = socket();
     let spec = LinkSpec::default().rebind(Time::from_millis(50), None, 1);
-    let relay = Relay::start(loopback(), server.local_addr().unwrap(), &spec, Seed(1), Instant::now).unwrap();
+    let relay = Relay::start(loopback(), server.local_addr().unwrap(), &spec, Seed(1), real_time).unwrap();
     let server = echo(server);
     let client = socket();
     for _ in 0..2 {
@@ -85,7 +91,7 @@ fn a_tap_sees_both_ways_and_drops_what_it_does_not_like() {
         datagram != b"bad"
     });
     let address = server.local_addr().unwrap();
-    let relay = Relay::tapped(loopback(), address, &LinkSpec::default(), Seed(1), Instant::now, tap).unwrap();
+    let relay = Relay::tapped(loopback(), address, &LinkSpec::default(), Seed(1), real_time, tap).unwrap();
     let server = echo(server);
     let client = socket();
     for text in [b"bad" as &[u8], b"good"] {
@@ -104,7 +110,7 @@ fn a_tap_sees_both_ways_and_drops_what_it_does_not_like() {
 fn a_blackout_lets_nothing_through_while_it_lasts() {
     let server = socket();
     let relay =
-        Relay::start(loopback(), server.local_addr().unwrap(), &LinkSpec::default(), Seed(1), Instant::now)
+        Relay::start(loopback(), server.local_addr().unwrap(), &LinkSpec::default(), Seed(1), real_time)
             .unwrap();
     let _server = echo(server);
     let client = socket();
@@ -125,9 +131,9 @@ fn a_blackout_lets_nothing_through_while_it_lasts() {
 fn a_rate_is_kept() {
     let server = socket();
     let spec = LinkSpec::new(20_000_000, Duration::from_millis(300));
-    let relay = Relay::start(loopback(), server.local_addr().unwrap(), &spec, Seed(1), Instant::now).unwrap();
+    let relay = Relay::start(loopback(), server.local_addr().unwrap(), &spec, Seed(1), real_time).unwrap();
     let client = socket();
-    let mut clock = Clock { read: Instant::now, started: None };
+    let mut clock = Clock { read: real_time, started: None };
     let start = clock.now();
     for _ in 0..500 {
         client.send_to(&[7; 1200], relay.address()).unwrap();

@@ -47,6 +47,8 @@ pub mod packet;
 #[cfg(feature = "sim")]
 pub mod pair;
 pub mod random;
+#[cfg(feature = "experiments")]
+pub mod record;
 pub mod relay;
 #[cfg(feature = "sim")]
 pub mod scenario;

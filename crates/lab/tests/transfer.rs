@@ -12,7 +12,12 @@ use anabranch_wire::PathId;
 const BYTES: u64 = 3_000_000;
 
 fn point(paths: &[(f64, f64, usize)]) -> Point {
-    let path = |&(rate_mbps, owd_ms, queue_packets): &_| PathDesign { rate_mbps, owd_ms, queue_packets };
+    let path = |&(rate_mbps, owd_ms, queue_packets): &_| PathDesign {
+        rate_mbps,
+        owd_ms,
+        queue_packets,
+        ..PathDesign::default()
+    };
     Point { run: 1, paths: paths.iter().map(path).collect() }
 }
 

@@ -8,30 +8,39 @@ use super::{Element, Lost, Next};
 use crate::packet::Packet;
 use crate::random::{Rng, Seed};
 
-/// Loses each packet with the same probability.
+/// Loses each packet with a probability that may change over time.
 #[derive(Clone, Debug)]
 pub struct Loss {
-    probability: f64,
-    when: Range<Time>,
+    /// Each holds from its time until the next one; before the first there is no loss.
+    steps: Vec<(Time, f64)>,
     rng: Rng,
 }
 
 impl Loss {
     /// Loses packets with `probability` (0.0 to 1.0) all the time.
     pub fn new(probability: f64) -> Self {
-        Self::during(probability, Time::ZERO..Time::from_nanos(u64::MAX))
+        Self::steps([(Time::ZERO, probability)])
     }
 
     /// Loses packets with `probability` as long as `when` lasts.
     pub fn during(probability: f64, when: Range<Time>) -> Self {
-        Self { probability, when, rng: Seed(0).rng("loss") }
+        Self::steps([(when.start, probability), (when.end, 0.0)])
+    }
+
+    /// Loses packets with a probability that changes at the given times, which must ascend.
+    pub fn steps(steps: impl IntoIterator<Item = (Time, f64)>) -> Self {
+        Self { steps: steps.into_iter().collect(), rng: Seed(0).rng("loss") }
+    }
+
+    fn probability(&self, at: Time) -> f64 {
+        let past = self.steps.partition_point(|(from, _)| *from <= at);
+        past.checked_sub(1).map_or(0.0, |index| self.steps[index].1)
     }
 }
 
 impl Element for Loss {
     fn push(&mut self, at: Time, packet: Packet, next: &mut Next<'_>) {
-        // Drawn for every packet, so that the period does not move later draws.
-        if self.rng.chance(self.probability) && self.when.contains(&at) {
+        if self.rng.chance(self.probability(at)) {
             next.lose(packet, Lost::Chance);
         } else {
             next.push(at, packet);

@@ -1,35 +1,8 @@
-//! Designs of experiments from files: one row per point, with rate, delay and queue of each path.
+//! Designs from CSV files: one row per point.
 
-use core::time::Duration;
 use std::path::Path;
 
-use crate::fluid::FluidPath;
-use crate::link::{Delay, Limit, LinkSpec, Queue, Rate};
-
-/// Largest UDP payload on a link with an MTU of 1500 bytes that charges 28 of them for IPv4 and UDP.
-pub const MAX_UDP_PAYLOAD: usize = 1472;
-/// Paths that a point may have.
-pub const MAX_PATHS: usize = 8;
-
-/// A point of a design: links in parallel between two hosts.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Point {
-    /// Its number in the file.
-    pub run: u64,
-    /// Its paths; the first one carries the handshake.
-    pub paths: Vec<PathDesign>,
-}
-
-/// A path of a point, the same in both directions.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct PathDesign {
-    /// Megabits (10⁶ bits) per second on the wire.
-    pub rate_mbps: f64,
-    /// One-way delay in milliseconds.
-    pub owd_ms: f64,
-    /// Packets that the queue in front of the transmitter holds.
-    pub queue_packets: usize,
-}
+use super::{MAX_PATHS, PathDesign, Point};
 
 /// What is wrong with a design, in one line.
 #[derive(Debug, thiserror::Error)]
@@ -72,36 +45,9 @@ pub enum DesignError {
     },
 }
 
-impl PathDesign {
-    /// The link: serialization behind a drop-tail queue counted in packets, then a constant delay, both ways.
-    pub fn link(&self) -> LinkSpec {
-        let bits = (self.rate_mbps * 1e6).round() as u64;
-        LinkSpec::default()
-            .both(Queue::new(Rate::constant(bits), Limit::Packets(self.queue_packets)))
-            .both(Delay(Duration::from_nanos((self.owd_ms * 1e6).round() as u64)))
-            .mtu(MAX_UDP_PAYLOAD)
-    }
-
-    /// The path in the fluid model.
-    pub fn fluid(&self) -> FluidPath {
-        FluidPath { bits_per_second: self.rate_mbps * 1e6, delay: self.owd_ms / 1e3 }
-    }
-}
-
-impl Point {
-    /// Its links.
-    pub fn links(&self) -> Vec<LinkSpec> {
-        self.paths.iter().map(PathDesign::link).collect()
-    }
-
-    /// Its paths in the fluid model.
-    pub fn fluid(&self) -> Vec<FluidPath> {
-        self.paths.iter().map(PathDesign::fluid).collect()
-    }
-}
-
 /// Reads the points of a CSV file with the columns `run` and, for each path from 0 on, `rate_mbps_0`, `owd_ms_0` and
-/// `queue_packets_0`. Other columns are ignored.
+/// either `queue_packets_0` or `queuing_delay_ms_0` (see [`PathDesign::queue_of_delay`]); `loss_percent_0` may be there.
+/// Other columns are ignored.
 ///
 /// # Errors
 /// If the file cannot be read, or a column or a value is not as it must be.
@@ -131,28 +77,48 @@ pub fn parse(file: &str, text: impl std::io::Read) -> Result<Vec<Point>, DesignE
     Ok(points)
 }
 
-/// Where the columns are: `run`, then three for each path.
+/// Where the columns are: `run`, then those of each path.
 struct Columns {
     run: usize,
-    paths: Vec<[(String, usize); 3]>,
+    paths: Vec<PathColumns>,
+}
+
+type Column = (String, usize);
+
+struct PathColumns {
+    rate: Column,
+    delay: Column,
+    queue: QueueColumn,
+    loss: Option<Column>,
+}
+
+enum QueueColumn {
+    Packets(Column),
+    DelayMs(Column),
 }
 
 impl Columns {
     fn find(file: &str, header: &csv::StringRecord) -> Result<Self, DesignError> {
-        let at = |column: &str| header.iter().position(|name| name == column);
-        let needed = |column: String| match at(&column) {
-            Some(index) => Ok((column, index)),
-            None => Err(DesignError::MissingColumn { file: file.to_owned(), column }),
+        let at = |column: String| {
+            let index = header.iter().position(|name| name == column);
+            index.map(|index| (column.clone(), index)).ok_or(column)
         };
-        let names = |path| ["rate_mbps", "owd_ms", "queue_packets"].map(|name| format!("{name}_{path}"));
+        let missing = |column| DesignError::MissingColumn { file: file.to_owned(), column };
+        let names = ["rate_mbps", "owd_ms", "queue_packets", "queuing_delay_ms"];
         // A path that has one of its columns must have all.
-        let more =
-            (0..MAX_PATHS).take_while(|&path| path == 0 || names(path).iter().any(|name| at(name).is_some()));
-        let paths = more.map(|path| {
-            let [rate, delay, queue] = names(path);
-            Ok([needed(rate)?, needed(delay)?, needed(queue)?])
+        let there =
+            |path: &usize| *path == 0 || names.iter().any(|name| at(format!("{name}_{path}")).is_ok());
+        let paths = (0..MAX_PATHS).take_while(there).map(|path| {
+            let rate = at(format!("rate_mbps_{path}")).map_err(missing)?;
+            let delay = at(format!("owd_ms_{path}")).map_err(missing)?;
+            let queue = match at(format!("queuing_delay_ms_{path}")) {
+                Ok(column) => QueueColumn::DelayMs(column),
+                Err(_) => QueueColumn::Packets(at(format!("queue_packets_{path}")).map_err(missing)?),
+            };
+            Ok(PathColumns { rate, delay, queue, loss: at(format!("loss_percent_{path}")).ok() })
         });
-        Ok(Self { run: needed("run".to_owned())?.1, paths: paths.collect::<Result<_, _>>()? })
+        let paths = paths.collect::<Result<_, _>>()?;
+        Ok(Self { run: at("run".to_owned()).map_err(missing)?.1, paths })
     }
 
     fn point(&self, file: &str, record: &csv::StringRecord) -> Result<Point, DesignError> {
@@ -164,17 +130,26 @@ impl Columns {
             value: record[index].to_owned(),
             expected,
         };
-        let number = |(column, index): &(String, usize), lowest: f64, highest: f64, expected| {
+        let number = |(column, index): &Column, lowest: f64, highest: f64, expected| {
             let value = record[*index].parse::<f64>().ok().filter(|value| (lowest..=highest).contains(value));
             value.ok_or_else(|| wrong(column, *index, expected))
         };
         let run = record[self.run].parse().map_err(|_| wrong("run", self.run, "a number from 0 on"))?;
-        let paths = self.paths.iter().map(|[rate, delay, queue]| {
-            Ok(PathDesign {
-                rate_mbps: number(rate, 1e-3, 1e6, "a rate from 0.001 to 1000000")?,
-                owd_ms: number(delay, 0.0, 1e5, "a delay from 0 to 100000")?,
-                queue_packets: number(queue, 1.0, 1e7, "a number of packets from 1 to 10000000")? as usize,
-            })
+        let paths = self.paths.iter().map(|PathColumns { rate, delay, queue, loss }| {
+            let rate_mbps = number(rate, 1e-3, 1e6, "a rate from 0.001 to 1000000")?;
+            let owd_ms = number(delay, 0.0, 1e5, "a delay from 0 to 100000")?;
+            let queue_packets = match queue {
+                QueueColumn::Packets(column) => {
+                    number(column, 1.0, 1e7, "a number of packets from 1 to 10000000")? as usize
+                }
+                QueueColumn::DelayMs(column) => {
+                    let delay = number(column, 0.0, 1e5, "a delay from 0 to 100000")?;
+                    PathDesign::queue_of_delay(rate_mbps, owd_ms, delay)
+                }
+            };
+            let loss = loss.as_ref().map(|column| number(column, 0.0, 100.0, "a share from 0 to 100"));
+            let loss_percent = loss.transpose()?.unwrap_or_default();
+            Ok(PathDesign { rate_mbps, owd_ms, queue_packets, loss_percent, changes: Vec::new() })
         });
         Ok(Point { run, paths: paths.collect::<Result<_, _>>()? })
     }
@@ -183,6 +158,7 @@ impl Columns {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fluid::FluidPath;
 
     const HEADER: &str = "run,rate_mbps_0,owd_ms_0,queue_packets_0,rate_mbps_1,owd_ms_1,queue_packets_1";
 
@@ -193,11 +169,26 @@ mod tests {
     #[test]
     fn every_path_that_has_columns_is_read() {
         let points = parse("d.csv", format!("{HEADER}\n7,21,29,199,79.5,71,1837\n").as_bytes()).unwrap();
-        let path = |rate_mbps, owd_ms, queue_packets| PathDesign { rate_mbps, owd_ms, queue_packets };
+        let path = |rate_mbps, owd_ms, queue_packets| PathDesign {
+            rate_mbps,
+            owd_ms,
+            queue_packets,
+            ..PathDesign::default()
+        };
         assert_eq!(points, [Point { run: 7, paths: vec![path(21.0, 29.0, 199), path(79.5, 71.0, 1837)] }]);
         assert_eq!(points[0].fluid()[1], FluidPath { bits_per_second: 79_500_000.0, delay: 0.071 });
         let single = parse("d.csv", &b"owd_ms_0,run,rate_mbps_0,queue_packets_0,x\n1,2,3,4,5\n"[..]).unwrap();
         assert_eq!(single, [Point { run: 2, paths: vec![path(3.0, 1.0, 4)] }]);
+    }
+
+    /// A queue of what a round trip of 20 ms and 30 ms more hold at 12 Mbit/s: 50 packets of 1500 bytes.
+    #[test]
+    fn a_queue_may_be_given_as_a_delay() {
+        let text =
+            "run,rate_mbps_0,owd_ms_0,queuing_delay_ms_0,loss_percent_0\n0,12,10,30,1.5\n1,0.1,0,0,0\n";
+        let points = parse("d.csv", text.as_bytes()).unwrap();
+        let found = points.iter().map(|point| (point.paths[0].queue_packets, point.paths[0].loss_percent));
+        assert_eq!(found.collect::<Vec<_>>(), [(50, 1.5), (10, 0.0)]);
     }
 
     #[test]

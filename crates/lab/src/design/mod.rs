@@ -1,0 +1,100 @@
+//! Designs of experiments: points, each with rate, delay, queue and loss of its paths.
+
+mod file;
+
+use core::time::Duration;
+
+use anabranch_wire::Time;
+
+use crate::fluid::FluidPath;
+use crate::link::{Delay, Limit, LinkSpec, Loss, Queue, Rate};
+
+pub use file::{DesignError, parse, read};
+
+/// Largest UDP payload on a link with an MTU of 1500 bytes that charges 28 of them for IPv4 and UDP.
+pub const MAX_UDP_PAYLOAD: usize = 1472;
+/// Paths that a point may have.
+pub const MAX_PATHS: usize = 8;
+
+/// A point of a design: links in parallel between two hosts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Point {
+    /// Its number in the file.
+    pub run: u64,
+    /// Its paths; the first one carries the handshake.
+    pub paths: Vec<PathDesign>,
+}
+
+/// A path of a point, the same in both directions.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PathDesign {
+    /// Megabits (10⁶ bits) per second on the wire.
+    pub rate_mbps: f64,
+    /// One-way delay in milliseconds.
+    pub owd_ms: f64,
+    /// Packets that the queue in front of the transmitter holds.
+    pub queue_packets: usize,
+    /// Packets lost at random in each direction, in percent.
+    pub loss_percent: f64,
+    /// What changes later, in order of time.
+    pub changes: Vec<Change>,
+}
+
+/// A change of a path in the course of a run, both ways.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Change {
+    /// Time since the start of the simulation.
+    pub at: Duration,
+    /// The rate from then on.
+    pub rate_mbps: Option<f64>,
+    /// The loss from then on.
+    pub loss_percent: Option<f64>,
+}
+
+impl PathDesign {
+    /// The link: serialization behind a drop-tail queue counted in packets, a constant delay, and loss, both ways.
+    pub fn link(&self) -> LinkSpec {
+        let bits = |mbps: f64| (mbps * 1e6).round() as u64;
+        let rates = self.changes.iter().filter_map(|change| Some((time(change.at), bits(change.rate_mbps?))));
+        let rate = Rate::steps([(Time::ZERO, bits(self.rate_mbps))].into_iter().chain(rates));
+        let link = LinkSpec::default()
+            .both(Queue::new(rate, Limit::Packets(self.queue_packets)))
+            .both(Delay(Duration::from_nanos((self.owd_ms * 1e6).round() as u64)))
+            .mtu(MAX_UDP_PAYLOAD);
+        let losses = self.changes.iter().filter_map(|change| Some((time(change.at), change.loss_percent?)));
+        let losses = [(Time::ZERO, self.loss_percent)].into_iter().chain(losses);
+        let losses: Vec<_> = losses.map(|(at, percent)| (at, percent / 100.0)).collect();
+        if losses.iter().all(|(_, probability)| *probability == 0.0) {
+            return link;
+        }
+        link.both(Loss::steps(losses))
+    }
+
+    /// The queue of the 2017 experiments: what the path holds in a round trip and in `queuing_delay_ms` more, at
+    /// least ten packets of 1500 bytes.
+    pub fn queue_of_delay(rate_mbps: f64, owd_ms: f64, queuing_delay_ms: f64) -> usize {
+        let bytes = rate_mbps * 1e6 / 8.0 * (2.0 * owd_ms + queuing_delay_ms) / 1e3;
+        ((bytes / 1500.0) as usize).max(10)
+    }
+
+    /// The path in the fluid model.
+    pub fn fluid(&self) -> FluidPath {
+        FluidPath { bits_per_second: self.rate_mbps * 1e6, delay: self.owd_ms / 1e3 }
+    }
+}
+
+fn time(since_start: Duration) -> Time {
+    Time::ZERO + since_start
+}
+
+impl Point {
+    /// Its links.
+    pub fn links(&self) -> Vec<LinkSpec> {
+        self.paths.iter().map(PathDesign::link).collect()
+    }
+
+    /// Its paths in the fluid model.
+    pub fn fluid(&self) -> Vec<FluidPath> {
+        self.paths.iter().map(PathDesign::fluid).collect()
+    }
+}

@@ -27,6 +27,8 @@
 
 #[cfg(feature = "sim")]
 pub mod app;
+#[cfg(feature = "experiments")]
+pub mod claim;
 #[cfg(feature = "sim")]
 pub mod design;
 pub mod events;

@@ -26,6 +26,10 @@ pub struct Row {
     pub commit: String,
     /// Empty if the run ended as it should, otherwise why it did not.
     pub failure: String,
+    /// Megabits per second of each of the point's paths.
+    pub path_rate_mbps: Vec<f64>,
+    /// One-way delay of each of the point's paths, in milliseconds.
+    pub path_owd_ms: Vec<f64>,
     /// First packet of the client sent until the closing packet received by it (2022), or the last byte (2017).
     pub transfer_time_s: Option<f64>,
     /// First packet of the client sent until the last byte of the download.

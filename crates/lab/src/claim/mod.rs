@@ -1,0 +1,104 @@
+//! What the papers claim, as thresholds that were written before the first run, and what our rows say about it.
+//!
+//! A claim names the runs it needs; judging it looks at rows only. Adding the claims of another paper is one file and one
+//! line in [`PAPERS`].
+
+mod ccr22;
+mod conext17;
+mod results;
+
+pub use results::{Metric, Results};
+
+/// The claims of one paper.
+#[derive(Clone, Copy, Debug)]
+pub struct Paper {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// Its title.
+    pub title: &'static str,
+    /// What it claims.
+    pub claims: &'static [Claim],
+}
+
+/// All papers whose claims are checked.
+pub const PAPERS: &[Paper] = &[ccr22::PAPER, conext17::PAPER];
+
+/// Something that a paper says about its measurements.
+#[derive(Clone, Copy, Debug)]
+pub struct Claim {
+    /// Short name, unique over all papers.
+    pub id: &'static str,
+    /// The figure or section that shows it.
+    pub shown: &'static str,
+    /// The claim in one line.
+    pub text: &'static str,
+    /// What our figures must be for the claim to hold.
+    pub threshold: &'static str,
+    /// Why the threshold is where it is.
+    pub reason: &'static str,
+    /// The runs without which it cannot be judged.
+    pub needs: &'static [Need],
+    /// What our runs say.
+    pub judge: fn(&Results) -> Option<Finding>,
+    /// What of the claim cannot be judged here at all, and why; the rest is.
+    pub beyond: Option<&'static str>,
+}
+
+/// Variants of an experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Need {
+    /// The experiment's name.
+    pub experiment: &'static str,
+    /// Its variants.
+    pub variants: &'static [&'static str],
+}
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// The figures, in one line.
+    pub figure: String,
+    /// Whether they reach the threshold.
+    pub holds: bool,
+}
+
+/// A claim and what became of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    /// The figures, in one line; empty if there are none.
+    pub figure: String,
+    /// Whether the claim holds; `None` if that cannot be decided here.
+    pub holds: Option<bool>,
+    /// Why it cannot be decided, or what of it was left out.
+    pub why: Option<String>,
+}
+
+impl Claim {
+    /// Judges the claim by `results`.
+    pub fn verdict(&self, results: &Results) -> Verdict {
+        let undecided = |why| Verdict { figure: String::new(), holds: None, why: Some(why) };
+        if self.needs.is_empty() {
+            return undecided(self.beyond.unwrap_or("there is nothing to judge it by").to_owned());
+        }
+        for need in self.needs {
+            let missing = need.variants.iter().find(|variant| !results.has(need.experiment, variant));
+            if let Some(variant) = missing {
+                return undecided(format!("no runs of {variant} in {}", need.experiment));
+            }
+        }
+        match (self.judge)(results) {
+            Some(Finding { figure, holds }) => {
+                Verdict { figure, holds: Some(holds), why: self.beyond.map(str::to_owned) }
+            }
+            None => undecided("too few runs ended as they should".to_owned()),
+        }
+    }
+}
+
+/// The paper called `name`.
+pub fn paper(name: &str) -> Option<&'static Paper> {
+    PAPERS.iter().find(|paper| paper.name == name)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,96 @@
+//! Rows of finished runs as claims look at them: the median over repetitions, point by point.
+
+use std::collections::BTreeMap;
+
+use crate::record::Row;
+
+/// Something that a row tells.
+pub type Metric = fn(&Row) -> Option<f64>;
+
+/// Rows by experiment and variant; those that failed count as runs but tell nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Results {
+    rows: BTreeMap<(String, String), BTreeMap<u64, Vec<Row>>>,
+}
+
+impl FromIterator<Row> for Results {
+    fn from_iter<I: IntoIterator<Item = Row>>(rows: I) -> Self {
+        let mut results = Self::default();
+        for row in rows {
+            let points = results.rows.entry((row.experiment.clone(), row.variant.clone())).or_default();
+            points.entry(row.point).or_default().push(row);
+        }
+        results
+    }
+}
+
+impl Results {
+    /// Whether there are runs of the variant.
+    pub fn has(&self, experiment: &str, variant: &str) -> bool {
+        self.rows.contains_key(&(experiment.to_owned(), variant.to_owned()))
+    }
+
+    /// All rows of the variant that did not fail.
+    pub fn rows(&self, experiment: &str, variant: &str) -> impl Iterator<Item = &Row> {
+        let points = self.rows.get(&(experiment.to_owned(), variant.to_owned()));
+        points.into_iter().flat_map(BTreeMap::values).flatten().filter(|row| row.failure.is_empty())
+    }
+
+    /// Runs of the variant that failed, of how many.
+    pub fn failures(&self, experiment: &str, variant: &str) -> (usize, usize) {
+        let points = self.rows.get(&(experiment.to_owned(), variant.to_owned()));
+        let rows = || points.into_iter().flat_map(BTreeMap::values).flatten();
+        (rows().filter(|row| !row.failure.is_empty()).count(), rows().count())
+    }
+
+    /// The metric's median over the repetitions at each point.
+    pub fn by_point(&self, experiment: &str, variant: &str, metric: Metric) -> BTreeMap<u64, f64> {
+        let mut values: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
+        for row in self.rows(experiment, variant) {
+            values.entry(row.point).or_default().extend(metric(row));
+        }
+        values.into_iter().filter_map(|(point, values)| Some((point, median(&values)?))).collect()
+    }
+
+    /// The metric at each point, without the points.
+    pub fn values(&self, experiment: &str, variant: &str, metric: Metric) -> Vec<f64> {
+        self.by_point(experiment, variant, metric).into_values().collect()
+    }
+
+    /// The metric of one variant over that of another, at each point that both have.
+    pub fn ratios(&self, experiment: &str, over: [&str; 2], metric: Metric) -> BTreeMap<u64, f64> {
+        self.paired(experiment, over, metric, |one, other| one / other)
+    }
+
+    /// What `f` makes of the metric of two variants, at each point that both have.
+    pub fn paired(
+        &self,
+        experiment: &str,
+        [one, other]: [&str; 2],
+        metric: Metric,
+        f: fn(f64, f64) -> f64,
+    ) -> BTreeMap<u64, f64> {
+        let others = self.by_point(experiment, other, metric);
+        let ones = self.by_point(experiment, one, metric);
+        ones.iter().filter_map(|(point, value)| Some((*point, f(*value, *others.get(point)?)))).collect()
+    }
+}
+
+/// The value in the middle, the mean of two where the middle is between them; `None` of nothing.
+pub(crate) fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let high = *sorted.get(sorted.len() / 2)?;
+    Some(if sorted.len() % 2 == 0 { f64::midpoint(sorted[sorted.len() / 2 - 1], high) } else { high })
+}
+
+/// The part of `values` that `f` is true for; `None` of nothing.
+pub(super) fn share(values: &[f64], f: impl Fn(f64) -> bool) -> Option<f64> {
+    let matching = values.iter().filter(|value| f(**value)).count();
+    (!values.is_empty()).then(|| matching as f64 / values.len() as f64)
+}
+
+/// The largest value; `None` of nothing.
+pub(super) fn largest(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+    values.into_iter().max_by(f64::total_cmp)
+}

@@ -1,0 +1,153 @@
+use std::collections::BTreeSet;
+
+use super::{Claim, PAPERS, Results, paper};
+use crate::record::Row;
+
+fn claim(id: &str) -> &'static Claim {
+    PAPERS.iter().flat_map(|paper| paper.claims).find(|claim| claim.id == id).unwrap()
+}
+
+fn row(experiment: &str, variant: &str, point: u64) -> Row {
+    Row { experiment: experiment.to_owned(), variant: variant.to_owned(), point, ..Row::default() }
+}
+
+/// Rows of a variant, one for each value, which `set` puts into the row.
+fn rows<T>(experiment: &str, variant: &str, values: Vec<T>, set: impl Fn(&mut Row, T)) -> Vec<Row> {
+    let row = |(point, value)| {
+        let mut row = row(experiment, variant, point as u64);
+        set(&mut row, value);
+        row
+    };
+    values.into_iter().enumerate().map(row).collect()
+}
+
+fn holds(id: &str, rows: Vec<Vec<Row>>) -> Option<bool> {
+    let verdict = claim(id).verdict(&rows.into_iter().flatten().collect());
+    assert!(verdict.holds.is_none() || !verdict.figure.is_empty());
+    verdict.holds
+}
+
+#[test]
+fn claims_have_names_of_their_own_and_say_what_they_want() {
+    let all: Vec<_> = PAPERS.iter().flat_map(|paper| paper.claims).collect();
+    assert_eq!(all.iter().map(|claim| claim.id).collect::<BTreeSet<_>>().len(), all.len());
+    for claim in all {
+        for text in [claim.text, claim.threshold, claim.reason, claim.shown] {
+            assert!(!text.is_empty() && !text.contains('\n'), "{}", claim.id);
+        }
+    }
+    assert_eq!(paper("ccr22").unwrap().claims.len(), 15);
+    assert_eq!(paper("conext17").unwrap().claims.len(), 7);
+    assert!(paper("ccr23").is_none());
+}
+
+#[test]
+fn what_cannot_be_decided_says_why() {
+    let nothing = Results::default();
+    let verdict = claim("Q1").verdict(&nothing);
+    assert!(verdict.holds.is_none() && verdict.why.unwrap().contains("Linux"));
+    let verdict = claim("D3").verdict(&nothing);
+    assert_eq!(verdict.why.unwrap(), "no runs of single-cubic-ar5-original in ccr22-homogeneous-2path");
+    let mut failed = row("ccr22-homogeneous-2path", "single-cubic-ar5-original", 0);
+    failed.failure = "deadline".to_owned();
+    let verdict = claim("D3").verdict(&[failed].into_iter().collect());
+    assert_eq!((verdict.holds, verdict.why.unwrap().as_str()), (None, "too few runs ended as they should"));
+}
+
+#[test]
+fn a_median_over_repetitions_stands_for_a_point() {
+    let rows = [1.0, 9.0, 2.0, 5.0].map(|time| Row { transfer_time_s: Some(time), ..row("e", "v", 3) });
+    let results: Results = rows.into_iter().collect();
+    assert_eq!(results.values("e", "v", |row| row.transfer_time_s), [3.5]);
+    assert_eq!(results.failures("e", "v"), (0, 4));
+}
+
+#[test]
+fn ranges_near_the_limit_make_the_third_claim() {
+    let experiment = "ccr22-homogeneous-2path";
+    let means = |values| {
+        let set = |row: &mut Row, mean| row.mean_ranges = Some(mean);
+        holds("D3", vec![rows(experiment, "single-cubic-ar5-original", values, set)])
+    };
+    assert_eq!(means(vec![4.5, 4.9, 4.0]), Some(true));
+    assert_eq!(means(vec![4.5, 5.0, 4.0]), Some(false));
+    assert_eq!(means(vec![3.5, 3.9, 4.5]), Some(false));
+}
+
+#[test]
+fn equal_numberings_make_the_first_claim() {
+    let experiment = "ccr22-homogeneous-2path";
+    let times = |single_bbr: f64| {
+        let set = |row: &mut Row, time| row.transfer_time_s = Some(time);
+        let variants = [
+            ("single-cubic", 1.0),
+            ("multiple-cubic", 1.0),
+            ("single-bbr1", single_bbr),
+            ("multiple-bbr1", 1.0),
+        ];
+        let rows = variants.map(|(name, factor)| {
+            rows(
+                experiment,
+                &format!("{name}-original"),
+                vec![10.0 * factor, 20.0 * factor, 7.0 * factor],
+                set,
+            )
+        });
+        holds("D1", rows.into())
+    };
+    assert_eq!(times(1.04), Some(true));
+    assert_eq!(times(1.06), Some(false));
+    assert_eq!(times(0.9), Some(false));
+}
+
+#[test]
+fn far_apart_delays_are_told_from_the_others() {
+    let experiment = "ccr22-heterogeneous-2path";
+    let judged = |single_far: f64| {
+        let set = |row: &mut Row, (owd, time): (f64, f64)| {
+            row.path_owd_ms = vec![owd, 10.0];
+            row.transfer_time_s = Some(time);
+        };
+        let single = rows(
+            experiment,
+            "single-cubic-original",
+            vec![(40.0, single_far), (39.0, 5.0), (20.0, 5.0)],
+            set,
+        );
+        let multiple =
+            rows(experiment, "multiple-cubic-original", vec![(40.0, 5.1), (39.0, 5.0), (20.0, 5.0)], set);
+        holds("D15", vec![single, multiple])
+    };
+    assert_eq!(judged(5.5), Some(true));
+    assert_eq!(judged(5.15), Some(false));
+}
+
+#[test]
+fn the_benefit_is_told_by_which_path_comes_first() {
+    let experiment = "conext17-low-bdp-no-loss";
+    let judged = |worst_first: f64| {
+        let set = |row: &mut Row, time| row.transfer_time_s = Some(time);
+        let first = rows(experiment, "quic-path-0", vec![5.0, 9.0, 5.0, 9.0], set);
+        let second = rows(experiment, "quic-path-1", vec![9.0, 5.0, 9.0, 5.0], set);
+        let benefit = |row: &mut Row, eben| row.eben = Some(eben);
+        let several = rows(experiment, "mpquic", vec![0.8, worst_first, 0.9, worst_first], benefit);
+        holds("Q2", vec![first, second, several])
+    };
+    assert_eq!(judged(0.75), Some(true));
+    assert_eq!(judged(0.5), Some(false));
+    assert_eq!(judged(-0.1), Some(false));
+}
+
+#[test]
+fn one_late_answer_makes_the_handover() {
+    let judged = |told: &[f64], untold: &[f64]| {
+        let of = |variant, delays: &[f64]| Row {
+            request_delays_s: delays.to_vec(),
+            ..row("conext17-handover", variant, 100)
+        };
+        holds("Q7", vec![vec![of("mpquic", told), of("mpquic-no-signal", untold)]])
+    };
+    assert_eq!(judged(&[0.015, 0.1, 0.025], &[0.015, 0.3]), Some(true));
+    assert_eq!(judged(&[0.015, 0.1, 0.09], &[0.015, 0.3]), Some(false));
+    assert_eq!(judged(&[0.015, 0.1, 0.025], &[0.015, 0.1]), Some(false));
+}

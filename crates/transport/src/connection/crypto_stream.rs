@@ -15,7 +15,8 @@ pub(crate) const MAX_CRYPTO_BUFFER: u64 = 64 * 1024;
 /// Both directions of the handshake stream of one packet number space.
 #[derive(Debug, Default)]
 pub(crate) struct CryptoStream {
-    received: ReceiveBuffer,
+    /// Boxed, and not there before anything is received: the streams of a connection that is up are kept, and idle.
+    received: Option<Box<ReceiveBuffer>>,
     /// Bytes that TLS has taken.
     read: u64,
     sending: Vec<u8>,
@@ -37,7 +38,7 @@ impl CryptoStream {
                 "too many handshake bytes out of order",
             ));
         }
-        self.received.insert(offset, data).map_err(|_full| {
+        self.received.get_or_insert_default().insert(offset, data).map_err(|_full| {
             TransportError::new(TransportErrorCode::CRYPTO_BUFFER_EXCEEDED, "too many handshake fragments")
         })?;
         Ok(())
@@ -45,18 +46,20 @@ impl CryptoStream {
 
     /// Handshake bytes that are next for TLS; empty if there are none yet.
     pub(crate) fn peek(&self) -> &[u8] {
-        self.received.peek()
+        self.received.as_ref().map_or(&[], |received| received.peek())
     }
 
     /// TLS took `n` bytes.
     pub(crate) fn consume(&mut self, n: usize) {
-        self.received.consume(n);
+        if let Some(received) = &mut self.received {
+            received.consume(n);
+        }
         self.read += n as u64;
     }
 
     /// Whether bytes arrived beyond what TLS has read.
     pub(crate) fn has_unread(&self) -> bool {
-        !self.received.is_empty()
+        self.received.as_ref().is_some_and(|received| !received.is_empty())
     }
 
     /// Queues what TLS wants to send.

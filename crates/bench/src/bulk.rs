@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::Error;
 use crate::report::{Report, median, rounded};
-use crate::stacks::{Choice, Identity, OURS, Run, rotate};
+use crate::stacks::{Choice, Identity, OURS, Run, Stack, rotate};
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -21,6 +21,24 @@ pub(crate) struct Options {
 
 /// Our row with the same bytes as the body of an HTTP/3 response.
 const OURS_OVER_HTTP3: &str = "anabranch-http3";
+
+/// Our row with the same bytes over two loopback paths with default settings, a packet number space for each.
+const OURS_ON_TWO_PATHS: &str = "anabranch-2paths";
+
+/// The same, with half of the bytes on each path. Left to itself the scheduler sends where data arrives first, and on
+/// loopback that can be one path for long.
+const OURS_ON_TWO_EVEN_PATHS: &str = "anabranch-2paths-even";
+
+/// The same with the single packet number space.
+const OURS_ON_TWO_PATHS_SINGLE: &str = "anabranch-2paths-single";
+
+const TWO_PATHS: [&str; 3] = [OURS_ON_TWO_PATHS, OURS_ON_TWO_EVEN_PATHS, OURS_ON_TWO_PATHS_SINGLE];
+
+/// What two paths may cost, in costs of one.
+const TWO_PATHS_TARGET: f64 = 1.10;
+
+/// The least that each of two even paths has to carry, of all bytes.
+const LEAST_SHARE: f64 = 0.3;
 
 /// Medians of one stack.
 struct Row {
@@ -76,22 +94,56 @@ impl Row {
     }
 }
 
+/// What the client of a row is told.
+fn work(name: &str, bytes: u64) -> Vec<String> {
+    let download = ["--download".to_owned(), bytes.to_string()];
+    let two_paths = ["--path".to_owned(), "127.0.0.1,count=2".to_owned()];
+    match name {
+        OURS_OVER_HTTP3 => vec!["--http3".to_owned(), format!("/bytes/{bytes}")],
+        OURS_ON_TWO_PATHS | OURS_ON_TWO_EVEN_PATHS => [&download[..], &two_paths].concat(),
+        OURS_ON_TWO_PATHS_SINGLE => {
+            let single = ["--numbering".to_owned(), "single".to_owned()];
+            [&download[..], &two_paths, &single].concat()
+        }
+        _ => download.into(),
+    }
+}
+
+/// Whether all bytes came, and over both paths if there were to be two.
+fn check(name: &str, run: &Run, bytes: u64) -> Result<(), Error> {
+    let arrived = run.result["bytes"].as_u64();
+    if arrived != Some(bytes) {
+        return Err(format!("{name}: {arrived:?} bytes arrived").into());
+    }
+    let least = match name {
+        OURS_ON_TWO_PATHS => 1.0,
+        OURS_ON_TWO_EVEN_PATHS | OURS_ON_TWO_PATHS_SINGLE => bytes as f64 * LEAST_SHARE,
+        _ => return Ok(()),
+    };
+    let paths = run.result["paths"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let used = paths.iter().filter_map(|path| path["bytes"].as_f64()).filter(|carried| *carried >= least);
+    match used.count() {
+        2 => Ok(()),
+        used => Err(format!("{name}: {used} of two paths were used: {paths:?}").into()),
+    }
+}
+
 pub(crate) fn run(options: &Options) -> Result<Report, Error> {
     let identity = Identity::new()?;
-    let plain = ["--download".to_owned(), options.bytes.to_string()];
-    let http3 = ["--http3".to_owned(), format!("/bytes/{}", options.bytes)];
     let mut stacks = options.choice.built()?;
-    let ours = stacks.iter().position(|stack| stack.name == OURS);
-    if let Some(at) = ours {
-        stacks.insert(at + 1, stacks[at].named(OURS_OVER_HTTP3));
+    if let Some(at) = stacks.iter().position(|stack| stack.name == OURS) {
+        let even: &[&str] = &["--scheduler", "weighted"];
+        let variants = [
+            stacks[at].named(OURS_ON_TWO_PATHS),
+            stacks[at].named(OURS_ON_TWO_EVEN_PATHS).serving(even),
+            stacks[at].named(OURS_ON_TWO_PATHS_SINGLE).serving(even),
+            stacks[at].named(OURS_OVER_HTTP3),
+        ];
+        stacks.splice(at + 1..at + 1, variants);
     }
     let runs = rotate(options.rounds, stacks, |stack| {
-        let work = if stack.name == OURS_OVER_HTTP3 { &http3 } else { &plain };
-        let run = stack.run(stack, &identity, work)?;
-        match run.result["bytes"].as_u64() {
-            Some(bytes) if bytes == options.bytes => Ok(run),
-            other => Err(format!("{}: {other:?} bytes arrived", stack.name).into()),
-        }
+        let run = stack.run(stack, &identity, &work(stack.name, options.bytes))?;
+        check(stack.name, &run, options.bytes).map(|()| run)
     })?;
     let rows: Vec<Row> = runs.iter().map(|(stack, runs)| Row::new(stack.name, runs, options.bytes)).collect();
     let ours = rows.iter().find(|row| row.name == OURS).map(|row| row.both);
@@ -100,11 +152,20 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
         .filter(|row| row.name != OURS)
         .filter_map(|row| Some((row.name.to_owned(), json!(rounded(ours? / row.both)))))
         .collect();
+    let two_paths: Map<String, Value> = runs
+        .iter()
+        .filter(|(stack, _)| TWO_PATHS.contains(&stack.name))
+        .filter_map(|(stack, two)| Some((stack.name.to_owned(), json!(rounded(against_one(&runs, two)?)))))
+        .collect();
+    let mut title = format!(
+        "One download of {} bytes on one stream over loopback, CPU seconds per GB, medians of {} rounds",
+        options.bytes, options.rounds
+    );
+    for (name, ratio) in &two_paths {
+        title += &format!("; {name} costs {ratio} of one path (target: {TWO_PATHS_TARGET:.2})");
+    }
     Ok(Report {
-        title: format!(
-            "One download of {} bytes on one stream over loopback, CPU seconds per GB, medians of {} rounds",
-            options.bytes, options.rounds
-        ),
+        title,
         columns: vec![
             "stack",
             "both",
@@ -116,6 +177,18 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
             "ours / theirs",
         ],
         rows: rows.iter().map(|row| row.cells(ours)).collect(),
-        json: json!({ "rows": rows.iter().map(Row::json).collect::<Vec<_>>(), "ratio": ratio }),
+        json: json!({
+            "rows": rows.iter().map(Row::json).collect::<Vec<_>>(),
+            "ratio": ratio,
+            "two_paths": two_paths,
+            "target_two_paths": TWO_PATHS_TARGET,
+        }),
     })
+}
+
+/// What `two` costs beside one path in the same round: the median of all rounds.
+fn against_one(runs: &[(Stack, Vec<Run>)], two: &[Run]) -> Option<f64> {
+    let (_, one) = runs.iter().find(|(stack, _)| stack.name == OURS)?;
+    let cost = |run: &Run| run.server.cpu + run.client.cpu;
+    Some(median(&two.iter().zip(one).map(|(two, one)| cost(two) / cost(one)).collect::<Vec<_>>()))
 }

@@ -39,6 +39,8 @@ pub(crate) struct Stack {
     program: PathBuf,
     /// Words before `server` or `client`.
     prefix: &'static [&'static str],
+    /// What the server is told beside what all are.
+    serving: &'static [&'static str],
 }
 
 /// Where the program of the peer `name` is after `peers/build.sh`.
@@ -56,8 +58,8 @@ impl Choice {
     pub(crate) fn built(&self) -> Result<Vec<Stack>, Error> {
         let beside = std::env::current_exe()?.with_file_name("anabranch");
         let ours = self.anabranch.clone().unwrap_or(beside);
-        let mut all = vec![Stack { name: OURS, program: ours, prefix: &["perf"] }];
-        all.extend(PEERS.iter().map(|&name| Stack { name, program: peer(name), prefix: &[] }));
+        let mut all = vec![Stack { name: OURS, program: ours, prefix: &["perf"], serving: &[] }];
+        all.extend(PEERS.iter().map(|&name| Stack { name, program: peer(name), prefix: &[], serving: &[] }));
         if let Some(unknown) = self.stacks.iter().find(|name| !all.iter().any(|stack| stack.name == **name)) {
             return Err(format!("unknown stack {unknown}").into());
         }
@@ -83,6 +85,11 @@ impl Stack {
         Self { name, ..self.clone() }
     }
 
+    /// The same program, whose server is told more.
+    pub(crate) fn serving(self, words: &'static [&'static str]) -> Self {
+        Self { serving: words, ..self }
+    }
+
     fn command(&self, role: &str) -> Command {
         let mut command = Command::new(&self.program);
         command.args(self.prefix).arg(role);
@@ -99,6 +106,7 @@ impl Stack {
         let mut command = self.command("server");
         command.args(["--listen", "127.0.0.1:0", "--one-core", SERVER_CORE]);
         command.arg("--cert").arg(identity.certificate()).arg("--key").arg(identity.key());
+        command.args(self.serving);
         let mut server = Program::start(&mut command)?;
         let line = server.line()?;
         let address = line.strip_prefix("listening ").ok_or_else(|| format!("the server said {line:?}"))?;
@@ -178,7 +186,7 @@ mod tests {
     use super::*;
 
     fn stacks(names: &[&'static str]) -> Vec<Stack> {
-        names.iter().map(|&name| Stack { name, program: PathBuf::new(), prefix: &[] }).collect()
+        names.iter().map(|&name| Stack { name, program: PathBuf::new(), prefix: &[], serving: &[] }).collect()
     }
 
     #[test]

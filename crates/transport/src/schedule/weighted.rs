@@ -5,7 +5,7 @@ use anabranch_wire::Time;
 use super::{PathView, Pick, Scheduler, Work};
 
 /// Packets that a path may send before its share is looked at again. What leaves together costs the host little, and with a
-/// system call for each packet several paths would cost three times as much as one.
+/// system call for each packet two paths cost nearly four times as much as one.
 const BURST: usize = 16;
 
 /// The path whose bytes sent are furthest behind its weight. No path is kept waiting for that: once the windows of the others

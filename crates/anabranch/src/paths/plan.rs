@@ -4,7 +4,7 @@
 //! Every usable interface gets as many paths as its rule says, every address of the server at least one, up to the policy's
 //! maximum. An attempt that fails is repeated, each time after twice as long.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use anabranch_wire::{PathId, Time, TransportErrorCode};
@@ -66,6 +66,14 @@ enum State {
     Unwanted,
 }
 
+/// Where paths may begin.
+struct Way {
+    interface: String,
+    /// One of each family.
+    addresses: Vec<IpAddr>,
+    usage: Usage,
+}
+
 /// The paths of one connection.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
@@ -91,7 +99,7 @@ impl Plan {
             (slot.local, slot.remote, slot.interface) = (local, remote, interface);
             return;
         }
-        let usage = Usage { rank: 0, status: PathStatus::Available, weight: 1, count: 1 };
+        let usage = Usage::default();
         let key = self.take_key();
         let (state, failures) = (State::Open(id, now), 0);
         self.slots.push(Slot { key, local, interface, remote, usage, state, failures, seen: false });
@@ -119,6 +127,7 @@ impl Plan {
     /// What interfaces there are now: a path whose address is gone is abandoned, a new one gets paths.
     pub(super) fn on_interfaces(&mut self, now: Time, interfaces: Vec<Interface>) -> Vec<Command> {
         self.interfaces = interfaces;
+        self.add_loopback();
         let mut left = MAX_ADDRESSES;
         for interface in &mut self.interfaces {
             interface.addresses.truncate(left);
@@ -202,12 +211,18 @@ impl Plan {
     /// Adds the paths that are missing.
     fn fill(&mut self, now: Time) {
         let mut usable = self.usable();
-        usable.sort_by_key(|(_, _, usage)| usage.rank);
-        // Every interface is used.
-        for (interface, addresses, usage) in &usable {
-            while self.slots.iter().filter(|slot| slot.interface == *interface).count() < usage.count {
-                let Some((local, remote)) = self.best_pair(addresses) else { break };
-                if !self.add(now, interface, local, remote, *usage) {
+        usable.sort_by_key(|way| way.usage.rank);
+        let named: Vec<IpAddr> =
+            usable.iter().filter(|way| way.usage.named).flat_map(|way| way.addresses.clone()).collect();
+        // Every interface is used, and every address that was asked for by itself.
+        for way in &usable {
+            let is_of = |slot: &&Slot| match way.usage.named {
+                true => way.addresses.contains(&slot.local),
+                false => slot.interface == way.interface && !named.contains(&slot.local),
+            };
+            while self.slots.iter().filter(is_of).count() < way.usage.count {
+                let Some((local, remote)) = self.best_pair(&way.addresses) else { break };
+                if !self.add(now, &way.interface, local, remote, way.usage) {
                     return;
                 }
             }
@@ -217,44 +232,54 @@ impl Plan {
             if self.slots.iter().any(|slot| slot.remote == remote) {
                 continue;
             }
-            let able = usable.iter().filter_map(|(interface, addresses, usage)| {
-                let local = addresses.iter().find(|local| same_family(**local, remote))?;
-                Some((
-                    self.slots.iter().filter(|slot| slot.interface == *interface).count(),
-                    interface,
-                    *local,
-                    *usage,
-                ))
+            let able = usable.iter().filter_map(|way| {
+                let local = way.addresses.iter().find(|local| same_family(**local, remote))?;
+                Some((self.slots.iter().filter(|slot| slot.interface == way.interface).count(), way, *local))
             });
-            if let Some((_, interface, local, usage)) = able.min_by_key(|(used, ..)| *used)
-                && !self.add(now, &interface.clone(), local, remote, usage)
+            if let Some((_, way, local)) = able.min_by_key(|(used, ..)| *used)
+                && !self.add(now, &way.interface, local, remote, way.usage)
             {
                 return;
             }
         }
     }
 
-    /// Interfaces that the policy allows, with one address of each family.
-    fn usable(&self) -> Vec<(String, Vec<IpAddr>, Usage)> {
-        let mut usable = Vec::new();
+    /// Interfaces that the policy allows, with one address of each family, and addresses that it names.
+    fn usable(&self) -> Vec<Way> {
+        let mut usable: Vec<Way> = Vec::new();
         for interface in &self.interfaces {
-            let mut addresses: Vec<IpAddr> = Vec::new();
-            let mut first = None;
-            for address in &interface.addresses {
-                let Some(usage) = self.policy.usage(&interface.name, interface.is_virtual, *address) else {
+            let mut shared = Vec::new();
+            for &address in &interface.addresses {
+                let Some(usage) = self.policy.usage(&interface.name, interface.is_virtual, address) else {
                     continue;
                 };
-                if addresses.iter().any(|other| other.is_ipv4() == address.is_ipv4()) {
-                    continue;
+                if usage.named {
+                    usable.push(Way { interface: interface.name.clone(), addresses: vec![address], usage });
+                } else if !shared.iter().any(|(other, _): &(IpAddr, _)| other.is_ipv4() == address.is_ipv4())
+                {
+                    shared.push((address, usage));
                 }
-                first.get_or_insert(usage);
-                addresses.push(*address);
             }
-            if let Some(usage) = first {
-                usable.push((interface.name.clone(), addresses, usage));
+            if let Some(&(_, usage)) = shared.first() {
+                let addresses = shared.iter().map(|(address, _)| *address).collect();
+                usable.push(Way { interface: interface.name.clone(), addresses, usage });
             }
         }
         usable
+    }
+
+    /// A host has all of 127.0.0.0/8, and interfaces show one of them.
+    fn add_loopback(&mut self) {
+        let first = IpAddr::from(Ipv4Addr::LOCALHOST);
+        let Some(loopback) = self.interfaces.iter_mut().find(|one| one.addresses.contains(&first)) else {
+            return;
+        };
+        let named = self.policy.allow.iter().filter_map(|rule| rule.pattern.single_address());
+        for address in named.filter(|address| address.is_ipv4() && address.is_loopback()) {
+            if !loopback.addresses.contains(&address) {
+                loopback.addresses.push(address);
+            }
+        }
     }
 
     /// The server's address that is used least among those that these local addresses reach.

@@ -51,6 +51,14 @@ pub enum Pattern {
 }
 
 impl Pattern {
+    /// The address, if it speaks of one only.
+    pub fn single_address(&self) -> Option<IpAddr> {
+        match self {
+            Self::Addresses(net) if net.prefix_len() == net.max_prefix_len() => Some(net.addr()),
+            _ => None,
+        }
+    }
+
     /// Whether it speaks of this address of this interface.
     pub fn matches(&self, interface: &str, address: IpAddr) -> bool {
         match self {
@@ -130,7 +138,8 @@ impl std::error::Error for InvalidRule {}
 /// Which paths a client opens by itself, see [`Connection::manage_paths`](crate::Connection::manage_paths).
 #[derive(Clone, Debug, PartialEq)]
 pub struct PathPolicy {
-    /// Interfaces to use, in order of preference, even if they are virtual. If there are none: every interface that leads to
+    /// Interfaces to use, in order of preference, even if they are virtual; an address that is named by itself gets paths of its
+    /// own, whatever else its interface has. If there are none: every interface that leads to
     /// a network, which leaves out containers, virtual machines, tunnels, loopback and link-local addresses.
     pub allow: Vec<PathRule>,
     /// Interfaces and addresses never to use.
@@ -153,6 +162,14 @@ pub(super) struct Usage {
     pub(super) status: PathStatus,
     pub(super) weight: u32,
     pub(super) count: usize,
+    /// Whether a rule names this very address: then its paths are its own, not its interface's.
+    pub(super) named: bool,
+}
+
+impl Default for Usage {
+    fn default() -> Self {
+        Self { rank: 0, status: PathStatus::Available, weight: 1, count: 1, named: false }
+    }
 }
 
 impl PathPolicy {
@@ -168,16 +185,16 @@ impl PathPolicy {
             let is_virtual =
                 virtual_kind || VIRTUAL.iter().any(|name| WildMatch::new(name).matches(interface));
             let usable = !is_virtual && !address.is_loopback() && !is_link_local(address);
-            return usable.then_some(Usage { rank: 0, status: PathStatus::Available, weight: 1, count: 1 });
+            return usable.then_some(Usage::default());
         }
         let rank = self.allow.iter().position(|rule| rule.pattern.matches(interface, address))?;
         let rule = &self.allow[rank];
         // An interface is allowed with its addresses of use elsewhere; others have to be named themselves.
-        let named = matches!(&rule.pattern, Pattern::Addresses(_));
-        if is_link_local(address) && !named {
+        if is_link_local(address) && !matches!(&rule.pattern, Pattern::Addresses(_)) {
             return None;
         }
-        Some(Usage { rank, status: rule.status, weight: rule.weight, count: rule.count })
+        let named = rule.pattern.single_address().is_some();
+        Some(Usage { rank, status: rule.status, weight: rule.weight, count: rule.count, named })
     }
 }
 
@@ -223,10 +240,11 @@ mod tests {
             ..PathPolicy::default()
         };
         let usage = |interface: &str, address: &str| policy.usage(interface, false, address.parse().unwrap());
-        let backup = Usage { rank: 0, status: PathStatus::Backup, weight: 3, count: 1 };
+        let backup = Usage { status: PathStatus::Backup, weight: 3, ..Usage::default() };
         assert_eq!(usage("wg0", "192.0.2.1"), Some(backup), "allowed although it is a tunnel");
         assert_eq!(usage("wg0", "fe80::1"), None);
         assert_eq!(usage("eth0", "10.1.0.1").map(|usage| (usage.rank, usage.count)), Some((1, 2)));
+        assert_eq!(usage("eth0", "10.1.0.1").map(|usage| usage.named), Some(false));
         assert_eq!(
             (usage("eth0", "192.0.2.1"), usage("eth0", "10.9.0.1"), usage("eth1", "10.1.0.1")),
             (None, None, None)

@@ -175,6 +175,39 @@ fn an_interface_may_have_several_paths_and_a_backup() {
 }
 
 #[test]
+fn an_address_that_is_named_gets_paths_of_its_own() {
+    let policy = |rules: &[&str]| PathPolicy {
+        allow: rules.iter().map(|rule| rule.parse().unwrap()).collect(),
+        ..PathPolicy::default()
+    };
+    let two = || interface("eth0", &["192.0.2.1", "192.0.2.2", "192.0.2.3"]);
+    let locals = |plan: &mut Plan| -> Vec<_> {
+        opened(plan, at(0)).into_iter().map(|(_, _, local, _)| local).collect()
+    };
+    let mut both = plan(policy(&["192.0.2.1", "192.0.2.2"]), vec![two()]);
+    assert_eq!(locals(&mut both), ["192.0.2.2"], "the connection began on the other one");
+    let mut another = plan(policy(&["192.0.2.2,count=2"]), vec![two()]);
+    assert_eq!(locals(&mut another), ["192.0.2.2", "192.0.2.2"]);
+    let mut and_the_rest = plan(policy(&["192.0.2.1", "eth0"]), vec![two()]);
+    assert_eq!(locals(&mut and_the_rest), ["192.0.2.2"]);
+    let mut interface_first = plan(policy(&["eth0", "192.0.2.2"]), vec![two()]);
+    assert_eq!(locals(&mut interface_first), [""; 0], "it speaks of all of them");
+}
+
+#[test]
+fn loopback_addresses_need_not_be_shown() {
+    let allow = ["127.0.0.1", "127.0.0.2", "10.0.0.9"].map(|rule| rule.parse().unwrap()).into();
+    let mut plan = Plan::new(PathPolicy { allow, ..PathPolicy::default() });
+    plan.adopt(at(0), PathId(0), "127.0.0.1".parse().unwrap(), "127.0.0.1:443".parse().unwrap());
+    assert_eq!(plan.on_interfaces(at(0), vec![interface("lo", &["127.0.0.1"])]), []);
+    let found = opened(&mut plan, at(0));
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!((found[0].1.as_str(), found[0].2.as_str()), ("lo", "127.0.0.2"));
+    plan.on_begun(found[0].0, PathId(1));
+    assert_eq!(plan.on_interfaces(at(1), vec![interface("lo", &["127.0.0.1"])]), [], "and stays");
+}
+
+#[test]
 fn every_address_of_the_server_is_used() {
     let mut plan = plan(PathPolicy::default(), vec![eth()]);
     assert_eq!(plan.due(at(0)), []);

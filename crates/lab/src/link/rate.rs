@@ -33,8 +33,8 @@ impl Rate {
         self.steps[self.index(at)].1
     }
 
-    /// When the last of `bytes` leaves if the first one begins to leave at `start`. Rounded down to the
-    /// nanosecond, as ns-3 does.
+    /// When the last of `bytes` leaves if the first one begins to leave at `start`: the nearest nanosecond, the
+    /// earlier one of two, as ns-3 3.37 does but for a few halves (docs/lab-model.md).
     pub fn finish(&self, start: Time, bytes: u64) -> Time {
         let mut index = self.index(start);
         let mut from = start;
@@ -51,7 +51,8 @@ impl Rate {
                     continue;
                 }
             }
-            let nanos = u64::try_from(left / rate.max(1)).unwrap_or(u64::MAX);
+            let nearest = (2 * left + rate.saturating_sub(1)) / (2 * rate).max(1);
+            let nanos = u64::try_from(nearest).unwrap_or(u64::MAX);
             return from + core::time::Duration::from_nanos(nanos);
         }
     }
@@ -71,9 +72,11 @@ mod tests {
     #[test]
     fn a_constant_rate_takes_bits_over_rate() {
         let rate = Rate::constant(3_000_000);
-        // 1500 B · 8 / 3 Mbit/s = 4 ms; a single byte 2666.6… ns, rounded down.
+        // 1500 B · 8 / 3 Mbit/s = 4 ms; a single byte 2666.6… ns, two 5333.3… ns.
         assert_eq!(rate.finish(Time::from_millis(7), 1500), Time::from_millis(11));
-        assert_eq!(rate.finish(Time::ZERO, 1), Time::from_nanos(2_666));
+        assert_eq!([1, 2].map(|bytes| rate.finish(Time::ZERO, bytes)), [2_667, 5_333].map(Time::from_nanos));
+        // 99 B · 8 / 5.12 Mbit/s = 154687.5 ns.
+        assert_eq!(Rate::constant(5_120_000).finish(Time::ZERO, 99), Time::from_nanos(154_687));
     }
 
     #[test]

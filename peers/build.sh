@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds peers by name: build.sh [quinn|noq|quic-go|s2n-quic|quiche|h3i|msquic|aioquic|ngtcp2]… (all of them without a name).
+# Builds peers by name: build.sh [quinn|noq|quic-go|s2n-quic|quiche|h3i|msquic|aioquic|ngtcp2|ns3]… (all but ns3 without a name).
 set -eu
 cd "$(dirname "$0")"
 
@@ -41,6 +41,10 @@ for name in ${*:-quinn noq quic-go s2n-quic quiche h3i msquic aioquic ngtcp2}; d
             fi
             launcher ngtcp2 python3 ;;
         quiche) libclang && (cd quiche && nice -n 10 cargo build --release --locked -j "${JOBS:-1}") ;;
+        # No stack but a network, for `cargo xtask model`; pkg-config's other flags name libraries that Debian does not bring along.
+        ns3)
+            c++ -std=c++17 -O2 -Wall -Wextra -o ns3/peer-ns3 ns3/train.cc \
+                $(pkg-config --cflags --libs-only-l ns3-point-to-point) ;;
         # Beside quiche, so that BoringSSL is built once for both.
         h3i) libclang && (cd h3i && CARGO_TARGET_DIR=../quiche/target nice -n 10 cargo build --release --locked -j "${JOBS:-1}") ;;
         msquic)

@@ -4,6 +4,7 @@
 mod browser;
 mod child;
 mod interop;
+mod model;
 mod qpack;
 mod tidy;
 
@@ -30,6 +31,8 @@ enum Task {
     Browser(browser::Arguments),
     /// Encode and decode header lists with QPACK of other stacks
     Qpack(qpack::Arguments),
+    /// Send packet trains through the lab's link and through ns-3
+    Model(model::Arguments),
     #[command(hide = true)]
     Forward(interop::netns::forward::Forward),
     #[command(hide = true)]
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
         Task::Interop(arguments) => interop::run(&root, &arguments),
         Task::Browser(arguments) => browser::run(&root, &arguments),
         Task::Qpack(arguments) => qpack::run(&root, &arguments),
+        Task::Model(arguments) => model::run(&root, &arguments),
         Task::Forward(options) => interop::netns::forward::run(&options),
         Task::Load(options) => interop::netns::load::run(&options),
     };

@@ -12,13 +12,34 @@ const PATIENCE: Duration = Duration::from_secs(180);
 /// Time between two looks whether a program has ended.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// What a program cost from its start to its end.
+/// What a program cost since its start.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cost {
     /// User and system time, in seconds.
     pub(crate) cpu: f64,
     /// Largest resident set, in bytes.
     pub(crate) rss: f64,
+}
+
+impl Cost {
+    /// What this process has cost so far, with all its threads.
+    pub(crate) fn so_far() -> Result<Self, Error> {
+        // SAFETY: a `rusage` of zeroes is valid, since it holds only numbers.
+        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+        // SAFETY: the pointer leads to a value that lives until the call returns.
+        match unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) } {
+            0 => Ok(Self::from(&usage)),
+            _ => Err(std::io::Error::last_os_error().into()),
+        }
+    }
+}
+
+impl From<&libc::rusage> for Cost {
+    fn from(usage: &libc::rusage) -> Self {
+        let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 * 1e-6;
+        // Linux counts `ru_maxrss` in KiB.
+        Self { cpu: seconds(usage.ru_utime) + seconds(usage.ru_stime), rss: usage.ru_maxrss as f64 * 1024.0 }
+    }
 }
 
 /// A running program; killed if it is dropped before it has ended.
@@ -96,15 +117,7 @@ fn reap(pid: u32) -> Result<Option<(i32, Cost)>, Error> {
     match reaped {
         0 => Ok(None),
         -1 => Err(std::io::Error::last_os_error().into()),
-        _ => {
-            let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 * 1e-6;
-            // Linux counts `ru_maxrss` in KiB.
-            let cost = Cost {
-                cpu: seconds(usage.ru_utime) + seconds(usage.ru_stime),
-                rss: usage.ru_maxrss as f64 * 1024.0,
-            };
-            Ok(Some((status, cost)))
-        }
+        _ => Ok(Some((status, Cost::from(&usage)))),
     }
 }
 

@@ -14,6 +14,7 @@ mod memory;
 mod receive;
 mod report;
 mod requests;
+mod simulate;
 mod stacks;
 
 use clap::{Parser, Subcommand};
@@ -53,6 +54,8 @@ enum Benchmark {
     Aggregation(aggregation::Options),
     /// The gap when one of several paths dies, over random kill schedules in virtual time
     Failover(failover::Options),
+    /// CPU seconds of a download over two paths in virtual time
+    Simulate(simulate::Options),
 }
 
 fn main() -> std::process::ExitCode {
@@ -65,6 +68,7 @@ fn main() -> std::process::ExitCode {
         Benchmark::Requests(options) => requests::run(options),
         Benchmark::Aggregation(options) => aggregation::run(options),
         Benchmark::Failover(options) => failover::run(options),
+        Benchmark::Simulate(options) => simulate::run(options),
     };
     match result.and_then(|result| report::publish(&result, cli.json.as_deref())) {
         Ok(()) => std::process::ExitCode::SUCCESS,

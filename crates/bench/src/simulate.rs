@@ -1,0 +1,115 @@
+//! What the simulator costs: one download over two paths in virtual time, several times in one process.
+
+use std::time::{Duration, Instant};
+
+use anabranch_lab::link::LinkSpec;
+use anabranch_lab::transfer::{Measured, Transfer};
+use anabranch_transport::{MultipathConfig, TransportConfig};
+use clap::Args;
+use serde_json::json;
+
+use crate::Error;
+use crate::child::Cost;
+use crate::report::{Report, median, rounded};
+
+/// Rate in bits per second and round-trip time in milliseconds of each path; queues of one bandwidth-delay product.
+const LINKS: [(u64, u64); 2] = [(50_000_000, 30), (40_000_000, 60)];
+
+/// Largest UDP payload on links with an MTU of 1500 bytes.
+const MAX_UDP_PAYLOAD: usize = 1472;
+
+/// What a result is expressed for.
+const BYTES: f64 = 50e6;
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Runs, all of the same transfer; medians count
+    #[arg(long, default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// Bytes of the download
+    #[arg(long, default_value_t = 50_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+    bytes: u64,
+    /// Everything random follows from it
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+/// What one run cost, in seconds.
+struct Round {
+    cpu: f64,
+    wall: f64,
+}
+
+pub(crate) fn run(options: &Options) -> Result<Report, Error> {
+    let transfer = transfer(options);
+    let mut measured: Option<Measured> = None;
+    let mut rounds = Vec::new();
+    for _ in 0..options.rounds {
+        let (cpu, begin) = (Cost::so_far()?.cpu, Instant::now());
+        let outcome = transfer.run(false)?;
+        rounds.push(Round { cpu: Cost::so_far()?.cpu - cpu, wall: begin.elapsed().as_secs_f64() });
+        check(&outcome, measured.as_ref())?;
+        measured = Some(outcome);
+    }
+    let outcome = measured.ok_or("nothing was run")?;
+    Ok(report(options, &outcome, &rounds, Cost::so_far()?.rss))
+}
+
+/// The download with default settings on all paths.
+fn transfer(options: &Options) -> Transfer {
+    let transport =
+        TransportConfig { multipath: Some(MultipathConfig::default()), ..TransportConfig::default() };
+    let link = |(rate, rtt)| LinkSpec::new(rate, Duration::from_millis(rtt)).mtu(MAX_UDP_PAYLOAD);
+    Transfer {
+        seed: options.seed,
+        links: LINKS.map(link).into(),
+        bytes: options.bytes,
+        client: transport.clone(),
+        server: transport,
+    }
+}
+
+/// A run that used one path only, or went another way than the one before, measures something else.
+fn check(outcome: &Measured, before: Option<&Measured>) -> Result<(), Error> {
+    if outcome.opened.len() + 1 != LINKS.len() {
+        return Err(format!("only {} of {} paths were opened", outcome.opened.len() + 1, LINKS.len()).into());
+    }
+    match before {
+        Some(before) if before.trace != outcome.trace => Err("two runs of the same seed differ".into()),
+        _ => Ok(()),
+    }
+}
+
+fn report(options: &Options, outcome: &Measured, rounds: &[Round], rss: f64) -> Report {
+    let scale = BYTES / options.bytes as f64;
+    let middle = |value: fn(&Round) -> f64| median(&rounds.iter().map(value).collect::<Vec<_>>()) * scale;
+    let (cpu, wall, rss) = (middle(|round| round.cpu), middle(|round| round.wall), rss / 1e6);
+    Report {
+        title: format!(
+            "{} bytes over {} paths, {:.3} s of virtual time; medians of {} runs, for each 50 MB (trace {:016x})",
+            options.bytes,
+            LINKS.len(),
+            outcome.finished.as_secs_f64(),
+            rounds.len(),
+            outcome.trace
+        ),
+        columns: vec!["CPU s", "wall s", "RSS MB"],
+        rows: vec![vec![format!("{cpu:.4}"), format!("{wall:.4}"), format!("{rss:.1}")]],
+        json: json!({ "cpu_s_per_50mb": rounded(cpu), "wall_s": rounded(wall), "rss_mb": rounded(rss) }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_transfer_is_measured() {
+        let report = run(&Options { rounds: 2, bytes: 200_000, seed: 1 }).unwrap();
+        let keys: Vec<&String> = report.json.as_object().unwrap().keys().collect();
+        assert_eq!(keys, ["cpu_s_per_50mb", "rss_mb", "wall_s"]);
+        for value in report.json.as_object().unwrap().values() {
+            assert!(value.as_f64().unwrap() > 0.0, "{}", report.json);
+        }
+    }
+}

@@ -5,11 +5,9 @@
 //! happens.
 
 use std::process::ExitCode;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
 
 use anabranch_lab::model::{Model, Report};
+use anabranch_lab::sweep::{sweep, tell_faults};
 use anabranch_transport::Numbering;
 
 fn main() -> ExitCode {
@@ -24,44 +22,19 @@ fn main() -> ExitCode {
     if count == 1 {
         println!("{:#?}", Model::random(first, numbering));
     }
-    let reports = Mutex::new(Vec::new());
-    let next = AtomicU64::new(first);
-    thread::scope(|scope| {
-        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= first + count {
-                        break;
-                    }
-                    let report = run(seed, numbering);
-                    if !report.faults.is_empty() {
-                        println!("seed {seed} failed:\n  {}", report.faults.join("\n  "));
-                    }
-                    if count == 1 {
-                        println!("{report:#?}");
-                    }
-                    if let Ok(mut reports) = reports.lock() {
-                        reports.push(report);
-                    }
-                }
-            });
-        }
-    });
-    let reports = reports.into_inner().unwrap_or_default();
-    summarize(&reports);
-    if reports.len() as u64 == count && reports.iter().all(|report| report.faults.is_empty()) {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
-}
-
-/// A panic counts as a fault of its seed, and the others go on.
-fn run(seed: u64, numbering: Numbering) -> Report {
     let log = std::env::var_os("ANABRANCH_LOG").is_some();
-    std::panic::catch_unwind(|| Model::random(seed, numbering).run_watched(log))
-        .unwrap_or_else(|_| Report::panicked(seed))
+    let reports = sweep(
+        first..first + count,
+        |seed| Model::random(seed, numbering).run_watched(log),
+        |report| {
+            tell_faults(report);
+            if count == 1 {
+                println!("{report:#?}");
+            }
+        },
+    );
+    summarize(&reports);
+    if reports.iter().all(|report| report.faults.is_empty()) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn summarize(reports: &[Report]) {

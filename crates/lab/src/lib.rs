@@ -57,6 +57,8 @@ pub mod scenario;
 #[cfg(feature = "sim")]
 pub mod sim;
 #[cfg(feature = "sim")]
+pub mod sweep;
+#[cfg(feature = "sim")]
 pub mod tls;
 #[cfg(feature = "sim")]
 pub mod trace;

@@ -1,12 +1,9 @@
 //! Random operations on connections with several paths, in virtual time. A failing model prints its seed;
 //! `ANABRANCH_SEED=… cargo test -p anabranch-lab --test model` repeats it, and `ANABRANCH_SEEDS=…` runs more of them.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails where it fails")]
-
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
+#![expect(clippy::panic, reason = "a test fails where it fails")]
 
 use anabranch_lab::model::{Model, Report};
+use anabranch_lab::sweep::sweep;
 use anabranch_transport::Numbering;
 
 /// Models that run when nothing else is asked for, with a number space for each path.
@@ -23,21 +20,7 @@ fn number(variable: &str) -> Option<u64> {
 
 /// The reports of `seeds`, on all cores.
 fn run(numbering: Numbering, seeds: &[u64]) -> Vec<Report> {
-    let next = AtomicUsize::new(0);
-    let reports = Mutex::new(Vec::new());
-    thread::scope(|scope| {
-        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
-            scope.spawn(|| {
-                while let Some(&seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let report = std::panic::catch_unwind(|| Model::random(seed, numbering).run());
-                    reports.lock().unwrap().push(report.unwrap_or_else(|_| Report::panicked(seed)));
-                }
-            });
-        }
-    });
-    let mut reports = reports.into_inner().unwrap();
-    reports.sort_by_key(|report| report.seed);
-    reports
+    sweep(seeds.iter().copied(), |seed| Model::random(seed, numbering).run(), |_| ())
 }
 
 /// Runs what was asked for, else `seeds`; nothing may have failed.

@@ -1,12 +1,9 @@
 //! Real endpoints over bad networks, in virtual time. A failing scenario prints its seed;
 //! `ANABRANCH_SEED=… cargo test -p anabranch-lab` repeats it, and `ANABRANCH_SEEDS=…` runs more of them.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails where it fails")]
-
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
+#![expect(clippy::panic, reason = "a test fails where it fails")]
 
 use anabranch_lab::scenario::{Report, Scenario};
+use anabranch_lab::sweep::sweep;
 
 /// Scenarios that run when nothing else is asked for.
 const SEEDS: u64 = 500;
@@ -18,25 +15,7 @@ fn number(variable: &str) -> Option<u64> {
 
 /// The reports of `seeds`, on all cores.
 fn run(seeds: core::ops::Range<u64>) -> Vec<Report> {
-    let next = AtomicU64::new(seeds.start);
-    let reports = Mutex::new(Vec::new());
-    thread::scope(|scope| {
-        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= seeds.end {
-                        break;
-                    }
-                    let report = std::panic::catch_unwind(|| Scenario::random(seed).run());
-                    reports.lock().unwrap().push(report.unwrap_or_else(|_| Report::panicked(seed)));
-                }
-            });
-        }
-    });
-    let mut reports = reports.into_inner().unwrap();
-    reports.sort_by_key(|report| report.seed);
-    reports
+    sweep(seeds, |seed| Scenario::random(seed).run(), |_| ())
 }
 
 #[test]

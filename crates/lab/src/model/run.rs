@@ -14,6 +14,7 @@ use crate::network::{HostId, LinkId};
 use crate::pair::{Pair, PairConfig, outside_ip};
 use crate::random::Seed;
 use crate::sim::{Outcome, Simulation};
+use crate::sweep::SeedReport;
 
 /// Within which everything must have been sent and received.
 const DEADLINE: Duration = Duration::from_secs(1800);
@@ -27,7 +28,7 @@ const REST: Duration = Duration::from_secs(60);
 const MAX_AFTER_REBINDING: u64 = 2 * REST.as_secs();
 
 /// What came of a model.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Report {
     /// The model's seed.
     pub seed: u64,
@@ -53,26 +54,17 @@ pub struct Report {
     pub without_paths: bool,
 }
 
-impl Report {
-    /// The report of a model that did not survive.
-    pub fn panicked(seed: u64) -> Self {
-        Self { faults: vec!["panicked".to_owned()], ..Self::empty(seed) }
+impl SeedReport for Report {
+    fn failed(seed: u64, fault: String) -> Self {
+        Self { seed, faults: vec![fault], ..Self::default() }
     }
 
-    fn empty(seed: u64) -> Self {
-        Self {
-            seed,
-            faults: Vec::new(),
-            trace: 0,
-            done: Time::ZERO,
-            received: 0,
-            complete: 0,
-            opened: 0,
-            gone: 0,
-            moves: 0,
-            key_updates: 0,
-            without_paths: false,
-        }
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn faults(&self) -> &[String] {
+        &self.faults
     }
 }
 
@@ -101,7 +93,7 @@ impl Model {
     pub fn run_watched(&self, watch: bool) -> Report {
         let mut stage = match Stage::new(self) {
             Ok(stage) => stage,
-            Err(error) => return Report { faults: vec![error.to_string()], ..Report::empty(self.seed) },
+            Err(error) => return Report::failed(self.seed, error.to_string()),
         };
         if watch {
             stage.hosts.iter().for_each(|host| stage.sim.watch(*host));
@@ -248,7 +240,8 @@ impl Stage {
         if !fault.is_empty() {
             self.faults.push(fault);
         }
-        let mut report = Report { trace: self.sim.network().trace().hash(), ..Report::empty(model.seed) };
+        let mut report =
+            Report { seed: model.seed, trace: self.sim.network().trace().hash(), ..Report::default() };
         let peers = self.hosts.map(|host| self.sim.application::<Peer>(host));
         report.without_paths = peers.iter().any(|peer| peer.closed.as_ref().is_some_and(is_without_paths));
         // Neither end closes as long as it knows of a path that nobody has given up.

@@ -15,13 +15,14 @@ use crate::network::{HostId, LinkId};
 use crate::pair::{Pair, PairConfig, client_ip, outside_ip};
 use crate::random::Seed;
 use crate::sim::{Outcome, Simulation};
+use crate::sweep::SeedReport;
 use crate::tls::{SERVER_NAME, pair};
 
 /// Simulated time within which everything must have ended.
 const DEADLINE: Duration = Duration::from_secs(4 * 3600);
 
 /// What came of a scenario.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Report {
     /// The scenario's seed.
     pub seed: u64,
@@ -69,7 +70,7 @@ impl Scenario {
     pub fn run_watched(&self, watch: bool) -> Report {
         let mut stage = match Stage::new(self) {
             Ok(stage) => stage,
-            Err(error) => return Report { faults: vec![error.to_string()], ..Report::empty(self.seed) },
+            Err(error) => return Report::failed(self.seed, error.to_string()),
         };
         if watch {
             stage.sim.watch(stage.client);
@@ -80,27 +81,17 @@ impl Scenario {
     }
 }
 
-impl Report {
-    /// The report of a scenario that did not survive.
-    pub fn panicked(seed: u64) -> Self {
-        Self { faults: vec!["panicked".to_owned()], ..Self::empty(seed) }
+impl SeedReport for Report {
+    fn failed(seed: u64, fault: String) -> Self {
+        Self { seed, faults: vec![fault], ..Self::default() }
     }
 
-    fn empty(seed: u64) -> Self {
-        Self {
-            seed,
-            faults: Vec::new(),
-            trace: 0,
-            events: 0,
-            ended: Time::ZERO,
-            received: 0,
-            echoed: 0,
-            connected: 0,
-            early: 0,
-            refused: 0,
-            moves: 0,
-            links: Default::default(),
-        }
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn faults(&self) -> &[String] {
+        &self.faults
     }
 }
 

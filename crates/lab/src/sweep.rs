@@ -1,0 +1,90 @@
+//! Many seeds, on all cores.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+/// What came of one seed.
+pub trait SeedReport: Send {
+    /// The report of a seed whose run ended with `fault`.
+    fn failed(seed: u64, fault: String) -> Self;
+
+    /// The seed.
+    fn seed(&self) -> u64;
+
+    /// Everything that was not as it must be; empty if all is well.
+    fn faults(&self) -> &[String];
+}
+
+/// Runs all `seeds` and gives their reports by seed; `tell` sees each as soon as there is one. A panic counts as a fault of
+/// its seed, and the others go on.
+pub fn sweep<R: SeedReport>(
+    seeds: impl Iterator<Item = u64> + Send,
+    run: impl Fn(u64) -> R + Sync,
+    tell: impl Fn(&R) + Sync,
+) -> Vec<R> {
+    let seeds = Mutex::new(seeds);
+    let next = || seeds.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let reports = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while let Some(seed) = next() {
+                    let report = catch_unwind(AssertUnwindSafe(|| run(seed)))
+                        .unwrap_or_else(|_| R::failed(seed, "panicked".to_owned()));
+                    tell(&report);
+                    reports.lock().unwrap_or_else(PoisonError::into_inner).push(report);
+                }
+            });
+        }
+    });
+    let mut reports = reports.into_inner().unwrap_or_else(PoisonError::into_inner);
+    reports.sort_by_key(R::seed);
+    reports
+}
+
+/// Says on standard output which seed has failed, and how.
+pub fn tell_faults<R: SeedReport>(report: &R) {
+    if !report.faults().is_empty() {
+        println!("seed {} failed:\n  {}", report.seed(), report.faults().join("\n  "));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, PartialEq)]
+    struct Halved {
+        seed: u64,
+        faults: Vec<String>,
+    }
+
+    impl SeedReport for Halved {
+        fn failed(seed: u64, fault: String) -> Self {
+            Self { seed, faults: vec![fault] }
+        }
+
+        fn seed(&self) -> u64 {
+            self.seed
+        }
+
+        fn faults(&self) -> &[String] {
+            &self.faults
+        }
+    }
+
+    #[test]
+    fn every_seed_has_a_report_though_some_panic() {
+        let told = Mutex::new(0);
+        let run = |seed: u64| {
+            assert!(seed.is_multiple_of(2), "odd");
+            Halved { seed, faults: Vec::new() }
+        };
+        let reports = sweep([8, 3, 4, 6].into_iter(), run, |_| *told.lock().unwrap() += 1);
+        let failed: Vec<_> = reports.iter().map(|report| (report.seed, report.faults.len())).collect();
+        assert_eq!(failed, [(3, 1), (4, 0), (6, 0), (8, 0)]);
+        assert_eq!(reports[0].faults, ["panicked"]);
+        assert_eq!(*told.lock().unwrap(), 4);
+    }
+}

@@ -13,7 +13,8 @@ use peer_common::report::Report;
 use peer_common::{Failure, failed, socket};
 use quinn::{ClientConfig, ConnectError, Connecting, Connection, ConnectionError, Endpoint, TokioRuntime};
 
-use crate::{VERSION_1, endpoint_config, http3, tls, transport, work};
+use crate::setup::{VERSION_1, endpoint_config, transport};
+use crate::{http3, tls, work};
 
 /// A draft version that quinn can still open with and that a server of our time does not have.
 const DRAFT_29: u32 = 0xff00_001d;

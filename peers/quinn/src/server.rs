@@ -14,7 +14,8 @@ use quinn::{
     Connection, Endpoint, Incoming, RecvStream, SendStream, ServerConfig, TokioRuntime, ValidationTokenConfig,
 };
 
-use crate::{endpoint_config, http3, reading, tls, transport, work};
+use crate::setup::{endpoint_config, transport};
+use crate::{http3, reading, tls, work};
 
 /// Serves until `ending` yields.
 pub async fn run(options: Server, ending: mpsc::Receiver<()>) -> Result<(), Failure> {

@@ -2,10 +2,11 @@
 #![forbid(unsafe_code)]
 
 mod client;
+#[path = "../../quinn/src/runtime.rs"]
+mod runtime;
 mod server;
 mod work;
 
-use std::future::Future;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
@@ -13,6 +14,8 @@ use peer_common::args::{self, Command, Common};
 use peer_common::{Failure, exit_code, failed, life, socket};
 use s2n_quic::provider::io::tokio::Provider as Io;
 use s2n_quic::provider::limits::Limits;
+
+use crate::runtime::block_on;
 
 /// The s2n-tls policy of both sides: TLS 1.3, X25519 first, no post-quantum group. The default would send P-256 shares.
 const POLICY: &str = "AWS-CRT-SDK-TLSv1.3";
@@ -27,18 +30,6 @@ fn main() -> ExitCode {
         Command::Client(options) => block_on(options.common.one_core, client::run(options)),
         Command::Other(word, _) => failed(format!("unknown command {word}")),
     }))
-}
-
-/// Runs `task` on one pinned thread, or on tokio's ordinary pool.
-fn block_on(cpu: Option<usize>, task: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
-    let mut builder = match cpu {
-        Some(cpu) => {
-            socket::pin(cpu)?;
-            tokio::runtime::Builder::new_current_thread()
-        }
-        None => tokio::runtime::Builder::new_multi_thread(),
-    };
-    builder.enable_all().build()?.block_on(task)
 }
 
 /// The error of a builder, which may not be a proper one.

@@ -3,8 +3,11 @@
 mod client;
 mod content;
 mod paths;
+#[path = "../../../../crates/cli/src/interop/multipath/plan.rs"]
 mod plan;
 mod server;
+#[path = "../../../../crates/cli/src/interop/multipath/words.rs"]
+mod words;
 
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
@@ -16,6 +19,7 @@ use peer_common::{Failure, failed};
 use quinn::{EndpointConfig, TransportConfig};
 
 use self::plan::Plan;
+use crate::setup;
 
 /// The protocol of [`content`].
 pub const ALPN: &str = "checked";
@@ -59,7 +63,7 @@ pub async fn run(words: Vec<String>, ending: mpsc::Receiver<()>) -> Result<(), F
 
 /// Transport settings of both sides.
 fn transport(common: &Common, options: &Options) -> Result<Arc<TransportConfig>, Failure> {
-    let mut config = crate::transport(common)?;
+    let mut config = setup::transport(common)?;
     if let Some(paths) = NonZeroU32::new(options.paths) {
         config
             .max_concurrent_multipath_paths(paths.get())
@@ -71,9 +75,9 @@ fn transport(common: &Common, options: &Options) -> Result<Arc<TransportConfig>,
 
 /// Endpoint settings of both sides.
 fn endpoint_config(options: &Options) -> EndpointConfig {
-    let mut config = crate::endpoint_config(&[]);
+    let mut config = setup::endpoint_config(&[]);
     if let Some(lifetime) = options.cid_lifetime {
-        config.cid_generator(Arc::new(move || Box::new(crate::RandomIds(Some(lifetime)))));
+        config.cid_generator(Arc::new(move || Box::new(setup::UnmarkedIds(Some(lifetime)))));
     }
     config
 }

@@ -9,32 +9,14 @@ use aws_lc_rs::digest::{Context, Digest, SHA256, SHA256_OUTPUT_LEN};
 use bytes::Bytes;
 use tokio::sync::watch;
 
+use super::words::{expected, pieces};
 use crate::exit::{Exit, Failure, Result};
 
-/// Bytes of one write, a multiple of eight.
-const PIECE: u64 = 64 * 1024;
 /// Most bytes of one read.
 const READ: usize = 256 * 1024;
 
 /// How many bytes have moved, in both directions.
 pub(super) type Moved = watch::Sender<u64>;
-
-/// The content from `from` on: one piece, or what is left up to `count`.
-fn piece(from: u64, count: u64) -> Vec<u8> {
-    let len = (count - from).min(PIECE);
-    (from / 8..).flat_map(u64::to_le_bytes).take(len as usize).collect()
-}
-
-fn pieces(count: u64) -> impl Iterator<Item = Vec<u8>> {
-    (0..count).step_by(PIECE as usize).map(move |from| piece(from, count))
-}
-
-/// The SHA-256 of the first `count` bytes of the content.
-fn expected(count: u64) -> Digest {
-    let mut context = Context::new(&SHA256);
-    pieces(count).for_each(|piece| context.update(&piece));
-    context.finish()
-}
 
 async fn send(stream: &mut SendStream, count: u64, moved: &Moved) -> Result {
     for piece in pieces(count) {
@@ -84,19 +66,4 @@ pub(super) async fn answer(mut to: SendStream, mut from: RecvStream, moved: Arc<
     let ((), (sum, _)) = tokio::try_join!(sending, receive(&mut from, 0, &moved))?;
     to.write_all(sum.as_ref()).await?;
     to.finish().map_err(|error| Failure::new(Exit::Protocol, error))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_word_says_where_it_belongs() {
-        let all: Vec<u8> = pieces(2 * PIECE + 12).flatten().collect();
-        assert_eq!(all.len() as u64, 2 * PIECE + 12);
-        for (index, word) in (0_u64..).zip(all.chunks(8)) {
-            assert_eq!(word, &index.to_le_bytes()[..word.len()], "{index}");
-        }
-        assert_ne!(expected(16).as_ref(), expected(17).as_ref());
-    }
 }

@@ -6,6 +6,7 @@ mod content;
 mod paths;
 mod plan;
 mod server;
+mod words;
 
 use std::time::Duration;
 

@@ -48,6 +48,8 @@ pub mod node;
 pub mod packet;
 #[cfg(feature = "sim")]
 pub mod pair;
+#[cfg(feature = "sim")]
+pub mod profile;
 pub mod random;
 #[cfg(feature = "experiments")]
 pub mod record;

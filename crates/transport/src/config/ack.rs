@@ -58,6 +58,12 @@ macro_rules! named {
             }
         }
 
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+
         impl FromStr for $type {
             type Err = UnknownName;
 

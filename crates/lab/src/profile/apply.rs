@@ -1,0 +1,87 @@
+//! What settings mean to a transport.
+
+use core::time::Duration;
+
+use anabranch_transport::{MultipathConfig, NumberingChoice, TransportConfig};
+
+use super::Settings;
+use crate::design::MAX_PATHS;
+
+/// Puts a value into the place of a default.
+fn set<T>(place: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *place = value;
+    }
+}
+
+/// A number that was read within bounds.
+fn narrow<T: TryFrom<u64>>(value: Option<u64>) -> Option<T> {
+    value.and_then(|value| T::try_from(value).ok())
+}
+
+impl Settings {
+    /// The transport of either end.
+    pub(super) fn transport(&self) -> TransportConfig {
+        let mut config = TransportConfig { multipath: self.multipath_config(), ..TransportConfig::default() };
+        self.set_acks(&mut config);
+        self.set_recovery(&mut config);
+        self.set_streams(&mut config);
+        if let Some(timeout) = self.idle_timeout_ms {
+            config.max_idle_timeout = Some(Duration::from_millis(timeout));
+        }
+        config
+    }
+
+    /// Several paths at once, as many as a point may have.
+    fn multipath_config(&self) -> Option<MultipathConfig> {
+        if self.multipath == Some(false) {
+            return None;
+        }
+        let mut config = MultipathConfig { max_paths: MAX_PATHS as u32, ..MultipathConfig::default() };
+        set(&mut config.scheduler, self.scheduler);
+        set(&mut config.numbering, self.numbering.map(NumberingChoice::Only));
+        Some(config)
+    }
+
+    fn set_acks(&self, config: &mut TransportConfig) {
+        let ack = &mut config.ack;
+        set(&mut ack.max_ranges, narrow(self.max_ranges));
+        ack.order = self.range_order.or(ack.order);
+        set(&mut ack.horizon, self.horizon);
+        set(&mut ack.path, self.ack_path);
+        set(&mut ack.threshold, self.ack_threshold);
+        set(&mut ack.max_delay, self.max_ack_delay_ms.map(Duration::from_millis));
+        set(&mut ack.frequency, self.ack_frequency);
+    }
+
+    fn set_recovery(&self, config: &mut TransportConfig) {
+        let recovery = &mut config.recovery;
+        set(&mut recovery.congestion, self.congestion);
+        set(&mut recovery.initial_window_packets, narrow(self.initial_window_packets));
+        set(&mut recovery.pacing, self.pacing);
+        set(&mut recovery.ecn, self.ecn);
+        let mtu = &mut recovery.mtu;
+        set(&mut mtu.initial, narrow(self.mtu_initial));
+        set(&mut mtu.maximum, narrow(self.mtu_maximum));
+        mtu.discovery = mtu.maximum > mtu.initial;
+    }
+
+    fn set_streams(&self, config: &mut TransportConfig) {
+        let streams = &mut config.streams;
+        set(&mut streams.stream_window, self.stream_window);
+        set(&mut streams.stream_window_max, self.stream_window_max);
+        set(&mut streams.connection_window, self.connection_window);
+        set(&mut streams.connection_window_max, self.connection_window_max);
+    }
+
+    /// Which of `of` paths are used.
+    pub(super) fn chosen_paths(&self, of: usize) -> Vec<usize> {
+        let all: Vec<usize> = (0..of).collect();
+        let mut paths = self.paths.clone().unwrap_or(all);
+        paths.retain(|path| *path < of);
+        if self.multipath == Some(false) {
+            paths.truncate(1);
+        }
+        paths
+    }
+}

@@ -1,0 +1,58 @@
+//! How values of settings are read from TOML, so that an error says what would be right.
+
+use core::fmt::Display;
+use core::str::FromStr;
+
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
+
+use crate::design::MAX_PATHS;
+
+/// Values with names of their own.
+pub(super) mod named {
+    use serde::{Serialize, Serializer};
+
+    use super::*;
+
+    pub(in super::super) fn deserialize<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
+    where
+        D: Deserializer<'de>,
+        T: FromStr<Err: Display>,
+    {
+        let name = String::deserialize(from)?;
+        name.parse().map(Some).map_err(|error| D::Error::custom(format!("`{name}`: {error}")))
+    }
+
+    pub(in super::super) fn serialize<S, T>(value: &Option<T>, to: S) -> Result<S::Ok, S::Error>
+    where
+        S: Serializer,
+        T: Display,
+    {
+        value.as_ref().map(ToString::to_string).serialize(to)
+    }
+}
+
+/// A number between two others, these included.
+pub(super) fn within<'de, D, const LOWEST: u64, const HIGHEST: u64>(from: D) -> Result<Option<u64>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    let value = i64::deserialize(from)?;
+    match u64::try_from(value) {
+        Ok(value) if (LOWEST..=HIGHEST).contains(&value) => Ok(Some(value)),
+        _ => Err(D::Error::custom(format!("{value} is not a number from {LOWEST} to {HIGHEST}"))),
+    }
+}
+
+/// Places of paths: some, each once.
+pub(super) fn paths<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<usize>>, D::Error> {
+    let paths = Vec::<usize>::deserialize(from)?;
+    let repeats = paths.iter().enumerate().any(|(at, path)| paths[..at].contains(path));
+    match paths.iter().all(|path| *path < MAX_PATHS) && !paths.is_empty() && !repeats {
+        true => Ok(Some(paths)),
+        false => Err(D::Error::custom(format!(
+            "{paths:?} is not a list of different paths from 0 to {}",
+            MAX_PATHS - 1
+        ))),
+    }
+}

@@ -1,0 +1,124 @@
+//! Variants of an experiment: how both ends behave, as small declarative layers that are put over one another.
+//!
+//! A layer is a TOML file in `profiles/` which sets what it is about and leaves the rest as it is. `docs/lab-variants.md` says
+//! which behaviour of the published studies each setting stands for. To add a layer, write its file and name it in `layers!`.
+//!
+//! ```
+//! use anabranch_lab::profile::Variant;
+//!
+//! let variant = Variant::of("single AR5", &["picoquic", "original", "single", "cubic", "ar5"])?;
+//! assert_eq!(variant.server().ack.max_ranges, 5);
+//! assert_eq!(variant.paths(3), [0, 1, 2]);
+//! # Ok::<(), anabranch_lab::profile::UnknownLayer>(())
+//! ```
+
+mod apply;
+mod field;
+mod settings;
+#[cfg(test)]
+mod tests;
+
+use anabranch_transport::TransportConfig;
+
+pub use settings::{Settings, SettingsError};
+
+/// Names each layer once, and embeds its file.
+macro_rules! layers {
+    ($($name:literal,)+) => {
+        /// The layers that [`layer`] knows.
+        pub const LAYERS: &[&str] = &[$($name),+];
+
+        fn text(name: &str) -> Option<&'static str> {
+            match name {
+                $($name => Some(include_str!(concat!("../../profiles/", $name, ".toml"))),)+
+                _ => None,
+            }
+        }
+    };
+}
+
+layers! {
+    "default",
+    "picoquic",
+    "original",
+    "fixed",
+    "pquic",
+    "single",
+    "multiple",
+    "cubic",
+    "bbr1",
+    "olia",
+    "ar5",
+    "ar8",
+    "ar16",
+    "ar33",
+    "ar64",
+    "ah128",
+    "ah1024",
+    "no-ack-frequency",
+    "mpquic-2017",
+    "quic-2017",
+    "path-0",
+    "path-1",
+}
+
+/// What the layer of this name sets.
+///
+/// # Errors
+/// If there is none.
+pub fn layer(name: &str) -> Result<Settings, UnknownLayer> {
+    let text = text(name)
+        .ok_or_else(|| UnknownLayer(format!("unknown profile `{name}`: use one of {}", LAYERS.join(", "))))?;
+    Settings::parse(&format!("profiles/{name}.toml"), text).map_err(|fault| UnknownLayer(fault.to_string()))
+}
+
+/// There is no such layer; says which ones there are, in one line.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct UnknownLayer(String);
+
+/// How both ends behave in the runs of one curve of a figure.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Variant {
+    /// What results call it.
+    pub name: String,
+    /// What differs from the library's defaults.
+    pub settings: Settings,
+}
+
+impl Variant {
+    /// Layers put over one another, each over those before it.
+    ///
+    /// # Errors
+    /// If one of them does not exist.
+    pub fn of(name: &str, layers: &[&str]) -> Result<Self, UnknownLayer> {
+        Self::with(name, layers, Settings::default())
+    }
+
+    /// The same, with more settings over all layers.
+    ///
+    /// # Errors
+    /// If a layer does not exist.
+    pub fn with(name: &str, layers: &[&str], set: Settings) -> Result<Self, UnknownLayer> {
+        let mut settings = Settings::default();
+        for name in layers {
+            settings = layer(name)?.over(settings);
+        }
+        Ok(Self { name: name.to_owned(), settings: set.over(settings) })
+    }
+
+    /// The client's transport.
+    pub fn client(&self) -> TransportConfig {
+        self.settings.transport()
+    }
+
+    /// The server's transport.
+    pub fn server(&self) -> TransportConfig {
+        self.settings.transport()
+    }
+
+    /// Which of a point's `of` paths are used; the first one carries the handshake.
+    pub fn paths(&self, of: usize) -> Vec<usize> {
+        self.settings.chosen_paths(of)
+    }
+}

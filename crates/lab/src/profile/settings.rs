@@ -1,0 +1,133 @@
+//! What a layer may set.
+
+use anabranch_transport::recovery::Algorithm as Congestion;
+use anabranch_transport::schedule::Algorithm as Scheduler;
+use anabranch_transport::{AckPath, Horizon, Numbering, RangeOrder};
+use serde::{Deserialize, Serialize};
+
+use super::field;
+
+/// Declares the settings once: all of them optional, with values of one layer put over those of another.
+macro_rules! settings {
+    ($(#[$about:meta])* pub struct $type:ident { $($(#[$meta:meta])* pub $field:ident: Option<$value:ty>,)+ }) => {
+        $(#[$about])*
+        pub struct $type { $($(#[$meta])* pub $field: Option<$value>,)+ }
+
+        impl $type {
+            /// These settings, and where they leave something open, those of `lower`.
+            #[must_use]
+            pub fn over(self, lower: Self) -> Self {
+                Self { $($field: self.$field.or(lower.$field),)+ }
+            }
+        }
+    };
+}
+
+settings! {
+/// One layer: what it sets. Everything else is left as it is.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// Whether several paths are used at once; without it, the first of `paths` is the only one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub multipath: Option<bool>,
+    /// Which of a point's paths are used, by their places from 0 on; the first one carries the handshake. All without it.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "field::paths")]
+    pub paths: Option<Vec<usize>>,
+    /// How the packets of several paths are numbered.
+    #[serde(skip_serializing_if = "Option::is_none", with = "field::named")]
+    pub numbering: Option<Numbering>,
+    /// Which path the next packet takes.
+    #[serde(skip_serializing_if = "Option::is_none", with = "field::named")]
+    pub scheduler: Option<Scheduler>,
+    /// Congestion controller.
+    #[serde(skip_serializing_if = "Option::is_none", with = "field::named")]
+    pub congestion: Option<Congestion>,
+
+    /// Ranges that one ACK frame names at most, the top one included.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "field::within::<_, 2, 1024>")]
+    pub max_ranges: Option<u64>,
+    /// Which ranges an ACK frame names when there are more.
+    #[serde(skip_serializing_if = "Option::is_none", with = "field::named")]
+    pub range_order: Option<RangeOrder>,
+    /// Which old packet numbers are given up.
+    #[serde(skip_serializing_if = "Option::is_none", with = "field::named")]
+    pub horizon: Option<Horizon>,
+    /// The path that an ACK takes.
+    #[serde(skip_serializing_if = "Option::is_none", with = "field::named")]
+    pub ack_path: Option<AckPath>,
+    /// Packets that make an ACK leave at once.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "field::within::<_, 1, 1024>")]
+    pub ack_threshold: Option<u64>,
+    /// Longest deliberate delay of an ACK in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "field::within::<_, 1, 16383>")]
+    pub max_ack_delay_ms: Option<u64>,
+    /// Whether the sender asks for rarer ACKs as its window grows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ack_frequency: Option<bool>,
+
+    /// Initial congestion window in packets of the size at first.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "field::within::<_, 1, 1000>")]
+    pub initial_window_packets: Option<u64>,
+    /// Whether packets are spread over the round trip.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pacing: Option<bool>,
+    /// Whether ECN is tried.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ecn: Option<bool>,
+    /// Size of packets at first, UDP payload in bytes.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "field::within::<_, 1200, 65527>")]
+    pub mtu_initial: Option<u64>,
+    /// Largest size that is probed for; the one at first leaves it at that.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "field::within::<_, 1200, 65527>")]
+    pub mtu_maximum: Option<u64>,
+
+    /// Bytes that may be sent on a stream ahead of the reader, at first.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "field::within::<_, 1024, 0x4000_0000>")]
+    pub stream_window: Option<u64>,
+    /// What that grows to.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "field::within::<_, 1024, 0x4000_0000>")]
+    pub stream_window_max: Option<u64>,
+    /// Bytes that may be sent on all streams ahead of the reader, at first.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "field::within::<_, 1024, 0x4000_0000>")]
+    pub connection_window: Option<u64>,
+    /// What that grows to.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "field::within::<_, 1024, 0x4000_0000>")]
+    pub connection_window_max: Option<u64>,
+    /// Idle timeout in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "field::within::<_, 1, 3_600_000>")]
+    pub idle_timeout_ms: Option<u64>,
+}
+}
+
+/// What is wrong with a layer, in one line.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{file}, line {line}: {message}")]
+pub struct SettingsError {
+    /// The file's name.
+    pub file: String,
+    /// Its line, from 1 on.
+    pub line: usize,
+    /// What is wrong there, and what may stand there.
+    pub message: String,
+}
+
+impl SettingsError {
+    /// The fault that reading the `text` of a TOML file has shown.
+    pub fn new(file: &str, text: &str, error: &toml::de::Error) -> Self {
+        let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+        let line = 1 + before.matches('\n').count();
+        let message = error.message().lines().collect::<Vec<_>>().join(", ");
+        Self { file: file.to_owned(), line, message }
+    }
+}
+
+impl Settings {
+    /// Reads a layer; `file` names it in errors.
+    ///
+    /// # Errors
+    /// If a name is unknown or a value impossible; the error says where, and what would be possible.
+    pub fn parse(file: &str, text: &str) -> Result<Self, SettingsError> {
+        toml::from_str(text).map_err(|error| SettingsError::new(file, text, &error))
+    }
+}

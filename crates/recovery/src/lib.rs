@@ -21,7 +21,7 @@ mod sent;
 mod shared_ecn;
 mod timer;
 
-pub use config::{Config, MtuConfig};
+pub use config::{Config, InitialWindow, LossDelay, MtuConfig, PacingGain, UnknownLossDelay};
 pub use congestion::{Algorithm, Congestion, Controller, Sibling, State};
 pub use ecn::EcnState;
 pub use outcome::{AckError, AckInfo, Expired, Outcome, Permit, Progress, Stats};

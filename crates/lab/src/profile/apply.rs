@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use anabranch_transport::recovery::{InitialWindow, PacingGain};
 use anabranch_transport::{MultipathConfig, NumberingChoice, TransportConfig};
 
 use super::Settings;
@@ -57,8 +58,13 @@ impl Settings {
     fn set_recovery(&self, config: &mut TransportConfig) {
         let recovery = &mut config.recovery;
         set(&mut recovery.congestion, self.congestion);
-        set(&mut recovery.initial_window_packets, narrow(self.initial_window_packets));
+        set(&mut recovery.loss_delay, self.loss_delay);
+        set(&mut recovery.initial_window, narrow(self.initial_window_packets).map(InitialWindow::Packets));
+        set(&mut recovery.initial_window, narrow(self.initial_window_bytes).map(InitialWindow::Bytes));
         set(&mut recovery.pacing, self.pacing);
+        if let Some([slow_start, otherwise]) = self.pacing_percent {
+            recovery.pacing_gain = PacingGain { slow_start: (slow_start, 100), otherwise: (otherwise, 100) };
+        }
         set(&mut recovery.ecn, self.ecn);
         let mtu = &mut recovery.mtu;
         set(&mut mtu.initial, narrow(self.mtu_initial));

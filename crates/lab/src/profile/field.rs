@@ -56,3 +56,12 @@ pub(super) fn paths<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<usi
         ))),
     }
 }
+
+/// Percent of the window to pace by.
+pub(super) fn gains<'de, D: Deserializer<'de>>(from: D) -> Result<Option<[u16; 2]>, D::Error> {
+    let gains = <[u16; 2]>::deserialize(from)?;
+    match gains.iter().all(|percent| (50..=1000).contains(percent)) {
+        true => Ok(Some(gains)),
+        false => Err(D::Error::custom(format!("{gains:?} are not two numbers from 50 to 1000"))),
+    }
+}

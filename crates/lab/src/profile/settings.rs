@@ -1,6 +1,6 @@
 //! What a layer may set.
 
-use anabranch_transport::recovery::Algorithm as Congestion;
+use anabranch_transport::recovery::{Algorithm as Congestion, LossDelay};
 use anabranch_transport::schedule::Algorithm as Scheduler;
 use anabranch_transport::{AckPath, Horizon, Numbering, RangeOrder};
 use serde::{Deserialize, Serialize};
@@ -66,12 +66,21 @@ pub struct Settings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ack_frequency: Option<bool>,
 
+    /// When an overtaken packet is lost for its age.
+    #[serde(skip_serializing_if = "Option::is_none", with = "field::named")]
+    pub loss_delay: Option<LossDelay>,
     /// Initial congestion window in packets of the size at first.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "field::within::<_, 1, 1000>")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "field::within::<_, 2, 1000>")]
     pub initial_window_packets: Option<u64>,
+    /// Initial congestion window in bytes; takes the place of the one in packets.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "field::within::<_, 2400, 0x1000_0000>")]
+    pub initial_window_bytes: Option<u64>,
     /// Whether packets are spread over the round trip.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pacing: Option<bool>,
+    /// Percent of the window that are sent in a round-trip time, in slow start and afterwards.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "field::gains")]
+    pub pacing_percent: Option<[u16; 2]>,
     /// Whether ECN is tried.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ecn: Option<bool>,

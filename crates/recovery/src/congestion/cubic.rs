@@ -1,27 +1,69 @@
-//! CUBIC (RFC 9438) with HyStart++ (RFC 9406). Integer arithmetic throughout, so that equal inputs give equal windows
-//! on every machine.
+//! CUBIC (RFC 9438) with HyStart++ (RFC 9406), and the same curve with the numbers of another sender. Integer arithmetic
+//! throughout, so that equal inputs give equal windows on every machine.
 
+use core::fmt::Debug;
 use core::time::Duration;
 
 use anabranch_wire::Time;
 
 use super::hystart::{Growth, HyStart};
+use super::rise::RttRise;
 use super::{Acked, Congested, Controller, MIN_WINDOW_PACKETS, Sibling, Start, State};
 
 /// C of RFC 9438 §5.1 is 0.4 packets per cubed second.
 const C: (i128, i128) = (4, 10);
-/// β of RFC 9438 §4.6 is 0.7.
-const BETA: (u64, u64) = (7, 10);
-/// α of RFC 9438 §4.3 is 3(1 − β)/(1 + β), which matches Reno's average window.
-const ALPHA: (u64, u64) = (9, 17);
 /// Milliseconds cubed in a second cubed: times are whole milliseconds here.
 const MS3: i128 = 1_000_000_000;
 
-/// CUBIC: the window grows along a cubic curve whose plateau is the window of the last loss.
+/// What senders with a cubic curve differ in.
+pub trait Shape: Debug + Clone {
+    /// β, the share of the window that stays after a loss.
+    const BETA: (u64, u64);
+    /// α of RFC 9438 §4.3, which is 3(1 − β)/(1 + β): it matches Reno's average window.
+    const ALPHA: (u64, u64);
+    /// What ends the first slow start before packets are lost.
+    type Exit: Exit;
+}
+
+/// Looks for the end of slow start.
+pub trait Exit: Debug + Clone + Default {
+    /// Takes an acknowledgment in.
+    fn on_acked(&mut self, ack: &Acked<'_>) -> Growth;
+
+    /// Whether the window grows more slowly, because the end is suspected.
+    fn is_conservative(&self) -> bool {
+        false
+    }
+}
+
+/// RFC 9438 §4.6 (β of 0.7) with HyStart++.
 #[derive(Clone, Debug)]
-pub struct Cubic {
+pub struct Rfc9438;
+
+impl Shape for Rfc9438 {
+    const BETA: (u64, u64) = (7, 10);
+    const ALPHA: (u64, u64) = (9, 17);
+    type Exit = HyStart;
+}
+
+/// The sender of the 2022 study of packet number spaces: β of 7/8, and slow start ends when the round-trip time has risen.
+#[derive(Clone, Debug)]
+pub struct Study2022;
+
+impl Shape for Study2022 {
+    const BETA: (u64, u64) = (7, 8);
+    const ALPHA: (u64, u64) = (1, 5);
+    type Exit = RttRise;
+}
+
+/// CUBIC as RFC 9438 has it.
+pub(super) type Cubic = CubicLike<Rfc9438>;
+
+/// The window grows along a cubic curve whose plateau is the window of the last loss.
+#[derive(Clone, Debug)]
+pub struct CubicLike<S: Shape> {
     curve: Curve,
-    hystart: Option<HyStart>,
+    exit: Option<S::Exit>,
     recovering: bool,
     /// The curve before the last congestion event.
     saved: Curve,
@@ -55,20 +97,20 @@ struct Epoch {
     reno_credit: u64,
 }
 
-impl Cubic {
+impl<S: Shape> CubicLike<S> {
     /// A controller of a fresh path.
     pub fn new(start: &Start) -> Self {
         let curve = Curve { window: start.window, ssthresh: u64::MAX, max: 0, prior: 0, epoch: None };
-        Self { curve, hystart: Some(HyStart::new()), recovering: false, saved: curve, last_acked: start.now }
+        Self { curve, exit: Some(S::Exit::default()), recovering: false, saved: curve, last_acked: start.now }
     }
 
     fn slow_start(&mut self, ack: &Acked<'_>) {
         let curve = &mut self.curve;
-        match self.hystart.as_mut().map(|hystart| hystart.on_acked(ack)) {
+        match self.exit.as_mut().map(|exit| exit.on_acked(ack)) {
             Some(Growth::By(bytes)) => curve.window += bytes,
             Some(Growth::Done) => {
                 curve.ssthresh = curve.window;
-                self.hystart = None;
+                self.exit = None;
             }
             None => curve.window += ack.growth,
         }
@@ -92,10 +134,10 @@ impl Curve {
     }
 
     /// Congestion avoidance (RFC 9438 §4.2 to §4.5).
-    fn avoid(&mut self, ack: &Acked<'_>) {
+    fn avoid(&mut self, ack: &Acked<'_>, alpha: (u64, u64)) {
         let mut epoch = self.epoch.unwrap_or_else(|| self.start_epoch(ack.now, ack.mtu));
         let elapsed = ack.now - epoch.start;
-        epoch.grow_reno(ack, self.window, self.prior);
+        epoch.grow_reno(ack, self.window, self.prior, alpha);
         if epoch.cubic(elapsed, ack.mtu) < epoch.reno {
             // RFC 9438 §4.3: the Reno-friendly region.
             self.window = self.window.max(epoch.reno);
@@ -121,15 +163,15 @@ impl Epoch {
     }
 
     /// Grows W_est (RFC 9438 §4.3, Figure 4): α packets per window, and one whole packet once it is past cwnd_prior.
-    fn grow_reno(&mut self, ack: &Acked<'_>, window: u64, prior: u64) {
-        let alpha = if self.reno >= prior { (1, 1) } else { ALPHA };
+    fn grow_reno(&mut self, ack: &Acked<'_>, window: u64, prior: u64, alpha: (u64, u64)) {
+        let alpha = if self.reno >= prior { (1, 1) } else { alpha };
         let credit = self.reno_credit + alpha.0 * ack.mtu * ack.growth / alpha.1;
         self.reno += credit / window;
         self.reno_credit = credit % window;
     }
 }
 
-impl Controller for Cubic {
+impl<S: Shape> Controller for CubicLike<S> {
     fn on_acked(&mut self, ack: &Acked<'_>, _siblings: &[Sibling]) {
         let since = ack.now - self.last_acked;
         self.last_acked = ack.now;
@@ -147,17 +189,17 @@ impl Controller for Cubic {
         if self.curve.window < self.curve.ssthresh {
             self.slow_start(ack);
         } else {
-            self.curve.avoid(ack);
+            self.curve.avoid(ack, S::ALPHA);
         }
     }
 
     fn on_congestion(&mut self, event: &Congested, _siblings: &[Sibling]) {
         self.saved = self.curve;
-        self.hystart = None;
-        let window = self.curve.window;
+        self.exit = None;
+        let (window, beta) = (self.curve.window, S::BETA);
         // RFC 9438 §4.7, fast convergence: a shrinking share makes room for newcomers.
-        let max = if window < self.curve.max { window * (BETA.1 + BETA.0) / (2 * BETA.1) } else { window };
-        let reduced = (window * BETA.0 / BETA.1).max(MIN_WINDOW_PACKETS * event.mtu);
+        let max = if window < self.curve.max { window * (beta.1 + beta.0) / (2 * beta.1) } else { window };
+        let reduced = (window * beta.0 / beta.1).max(MIN_WINDOW_PACKETS * event.mtu);
         self.curve = Curve { window: reduced, ssthresh: reduced, max, prior: window, epoch: None };
         self.recovering = true;
     }
@@ -190,7 +232,7 @@ impl Controller for Cubic {
             State::Recovery
         } else if self.curve.window >= self.curve.ssthresh {
             State::CongestionAvoidance
-        } else if self.hystart.as_ref().is_some_and(HyStart::is_conservative) {
+        } else if self.exit.as_ref().is_some_and(Exit::is_conservative) {
             State::ConservativeSlowStart
         } else {
             State::SlowStart

@@ -17,7 +17,7 @@ fn own() -> Sibling {
 }
 
 /// Acknowledges `bytes` at `now` on a path whose round-trip time is and was `rtt`.
-fn ack(cubic: &mut Cubic, now: Time, bytes: u64, rtt: Duration, utilised: bool) {
+fn ack(cubic: &mut impl Controller, now: Time, bytes: u64, rtt: Duration, utilised: bool) {
     let mut estimate = Rtt::new(rtt);
     estimate.update(Time::ZERO, rtt, Duration::ZERO);
     let ack = Acked {
@@ -38,7 +38,7 @@ fn ack(cubic: &mut Cubic, now: Time, bytes: u64, rtt: Duration, utilised: bool) 
     cubic.on_acked(&ack, &[]);
 }
 
-fn congestion(cubic: &mut Cubic, now: Time) {
+fn congestion(cubic: &mut impl Controller, now: Time) {
     let event = Congested { now, ce: false, in_flight: 0, delivered: 0, mtu: MTU, own: own() };
     cubic.on_congestion(&event, &[]);
 }
@@ -152,6 +152,30 @@ fn persistent_congestion_starts_over() {
     assert_eq!(cubic.window(), 4_000);
 }
 
+#[test]
+fn the_sender_of_2022_gives_up_an_eighth_and_leaves_slow_start_when_round_trips_lengthen() {
+    let start = Start { now: Time::ZERO, window: 100 * MTU, mtu: MTU, rtt: ms(100), seed: 0 };
+    let mut cubic = CubicLike::<Study2022>::new(&start);
+    congestion(&mut cubic, Time::ZERO);
+    assert_eq!((cubic.window(), cubic.ssthresh()), (87_500, Some(87_500)));
+    // Once more from below the last plateau: 87.5 · (8 + 7) / 16 is the next one.
+    congestion(&mut cubic, Time::from_millis(1));
+    assert_eq!((cubic.window(), cubic.curve.max), (76_562, 82_031));
+
+    let mut cubic = CubicLike::<Study2022>::new(&start);
+    let mut now = Time::ZERO;
+    for rtt in [100; 10].into_iter().chain([120; 30]) {
+        now += ms(2);
+        ack(&mut cubic, now, MTU, ms(rtt), true);
+    }
+    assert_eq!((cubic.state(), cubic.window()), (State::SlowStart, 140 * MTU), "a fifth more is allowed");
+    for _ in 0..13 {
+        now += ms(2);
+        ack(&mut cubic, now, MTU, ms(130), true);
+    }
+    assert_eq!(cubic.state(), State::CongestionAvoidance);
+}
+
 mod hystart {
     use super::*;
 
@@ -186,7 +210,7 @@ mod hystart {
 
     #[test]
     fn a_rise_of_an_eighth_slows_down_and_five_rounds_end_it() {
-        let (mut hystart, mut delivered) = (HyStart::new(), 0);
+        let (mut hystart, mut delivered) = (HyStart::default(), 0);
         round(&mut hystart, &mut delivered, ms(80), 20);
         round(&mut hystart, &mut delivered, ms(80), 20);
         round(&mut hystart, &mut delivered, ms(89), 20);
@@ -202,7 +226,7 @@ mod hystart {
 
     #[test]
     fn a_passing_rise_resumes_slow_start() {
-        let (mut hystart, mut delivered) = (HyStart::new(), 0);
+        let (mut hystart, mut delivered) = (HyStart::default(), 0);
         round(&mut hystart, &mut delivered, ms(80), 20);
         round(&mut hystart, &mut delivered, ms(80), 20);
         round(&mut hystart, &mut delivered, ms(120), 20);
@@ -213,7 +237,7 @@ mod hystart {
 
     #[test]
     fn too_few_samples_prove_nothing() {
-        let (mut hystart, mut delivered) = (HyStart::new(), 0);
+        let (mut hystart, mut delivered) = (HyStart::default(), 0);
         for rtt in [80, 100, 120, 140] {
             round(&mut hystart, &mut delivered, ms(rtt), 7);
             assert!(!hystart.is_conservative());
@@ -223,11 +247,11 @@ mod hystart {
     #[test]
     fn thresholds_are_bounded() {
         for (base, allowed) in [(8, 3), (400, 15)] {
-            let (mut hystart, mut delivered) = (HyStart::new(), 0);
+            let (mut hystart, mut delivered) = (HyStart::default(), 0);
             (0..2).for_each(|_| drop(round(&mut hystart, &mut delivered, ms(base), 20)));
             round(&mut hystart, &mut delivered, ms(base + allowed), 20);
             assert!(!hystart.is_conservative(), "{base} + {allowed}");
-            let (mut hystart, mut delivered) = (HyStart::new(), 0);
+            let (mut hystart, mut delivered) = (HyStart::default(), 0);
             (0..2).for_each(|_| drop(round(&mut hystart, &mut delivered, ms(base), 20)));
             round(&mut hystart, &mut delivered, ms(base + allowed + 1), 20);
             assert!(hystart.is_conservative(), "{base} + {allowed} + 1");

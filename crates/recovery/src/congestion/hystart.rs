@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use super::Acked;
+use super::cubic::Exit;
 use super::rounds::Rounds;
 use crate::rate::bytes_in;
 
@@ -25,7 +26,7 @@ const MAX_FILL: (u64, u64) = (7, 4);
 
 /// What an acknowledgment means for slow start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Growth {
+pub enum Growth {
     /// Grow the window by so many bytes.
     By(u64),
     /// Slow start is over.
@@ -33,8 +34,8 @@ pub(crate) enum Growth {
 }
 
 /// The initial slow start of a path.
-#[derive(Clone, Debug)]
-pub(crate) struct HyStart {
+#[derive(Clone, Debug, Default)]
+pub struct HyStart {
     rounds: Rounds,
     last_round_min: Option<Duration>,
     round_min: Option<Duration>,
@@ -45,25 +46,13 @@ pub(crate) struct HyStart {
     conservative: Option<(Duration, u32)>,
 }
 
-impl HyStart {
-    pub(crate) fn new() -> Self {
-        Self {
-            rounds: Rounds::default(),
-            last_round_min: None,
-            round_min: None,
-            samples: 0,
-            rate: 0,
-            conservative: None,
-        }
-    }
-
-    /// Whether this is Conservative Slow Start.
-    pub(crate) fn is_conservative(&self) -> bool {
+impl Exit for HyStart {
+    fn is_conservative(&self) -> bool {
         self.conservative.is_some()
     }
 
     /// Takes an acknowledgment in (RFC 9406 §4.2). Packets are paced, so the per-ACK limit L is infinite.
-    pub(crate) fn on_acked(&mut self, ack: &Acked<'_>) -> Growth {
+    fn on_acked(&mut self, ack: &Acked<'_>) -> Growth {
         self.rate = self.rate.max(ack.sample.rate.unwrap_or(0));
         if let Some(rtt) = ack.rtt_sample {
             self.round_min = Some(self.round_min.map_or(rtt, |min| min.min(rtt)));
@@ -92,7 +81,9 @@ impl HyStart {
         let most = bytes_in(self.rate, ack.rtt.min()) * MAX_FILL.0 / MAX_FILL.1;
         Growth::By(growth.min(most.saturating_sub(ack.own.window)))
     }
+}
 
+impl HyStart {
     /// Compares this round's minimum with the last one's.
     fn judge(&mut self) {
         let Some(current) = self.round_min else { return };

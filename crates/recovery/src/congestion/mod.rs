@@ -13,6 +13,7 @@ mod lia;
 mod newreno;
 mod olia;
 mod plateau;
+mod rise;
 mod rounds;
 
 use core::fmt;
@@ -311,6 +312,9 @@ registry! {
     NewReno(aimd::Aimd<newreno::NewReno>) = "newreno";
     /// CUBIC (RFC 9438) with HyStart++ (RFC 9406).
     Cubic(cubic::Cubic) = "cubic";
+    /// The CUBIC that the 2022 study of packet number spaces measured, to compare with: β of 7/8, and slow start ends when the
+    /// round-trip time has risen by a quarter.
+    Cubic2022(cubic::CubicLike<cubic::Study2022>) = "cubic-2022";
     /// BBR version 3 (draft-ietf-ccwg-bbr).
     Bbr(bbr::Bbr) = "bbr";
     /// BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00), to compare with; it hardly answers losses.

@@ -6,6 +6,7 @@ use core::time::Duration;
 use anabranch_wire::{SpaceId, Time};
 
 use super::{Recovery, Space, initial_window};
+use crate::config::LossDelay;
 use crate::congestion::{Acked, Controller, Sibling, State};
 use crate::ecn::Verdict;
 use crate::outcome::{AckError, AckInfo, Outcome};
@@ -37,6 +38,12 @@ impl<T: Clone> Recovery<T> {
         }
         let previous = self.spaces[space as usize].largest_acked;
         self.spaces[space as usize].largest_acked = previous.max(largest);
+        if let Some(scan) = &mut self.scan
+            && largest > previous
+            && tally.newest == largest
+        {
+            scan.largest_took = tally.newest_counted.then(|| now - tally.newest_time);
+        }
         if tally.newest.is_none() && !tally.late {
             return Ok(());
         }
@@ -95,6 +102,7 @@ impl<T: Clone> Recovery<T> {
         tally: &mut Tally,
         out: &mut Outcome<T>,
     ) {
+        let learns = self.config.loss_delay == LossDelay::Rfc9002;
         let Self { spaces, times, mtu, epoch, stats, reordering, rtt, bytes_in_flight, .. } = self;
         let Space { sent, lost, largest_acked, run, .. } = &mut spaces[id as usize];
         let eliciting = &mut times[id as usize].eliciting;
@@ -134,7 +142,9 @@ impl<T: Clone> Recovery<T> {
             tally.forgiven += u64::from(late.epoch != 0 && late.epoch == epoch.id);
             if late.epoch != 0 {
                 tally.late_bytes += size;
-                reordering.on_spurious(now, largest.saturating_sub(late.order), rtt);
+                if learns {
+                    reordering.on_spurious(now, largest.saturating_sub(late.order), rtt);
+                }
             }
             run.broken();
             out.spurious.push(late.order);

@@ -1,11 +1,17 @@
 //! What is lost, and what follows from it.
 
+use core::time::Duration;
+
 use anabranch_wire::{SpaceId, Time};
 
 use super::{Epoch, Recovery, Space};
+use crate::config::LossDelay;
 use crate::congestion::{Congested, Controller, LostPacket, Sibling};
 use crate::outcome::Outcome;
 use crate::sent::{Front, Packet, Sent};
+
+/// Longest time that [`LossDelay::Study2022`] waits beyond what the newest acknowledged packet took.
+const MAX_REORDERING_2022: Duration = Duration::from_millis(5);
 
 impl<T: Clone> Recovery<T> {
     /// Finds the packets of `id` that are lost (RFC 9002 §6.1, Appendix A.10). Send times and orders rise together, so
@@ -20,8 +26,9 @@ impl<T: Clone> Recovery<T> {
         let index = id as usize;
         self.spaces[index].lost.expire(now);
         self.times[index].loss_time = None;
-        let delay = self.reordering.delay(&self.rtt);
+        let delay = self.loss_delay();
         let threshold = self.reordering.packets();
+        let limit = self.scan_limit(id);
         let mut burst = Burst::default();
         for (order, packet) in core::mem::take(&mut self.spaces[index].evicted) {
             self.lose(now, id, order, packet, siblings, &mut burst, out);
@@ -35,7 +42,7 @@ impl<T: Clone> Recovery<T> {
             });
             let Some(largest) = *largest_acked else { break };
             let Some((order, packet)) = sent.front() else { break };
-            if order > largest {
+            if order > largest || order >= limit {
                 break;
             }
             let due = packet.sent.time + delay;
@@ -47,6 +54,50 @@ impl<T: Clone> Recovery<T> {
             self.lose(now, id, order, packet, siblings, &mut burst, out);
         }
         self.after_losses(now, &burst, out);
+    }
+
+    /// The order from which on the scan for losses takes nothing.
+    fn scan_limit(&self, id: SpaceId) -> u64 {
+        let scan = self.scan.as_ref().filter(|_| id == SpaceId::Data);
+        scan.and_then(|scan| scan.limit).unwrap_or(u64::MAX)
+    }
+
+    /// The 1-RTT packets from this order on stay, however overtaken they are, until another limit is set: a sender with one
+    /// list for several paths stops looking at the first packet that is not lost, and this path may hold newer ones.
+    pub fn limit_losses(&mut self, order: u64) {
+        self.scan.get_or_insert_default().limit = Some(order);
+    }
+
+    /// The first 1-RTT packet under way that is not lost, were there no limit; `None` if all that are under way are lost, or
+    /// none is.
+    pub fn first_kept(&self, now: Time) -> Option<u64> {
+        let space = &self.spaces[SpaceId::Data as usize];
+        let mut under_way = space.sent.range(0..u64::MAX);
+        let largest = space.largest_acked.unwrap_or(0);
+        let (delay, threshold) = (self.loss_delay(), self.reordering.packets());
+        let is_kept = |order, sent: Time| {
+            space.largest_acked.is_none_or(|largest| order > largest)
+                || largest.saturating_sub(order) < threshold && sent + delay > now
+        };
+        under_way.find(|(order, packet)| is_kept(*order, packet.sent.time)).map(|(order, _)| order)
+    }
+
+    /// Looks again for packets that are lost, after a limit has moved.
+    pub fn find_losses(&mut self, now: Time, siblings: &[Sibling], out: &mut Outcome<T>) {
+        self.detect_losses(now, SpaceId::Data, siblings, out);
+    }
+
+    /// How long after it was sent an overtaken packet is lost.
+    fn loss_delay(&self) -> Duration {
+        match self.config.loss_delay {
+            LossDelay::Rfc9002 => self.reordering.delay(&self.rtt),
+            LossDelay::Study2022 => {
+                let took = self.scan.as_ref().and_then(|scan| scan.largest_took);
+                let took = took.unwrap_or_else(|| self.rtt.loss_base());
+                let more = (self.rtt.smoothed() / 4).min(MAX_REORDERING_2022);
+                took + more + self.timer.peer_max_ack_delay
+            }
+        }
     }
 
     /// Declares one packet lost.
@@ -165,6 +216,15 @@ impl<T: Clone> Recovery<T> {
             self.stats.undone_responses += 1;
         }
     }
+}
+
+/// What unusual rules of loss detection need.
+#[derive(Debug, Default)]
+pub(super) struct Scan {
+    /// How long the acknowledgment of the newest acknowledged packet took, if it was sent on the path as it is now.
+    pub(super) largest_took: Option<Duration>,
+    /// See [`Recovery::limit_losses`].
+    limit: Option<u64>,
 }
 
 /// What one round of loss detection found.

@@ -10,7 +10,8 @@ use core::time::Duration;
 
 use anabranch_wire::{SpaceId, Time};
 
-use crate::config::Config;
+use self::losses::Scan;
+use crate::config::{Config, InitialWindow, LossDelay};
 use crate::congestion::{Congestion, Controller, Departure, Sibling, Start, State};
 use crate::ecn::{Ecn, EcnState};
 use crate::lost::LostPackets;
@@ -45,6 +46,8 @@ pub struct Recovery<T> {
     /// Bytes acknowledged since the last congestion event, and between the two before it.
     bytes_since_loss: u64,
     bytes_between_losses: u64,
+    /// What unusual rules of loss detection need.
+    scan: Option<Box<Scan>>,
     stats: Stats,
 }
 
@@ -99,6 +102,7 @@ impl<T: Clone> Recovery<T> {
             app_limited: false,
             bytes_since_loss: 0,
             bytes_between_losses: 0,
+            scan: (config.loss_delay == LossDelay::Study2022).then(Box::default),
             stats: Stats { mtu: mtu.current(), ..Stats::default() },
             mtu,
             config: config.clone(),
@@ -171,12 +175,12 @@ impl<T: Clone> Recovery<T> {
     /// Bytes per second at which packets leave.
     pub fn pacing_rate(&self) -> u64 {
         self.congestion.pacing_rate().unwrap_or_else(|| {
-            // RFC 9002 §7.7: a little faster than the window per round trip, so that the window is used up. In slow start a
-            // sending rate that doubles smoothly each round trip is 2 / ln 2 = 2.89 windows per round trip.
+            let gain = &self.config.pacing_gain;
             let factor = match self.congestion.state() {
-                State::SlowStart | State::ConservativeSlowStart => (26, 9),
-                _ => (5, 4),
+                State::SlowStart | State::ConservativeSlowStart => gain.slow_start,
+                _ => gain.otherwise,
             };
+            let factor = (factor.0.into(), factor.1.max(1).into());
             rate_of(self.congestion.window(), self.rtt.smoothed(), factor)
         })
     }
@@ -337,6 +341,9 @@ impl<T: Clone> Recovery<T> {
         self.app_limited = false;
         self.bytes_since_loss = 0;
         self.bytes_between_losses = 0;
+        if let Some(scan) = &mut self.scan {
+            scan.largest_took = None;
+        }
         self.timer.pto_count = 0;
         self.timer.touched = now;
     }
@@ -396,6 +403,11 @@ fn start_congestion(config: &Config, mtu: u16, now: Time) -> Congestion {
 /// RFC 9002 §7.2: ten packets, and no more than the larger of 14720 bytes and two packets.
 fn initial_window(config: &Config, mtu: u16) -> u64 {
     let mtu = u64::from(mtu);
-    let packets = u64::from(config.initial_window_packets.max(2));
-    (mtu * packets).min((1472 * packets).max(2 * mtu))
+    match config.initial_window {
+        InitialWindow::Packets(packets) => {
+            let packets = u64::from(packets.max(2));
+            (mtu * packets).min((1472 * packets).max(2 * mtu))
+        }
+        InitialWindow::Bytes(bytes) => u64::from(bytes).max(2 * mtu),
+    }
 }

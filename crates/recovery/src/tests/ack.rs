@@ -289,7 +289,7 @@ fn a_peer_that_never_acknowledges_costs_bounded_memory() {
 #[test]
 fn the_initial_window_is_bounded_for_large_packets() {
     let window = |mtu, packets| {
-        let mut config = Config { initial_window_packets: packets, ..plain() };
+        let mut config = Config { initial_window: crate::InitialWindow::Packets(packets), ..plain() };
         config.mtu.initial = mtu;
         Path::new(&config).recovery.window()
     };
@@ -300,7 +300,8 @@ fn the_initial_window_is_bounded_for_large_packets() {
 
 #[test]
 fn permits_of_one_batch_count_down() {
-    let mut path = Path::new(&Config { pacing: true, initial_window_packets: 100, ..plain() });
+    let mut path =
+        Path::new(&Config { pacing: true, initial_window: crate::InitialWindow::Packets(100), ..plain() });
     for left in (1..=10).rev() {
         assert_eq!(path.recovery.permit(at(5)), Permit::Bytes(left * 1200));
         path.send(at(5));
@@ -322,4 +323,65 @@ fn an_answer_by_another_path_counts_only_if_it_is_later_than_a_probe() {
     }
     assert!(path.recovery.pto(DATA) >= late);
     assert_eq!(path.recovery.rtt().min(), before.min());
+}
+
+#[test]
+fn the_rule_of_2022_counts_from_what_the_newest_packet_took() {
+    let mut path = Path::new(&Config { loss_delay: crate::LossDelay::Study2022, ..plain() });
+    path.recovery.set_peer_max_ack_delay(ms(1));
+    for n in 0..5 {
+        path.send(at(2 * n));
+    }
+    // Packet 3 took 60 ms, so that 1 and 2 have 60 ms, a quarter of the round-trip time but no more than 5 ms, and 1 ms.
+    assert_eq!(path.ack(at(66), &[3..=3]), [3]);
+    assert_eq!(path.lost(), [0], "three newer ones");
+    assert_eq!(path.recovery.poll_timeout(), Some(at(2 + 60 + 5 + 1)));
+    assert_eq!(path.timeout(at(68)), Some(crate::Expired::Loss));
+    assert_eq!(path.lost(), [1]);
+    assert_eq!(path.recovery.poll_timeout(), Some(at(4 + 60 + 5 + 1)));
+    // Reordering teaches nothing: the next overtaken packets have as little time.
+    assert_eq!(path.ack(at(69), &[0..=1]), [0, 1]);
+    (0..4).for_each(|_| {
+        path.send(at(100));
+    });
+    path.ack(at(160), &[8..=8]);
+    assert_eq!(path.lost(), [2, 4, 5]);
+}
+
+#[test]
+fn a_limit_keeps_overtaken_packets_until_it_moves() {
+    let mut path = Path::new(&plain());
+    (0..9).for_each(|_| {
+        path.send(at(0));
+    });
+    path.recovery.limit_losses(2);
+    assert_eq!(path.ack(at(50), &[8..=8]), [8]);
+    assert_eq!(path.lost(), [0, 1]);
+    assert_eq!(path.recovery.first_kept(at(50)), Some(6), "two newer ones at most");
+    assert_eq!(path.recovery.first_kept(at(57)), None, "all overdue");
+    path.recovery.limit_losses(5);
+    path.out.clear();
+    path.recovery.find_losses(at(50), &[], &mut path.out);
+    assert_eq!(path.lost(), [2, 3, 4]);
+}
+
+#[test]
+fn the_pace_follows_the_gains() {
+    let gain = crate::PacingGain { slow_start: (5, 4), otherwise: (1, 1) };
+    let mut path = Path::new(&Config { pacing_gain: gain, initial_rtt: ms(100), ..plain() });
+    assert_eq!((path.recovery.window(), path.recovery.pacing_rate()), (12_000, 150_000));
+    (0..9).for_each(|_| {
+        path.send(at(0));
+    });
+    path.ack(at(100), &[8..=8]);
+    assert_eq!(path.recovery.pacing_rate(), path.recovery.window() * 10, "no longer in slow start");
+}
+
+#[test]
+fn an_initial_window_in_bytes_is_one_whatever_size_packets_have() {
+    let window = |bytes| {
+        let config = Config { initial_window: crate::InitialWindow::Bytes(bytes), ..plain() };
+        Path::new(&config).recovery.window()
+    };
+    assert_eq!((window(15_360), window(100)), (15_360, 2_400));
 }

@@ -6,9 +6,10 @@ use crate::{Controller, State};
 
 const MBIT: u64 = 125_000;
 
-const EVERY: [Algorithm; 7] = [
+const EVERY: [Algorithm; 8] = [
     Algorithm::NewReno,
     Algorithm::Cubic,
+    Algorithm::Cubic2022,
     Algorithm::Bbr,
     Algorithm::Bbr1,
     Algorithm::Lia,

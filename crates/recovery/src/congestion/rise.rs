@@ -1,0 +1,96 @@
+//! Leaves slow start when the round-trip time has risen by a quarter, as the sender of the 2022 study of packet number
+//! spaces did.
+
+use core::time::Duration;
+
+use anabranch_wire::Time;
+
+use super::Acked;
+use super::cubic::Exit;
+use super::hystart::Growth;
+
+/// Samples that are looked at together, and judgments in a row that must agree.
+const SCOPE: usize = 7;
+
+/// Samples are taken no closer to each other than this.
+const SPACING: Duration = Duration::from_millis(1);
+
+/// Filters samples: the largest of a few is a round-trip time that the path gives again and again, and the smallest of a few
+/// one that it does not stay below.
+#[derive(Clone, Debug, Default)]
+pub struct RttRise {
+    /// The latest samples, in a ring.
+    samples: [Duration; SCOPE],
+    taken: usize,
+    last: Option<Time>,
+    /// The smallest value that the largest of a few samples has had.
+    base: Option<Duration>,
+    /// Judgments in a row that the round-trip time has risen.
+    risen: usize,
+}
+
+impl Exit for RttRise {
+    fn on_acked(&mut self, ack: &Acked<'_>) -> Growth {
+        match ack.rtt_sample {
+            Some(sample) if self.has_risen(ack.now, sample) => Growth::Done,
+            _ => Growth::By(ack.growth),
+        }
+    }
+}
+
+impl RttRise {
+    fn has_risen(&mut self, now: Time, sample: Duration) -> bool {
+        if self.last.is_some_and(|last| now <= last + SPACING) {
+            return false;
+        }
+        self.last = Some(now);
+        self.samples[self.taken % SCOPE] = sample;
+        self.taken += 1;
+        if self.taken < SCOPE {
+            return false;
+        }
+        let low = self.samples.iter().copied().min().unwrap_or(sample);
+        let high = self.samples.iter().copied().max().unwrap_or(sample);
+        let base = self.base.map_or(high, |base| base.min(high));
+        self.base = Some(base);
+        self.risen = if low > base + base / 4 { self.risen + 1 } else { 0 };
+        self.risen >= SCOPE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn samples(millis: impl IntoIterator<Item = u64>) -> Option<usize> {
+        let mut rise = RttRise::default();
+        let mut now = Time::ZERO;
+        millis.into_iter().position(|sample| {
+            now += Duration::from_millis(2);
+            rise.has_risen(now, Duration::from_millis(sample))
+        })
+    }
+
+    #[test]
+    fn a_quarter_more_that_lasts_ends_slow_start() {
+        let flat = [100; 20];
+        assert_eq!(samples(flat.into_iter().chain([125; 30])), None, "not more than a quarter");
+        // Seven samples until none of the old ones is looked at, and six more to be sure.
+        assert_eq!(samples(flat.into_iter().chain([126; 30])), Some(20 + 7 + 6 - 1));
+    }
+
+    #[test]
+    fn a_spike_does_not() {
+        assert_eq!(samples([100; 9].into_iter().chain([500; 12]).chain([100; 9])), None);
+        assert_eq!(samples((0..100).map(|n| if n % 7 == 0 { 100 } else { 300 })), None);
+    }
+
+    #[test]
+    fn samples_of_one_moment_count_once() {
+        let mut rise = RttRise::default();
+        for _ in 0..100 {
+            assert!(!rise.has_risen(Time::from_millis(5), Duration::from_millis(10)));
+        }
+        assert_eq!(rise.taken, 1);
+    }
+}

@@ -48,7 +48,7 @@ pub mod node;
 pub mod packet;
 #[cfg(feature = "sim")]
 pub mod pair;
-#[cfg(feature = "sim")]
+#[cfg(feature = "experiments")]
 pub mod profile;
 pub mod random;
 #[cfg(feature = "experiments")]

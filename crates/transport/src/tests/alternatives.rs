@@ -7,10 +7,9 @@ use anabranch_wire::{AddressFlags, Frame, PathId, Side, TransportErrorCode};
 
 use super::multipath::multipath;
 use super::pair::{Pair, pattern};
+use super::paths::SECOND;
 use crate::connection::MAX_ALTERNATIVES;
 use crate::{AlternativeAddress, ConnectionError, Event, FourTuple, OpenPathError};
-
-const SECOND: Duration = Duration::from_secs(1);
 
 fn other() -> SocketAddr {
     "[::1]:4434".parse().unwrap()

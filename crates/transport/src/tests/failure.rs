@@ -11,15 +11,13 @@ use bytes::Bytes;
 use super::injector::encode;
 use super::multipath::second_addr;
 use super::pair::{Pair, client_addr, pattern, server_addr};
+use super::paths::{SECOND, SIDES};
 use crate::connection::Forged;
 use crate::stream::WriteError;
 use crate::trace::{Observer, TraceEvent};
 use crate::{Event, FourTuple, IdleReason, MultipathConfig, PathInfo, PathState};
 
-const SIDES: [Side; 2] = [Side::Client, Side::Server];
 const MS: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
-
 /// What no failure may cost more than.
 const LONGEST_GAP: Duration = Duration::from_millis(200);
 

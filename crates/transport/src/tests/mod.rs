@@ -19,6 +19,7 @@ mod multipath_ends;
 mod multipath_input;
 mod multipath_rows;
 mod pair;
+mod paths;
 mod resumption;
 mod schedulers;
 mod single;

@@ -6,9 +6,8 @@ use std::time::Duration;
 use anabranch_wire::{PathId, Side};
 
 use super::pair::{Pair, pattern, server_addr};
+use super::paths::{SECOND, open_and_wait, sent};
 use crate::{Event, FourTuple, MultipathConfig, OpenPathError};
-
-const SECOND: Duration = Duration::from_secs(1);
 
 pub(super) fn second_addr() -> SocketAddr {
     ([127, 0, 0, 3], 50_001).into()
@@ -24,18 +23,8 @@ pub(super) fn multipath() -> Pair {
 /// A second path, validated at both ends.
 pub(super) fn two_paths() -> Pair {
     let mut pair = multipath();
-    let now = pair.now;
-    let tuple = FourTuple { local: second_addr(), remote: server_addr() };
-    assert_eq!(pair.client().open_path(now, tuple), Ok(PathId(1)));
-    pair.run_until(SECOND, |pair| {
-        let opened = |events: &[Event]| events.contains(&Event::PathOpened(PathId(1)));
-        opened(&pair.client_events) && opened(&pair.server_events)
-    });
+    assert_eq!(open_and_wait(&mut pair, second_addr()), PathId(1));
     pair
-}
-
-fn sent(pair: &mut Pair, side: Side) -> Vec<u64> {
-    pair.end(side).paths().map(|path| path.bytes_sent).collect()
 }
 
 #[test]

@@ -9,16 +9,11 @@ use anabranch_wire::{Dir, Frame, PacketKind, PathId, Side, TransportErrorCode as
 
 use super::injector::encode;
 use super::multipath::{multipath, second_addr, two_paths};
-use super::pair::{Flying, Pair, client_addr, pattern, server_addr};
+use super::pair::{Pair, client_addr, pattern, server_addr};
+use super::paths::{SIDES, address_of_client};
 use crate::connection::Forged;
 use crate::schedule::Algorithm;
 use crate::{ConnectionError, Event, FourTuple, MultipathConfig};
-
-const SIDES: [Side; 2] = [Side::Client, Side::Server];
-
-fn address_of_client(from: Side, flying: &Flying) -> SocketAddr {
-    if from.is_client() { flying.tuple.remote } else { flying.tuple.local }
-}
 
 /// Until the end says otherwise, nothing gets through between the server and `address`.
 fn cut(pair: &mut Pair, address: SocketAddr) -> Rc<Cell<bool>> {

@@ -15,14 +15,13 @@ use bytes::Bytes;
 use super::injector::encode;
 use super::multipath::{multipath, second_addr, two_paths};
 use super::pair::{Pair, client_addr, pattern, server_addr};
+use super::paths::{SECOND, SIDES, address, ids, open, open_and_wait, send, still_works};
 use crate::connection::{Forged, MAX_CLOSING_PATHS};
 use crate::{
     ConnectionError, Datagram, Endpoint, EndpointConfig, Event, FourTuple, MultipathConfig, OpenPathError,
     TransmitBuf,
 };
 
-const SECOND: Duration = Duration::from_secs(1);
-const SIDES: [Side; 2] = [Side::Client, Side::Server];
 const VIOLATION: Option<Code> = Some(Code::PROTOCOL_VIOLATION);
 
 /// Paths that the default configuration allows, with IDs from 0.
@@ -79,49 +78,11 @@ fn frames_of_limits() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Sends a payload on the main path and lets the other end digest it.
-fn send(pair: &mut Pair, from: Side, payload: &[u8]) {
-    let padded = [payload, &[0; 4]].concat();
-    pair.inject(from, &Forged::new(PacketKind::OneRtt, &padded));
-    pair.settle();
-}
-
 /// The code that `from` gets for a payload in an otherwise healthy multipath connection with one path.
 fn code(from: Side, payload: &[u8]) -> Option<Code> {
     let mut pair = multipath();
     send(&mut pair, from, payload);
     pair.code_seen_by(from)
-}
-
-fn open(pair: &mut Pair, local: SocketAddr) -> Result<PathId, OpenPathError> {
-    let now = pair.now;
-    pair.client().open_path(now, FourTuple { local, remote: server_addr() })
-}
-
-/// Opens a path and waits until both ends may use it.
-fn open_and_wait(pair: &mut Pair, local: SocketAddr) -> PathId {
-    let id = open(pair, local).unwrap();
-    pair.run_until(SECOND, |pair| {
-        let opened = Event::PathOpened(id);
-        pair.client_events.contains(&opened) && pair.server_events.contains(&opened)
-    });
-    id
-}
-
-fn address(last: u8) -> SocketAddr {
-    ([127, 0, 0, last], 50_000 + u16::from(last)).into()
-}
-
-fn still_works(pair: &mut Pair) {
-    let data = pattern(20_000);
-    for side in SIDES {
-        assert!(pair.transfer(side, &data) == data, "from the {side:?}");
-        assert_eq!(pair.closed(side), None);
-    }
-}
-
-fn ids(pair: &mut Pair, side: Side) -> Vec<u32> {
-    pair.end(side).paths().map(|path| path.id.0).collect()
 }
 
 // Where the frames may come.

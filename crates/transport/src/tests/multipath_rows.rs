@@ -9,26 +9,12 @@ use anabranch_tls::nonce;
 use anabranch_wire::{Direction, PacketKind, PathId, Side, TransportErrorCode as Code, Writer, write_ack};
 
 use super::multipath::{multipath, second_addr, two_paths};
-use super::pair::{Flying, Pair, client_addr, pattern, server_addr};
+use super::pair::{Pair, client_addr, pattern, server_addr};
+use super::paths::{SECOND, SIDES, address_of_client, begin_upload, still_works};
 use crate::connection::Forged;
 use crate::random::Random;
 use crate::space::Numbering;
 use crate::{Event, FourTuple, MultipathConfig};
-
-const SECOND: Duration = Duration::from_secs(1);
-const SIDES: [Side; 2] = [Side::Client, Side::Server];
-
-fn address_of_client(from: Side, flying: &Flying) -> SocketAddr {
-    if from.is_client() { flying.tuple.remote } else { flying.tuple.local }
-}
-
-fn still_works(pair: &mut Pair) {
-    let data = pattern(20_000);
-    for side in SIDES {
-        assert!(pair.transfer(side, &data) == data, "from the {side:?}");
-        assert_eq!(pair.closed(side), None);
-    }
-}
 
 fn ack(path: Option<u32>, largest: u64, delay: u64) -> Vec<u8> {
     let mut bytes = [0; 64];
@@ -225,10 +211,7 @@ fn row_m10_an_update_waits_for_three_times_the_pto_of_the_slowest_path() {
 fn row_m11_all_links_down_for_a_while() {
     for side in SIDES {
         let mut pair = two_paths();
-        let id = pair.end(side).streams().open(anabranch_wire::Dir::Uni).unwrap();
-        pair.end(side).streams().write(id, &pattern(100_000)).unwrap();
-        pair.end(side).streams().finish(id).unwrap();
-        pair.run_for(Duration::from_millis(15));
+        let id = begin_upload(&mut pair, side);
         let down = Rc::new(Cell::new(true));
         let is_down = Rc::clone(&down);
         pair.network = Some(Box::new(move |_, flying| if is_down.get() { Vec::new() } else { vec![flying] }));
@@ -263,10 +246,7 @@ fn row_m11_connection_ids_retired_while_they_are_used_to_probe() {
 fn row_m11_the_first_path_removed_while_it_carries_everything() {
     for side in SIDES {
         let mut pair = two_paths();
-        let id = pair.end(side).streams().open(anabranch_wire::Dir::Uni).unwrap();
-        pair.end(side).streams().write(id, &pattern(100_000)).unwrap();
-        pair.end(side).streams().finish(id).unwrap();
-        pair.run_for(Duration::from_millis(15));
+        let id = begin_upload(&mut pair, side);
         let now = pair.now;
         assert!(pair.end(side.peer()).abandon_path(now, PathId(0), 0x3e));
         let mut received = Vec::new();

@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use super::multipath::second_addr;
 use super::pair::{Pair, client_addr, pattern, server_addr};
+use super::paths::sent;
 use crate::schedule::{Algorithm, Route};
 use crate::{Event, FourTuple, MultipathConfig};
 
@@ -30,10 +31,6 @@ fn two_paths(scheduler: Algorithm, lag: Duration) -> Pair {
     pair.run_until(Duration::from_secs(5), |pair| pair.server_events.contains(&Event::PathOpened(PathId(1))));
     pair.run_for(Duration::from_secs(1));
     pair
-}
-
-fn sent(pair: &mut Pair, side: Side) -> Vec<u64> {
-    pair.end(side).paths().map(|path| path.bytes_sent).collect()
 }
 
 /// Bytes that each path sends for a transfer from the server.

@@ -13,13 +13,12 @@ use anabranch_wire::{
 
 use super::injector::encode;
 use super::pair::{Pair, client_addr, pattern, server_addr};
+use super::paths::{SECOND, SIDES, address, ids, open, open_and_wait, send, sent, still_works};
 use crate::connection::Forged;
 use crate::{
     Endpoint, EndpointConfig, Event, FourTuple, MultipathConfig, Numbering, NumberingChoice, OpenPathError,
 };
 
-const SECOND: Duration = Duration::from_secs(1);
-const SIDES: [Side; 2] = [Side::Client, Side::Server];
 const VIOLATION: Option<Code> = Some(Code::PROTOCOL_VIOLATION);
 
 fn config(numbering: impl Into<NumberingChoice>) -> Option<MultipathConfig> {
@@ -48,25 +47,12 @@ fn connected(cids: bool) -> Pair {
     pair
 }
 
-fn address(last: u8) -> SocketAddr {
-    ([127, 0, 0, last], 50_000 + u16::from(last)).into()
-}
-
-fn open(pair: &mut Pair, local: SocketAddr) -> Result<PathId, OpenPathError> {
-    let now = pair.now;
-    pair.client().open_path(now, FourTuple { local, remote: server_addr() })
-}
-
 /// Opens path 1 and so on, and waits until both ends may use them.
 fn with_paths(paths: u8, cids: bool) -> Pair {
     let mut pair = connected(cids);
     for path in 1..paths {
         let id = PathId(path.into());
-        assert_eq!(open(&mut pair, address(path)), Ok(id));
-        pair.run_until(SECOND, |pair| {
-            let opened = Event::PathOpened(id);
-            pair.client_events.contains(&opened) && pair.server_events.contains(&opened)
-        });
+        assert_eq!(open_and_wait(&mut pair, address(path)), id);
     }
     pair.settle();
     pair
@@ -75,28 +61,6 @@ fn with_paths(paths: u8, cids: bool) -> Pair {
 /// The address of the client's end of a datagram.
 fn client_end(side: Side, tuple: &FourTuple) -> SocketAddr {
     if side == Side::Client { tuple.remote } else { tuple.local }
-}
-
-fn sent(pair: &mut Pair, side: Side) -> Vec<u64> {
-    pair.end(side).paths().map(|path| path.bytes_sent).collect()
-}
-
-fn ids(pair: &mut Pair, side: Side) -> Vec<u32> {
-    pair.end(side).paths().map(|path| path.id.0).collect()
-}
-
-fn still_works(pair: &mut Pair) {
-    let data = pattern(50_000);
-    for side in SIDES {
-        assert!(pair.transfer(side, &data) == data, "from the {side:?}");
-        assert_eq!(pair.closed(side), None);
-    }
-}
-
-/// Sends a payload on the main path and lets the other end digest it.
-fn send(pair: &mut Pair, from: Side, payload: &[u8]) {
-    pair.inject(from, &Forged::new(PacketKind::OneRtt, &[payload, &[0; 4]].concat()));
-    pair.settle();
 }
 
 // Negotiation.

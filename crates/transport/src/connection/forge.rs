@@ -103,6 +103,8 @@ pub(crate) struct Held {
     pub(crate) abandons: usize,
     /// Connection IDs issued for paths that are not open.
     pub(crate) unopened_cids: usize,
+    /// Acknowledgments that are to be repeated on other paths.
+    pub(crate) ack_copies: usize,
 }
 
 impl Connection {
@@ -121,6 +123,7 @@ impl Connection {
             unopened: self.multipath.as_ref().map_or(0, |multipath| multipath.held().0),
             abandons: self.multipath.as_ref().map_or(0, |multipath| multipath.held().1),
             unopened_cids: self.multipath.as_ref().map_or(0, |multipath| multipath.held().2),
+            ack_copies: self.multipath.as_ref().map_or(0, |multipath| multipath.held_ack_copies()),
         }
     }
 

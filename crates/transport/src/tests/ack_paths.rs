@@ -8,6 +8,7 @@ use anabranch_wire::{Direction, Frame, Frames, PacketKind, PathId, Side, Time, W
 
 use super::multipath::second_addr;
 use super::pair::{Flying, Pair, pattern, server_addr};
+use super::paths::{address, ids, open_and_wait};
 use crate::connection::Forged;
 use crate::trace::{Observer, TraceEvent};
 use crate::{AckPath, Event, FourTuple, MultipathConfig, PathInfo, TransportConfig};
@@ -120,6 +121,31 @@ fn acknowledgments_are_repeated_on_every_other_path() {
         assert!(watch.acks(of, of) > 20, "{:?}", watch.0.lock().unwrap().acks);
         // One copy at most, in packets that leave anyway.
         assert!((10..=watch.acks(of, of)).contains(&watch.acks(of, other)), "{of:?}");
+    }
+}
+
+#[test]
+fn what_is_to_be_repeated_is_forgotten_with_the_paths() {
+    let mut pair = Pair::with_transport(|transport| {
+        transport.multipath = Some(MultipathConfig::default());
+        transport.ack.path = AckPath::All;
+    });
+    pair.connect();
+    pair.settle();
+    for round in 0..4 {
+        let paths = [4, 5].map(|last| open_and_wait(&mut pair, address(last)));
+        pair.settle();
+        // The client acknowledges on one path what would be repeated on the other, if ever something left there.
+        pair.server().ping(paths[0]);
+        pair.run_for(Duration::from_millis(100));
+        assert!(pair.client().held().ack_copies > 0, "round {round}");
+        let now = pair.now;
+        for path in paths {
+            assert!(pair.client().abandon_path(now, path, 0x3e));
+        }
+        pair.run_for(Duration::from_secs(5));
+        assert_eq!(ids(&mut pair, Side::Client), [0]);
+        assert_eq!(pair.client().held().ack_copies, 0, "round {round}");
     }
 }
 

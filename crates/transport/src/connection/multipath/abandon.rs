@@ -155,6 +155,7 @@ impl Connection {
             self.numbering.forget(id);
             if let Some(multipath) = &mut self.multipath {
                 multipath.forget_health(id);
+                multipath.forget_ack_copies(id);
                 if let Some(pool) = &mut multipath.pool {
                     pool.forget(id);
                     self.unroute_tuple(path.tuple);

@@ -60,7 +60,8 @@ pub(super) struct Multipath {
     copies: Copies,
     /// The fastest path, which acknowledgments take that do not stay on their own.
     ack_path: Option<PathId>,
-    /// Paths whose newest acknowledgment is to be repeated, and on which.
+    /// Paths whose newest acknowledgment is to be repeated, and on which. A path that is gone is neither, so that there are no
+    /// more than pairs of paths.
     ack_copies: Vec<(PathId, PathId)>,
     /// Weights that the application has given to paths.
     weights: Vec<(PathId, u32)>,
@@ -190,6 +191,11 @@ impl Multipath {
         self.unopened.iter().find(|(_, unopened)| holds(unopened)).map(|(path, _)| *path)
     }
 
+    /// The path is gone: nothing of it is repeated, nor anything on it.
+    fn forget_ack_copies(&mut self, path: PathId) {
+        self.ack_copies.retain(|(of, on)| *of != path && *on != path);
+    }
+
     /// What the application weighs a path with.
     fn weight(&self, path: PathId) -> u32 {
         self.weights.iter().find(|(id, _)| *id == path).map_or(1, |(_, weight)| *weight)
@@ -211,6 +217,12 @@ impl Multipath {
     pub(super) fn held(&self) -> (usize, usize, usize) {
         let cids = self.unopened.values().map(|unopened| unopened.local.iter().count()).sum();
         (self.unopened.len(), self.abandons.len(), cids)
+    }
+
+    /// Acknowledgments that are to be repeated.
+    #[cfg(test)]
+    pub(super) fn held_ack_copies(&self) -> usize {
+        self.ack_copies.len()
     }
 
     /// What a path begins with, which is not open and then cannot be opened again.

@@ -27,10 +27,10 @@ fn packet(size: u32) -> Packet {
 
 /// One direction of a link whose packets are as large on the wire as their payload.
 fn queue(rate: Rate, limit: Limit) -> Chain {
-    built(LinkSpec::default().both(Queue::new(rate, limit).overhead(0)), 1)
+    built(&LinkSpec::default().both(Queue::new(rate, limit).overhead(0)), 1)
 }
 
-fn built(spec: LinkSpec, seed: u64) -> Chain {
+fn built(spec: &LinkSpec, seed: u64) -> Chain {
     let [there, _] = spec.build(None, Seed(seed), "line");
     there
 }
@@ -198,8 +198,8 @@ fn delay_is_added_after_serialization_and_keeps_the_order() {
                 .both(Delay(delay))
         };
         let sent: Vec<_> = (0..50).map(|k| (k * 900_000, 1_200)).collect();
-        let near = through(&mut built(spec(Duration::ZERO), 1), &sent);
-        let far = through(&mut built(spec(Duration::from_nanos(delay)), 1), &sent);
+        let near = through(&mut built(&spec(Duration::ZERO), 1), &sent);
+        let far = through(&mut built(&spec(Duration::from_nanos(delay)), 1), &sent);
         assert_eq!(far, near.iter().map(|at| at.map(|at| at + delay)).collect::<Vec<_>>());
         assert!(far.iter().flatten().is_sorted());
         assert!(far.iter().flatten().count() < 50, "the queue is to drop some");
@@ -207,7 +207,7 @@ fn delay_is_added_after_serialization_and_keeps_the_order() {
 }
 
 /// Which of `count` packets, one a microsecond, are lost.
-fn lost(spec: LinkSpec, seed: u64, count: u64) -> Vec<bool> {
+fn lost(spec: &LinkSpec, seed: u64, count: u64) -> Vec<bool> {
     let sent: Vec<_> = (0..count).map(|k| (k * 1_000, 1)).collect();
     through(&mut built(spec, seed), &sent).iter().map(Option::is_none).collect()
 }
@@ -219,8 +219,8 @@ fn count(of: &[bool]) -> usize {
 #[test]
 fn losses_are_independent_of_each_other_and_of_other_links() {
     let (probability, packets) = (0.05, 200_000);
-    let one = lost(LinkSpec::default().loss(probability), 1, packets);
-    let other = lost(LinkSpec::default().loss(probability), 2, packets);
+    let one = lost(&LinkSpec::default().loss(probability), 1, packets);
+    let other = lost(&LinkSpec::default().loss(probability), 2, packets);
     let both = one.iter().zip(&other).filter(|(one, other)| **one && **other).count();
     assert!(binomial(both, one.len(), probability * probability), "{both} lost on both");
     // Of packets whose predecessor was lost, and of those one to 64 later, as many are lost as of all.
@@ -243,7 +243,7 @@ fn losses_are_independent_of_each_other_and_of_other_links() {
 fn loss_in_a_period_happens_in_it_alone() {
     let period = Time::from_micros(30_000)..Time::from_micros(70_000);
     let spec = LinkSpec::default().both(Loss::during(0.2, period));
-    let lost = lost(spec, 3, 100_000);
+    let lost = lost(&spec, 3, 100_000);
     assert_eq!(count(&lost[..30_000]) + count(&lost[70_000..]), 0);
     assert!(binomial(count(&lost[30_000..70_000]), 40_000, 0.2));
 }
@@ -257,7 +257,7 @@ fn burst_loss_with_four_probabilities_has_its_stationary_rate_and_memory() {
         let share = (to_bad * loss_bad + to_good * loss_good) / (to_bad + to_good);
         assert!((burst.stationary_loss() - share).abs() < 1e-12);
         let packets = 400_000;
-        let lost = lost(LinkSpec::default().both(burst), 8, packets);
+        let lost = lost(&LinkSpec::default().both(burst), 8, packets);
         // Losses `lag` packets apart correlate with c^lag times the variance of the state's loss probability.
         let (memory, bad) = (1.0 - to_bad - to_good, to_bad / (to_bad + to_good));
         let between = bad * (1.0 - bad) * (loss_bad - loss_good).powi(2);
@@ -281,7 +281,7 @@ fn duplicates_and_late_packets_are_as_many_and_as_late_as_they_should_be() {
     let packets = 50_000;
     let longest = Duration::from_micros(800);
     let spec = LinkSpec::default().both(Duplicate::new(0.1)).both(Reorder::new(0.3, longest));
-    let mut link = built(spec, 5);
+    let mut link = built(&spec, 5);
     let mut arrived = Vec::new();
     (0..packets).for_each(|_| link.push(Time::ZERO, packet(1), &mut Buffers::default(), &mut arrived));
     assert!(binomial(arrived.len() - packets, packets, 0.1), "{} arrived", arrived.len());
@@ -298,7 +298,7 @@ fn duplicates_and_late_packets_are_as_many_and_as_late_as_they_should_be() {
 fn what_is_dropped_and_lost_adds_up() {
     let mut rng: Rng = Seed(9).rng("mix");
     let spec = LinkSpec::new(10_000_000, Duration::from_millis(10)).loss(0.1).mtu(1_000);
-    let mut link = built(spec, 7);
+    let mut link = built(&spec, 7);
     let sent: Vec<_> = (0..5_000).map(|k| (k * 300_000, rng.between(1, 1_100) as u32)).collect();
     let arrivals = through(&mut link, &sent);
     let counters = link.counters();

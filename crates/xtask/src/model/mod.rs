@@ -49,7 +49,7 @@ pub(super) fn run(root: &Path, arguments: &Arguments) -> Result<bool, String> {
     let ns3 = Ns3::build(root)?;
     match &ns3 {
         Some(ns3) => {
-            println!("ns-3 {}, seed {}, {} trains a class", ns3.version, arguments.seed, arguments.trains)
+            println!("ns-3 {}, seed {}, {} trains a class", ns3.version, arguments.seed, arguments.trains);
         }
         None => println!("skipped: ns-3 is not installed; the lab's link is held against its own rules only"),
     }

@@ -34,6 +34,8 @@ pub mod design;
 pub mod events;
 #[cfg(feature = "sim")]
 pub mod failover;
+#[cfg(feature = "figures")]
+pub mod figure;
 #[cfg(feature = "sim")]
 pub mod fluid;
 pub mod link;

@@ -58,6 +58,8 @@ pub struct Row {
     pub blocked_s: Option<f64>,
     /// Experimental aggregation benefit against single-path runs of the same point, where there are any.
     pub eben: Option<f64>,
+    /// When each request was made, since the client's first packet.
+    pub request_times_s: Vec<f64>,
     /// Delay of each request, in the order in which they were made.
     pub request_delays_s: Vec<f64>,
     /// Goodput of each connection that competed, in bits per second.

@@ -1,0 +1,191 @@
+//! What is drawn: axes and the points of curves and boxes, found in rows.
+
+use super::{Figure, Form, Style};
+use crate::claim::{Metric, Results};
+use crate::record::Row;
+
+/// A chart that is ready to be drawn.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chart {
+    /// Above it.
+    pub title: String,
+    /// The horizontal axis; boxes have none.
+    pub x: Axis,
+    /// The vertical axis.
+    pub y: Axis,
+    /// What is in it.
+    pub marks: Vec<Mark>,
+}
+
+/// An axis.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Axis {
+    /// What it says, with the unit.
+    pub label: String,
+    /// Whether it is logarithmic.
+    pub log: bool,
+    /// Its ends.
+    pub range: (f64, f64),
+}
+
+/// Something in a chart.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mark {
+    /// What the legend says, or what stands below a box.
+    pub label: String,
+    /// Color and dashes.
+    pub style: Style,
+    /// Where it is.
+    pub shape: Shape,
+}
+
+/// The shape of a [`Mark`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum Shape {
+    /// A line through points.
+    Line(Vec<(f64, f64)>),
+    /// A point for each value, joined by a line.
+    Dots(Vec<(f64, f64)>),
+    /// Tenth percentile, quartile, median, quartile, ninetieth percentile.
+    Box([f64; 5]),
+}
+
+/// Empty part at either end of an axis, of its length.
+const MARGIN: f64 = 0.04;
+
+impl Chart {
+    /// The chart of `figure`, with the variants that there are runs of; `None` if there are none.
+    pub fn of(figure: &Figure, results: &Results) -> Option<Self> {
+        let experiment = figure.experiment;
+        let marks = match figure.form {
+            Form::Distribution(metric, series) => {
+                let curve = |series: &super::Series| {
+                    let values = results.values(experiment, series.variant, metric);
+                    mark(series.label, series.style, distribution(values, figure.log))
+                };
+                series.iter().filter_map(curve).collect()
+            }
+            Form::Ratio(metric, series) => {
+                let curve = |series: &super::RatioSeries| {
+                    let ratios = results.ratios(experiment, series.over, metric).into_values().collect();
+                    mark(series.label, series.style, distribution(ratios, figure.log))
+                };
+                series.iter().filter_map(curve).collect()
+            }
+            Form::Boxes(metric, series) => {
+                series.iter().flat_map(|series| boxes(results, experiment, series, metric)).collect()
+            }
+            Form::Requests(point, series) => {
+                let dots = |series: &super::Series| {
+                    let row = results.rows(experiment, series.variant).find(|row| row.point == point)?;
+                    mark(series.label, series.style, Some(Shape::Dots(requests(row))))
+                };
+                series.iter().filter_map(dots).collect()
+            }
+        };
+        Self::around(figure, marks)
+    }
+
+    fn around(figure: &Figure, marks: Vec<Mark>) -> Option<Self> {
+        let points: Vec<(f64, f64)> = marks.iter().flat_map(Mark::points).collect();
+        if points.is_empty() {
+            return None;
+        }
+        let axis = |label: &str, log, values: &mut dyn Iterator<Item = f64>| {
+            let ends = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
+                (low.min(value), high.max(value))
+            });
+            Axis { label: label.to_owned(), log, range: widened(ends, log) }
+        };
+        let (xs, ys) = (&mut points.iter().map(|point| point.0), &mut points.iter().map(|point| point.1));
+        let (x, y) = match figure.form {
+            Form::Boxes(..) => (
+                Axis { label: String::new(), log: false, range: (0.0, marks.len() as f64) },
+                axis(figure.axis, figure.log, ys),
+            ),
+            Form::Requests(..) => (
+                axis(figure.axis, false, xs),
+                Axis { label: "delay of the answer (ms)".to_owned(), ..axis("", false, ys) },
+            ),
+            Form::Distribution(..) | Form::Ratio(..) => (
+                axis(figure.axis, figure.log, xs),
+                Axis { label: "share of the points".to_owned(), log: false, range: (0.0, 1.0) },
+            ),
+        };
+        Some(Self { title: figure.title.to_owned(), x, y, marks })
+    }
+}
+
+impl Mark {
+    /// The points that must be inside of the axes.
+    fn points(&self) -> Vec<(f64, f64)> {
+        match &self.shape {
+            Shape::Line(points) | Shape::Dots(points) => points.clone(),
+            Shape::Box(values) => values.iter().map(|value| (0.0, *value)).collect(),
+        }
+    }
+}
+
+fn mark(label: &str, style: Style, shape: Option<Shape>) -> Option<Mark> {
+    Some(Mark { label: label.to_owned(), style, shape: shape? })
+}
+
+/// The steps of an empirical distribution function.
+fn distribution(mut values: Vec<f64>, log: bool) -> Option<Shape> {
+    values.retain(|value| value.is_finite() && (!log || *value > 0.0));
+    values.sort_by(f64::total_cmp);
+    let share = |count: usize| count as f64 / values.len() as f64;
+    let steps = values
+        .iter()
+        .enumerate()
+        .flat_map(|(index, value)| [(*value, share(index)), (*value, share(index + 1))]);
+    (!values.is_empty()).then(|| Shape::Line(steps.collect()))
+}
+
+/// Boxes for the points whose first path is the better one alone, and for the others.
+fn boxes(results: &Results, experiment: &str, series: &super::Series, metric: Metric) -> Vec<Mark> {
+    let time = |variant| results.by_point(experiment, variant, |row: &Row| row.transfer_time_s);
+    let [first, second] = [time("quic-path-0"), time("quic-path-1")];
+    let (mut best, mut worst) = (Vec::new(), Vec::new());
+    for (point, value) in results.by_point(experiment, series.variant, metric) {
+        if let (Some(first), Some(second)) = (first.get(&point), second.get(&point)) {
+            if first <= second { &mut best } else { &mut worst }.push(value);
+        }
+    }
+    let of = |which: &str, color, values| {
+        let style = Style { color, ..series.style };
+        mark(&format!("{}, {which} path first", series.label), style, quartiles(values))
+    };
+    let color = series.style.color;
+    [of("better", color, best), of("worse", color + 1, worst)].into_iter().flatten().collect()
+}
+
+fn quartiles(mut values: Vec<f64>) -> Option<Shape> {
+    values.sort_by(f64::total_cmp);
+    let last = values.len().checked_sub(1)?;
+    let at = |share: f64| {
+        let place = share * last as f64;
+        let low = values[place as usize];
+        low + (values[(place as usize + 1).min(last)] - low) * place.fract()
+    };
+    Some(Shape::Box([at(0.1), at(0.25), at(0.5), at(0.75), at(0.9)]))
+}
+
+/// When each request was made, in seconds, and how long its answer took, in milliseconds.
+fn requests(row: &Row) -> Vec<(f64, f64)> {
+    let made = row.request_times_s.iter().copied();
+    made.zip(row.request_delays_s.iter().map(|delay| delay * 1e3)).collect()
+}
+
+fn widened((low, high): (f64, f64), log: bool) -> (f64, f64) {
+    if log {
+        let (low, high) = (low.ln(), high.ln());
+        let margin = ((high - low) * MARGIN).max(0.05);
+        ((low - margin).exp(), (high + margin).exp())
+    } else {
+        let margin = ((high - low) * MARGIN).max(high.abs() * 1e-3).max(1e-6);
+        // An axis of something that cannot be negative starts at zero where zero is near.
+        let start = if low >= 0.0 && low - margin < (high - low) * 0.2 { 0.0 } else { low - margin };
+        (start, high + margin)
+    }
+}

@@ -1,0 +1,96 @@
+//! The published figures, drawn from our rows in the papers' form.
+//!
+//! A figure is a description: which metric, in which form, of which variants. [`chart`] turns it into points, [`svg`] and
+//! [`png`] into pictures. Adding the figures of another paper is one file and one line in [`FIGURES`].
+
+mod ccr22;
+pub mod chart;
+mod conext17;
+pub mod png;
+mod scale;
+pub mod svg;
+
+use crate::claim::Metric;
+
+pub use chart::Chart;
+
+/// All figures, by paper.
+pub const FIGURES: &[&[Figure]] = &[ccr22::FIGURES, conext17::FIGURES];
+
+/// A figure of a paper.
+#[derive(Clone, Copy, Debug)]
+pub struct Figure {
+    /// Unique name, which files are called by: paper and number.
+    pub id: &'static str,
+    /// The experiment that it shows.
+    pub experiment: &'static str,
+    /// What it shows, in one line.
+    pub title: &'static str,
+    /// What the horizontal axis says; of boxes, the vertical one.
+    pub axis: &'static str,
+    /// Whether that axis is logarithmic.
+    pub log: bool,
+    /// How it is drawn.
+    pub form: Form,
+}
+
+/// How a figure is drawn.
+#[derive(Clone, Copy, Debug)]
+pub enum Form {
+    /// The distribution of a metric over the points, a curve for each variant.
+    Distribution(Metric, &'static [Series]),
+    /// The distribution of a metric's ratio of two variants over the points.
+    Ratio(Metric, &'static [RatioSeries]),
+    /// The metric as boxes (quartiles, whiskers to the tenth and ninetieth percentile), one for the points whose first
+    /// path is the better one, one for the others.
+    Boxes(Metric, &'static [Series]),
+    /// The delay of each request over time, at one point.
+    Requests(u64, &'static [Series]),
+}
+
+/// A curve.
+#[derive(Clone, Copy, Debug)]
+pub struct Series {
+    /// What the legend says.
+    pub label: &'static str,
+    /// The variant.
+    pub variant: &'static str,
+    /// How it is drawn.
+    pub style: Style,
+}
+
+/// A curve of ratios.
+#[derive(Clone, Copy, Debug)]
+pub struct RatioSeries {
+    /// What the legend says.
+    pub label: &'static str,
+    /// The variants: the first one's value is divided by the second one's.
+    pub over: [&'static str; 2],
+    /// How it is drawn.
+    pub style: Style,
+}
+
+/// Color (an index into the palette) and dashes of a curve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Style {
+    /// Index into [`svg::PALETTE`].
+    pub color: usize,
+    /// Whether the line is broken.
+    pub dashed: bool,
+}
+
+const fn solid(color: usize) -> Style {
+    Style { color, dashed: false }
+}
+
+const fn dashed(color: usize) -> Style {
+    Style { color, dashed: true }
+}
+
+/// The figures of an experiment.
+pub fn of(experiment: &str) -> impl Iterator<Item = &'static Figure> {
+    FIGURES.iter().copied().flatten().filter(move |figure| figure.experiment == experiment)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,12 @@
-//! Designs of experiments: points, each with rate, delay, queue and loss of its paths.
+//! Designs of experiments: points, each with rate, delay, queue and loss of its paths. They come from a file, or are
+//! generated: coordinates in a unit cube that fill it in one way or another, and factors that say what these mean.
 
+mod cube;
+mod factor;
+mod factorial;
 mod file;
+mod latin;
+mod wsp;
 
 use core::time::Duration;
 
@@ -9,7 +15,12 @@ use anabranch_wire::Time;
 use crate::fluid::FluidPath;
 use crate::link::{Delay, Limit, LinkSpec, Loss, Queue, Rate};
 
+pub use cube::{Coordinates, MAX_DIMENSIONS, MAX_GENERATED, smallest_distance};
+pub use factor::Factor;
+pub use factorial::factorial;
 pub use file::{DesignError, parse, read};
+pub use latin::Latin;
+pub use wsp::Wsp;
 
 /// Largest UDP payload on a link with an MTU of 1500 bytes that charges 28 of them for IPv4 and UDP.
 pub const MAX_UDP_PAYLOAD: usize = 1472;

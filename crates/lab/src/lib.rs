@@ -32,6 +32,8 @@ pub mod claim;
 #[cfg(feature = "sim")]
 pub mod design;
 pub mod events;
+#[cfg(feature = "experiments")]
+pub mod experiment;
 #[cfg(feature = "sim")]
 pub mod failover;
 #[cfg(feature = "figures")]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{MAX_PATHS, PathDesign, Point};
+use super::{MAX_PATHS, PathDesign, Point, QueueRule};
 
 /// What is wrong with a design, in one line.
 #[derive(Debug, thiserror::Error)]
@@ -52,9 +52,17 @@ pub enum DesignError {
 /// # Errors
 /// If the file cannot be read, or a column or a value is not as it must be.
 pub fn read(path: &Path) -> Result<Vec<Point>, DesignError> {
+    read_with(path, QueueRule::default())
+}
+
+/// Reads the points of a CSV file whose queuing delays mean what `rule` says.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_with(path: &Path, rule: QueueRule) -> Result<Vec<Point>, DesignError> {
     let name = path.display().to_string();
     match std::fs::File::open(path) {
-        Ok(file) => parse(&name, file),
+        Ok(file) => parse_with(&name, file, rule),
         Err(error) => Err(DesignError::File { file: name, error: error.into() }),
     }
 }
@@ -64,12 +72,16 @@ pub fn read(path: &Path) -> Result<Vec<Point>, DesignError> {
 /// # Errors
 /// As [`read`].
 pub fn parse(file: &str, text: impl std::io::Read) -> Result<Vec<Point>, DesignError> {
+    parse_with(file, text, QueueRule::default())
+}
+
+fn parse_with(file: &str, text: impl std::io::Read, rule: QueueRule) -> Result<Vec<Point>, DesignError> {
     let fault = |error| DesignError::File { file: file.to_owned(), error };
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text);
     let columns = Columns::find(file, reader.headers().map_err(fault)?)?;
     let mut points = Vec::new();
     for record in reader.records() {
-        points.push(columns.point(file, &record.map_err(fault)?)?);
+        points.push(columns.point(file, &record.map_err(fault)?, rule)?);
     }
     if points.is_empty() {
         return Err(DesignError::Empty { file: file.to_owned() });
@@ -121,7 +133,7 @@ impl Columns {
         Ok(Self { run: at("run".to_owned()).map_err(missing)?.1, paths })
     }
 
-    fn point(&self, file: &str, record: &csv::StringRecord) -> Result<Point, DesignError> {
+    fn point(&self, file: &str, record: &csv::StringRecord, rule: QueueRule) -> Result<Point, DesignError> {
         let line = record.position().map_or(0, csv::Position::line);
         let wrong = |column: &str, index, expected| DesignError::Value {
             file: file.to_owned(),
@@ -144,7 +156,7 @@ impl Columns {
                 }
                 QueueColumn::DelayMs(column) => {
                     let delay = number(column, 0.0, 1e5, "a delay from 0 to 100000")?;
-                    PathDesign::queue_of_delay(rate_mbps, owd_ms, delay)
+                    rule.packets(rate_mbps, owd_ms, delay)
                 }
             };
             let loss = loss.as_ref().map(|column| number(column, 0.0, 100.0, "a share from 0 to 100"));

@@ -18,7 +18,7 @@ use crate::link::{Delay, Limit, LinkSpec, Loss, Queue, Rate};
 pub use cube::{Coordinates, MAX_DIMENSIONS, MAX_GENERATED, smallest_distance};
 pub use factor::Factor;
 pub use factorial::factorial;
-pub use file::{DesignError, parse, read};
+pub use file::{DesignError, parse, read, read_with};
 pub use latin::Latin;
 pub use wsp::Wsp;
 
@@ -60,6 +60,26 @@ pub struct Change {
     pub rate_mbps: Option<f64>,
     /// The loss from then on.
     pub loss_percent: Option<f64>,
+}
+
+/// What a queuing delay of the 2017 experiments means for the queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum QueueRule {
+    /// What the paper means: the queue holds this delay beyond what the path holds in a round trip.
+    #[default]
+    Intended,
+    /// What the authors' scripts did, where a slip of units left the queuing delay out.
+    Scripts,
+}
+
+impl QueueRule {
+    /// Packets of 1500 bytes that the queue holds, at least ten.
+    pub fn packets(self, rate_mbps: f64, owd_ms: f64, queuing_delay_ms: f64) -> usize {
+        match self {
+            Self::Intended => PathDesign::queue_of_delay(rate_mbps, owd_ms, queuing_delay_ms),
+            Self::Scripts => PathDesign::queue_of_delay(rate_mbps, owd_ms, 0.0),
+        }
+    }
 }
 
 impl PathDesign {

@@ -3,6 +3,9 @@
 use super::cube::{Coordinates, distance_squared, uniform};
 use crate::random::Seed;
 
+/// Halvings of the spacing that is looked for; it is known to a thousandth of the cube's diagonal then.
+const BISECTIONS: usize = 10;
+
 /// How many candidates there are, in how many dimensions, and how far apart those that stay must be.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Wsp {
@@ -22,6 +25,24 @@ impl Wsp {
     pub fn points(&self, seed: Seed) -> Vec<Coordinates> {
         let candidates = uniform(seed, self.candidates, self.dimensions);
         self.choose(&candidates).into_iter().map(|index| candidates[index].clone()).collect()
+    }
+
+    /// Exactly `count` points out of so many `candidates`, as far apart as bisection finds a spacing that leaves as many; fewer
+    /// only if there are fewer candidates.
+    pub fn of_count(count: usize, candidates: usize, dimensions: usize, seed: Seed) -> Vec<Coordinates> {
+        // No spacing at all leaves every candidate, the diagonal of the cube one.
+        let (mut enough, mut too_wide) = (0.0, (dimensions as f64).sqrt());
+        for _ in 0..BISECTIONS {
+            let spacing = f64::midpoint(enough, too_wide);
+            let wsp = Self { candidates, dimensions, spacing };
+            match wsp.points(seed).len() >= count {
+                true => enough = spacing,
+                false => too_wide = spacing,
+            }
+        }
+        let mut points = Self { candidates, dimensions, spacing: enough }.points(seed);
+        points.truncate(count);
+        points
     }
 
     /// Which of `candidates` stay: first the one nearest to the centre; all those within the spacing of it are deleted; then the
@@ -77,6 +98,14 @@ mod tests {
         assert_eq!(wsp.choose(&line(&[0.0, 0.48, 0.55, 0.7, 1.0, 0.36])), [1, 5, 3, 4, 0]);
         assert_eq!(wsp.choose(&line(&[0.6, 0.4])), [0, 1]);
         assert_eq!(wsp.choose(&[]), [0; 0]);
+    }
+
+    #[test]
+    fn a_spacing_is_found_for_a_number_of_points() {
+        let points = Wsp::of_count(253, 1000, 8, Seed(2017));
+        assert_eq!(points.len(), 253);
+        assert!(smallest_distance(&points) > 0.5, "{}", smallest_distance(&points));
+        assert_eq!(Wsp::of_count(5, 3, 2, Seed(1)).len(), 3);
     }
 
     #[test]

@@ -1,0 +1,90 @@
+//! A bottleneck that is shared: what a connection with two paths through it takes from connections with one.
+
+use core::time::Duration;
+use std::path::Path;
+
+use anabranch_transport::recovery::Algorithm;
+
+use super::{Experiment, ExperimentError, Workload};
+use crate::design::{PathDesign, Point, factorial};
+use crate::profile::{Settings, Variant};
+
+/// Rates of the bottleneck in Mbit/s.
+const RATES: [f64; 3] = [10.0, 30.0, 100.0];
+/// Its one-way delays in ms.
+const DELAYS: [f64; 3] = [5.0, 20.0, 50.0];
+/// Its queues in bandwidth-delay products.
+const QUEUES: [f64; 2] = [0.5, 1.5];
+/// Connections of other clients.
+const OTHERS: u32 = 3;
+
+/// Both paths of a client and three others through one link, with every congestion controller: the coupled ones should take
+/// one share of four, uncoupled ones take two of five. Others run the same controller on one path, which is NewReno for
+/// the coupled ones of the TCP kind.
+pub(super) fn shared_bottleneck(name: &str, _data: Option<&Path>) -> Result<Experiment, ExperimentError> {
+    let all = factorial(&[RATES.len(), DELAYS.len(), QUEUES.len()]).unwrap_or_default();
+    let points = (0..).zip(all).map(|(run, at)| {
+        let path = bottleneck(pick(&RATES, at[0]), pick(&DELAYS, at[1]), pick(&QUEUES, at[2]));
+        Point { run, paths: vec![path; 2] }
+    });
+    let two_paths = Algorithm::NAMES.iter().map(|congestion| variant(congestion, congestion, true));
+    let one_path =
+        ["cubic", "newreno"].map(|congestion| variant(&format!("{congestion}-one-path"), congestion, false));
+    Ok(Experiment {
+        name: name.to_owned(),
+        about: format!(
+            "two paths through one bottleneck, beside {OTHERS} connections with one; points: full factorial"
+        ),
+        workload: Workload::Competition { others: OTHERS, length: Duration::from_secs(60), one_link: true },
+        points: points.collect(),
+        variants: two_paths.chain(one_path).collect::<Result<_, _>>()?,
+        repetitions: 3,
+        deadline: Duration::from_secs(120),
+    })
+}
+
+/// The level at a coordinate of the design.
+fn pick(levels: &[f64], at: f64) -> f64 {
+    levels[(at * (levels.len() - 1) as f64).round() as usize]
+}
+
+fn bottleneck(rate_mbps: f64, owd_ms: f64, products: f64) -> PathDesign {
+    let product = rate_mbps * 1e6 / 8.0 * 2.0 * owd_ms / 1e3 / 1500.0;
+    PathDesign {
+        rate_mbps,
+        owd_ms,
+        queue_packets: ((product * products) as usize).max(10),
+        ..PathDesign::default()
+    }
+}
+
+fn variant(name: &str, congestion: &str, multipath: bool) -> Result<Variant, ExperimentError> {
+    let set =
+        Settings { congestion: congestion.parse().ok(), multipath: Some(multipath), ..Settings::default() };
+    Ok(Variant::with(name, &["default"], set)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_controller_meets_every_bottleneck() {
+        let experiment = shared_bottleneck("shared-bottleneck", None).unwrap();
+        assert_eq!(experiment.points.len(), 18);
+        let combination = |point: &Point| {
+            let path = &point.paths[0];
+            assert_eq!(*path, point.paths[1], "both paths are the bottleneck");
+            assert!(RATES.contains(&path.rate_mbps) && DELAYS.contains(&path.owd_ms));
+            (path.rate_mbps as u64, path.owd_ms as u64, path.queue_packets)
+        };
+        let mut seen: Vec<_> = experiment.points.iter().map(combination).collect();
+        seen.sort_unstable();
+        assert_eq!([seen[0], seen[17]], [(10, 5, 10), (100, 50, 1250)]);
+        for (variant, name) in experiment.variants.iter().zip(Algorithm::NAMES) {
+            assert_eq!((variant.name.as_str(), variant.paths(2)), (*name, vec![0, 1]));
+            assert_eq!(variant.server().recovery.congestion.name(), *name);
+        }
+        assert_eq!(experiment.variants.last().unwrap().paths(2), [0]);
+    }
+}

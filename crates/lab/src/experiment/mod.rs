@@ -1,0 +1,176 @@
+//! Experiments: what is run, where, and in which variants. Each published one is a file; a user's own comes from a
+//! plan. To add one, write its file and name it in `registry!`.
+
+mod ccr22;
+mod conext17;
+mod fairness;
+mod handover;
+mod mobility;
+#[cfg(test)]
+mod tests;
+mod variant;
+
+use core::time::Duration;
+use std::path::Path;
+
+use crate::design::{self, DesignError, Point};
+use crate::profile::{UnknownLayer, Variant};
+
+pub use variant::variant;
+
+/// Points × variants × repetitions of one workload.
+#[derive(Clone, Debug)]
+pub struct Experiment {
+    /// Name on the command line and in results.
+    pub name: String,
+    /// What it is and where its points come from, in one line.
+    pub about: String,
+    /// What the applications do.
+    pub workload: Workload,
+    /// Networks.
+    pub points: Vec<Point>,
+    /// Configurations of the stack.
+    pub variants: Vec<Variant>,
+    /// How often each is run, each time with another seed.
+    pub repetitions: u32,
+    /// Simulated time after which a run has failed.
+    pub deadline: Duration,
+}
+
+/// What the applications of a run do.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Workload {
+    /// The client asks for so many bytes on one stream; the run ends as `until` says.
+    Download {
+        /// Size of the answer.
+        bytes: u64,
+        /// Which instant counts as the end.
+        until: End,
+    },
+    /// The client asks for small answers at fixed intervals, one after the other.
+    Requests {
+        /// Bytes of each request.
+        request: u64,
+        /// Bytes of each answer.
+        answer: u64,
+        /// From one request to the next.
+        every: Duration,
+        /// How many there are.
+        count: u32,
+    },
+    /// The client downloads while as many connections of other clients as `others`, configured alike but with a single path,
+    /// share the first link with it.
+    Competition {
+        /// Connections of other clients.
+        others: u32,
+        /// How long everybody sends.
+        length: Duration,
+        /// Whether all paths of the client lead over the first link, too. The links of its other paths are not there then.
+        one_link: bool,
+    },
+}
+
+/// The end of a download.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The last byte is there (2017).
+    LastByte,
+    /// The server's answer to the client's CONNECTION_CLOSE is there (2022).
+    Closed,
+}
+
+/// One run of an experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Job {
+    /// Index of the variant.
+    pub variant: usize,
+    /// Index of the point.
+    pub point: usize,
+    /// Repetition, from 0 on.
+    pub repetition: u32,
+}
+
+impl Experiment {
+    /// All its runs, in the order of their rows in the results.
+    pub fn jobs(&self) -> impl Iterator<Item = Job> {
+        let (points, repetitions) = (self.points.len(), self.repetitions);
+        (0..self.variants.len()).flat_map(move |variant| {
+            (0..points).flat_map(move |point| {
+                (0..repetitions).map(move |repetition| Job { variant, point, repetition })
+            })
+        })
+    }
+
+    /// The seed of a run: equal for all variants at a point, so that they meet the same losses.
+    pub fn seed(&self, job: Job) -> u64 {
+        self.points[job.point].run << 8 | u64::from(job.repetition)
+    }
+
+    /// The same with the points of a CSV file.
+    ///
+    /// # Errors
+    /// As [`design::read`].
+    pub fn with_design(self, file: &Path) -> Result<Self, DesignError> {
+        let points = design::read(file)?;
+        let about = self.about.split("; points: ").next().unwrap_or_default();
+        Ok(Self { about: format!("{about}; points: {}", file.display()), points, ..self })
+    }
+}
+
+/// Why there is no such experiment, in one line.
+#[derive(Debug, thiserror::Error)]
+pub enum ExperimentError {
+    /// Its name is not known.
+    #[error("unknown experiment `{name}`: use one of {}", NAMES.join(", "))]
+    Unknown {
+        /// The name.
+        name: String,
+    },
+    /// Its points cannot be read.
+    #[error(transparent)]
+    Design(#[from] DesignError),
+    /// One of its variants cannot be made.
+    #[error(transparent)]
+    Layer(#[from] UnknownLayer),
+}
+
+/// Names each experiment once.
+macro_rules! registry {
+    ($($name:literal => $build:path,)+) => {
+        /// The experiments that [`named`] knows.
+        pub const NAMES: &[&str] = &[$($name),+];
+
+        /// The experiment of this name. Its points are those of the published CSV file if `data`, the folder with these files, is
+        /// given, and otherwise generated in the same way; `about` says which. Experiments of our own generate theirs always.
+        ///
+        /// # Errors
+        /// If there is no such experiment, or the published points cannot be read.
+        pub fn named(name: &str, data: Option<&Path>) -> Result<Experiment, ExperimentError> {
+            match name {
+                $($name => $build($name, data),)+
+                _ => Err(ExperimentError::Unknown { name: name.to_owned() }),
+            }
+        }
+    };
+}
+
+registry! {
+    "ccr22-homogeneous-2path" => ccr22::homogeneous_2path,
+    "ccr22-heterogeneous-2path" => ccr22::heterogeneous_2path,
+    "ccr22-heterogeneous-3path" => ccr22::heterogeneous_3path,
+    "conext17-low-bdp-no-loss" => conext17::download,
+    "conext17-low-bdp-losses" => conext17::download,
+    "conext17-high-bdp-no-loss" => conext17::download,
+    "conext17-high-bdp-losses" => conext17::download,
+    "conext17-low-bdp-no-loss-256kb" => conext17::download,
+    "conext17-low-bdp-losses-256kb" => conext17::download,
+    "conext17-high-bdp-no-loss-256kb" => conext17::download,
+    "conext17-high-bdp-losses-256kb" => conext17::download,
+    "conext17-low-bdp-no-loss-scripts" => conext17::download,
+    "conext17-low-bdp-losses-scripts" => conext17::download,
+    "conext17-high-bdp-no-loss-scripts" => conext17::download,
+    "conext17-high-bdp-losses-scripts" => conext17::download,
+    "conext17-handover" => handover::handover,
+    "shared-bottleneck" => fairness::shared_bottleneck,
+    "mobility" => mobility::mobility,
+}

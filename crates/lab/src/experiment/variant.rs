@@ -1,0 +1,39 @@
+//! What the names of variants stand for.
+
+use crate::profile::{Settings, UnknownLayer, Variant};
+
+/// The variant of this name, as the published experiments use it: `{single|multiple}-{cubic|bbr1|olia}`, then any of a receiver's
+/// limit (`-ar5`, `-ah128`, …) and `-noaf`, then `-{original|fixed}` for the stack of 2022; `pquic` for the other one of that
+/// study; `mpquic`, `quic-path-0` and `quic-path-1` for those of 2017.
+///
+/// # Errors
+/// If a part of the name is no layer.
+pub fn variant(name: &str) -> Result<Variant, UnknownLayer> {
+    match name {
+        "pquic" => Variant::of(name, &["picoquic", "original", "cubic", "pquic"]),
+        "mpquic" => Variant::of(name, &["mpquic-2017"]),
+        "quic-path-0" => Variant::of(name, &["quic-2017", "path-0"]),
+        "quic-path-1" => Variant::of(name, &["quic-2017", "path-1"]),
+        _ => of_2022(name),
+    }
+}
+
+/// The behaviour comes last in a name, but its layer lies below those that name single settings.
+fn of_2022(name: &str) -> Result<Variant, UnknownLayer> {
+    let (choices, behaviour) = name.rsplit_once('-').unwrap_or(("", name));
+    let mut layers = vec!["picoquic", behaviour];
+    layers
+        .extend(choices.split('-').map(|choice| if choice == "noaf" { "no-ack-frequency" } else { choice }));
+    Variant::of(name, &layers)
+}
+
+/// `layers` on one path alone, for the aggregation benefit; always called `quic-path-` and its place.
+pub(super) fn single_path(layers: &[&str], path: usize) -> Result<Variant, UnknownLayer> {
+    let set = Settings { multipath: Some(false), paths: Some(vec![path]), ..Settings::default() };
+    Variant::with(&format!("quic-path-{path}"), layers, set)
+}
+
+/// The variants of these names.
+pub(super) fn variants<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Vec<Variant>, UnknownLayer> {
+    names.into_iter().map(variant).collect()
+}

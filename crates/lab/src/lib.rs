@@ -53,6 +53,8 @@ pub mod packet;
 #[cfg(feature = "sim")]
 pub mod pair;
 #[cfg(feature = "experiments")]
+pub mod plan;
+#[cfg(feature = "experiments")]
 pub mod profile;
 pub mod random;
 #[cfg(feature = "experiments")]

@@ -1,5 +1,5 @@
 //! Experiments: what is run, where, and in which variants. Each published one is a file; a user's own comes from a
-//! plan. To add one, write its file and name it in `registry!`.
+//! [`plan`](crate::plan). To add one, write its file and name it in `registry!`.
 
 mod ccr22;
 mod conext17;

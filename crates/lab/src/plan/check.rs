@@ -1,0 +1,95 @@
+//! Values of a plan within their bounds, and faults with their lines.
+
+use core::ops::Range;
+use std::path::Path;
+
+use toml::Spanned;
+
+use super::PlanError;
+
+/// Letters of a name.
+const MAX_NAME: usize = 100;
+
+/// A plan's text and where it comes from.
+pub(super) struct Source<'a> {
+    pub(super) file: &'a str,
+    pub(super) text: &'a str,
+    pub(super) folder: &'a Path,
+}
+
+impl Source<'_> {
+    /// A fault of the text at `span`.
+    pub(super) fn fault(&self, span: Range<usize>, message: impl Into<String>) -> PlanError {
+        let before = self.text.get(..span.start).unwrap_or_default();
+        let line = Some(1 + before.matches('\n').count());
+        PlanError { file: self.file.to_owned(), line, message: message.into() }
+    }
+
+    /// A fault that reading TOML has found.
+    pub(super) fn syntax(&self, error: &toml::de::Error) -> PlanError {
+        let message = error.message().lines().collect::<Vec<_>>().join(", ");
+        self.fault(error.span().unwrap_or_default(), message)
+    }
+
+    /// A number within bounds.
+    pub(super) fn number(
+        &self,
+        value: &Spanned<f64>,
+        what: &str,
+        lowest: f64,
+        highest: f64,
+    ) -> Result<f64, PlanError> {
+        let number = *value.get_ref();
+        if (lowest..=highest).contains(&number) {
+            return Ok(number);
+        }
+        Err(self
+            .fault(value.span(), format!("{number} in `{what}` is not a number from {lowest} to {highest}")))
+    }
+
+    /// A whole number within bounds.
+    pub(super) fn whole(
+        &self,
+        value: &Spanned<f64>,
+        what: &str,
+        lowest: u64,
+        highest: u64,
+    ) -> Result<u64, PlanError> {
+        let number = *value.get_ref();
+        if number.fract() == 0.0 && (lowest as f64..=highest as f64).contains(&number) {
+            return Ok(number as u64);
+        }
+        let message = format!("{number} in `{what}` is not a whole number from {lowest} to {highest}");
+        Err(self.fault(value.span(), message))
+    }
+
+    /// A name that may stand in a file's name.
+    pub(super) fn name(&self, value: &Spanned<String>) -> Result<String, PlanError> {
+        let name = value.get_ref();
+        let allowed = |letter: char| letter.is_ascii_alphanumeric() || "-_.+".contains(letter);
+        if (1..=MAX_NAME).contains(&name.len()) && name.chars().all(allowed) && !name.starts_with('.') {
+            return Ok(name.clone());
+        }
+        let allowed = format!("1 to {MAX_NAME} of a–z, A–Z, 0–9, `-`, `_`, `.` and `+`, not a `.` at first");
+        Err(self.fault(value.span(), format!("`{}` is no name: use {allowed}", name.escape_debug())))
+    }
+
+    /// The one of `choices` that is there.
+    pub(super) fn one_of<T>(
+        &self,
+        span: Range<usize>,
+        what: &str,
+        choices: impl IntoIterator<Item = (&'static str, Option<T>)>,
+    ) -> Result<T, PlanError> {
+        let mut names = Vec::new();
+        let mut found = Vec::new();
+        for (name, choice) in choices {
+            names.push(format!("`{name}`"));
+            found.extend(choice);
+        }
+        match (found.pop(), found.is_empty()) {
+            (Some(choice), true) => Ok(choice),
+            _ => Err(self.fault(span, format!("{what} needs exactly one of {}", names.join(", ")))),
+        }
+    }
+}

@@ -1,0 +1,295 @@
+use super::*;
+use crate::experiment::{End, Workload};
+
+const PLAN: &str = r#"
+name = "mine"
+about = "what it is"
+repetitions = 3
+deadline_s = 60
+
+[workload.download]
+bytes = 1_000_000
+until = "closed"
+
+[[points.inline]]
+paths = [
+    { rate_mbps = 10, owd_ms = 7.5, queue_packets = 12 },
+    { rate_mbps = 50.5, owd_ms = 30, queue_bdp = 1.5, loss_percent = 0.5, changes = [{ at_s = 3, loss_percent = 100 }] },
+]
+
+[[variant]]
+name = "five"
+layers = ["picoquic", "fixed", "single", "cubic", "ar5"]
+set = { ack_threshold = 4 }
+
+[[variant]]
+published = "multiple-cubic-fixed"
+"#;
+
+fn plan(text: &str) -> Result<Experiment, PlanError> {
+    parse("p.toml", text, Path::new("/nowhere"))
+}
+
+/// The fault of [`PLAN`] with one text in place of another.
+fn fault(old: &str, new: &str) -> String {
+    assert!(PLAN.contains(old), "{old}");
+    let fault = plan(&PLAN.replacen(old, new, 1)).unwrap_err().to_string();
+    assert_eq!(fault.lines().count(), 1, "{fault}");
+    fault
+}
+
+/// [`PLAN`] with other points.
+fn with_points(points: &str) -> Result<Experiment, PlanError> {
+    let (head, rest) = PLAN.split_once("[[points.inline]]").unwrap();
+    let (_, variants) = rest.split_once("[[variant]]").unwrap();
+    plan(&format!("{head}{points}\n[[variant]]{variants}"))
+}
+
+#[test]
+fn a_plan_is_an_experiment() {
+    let experiment = plan(PLAN).unwrap();
+    assert_eq!((experiment.name.as_str(), experiment.repetitions), ("mine", 3));
+    assert_eq!(experiment.about, "what it is; points: the plan's own");
+    assert_eq!(experiment.deadline, Duration::from_secs(60));
+    assert_eq!(experiment.workload, Workload::Download { bytes: 1_000_000, until: End::Closed });
+    let paths = &experiment.points[0].paths;
+    assert_eq!((paths[0].rate_mbps, paths[0].owd_ms, paths[0].queue_packets), (10.0, 7.5, 12));
+    // 50.5 Mbit/s for 60 ms are 252.5 packets of 1500 bytes.
+    assert_eq!((paths[1].queue_packets, paths[1].loss_percent), (378, 0.5));
+    assert_eq!(
+        (paths[1].changes[0].at, paths[1].changes[0].loss_percent),
+        (Duration::from_secs(3), Some(100.0))
+    );
+    let [five, other] = &experiment.variants[..] else { panic!("two variants") };
+    assert_eq!((five.name.as_str(), other.name.as_str()), ("five", "multiple-cubic-fixed"));
+    assert_eq!((five.client().ack.max_ranges, five.client().ack.threshold), (5, 4));
+    assert_eq!(*other, crate::experiment::variant("multiple-cubic-fixed").unwrap());
+}
+
+#[test]
+fn a_fault_names_file_line_and_what_is_allowed() {
+    assert!(
+        fault("about =", "abut =")
+            .starts_with("p.toml, line 3: unknown field `abut`, expected one of `name`, ")
+    );
+    assert_eq!(
+        fault("repetitions = 3", "repetitions = 0"),
+        "p.toml, line 4: 0 in `repetitions` is not a whole number from 1 to 10000"
+    );
+    assert!(
+        fault("repetitions = 3", "repetitions = 1.5").contains("line 4: 1.5 in `repetitions` is not a whole")
+    );
+    assert!(
+        fault("deadline_s = 60", "deadline_s = \"long\"").starts_with("p.toml, line 5: invalid type: string")
+    );
+    assert_eq!(
+        fault("bytes = 1_000_000", "bytes = -1"),
+        "p.toml, line 8: -1 in `bytes` is not a whole number from 1 to 100000000000"
+    );
+    assert_eq!(
+        fault("\"closed\"", "\"open\""),
+        "p.toml, line 9: unknown variant `open`, expected `last-byte` or `closed`"
+    );
+    assert_eq!(
+        fault("rate_mbps = 10,", "rate_mbps = 0,"),
+        "p.toml, line 13: 0 in `rate_mbps` is not a number from 0.001 to 1000000"
+    );
+    assert!(fault("rate_mbps = 10, ", "").starts_with("p.toml, line 13: missing field `rate_mbps`"));
+    assert_eq!(
+        fault(", queue_packets = 12", ""),
+        "p.toml, line 13: a path needs exactly one of `queue_packets`, `queue_bdp`, `queuing_delay_ms`"
+    );
+    assert!(
+        fault("queue_packets = 12", "queue_packets = 12, queue_bdp = 1")
+            .contains("line 13: a path needs exactly")
+    );
+    assert!(fault("loss_percent = 0.5", "loss_percent = 101").contains("line 14: 101 in `loss_percent`"));
+    assert!(
+        fault("\"ar5\"", "\"ar7\"")
+            .starts_with("p.toml, line 19: unknown profile `ar7`: use one of default, ")
+    );
+    assert!(
+        fault("ack_threshold = 4", "ack_treshold = 4")
+            .starts_with("p.toml, line 20: unknown field `ack_treshold`")
+    );
+    assert!(
+        fault("multiple-cubic-fixed", "double-cubic-fixed")
+            .contains("line 23: unknown profile `double`: use one")
+    );
+    assert!(
+        fault("published = \"multiple-cubic-fixed\"", "name = \"five\"").contains("another variant `five`")
+    );
+    assert!(
+        fault("published = \"multiple-cubic-fixed\"", "").contains("needs `name`, `published` or `each`")
+    );
+    assert!(
+        fault("name = \"mine\"", "name = \"../mine\"")
+            .contains("line 2: `../mine` is no name: use 1 to 100 of")
+    );
+    assert!(fault("name = \"mine\"", "name = mine").starts_with("p.toml, line 2: "));
+    assert!(fault("name = \"mine\"", "").contains("missing field `name`"));
+    assert!(
+        fault("[workload.download]", "[workload.upload]")
+            .contains("line 7: unknown field `upload`, expected one of")
+    );
+}
+
+#[test]
+fn points_come_from_exactly_one_source() {
+    let fault = |points| with_points(points).unwrap_err().to_string();
+    let sources = "`published`, `file`, `inline`, `wsp`, `latin`, `factorial`";
+    assert!(fault("[points]").ends_with(&format!("line 11: `points` needs exactly one of {sources}")));
+    assert!(
+        fault("[points]\npublished = \"mobility\"\nfile = \"x\"").contains("`points` needs exactly one of")
+    );
+    assert!(fault("[points]\nfile = \"none.csv\"").starts_with("p.toml, line 12: /nowhere/none.csv: "));
+    assert!(
+        fault("[points]\npublished = \"ccr23\"")
+            .starts_with("p.toml, line 12: unknown experiment `ccr23`: use one")
+    );
+    assert!(fault("[points]\ndata = \"x\"\nfile = \"y\"").contains("line 12: `data` belongs to `published`"));
+    let data = fault("[points]\npublished = \"ccr22-homogeneous-2path\"\ndata = \"x\"");
+    assert!(data.starts_with("p.toml, line 13: /nowhere/x/ccr22_homogeneous_2path.csv: "), "{data}");
+    assert_eq!(with_points("[points]\npublished = \"ccr22-heterogeneous-2path\"").unwrap().points.len(), 95);
+}
+
+#[test]
+fn a_column_that_is_missing_is_named() {
+    let folder = std::env::temp_dir().join(format!("anabranch-plan-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let (head, _) = PLAN.split_once("[[points.inline]]").unwrap();
+    let text =
+        format!("{head}[points]\nfile = \"points.csv\"\n[[variant]]\nlayers = [\"default\"]\nname = \"x\"\n");
+    std::fs::write(folder.join("plan.toml"), text).unwrap();
+    std::fs::write(folder.join("points.csv"), "run,rate_mbps_0,owd_ms_0\n1,2,3\n").unwrap();
+    let fault = read(&folder.join("plan.toml")).unwrap_err().to_string();
+    assert!(
+        fault.contains("plan.toml, line 12: ")
+            && fault.ends_with("points.csv: column `queue_packets_0` is missing")
+    );
+    std::fs::write(folder.join("points.csv"), "run,rate_mbps_0,owd_ms_0,queue_packets_0\n1,2,3,4\n").unwrap();
+    assert_eq!(read(&folder.join("plan.toml")).unwrap().points[0].run, 1);
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert!(read(&folder.join("plan.toml")).unwrap_err().to_string().contains("plan.toml: "));
+}
+
+#[test]
+fn points_are_generated_over_ranges() {
+    let wsp = "[points.wsp]\nseed = 16\ncandidates = 120\nspacing = 1.2\ndimensions = 20\npaths = \
+               [{ alike = 2, rate_mbps = { from = 2.5, to = 100 }, owd_ms = { from = 5, to = 50 }, queue_bdp = 1.5 }]";
+    let points = with_points(wsp).unwrap().points;
+    assert_eq!(points.len(), 95);
+    assert!(points.iter().all(|point| point.paths.len() == 2 && point.paths[0] == point.paths[1]));
+    assert_eq!(points[5].run, 5);
+
+    let latin = "[points.latin]\ncount = 30\ndraws = 5\npaths = [{ rate_mbps = { from = 0, to = 30 }, owd_ms = 10, \
+                 queue_packets = { values = [10, 100] } }]";
+    assert!(
+        with_points(latin)
+            .unwrap_err()
+            .to_string()
+            .contains("line 14: 0 in `rate_mbps` is not a number from 0.001")
+    );
+    let points = with_points(&latin.replace("from = 0,", "from = 1,")).unwrap().points;
+    let long = points.iter().filter(|point| point.paths[0].queue_packets == 100).count();
+    assert_eq!((points.len(), long), (30, 15));
+
+    let factorial = "[points.factorial]\nlevels = 3\npaths = [{ rate_mbps = { from = 10, to = 30 }, owd_ms = \
+                     { values = [1, 5] }, queuing_delay_ms = 0, loss_percent = { from = 0, to = 2 } }]";
+    let points = with_points(factorial).unwrap().points;
+    let found: Vec<_> = points
+        .iter()
+        .map(|point| &point.paths[0])
+        .map(|path| (path.rate_mbps, path.owd_ms, path.loss_percent))
+        .collect();
+    assert_eq!(found.len(), 18);
+    assert_eq!(found[..4], [(10.0, 1.0, 0.0), (10.0, 1.0, 1.0), (10.0, 1.0, 2.0), (10.0, 5.0, 0.0)]);
+    let many = with_points(&factorial.replace("levels = 3", "levels = 900")).unwrap_err().to_string();
+    assert!(many.contains("[900, 2, 900] levels are more than 10000 points"), "{many}");
+    let wrong = |old: &str, new: &str| with_points(&factorial.replace(old, new)).unwrap_err().to_string();
+    assert!(wrong("from = 10, to = 30", "from = 30, to = 10").contains("`from` must not be above `to`"));
+    assert!(wrong("values = [1, 5]", "values = []").contains("`owd_ms` has no values"));
+    assert!(wrong("values = [1, 5]", "value = 5").contains("unknown field `value`, expected one of `from`"));
+    assert!(wrong("values = [1, 5]", "from = 5").contains("a parameter is a number, { from"));
+}
+
+#[test]
+fn a_variant_may_be_many() {
+    let each = |each: &str| {
+        let (head, _) = PLAN.split_once("[[variant]]").unwrap();
+        plan(&format!(
+            "{head}[[variant]]\npublished = \"multiple-cubic-fixed\"\nname = \"x\"\neach = {each}\n"
+        ))
+    };
+    let all = each("{ scheduler = [\"*\"] }").unwrap().variants;
+    assert_eq!(all.len(), anabranch_transport::schedule::Algorithm::NAMES.len());
+    for (variant, name) in all.iter().zip(anabranch_transport::schedule::Algorithm::NAMES) {
+        assert_eq!(variant.name, format!("x-{name}"));
+        assert_eq!(variant.server().multipath.unwrap().scheduler.name(), *name);
+    }
+    let some = each("{ congestion = [\"lia\", \"cubic\"] }").unwrap().variants;
+    assert_eq!(some.iter().map(|variant| variant.name.as_str()).collect::<Vec<_>>(), ["x-lia", "x-cubic"]);
+    let fault = each("{ scheduler = [\"fastest\"] }").unwrap_err().to_string();
+    assert!(fault.contains("`fastest`: unknown scheduler") && fault.contains("min-rtt"), "{fault}");
+    assert!(fault.ends_with("or `*` for all of them"), "{fault}");
+    assert!(each("{ colour = [] }").unwrap_err().to_string().contains("unknown field `colour`"));
+    assert!(
+        each("{ scheduler = [\"*\", \"min-rtt\"] }").unwrap_err().to_string().contains("another variant")
+    );
+    assert!(
+        each("{}").unwrap_err().to_string().contains("`each` needs exactly one of `scheduler`, `congestion`")
+    );
+}
+
+#[test]
+fn every_workload_can_be_planned() {
+    let workload =
+        |text: &str| plan(&PLAN.replace("[workload.download]\nbytes = 1_000_000\nuntil = \"closed\"", text));
+    let requests = "[workload.requests]\nrequest = 750\nanswer = 750\nevery_ms = 400\ncount = 40";
+    let every = Duration::from_millis(400);
+    let expected = Workload::Requests { request: 750, answer: 750, every, count: 40 };
+    assert_eq!(workload(requests).unwrap().workload, expected);
+    let competition = "[workload.competition]\nothers = 3\nlength_s = 60\none_link = true";
+    let expected = Workload::Competition { others: 3, length: Duration::from_secs(60), one_link: true };
+    assert_eq!(workload(competition).unwrap().workload, expected);
+    let both = workload(&format!("{competition}\n{requests}")).unwrap_err().to_string();
+    assert!(both.contains("`workload` needs exactly one of `download`, `requests`, `competition`"), "{both}");
+}
+
+#[test]
+fn the_example_plans_can_be_read() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/plans");
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "toml") {
+            let experiment = read(&path).unwrap();
+            assert_eq!(Some(experiment.name.as_str()), path.file_stem().and_then(|stem| stem.to_str()));
+            names.push((experiment.name, experiment.points.len()));
+        }
+    }
+    names.sort();
+    let [handover, latin, schedulers] = &names[..] else { panic!("{names:?}") };
+    assert_eq!((handover.0.as_str(), handover.1), ("handover", 1));
+    assert_eq!((latin.0.as_str(), latin.1), ("lossy", 40));
+    assert_eq!((schedulers.0.as_str(), schedulers.1), ("schedulers", 95));
+}
+
+#[test]
+fn rubbish_is_refused_and_nothing_worse() {
+    let mut rng = crate::random::Seed(3).rng("rubbish");
+    for _ in 0..3000 {
+        let mut text: Vec<char> = PLAN.chars().collect();
+        for _ in 0..rng.between(1, 6) {
+            let at = rng.below(text.len() as u64) as usize;
+            match rng.below(3) {
+                0 => text[at] = rng.pick(&['"', '[', ']', '{', '=', '9', '-', '\n', 'é']),
+                1 => drop(text.remove(at)),
+                _ => text.insert(at, rng.pick(&['.', ',', '0', ' ', '#', '}', 'e'])),
+            }
+        }
+        if let Err(fault) = plan(&text.into_iter().collect::<String>()) {
+            assert_eq!(fault.to_string().lines().count(), 1, "{fault}");
+        }
+    }
+}

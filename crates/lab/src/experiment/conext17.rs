@@ -92,7 +92,6 @@ pub(super) fn download(name: &str, data: Option<&Path>) -> Result<Experiment, Ex
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::experiment::named;
 
     #[test]

@@ -10,21 +10,17 @@ pub(crate) struct AckOptions {
     #[arg(long, value_name = "RANGES", value_parser = clap::value_parser!(u16).range(2..=1024))]
     ack_ranges: Option<u16>,
     /// Which ranges an ACK frame names, instead of what is the default for the numbering
-    #[arg(long, value_name = "ORDER", value_parser = parse::<RangeOrder>)]
+    #[arg(long, value_name = "ORDER")]
     ack_order: Option<RangeOrder>,
     /// Packet numbers that are given up: none, those so far below the largest, or those so old and told so often (1000ms/4)
-    #[arg(long, value_name = "HORIZON", value_parser = parse::<Horizon>)]
+    #[arg(long, value_name = "HORIZON")]
     ack_horizon: Option<Horizon>,
     /// The path that acknowledgments take: same, fastest, all
-    #[arg(long, value_name = "PATH", value_parser = parse::<AckPath>)]
+    #[arg(long, value_name = "PATH")]
     ack_path: Option<AckPath>,
     /// Ask for no rarer acknowledgments as the window grows
     #[arg(long)]
     no_ack_frequency: bool,
-}
-
-fn parse<T: std::str::FromStr<Err: ToString>>(name: &str) -> Result<T, String> {
-    name.parse().map_err(|error: T::Err| error.to_string())
 }
 
 impl AckOptions {

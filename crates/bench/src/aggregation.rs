@@ -7,7 +7,7 @@ use anabranch_lab::fluid;
 use anabranch_lab::transfer::{Measured, PathTotals, Transfer};
 use anabranch_transport::recovery::Algorithm as Congestion;
 use anabranch_transport::schedule::Algorithm as Scheduler;
-use anabranch_transport::{MultipathConfig, Numbering, NumberingChoice, TransportConfig, UnknownNumbering};
+use anabranch_transport::{MultipathConfig, Numbering, NumberingChoice, TransportConfig};
 use clap::Args;
 use rayon::prelude::*;
 use serde_json::{Value, json};
@@ -31,32 +31,19 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 50_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     bytes: u64,
     /// Only runs with this numbering of packets; both otherwise
-    #[arg(long, value_parser = numbering)]
+    #[arg(long)]
     numbering: Option<Numbering>,
     /// Scheduler instead of the default
-    #[arg(long, value_parser = scheduler)]
+    #[arg(long)]
     scheduler: Option<Scheduler>,
     /// Congestion controller instead of the default
-    #[arg(long, value_parser = congestion)]
+    #[arg(long)]
     congestion: Option<Congestion>,
     #[command(flatten)]
     acks: AckOptions,
     /// Print what a single run does, packet by packet, to standard error
     #[arg(long)]
     trace: bool,
-}
-
-pub(crate) fn scheduler(name: &str) -> Result<Scheduler, String> {
-    name.parse().map_err(|_| format!("one of {}", Scheduler::NAMES.join(", ")))
-}
-
-/// Parses the name of a numbering.
-pub(crate) fn numbering(name: &str) -> Result<Numbering, String> {
-    name.parse().map_err(|error: UnknownNumbering| error.to_string())
-}
-
-fn congestion(name: &str) -> Result<Congestion, String> {
-    name.parse().map_err(|_| format!("one of {}", Congestion::NAMES.join(", ")))
 }
 
 /// One run.

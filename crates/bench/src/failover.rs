@@ -29,10 +29,10 @@ pub(crate) struct Options {
     #[arg(long, value_parser = class)]
     class: Option<Class>,
     /// How the paths' packets are numbered
-    #[arg(long, value_parser = crate::aggregation::numbering, default_value = "multiple")]
+    #[arg(long, default_value = "multiple")]
     numbering: Numbering,
     /// Scheduler instead of the default
-    #[arg(long, value_parser = crate::aggregation::scheduler)]
+    #[arg(long)]
     scheduler: Option<Scheduler>,
     /// Print what a single schedule does, packet by packet, to standard error
     #[arg(long)]

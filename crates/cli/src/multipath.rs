@@ -5,8 +5,6 @@ use anabranch::{Connection, MultipathConfig, PathInfo, PathPolicy, PathRule, sch
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::options::scheduler;
-
 /// How several paths are used.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Sharing {
@@ -14,8 +12,7 @@ pub(crate) struct Sharing {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_PATHS)))]
     max_paths: Option<u32>,
     /// Which path the next packet takes
-    #[arg(long, value_name = "NAME", value_parser = scheduler,
-          default_value = MultipathConfig::default().scheduler.name())]
+    #[arg(long, value_name = "NAME", default_value = MultipathConfig::default().scheduler.name())]
     scheduler: schedule::Algorithm,
     /// Packet number spaces: `multiple` or `single`. A client that is told so insists on it, a server prefers it; unless
     /// told, a client offers both and a server prefers `multiple`

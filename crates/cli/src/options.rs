@@ -8,7 +8,7 @@ use std::time::Duration;
 use anabranch::tls::rustls::{self, crypto::CryptoProvider};
 use anabranch::transport::recovery::Algorithm;
 use anabranch::transport::stream::StreamsConfig;
-use anabranch::{ClientConfig, Endpoint, ServerConfig, TransportConfig, Version, config, schedule, tls};
+use anabranch::{ClientConfig, Endpoint, ServerConfig, TransportConfig, Version, config, tls};
 use clap::Args;
 
 use crate::exit::{Exit, Failure, Result};
@@ -31,19 +31,11 @@ pub(crate) struct Tuning {
           value_parser = clap::value_parser!(u64).range(1..=MAX_WINDOW))]
     pub(crate) window: u64,
     /// Congestion controller
-    #[arg(long, value_name = "NAME", value_parser = congestion, default_value = "cubic")]
+    #[arg(long, value_name = "NAME", default_value = "cubic")]
     pub(crate) congestion: Algorithm,
     /// Speak QUIC version 2 (RFC 9369) too, and rather
     #[arg(long)]
     pub(crate) v2: bool,
-}
-
-pub(crate) fn congestion(name: &str) -> std::result::Result<Algorithm, String> {
-    name.parse().map_err(|_| format!("there are {}", Algorithm::NAMES.join(", ")))
-}
-
-pub(crate) fn scheduler(name: &str) -> std::result::Result<schedule::Algorithm, String> {
-    name.parse().map_err(|_| format!("there are {}", schedule::Algorithm::NAMES.join(", ")))
 }
 
 impl Tuning {

@@ -1,6 +1,7 @@
 //! How a connection and an endpoint behave; everything has a default that suits most users.
 
 mod ack;
+mod named;
 mod numbering;
 
 use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
@@ -11,8 +12,9 @@ use anabranch_tls as tls;
 use anabranch_wire::Version;
 use bytes::Bytes;
 
-pub use self::ack::{AckConfig, AckPath, Horizon, RangeOrder, UnknownName};
-pub use self::numbering::{Numbering, NumberingChoice, UnknownNumbering};
+pub use self::ack::{AckConfig, AckPath, Horizon, RangeOrder};
+pub use self::named::UnknownName;
+pub use self::numbering::{Numbering, NumberingChoice};
 use crate::stream::StreamsConfig;
 
 /// Behaviour of a connection's transport, the same for clients and servers.

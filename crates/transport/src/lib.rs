@@ -26,7 +26,6 @@ pub mod trace;
 pub use config::{
     AckConfig, AckPath, ClientConfig, EndpointConfig, Horizon, MAX_PATHS, MultipathConfig, Numbering,
     NumberingChoice, PreferredAddresses, RangeOrder, RetryPolicy, ServerConfig, TransportConfig, UnknownName,
-    UnknownNumbering,
 };
 pub use connection::{
     AckStats, AlternativeAddress, ConnectError, Connection, ConnectionStats, Held, MigrateError,

@@ -30,7 +30,6 @@ use self::source::Source;
 use self::summary::{Settings, Summary};
 use self::transfer::{Ends, NAME, Scene};
 use crate::exit::{self, Exit, Failure, Result};
-use crate::options::{congestion, scheduler};
 use crate::signal::Stop;
 
 /// Application protocol between the two.
@@ -62,10 +61,10 @@ pub(crate) struct Demo {
     #[arg(long, value_name = "PATH@TIME[+TIME]")]
     fail: Vec<Fail>,
     /// Which path the next packet takes
-    #[arg(long, value_name = "NAME", value_parser = scheduler, default_value = MultipathConfig::default().scheduler.name())]
+    #[arg(long, value_name = "NAME", default_value = MultipathConfig::default().scheduler.name())]
     scheduler: Scheduler,
     /// Congestion controller
-    #[arg(long, value_name = "NAME", value_parser = congestion, default_value = "bbr")]
+    #[arg(long, value_name = "NAME", default_value = "bbr")]
     congestion: Congestion,
     /// Packet number spaces: one for each path, or one for all of them
     #[arg(long, value_name = "multiple|single", default_value_t = Numbering::Multiple)]

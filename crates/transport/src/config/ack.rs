@@ -4,6 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use super::named::{UnknownName, named};
+
 /// When acknowledgments are sent (RFC 9000 §13.2), what they say, which way they go, and what we ask of the peer
 /// (draft-ietf-quic-ack-frequency).
 #[derive(Clone, Debug)]
@@ -39,42 +41,6 @@ impl Default for AckConfig {
             frequency: true,
         }
     }
-}
-
-/// An enumeration whose values the command line and plan files name.
-macro_rules! named {
-    ($(#[$about:meta])* $type:ident, $what:literal { $($(#[$doc:meta])* $variant:ident = $name:literal;)+ }) => {
-        $(#[$about])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum $type { $($(#[$doc])* $variant,)+ }
-
-        impl $type {
-            /// The names [`FromStr`] knows.
-            pub const NAMES: &[&str] = &[$($name),+];
-
-            /// The value's name.
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)+ }
-            }
-        }
-
-        impl fmt::Display for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(self.name())
-            }
-        }
-
-        impl FromStr for $type {
-            type Err = UnknownName;
-
-            fn from_str(name: &str) -> Result<Self, UnknownName> {
-                match name {
-                    $($name => Ok(Self::$variant),)+
-                    _ => Err(UnknownName { what: $what, names: Self::NAMES }),
-                }
-            }
-        }
-    };
 }
 
 named! {
@@ -143,7 +109,7 @@ impl FromStr for Horizon {
     type Err = UnknownName;
 
     fn from_str(text: &str) -> Result<Self, UnknownName> {
-        let unknown = UnknownName { what: "horizon of acknowledgments", names: Self::NAMES };
+        let unknown = UnknownName::new("horizon of acknowledgments", Self::NAMES);
         let (delay, packets) = (text.split_once("ms/"), text.parse());
         match (text, delay, packets) {
             ("none", ..) => Ok(Self::None),
@@ -156,21 +122,6 @@ impl FromStr for Horizon {
         }
     }
 }
-
-/// No value has this name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UnknownName {
-    what: &'static str,
-    names: &'static [&'static str],
-}
-
-impl fmt::Display for UnknownName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "unknown {}: use one of {}", self.what, self.names.join(", "))
-    }
-}
-
-impl std::error::Error for UnknownName {}
 
 #[cfg(test)]
 mod tests {

@@ -1,60 +1,17 @@
 //! Which packet number spaces several paths use.
 
-use std::fmt;
-use std::str::FromStr;
+use super::named::named;
 
-/// How the packets of several paths are numbered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Numbering {
-    /// Each path has a packet number space of its own, as RFC 10069 has it. Needs connection IDs at both ends.
-    Multiple,
-    /// All paths share one packet number space, an extension that both ends have to know (transport parameter 0x29e3d19e).
-    /// Works without connection IDs, too.
-    Single,
-}
-
-impl Numbering {
-    /// The names that [`FromStr`] knows.
-    pub const NAMES: &[&str] = &["multiple", "single"];
-
-    /// The name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Multiple => "multiple",
-            Self::Single => "single",
-        }
+named! {
+    /// How the packets of several paths are numbered.
+    Numbering, "numbering" {
+        /// Each path has a packet number space of its own, as RFC 10069 has it. Needs connection IDs at both ends.
+        Multiple = "multiple";
+        /// All paths share one packet number space, an extension that both ends have to know (transport parameter 0x29e3d19e).
+        /// Works without connection IDs, too.
+        Single = "single";
     }
 }
-
-impl fmt::Display for Numbering {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Numbering {
-    type Err = UnknownNumbering;
-
-    fn from_str(name: &str) -> Result<Self, UnknownNumbering> {
-        match name {
-            "multiple" => Ok(Self::Multiple),
-            "single" => Ok(Self::Single),
-            _ => Err(UnknownNumbering),
-        }
-    }
-}
-
-/// No numbering has this name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UnknownNumbering;
-
-impl fmt::Display for UnknownNumbering {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "unknown numbering: use one of {}", Numbering::NAMES.join(", "))
-    }
-}
-
-impl std::error::Error for UnknownNumbering {}
 
 /// Which numberings an end agrees to. A client offers them all, and the server chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +60,7 @@ mod tests {
         for name in Numbering::NAMES {
             assert_eq!(name.parse::<Numbering>().unwrap().to_string(), *name);
         }
-        assert_eq!("both".parse::<Numbering>(), Err(UnknownNumbering));
+        let error = "both".parse::<Numbering>().unwrap_err().to_string();
+        assert_eq!(error, "unknown numbering: use one of multiple, single");
     }
 }

@@ -1,0 +1,62 @@
+//! Enumerations whose values have names, on the command line and in plan files.
+
+use std::fmt;
+
+/// An enumeration with the name of each value.
+macro_rules! named {
+    ($(#[$about:meta])* $type:ident, $what:literal { $($(#[$doc:meta])* $variant:ident = $name:literal;)+ }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum $type { $($(#[$doc])* $variant,)+ }
+
+        impl $type {
+            /// The names [`FromStr`](core::str::FromStr) knows.
+            pub const NAMES: &[&str] = &[$($name),+];
+
+            /// The value's name.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)+ }
+            }
+        }
+
+        impl core::fmt::Display for $type {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+
+        impl core::str::FromStr for $type {
+            type Err = $crate::config::UnknownName;
+
+            fn from_str(name: &str) -> Result<Self, Self::Err> {
+                match name {
+                    $($name => Ok(Self::$variant),)+
+                    _ => Err($crate::config::UnknownName::new($what, Self::NAMES)),
+                }
+            }
+        }
+    };
+}
+
+pub(crate) use named;
+
+/// No value has this name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnknownName {
+    what: &'static str,
+    names: &'static [&'static str],
+}
+
+impl UnknownName {
+    pub(crate) const fn new(what: &'static str, names: &'static [&'static str]) -> Self {
+        Self { what, names }
+    }
+}
+
+impl fmt::Display for UnknownName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "unknown {}: use one of {}", self.what, self.names.join(", "))
+    }
+}
+
+impl std::error::Error for UnknownName {}

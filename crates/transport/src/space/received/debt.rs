@@ -124,7 +124,7 @@ impl Debt {
     }
 
     /// Whether an ack-eliciting packet has not been acknowledged yet.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for observers"))]
+    #[cfg(test)]
     pub(crate) fn has_unacked(&self) -> bool {
         self.unacked > 0
     }

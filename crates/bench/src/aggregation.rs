@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anabranch_lab::design::{self, Point};
 use anabranch_lab::fluid;
 use anabranch_lab::transfer::{Measured, PathTotals, Transfer};
-use anabranch_transport::recovery::Algorithm as Congestion;
+use anabranch_transport::recovery::{Algorithm as Congestion, InitialWindow};
 use anabranch_transport::schedule::Algorithm as Scheduler;
 use anabranch_transport::{MultipathConfig, Numbering, NumberingChoice, TransportConfig};
 use clap::Args;
@@ -122,8 +122,11 @@ fn measure(points: &[Point], options: &Options) -> Result<Report, Error> {
 /// What every run has in common.
 fn config(transport: &TransportConfig, rows: &[Row]) -> Value {
     let recovery = &transport.recovery;
-    let packets = recovery.initial_window_packets;
-    let window = packets * u32::from(recovery.mtu.initial);
+    let mtu = u32::from(recovery.mtu.initial);
+    let (packets, window) = match recovery.initial_window {
+        InitialWindow::Packets(packets) => (packets, packets * mtu),
+        InitialWindow::Bytes(bytes) => (bytes.div_ceil(mtu), bytes),
+    };
     let answered = rows.iter().all(|row| row.result.as_ref().is_ok_and(|run| run.closed.is_some()));
     let multipath = transport.multipath.clone().unwrap_or_default();
     json!({

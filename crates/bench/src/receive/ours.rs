@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use anabranch_transport::recovery::InitialWindow;
 use anabranch_transport::stream::WriteError;
 use anabranch_transport::{Datagram, Handle, TransmitBuf, TransportConfig};
 use anabranch_wire::{Dir, StreamId};
@@ -19,7 +20,7 @@ fn transport() -> TransportConfig {
     transport.recovery.mtu.initial = PACKET_LEN;
     transport.recovery.mtu.maximum = PACKET_LEN;
     transport.recovery.mtu.discovery = false;
-    transport.recovery.initial_window_packets = 4_000;
+    transport.recovery.initial_window = InitialWindow::Packets(4_000);
     transport.ack.frequency = false;
     transport
 }

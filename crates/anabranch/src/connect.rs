@@ -4,14 +4,15 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anabranch_transport::{self as core, ClientConfig, FourTuple, Handle};
-use anabranch_wire::ConnectionId;
+use anabranch_wire::{ConnectionId, PathId};
 
 use crate::connection::Connecting;
-use crate::endpoint::Endpoint;
-use crate::error::ConnectError;
-use crate::hub::{Table, lock};
+use crate::endpoint::{Endpoint, unspecified_for};
+use crate::error::{ConnectError, OpenPathError};
+use crate::hub::{Hub, Table, lock};
 use crate::member::State;
 use crate::observe::Watchers;
+use crate::paths::{Lease, LocalAddress, Way};
 
 impl Endpoint {
     /// Connects to the server at `address`, which must have a certificate for `server_name`. Uses a token that the server
@@ -34,9 +35,35 @@ impl Endpoint {
         address: SocketAddr,
         server_name: &str,
     ) -> Result<Connecting, ConnectError> {
+        let place = Place::take(&mut self.hub.table(), address)?;
+        self.begin(config, place, server_name)
+    }
+
+    /// Like [`Endpoint::connect_with`], from where `way` begins: on a socket of its own, bound if need be, for as long as the
+    /// connection stays there.
+    pub(crate) fn connect_by(
+        &self,
+        config: &ClientConfig,
+        way: &Way,
+        server_name: &str,
+    ) -> Result<Connecting, ConnectError> {
+        let place = Place::on(&self.hub, way)?;
+        let begun = self.begin(config, place, server_name);
+        if begun.is_err() {
+            self.hub.table().drop_unleased();
+            self.hub.wake_driver();
+        }
+        begun
+    }
+
+    fn begin(
+        &self,
+        config: &ClientConfig,
+        place: Place,
+        server_name: &str,
+    ) -> Result<Connecting, ConnectError> {
         let now = self.hub.clock.now();
-        let Place { handle, tuple, local_cid, shared, seed, watchers } =
-            Place::take(&mut self.hub.table(), address)?;
+        let Place { handle, tuple, local_cid, shared, seed, watchers, lease } = place;
         let token = Some(&config.token).filter(|token| !token.is_empty()).cloned();
         let token = token.or_else(|| self.hub.tokens().take(server_name, config.initial_version));
         let config = &ClientConfig { token: token.unwrap_or_default(), ..config.clone() };
@@ -48,6 +75,9 @@ impl Endpoint {
                 let begin = |state: &mut State| {
                     state.server_name = Some(server_name.to_owned());
                     state.trace = watchers.watch(now, &mut state.core, None);
+                    if let Some(lease) = lease {
+                        state.leases.hold(PathId::ZERO, lease);
+                    }
                 };
                 Ok(Connecting::new(self.hub.admit(table, handle, connection, begin)))
             }
@@ -69,21 +99,56 @@ struct Place {
     shared: Arc<core::Shared>,
     seed: [u8; 32],
     watchers: Watchers,
+    /// A hold on a socket that is not the endpoint's own.
+    lease: Option<Arc<Lease>>,
 }
 
 impl Place {
+    /// On the endpoint's own socket.
     fn take(table: &mut Table, address: SocketAddr) -> Result<Self, ConnectError> {
+        let Some(remote) = table.socket().address_for(address).filter(|_| is_usable(address)) else {
+            return Err(ConnectError::InvalidRemoteAddress(address));
+        };
+        let tuple = FourTuple { local: table.socket().local_addr(), remote };
+        Self::between(table, tuple, None)
+    }
+
+    /// Where `way` begins; without a local address on the endpoint's own socket, if that is of the server's family.
+    fn on(hub: &Hub, way: &Way) -> Result<Self, ConnectError> {
+        let invalid = || ConnectError::InvalidRemoteAddress(way.remote);
+        if !is_usable(way.remote) {
+            return Err(invalid());
+        }
+        let local = match &way.local {
+            Some(local) => local.clone(),
+            None => {
+                let mut table = hub.table();
+                if table.socket().local_addr().is_ipv4() == way.remote.is_ipv4() {
+                    return Self::take(&mut table, way.remote);
+                }
+                LocalAddress::from(unspecified_for(way.remote))
+            }
+        };
+        let (lease, tuple) = hub.place(&local, way.remote).map_err(|error| match error {
+            OpenPathError::Socket(error) => ConnectError::Socket(error),
+            _ => invalid(),
+        })?;
+        Self::between(&mut hub.table(), tuple, Some(lease))
+    }
+
+    fn between(table: &mut Table, tuple: FourTuple, lease: Option<Arc<Lease>>) -> Result<Self, ConnectError> {
         if table.closed {
             return Err(ConnectError::EndpointClosed);
         }
-        let invalid = ConnectError::InvalidRemoteAddress(address);
-        let usable = address.port() != 0 && !address.ip().is_unspecified();
-        let Some(remote) = table.socket().address_for(address).filter(|_| usable) else {
-            return Err(invalid);
-        };
-        let tuple = FourTuple { local: table.socket().local_addr(), remote };
-        let Some((handle, local_cid)) = table.router.connect(tuple) else { return Err(invalid) };
+        let free = table.router.connect(tuple);
+        let (handle, local_cid) = free.ok_or(ConnectError::InvalidRemoteAddress(tuple.remote))?;
         let (shared, seed) = (table.router.shared(), table.router.next_seed());
-        Ok(Self { handle, tuple, local_cid, shared, seed, watchers: table.watchers.clone() })
+        let watchers = table.watchers.clone();
+        Ok(Self { handle, tuple, local_cid, shared, seed, watchers, lease })
     }
+}
+
+/// Whether anybody can be there.
+fn is_usable(remote: SocketAddr) -> bool {
+    remote.port() != 0 && !remote.ip().is_unspecified()
 }

@@ -66,6 +66,18 @@ impl Connecting {
         Ok(connection.handshake_data())
     }
 
+    /// Bytes that have arrived for it, whatever they are.
+    pub(crate) fn heard(&self) -> u64 {
+        let received = |state: &mut State| state.core.paths().map(|path| path.bytes_received).sum();
+        self.connection.as_ref().map_or(0, |connection| connection.0.look(received))
+    }
+
+    /// Whether the host could not send something since this was asked last.
+    pub(crate) fn take_unreachable(&self) -> bool {
+        let take = |state: &mut State| std::mem::take(&mut state.unreachable);
+        self.connection.as_ref().is_some_and(|connection| connection.0.look(take))
+    }
+
     /// The peer's address.
     pub fn remote_address(&self) -> Option<SocketAddr> {
         self.connection.as_ref().map(Connection::remote_address)

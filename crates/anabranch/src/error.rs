@@ -19,9 +19,28 @@ pub enum ConnectError {
     /// The endpoint's socket cannot send to this address: an IPv6 one from an IPv4 socket, or port 0.
     #[error("the remote address {0} cannot be reached from the endpoint's socket")]
     InvalidRemoteAddress(SocketAddr),
+    /// No socket can be bound to the local address that the connection was to begin at.
+    #[error("the local address cannot be used: {0}")]
+    Socket(#[source] io::Error),
     /// The configuration or the server's name cannot be used.
     #[error(transparent)]
     Core(#[from] anabranch_transport::ConnectError),
+}
+
+/// Why none of several attempts came through, see [`Endpoint::connect_any`](crate::Endpoint::connect_any): what became of the
+/// first one that failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AttemptError {
+    /// It was not even begun.
+    #[error(transparent)]
+    NotBegun(#[from] ConnectError),
+    /// Its handshake failed.
+    #[error(transparent)]
+    Handshake(#[from] ConnectionError),
+    /// There were no ways to try.
+    #[error("there is no way to the server")]
+    NoWay,
 }
 
 /// Why [`Connection::open_path`](crate::Connection::open_path) failed.

@@ -23,6 +23,7 @@ mod incoming;
 mod member;
 mod observe;
 pub mod paths;
+mod racing;
 mod recv_stream;
 mod send_stream;
 mod socket;
@@ -43,10 +44,14 @@ pub use crate::config::SelfSigned;
 pub use crate::connection::{Connecting, Connection, HandshakeData, ZeroRttAccepted};
 pub use crate::endpoint::{Endpoint, random_config, unspecified_for};
 pub use crate::error::{
-    ConnectError, OpenPathError, ReadError, ReadExactError, ReadToEndError, SendDatagramError, WriteError,
+    AttemptError, ConnectError, OpenPathError, ReadError, ReadExactError, ReadToEndError, SendDatagramError,
+    WriteError,
 };
 pub use crate::incoming::{Incoming, IncomingFuture};
-pub use crate::paths::{LocalAddress, PathEvent, PathEvents, PathManager, PathPolicy, PathRule, PathStatus};
+pub use crate::paths::{
+    LocalAddress, PathEvent, PathEvents, PathManager, PathPolicy, PathRule, PathStatus, RacePolicy, Way,
+};
+pub use crate::racing::Racing;
 pub use crate::recv_stream::RecvStream;
 pub use crate::send_stream::SendStream;
 pub use crate::tokens::AddressToken;

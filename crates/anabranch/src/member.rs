@@ -42,6 +42,8 @@ pub(crate) struct State {
     pub(crate) ended: Option<ConnectionError>,
     /// Whether early data was accepted, once the handshake is complete.
     pub(crate) connected: Option<bool>,
+    /// Whether the host could not send what the handshake needs.
+    pub(crate) unreachable: bool,
     /// Whether the handshake has told protocol and name.
     pub(crate) handshake_data: bool,
     /// Tasks that wait for the handshake, or for the end.
@@ -99,6 +101,7 @@ impl Member {
             server_name: None,
             ended: None,
             connected: None,
+            unreachable: false,
             handshake_data: false,
             progress: WakerSet::default(),
             opening: ByDir::default(),

@@ -119,7 +119,7 @@ impl Sender {
                 continue;
             }
             if self.send(at, Batch { transmit, buffer, done: 0 }) {
-                member.look(|state| state.core.on_unreachable(now, transmit.tuple));
+                member.look(|state| state.on_unreachable(now, transmit.tuple));
             }
         }
         if self.is_blocked() { Turn::Blocked } else { Turn::More }

@@ -40,14 +40,16 @@ mod local;
 mod manager;
 mod plan;
 mod policy;
+mod race;
+mod ways;
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use anabranch_transport::{self as core, AlternativeAddress, ConnectionError, PathInfo};
-use anabranch_wire::PathId;
+use anabranch_transport::{self as core, AlternativeAddress, ConnectionError, FourTuple, PathInfo};
+use anabranch_wire::{PathId, Time};
 use tokio::time::Instant;
 
 pub use self::events::{PathEvent, PathEvents};
@@ -55,6 +57,9 @@ pub(crate) use self::lease::{Lease, Leases};
 pub use self::local::LocalAddress;
 pub use self::manager::PathManager;
 pub use self::policy::{InvalidRule, MAX_PATHS_PER_INTERFACE, PathPolicy, PathRule, Pattern};
+pub(crate) use self::race::Race;
+pub use self::race::{ATTEMPT_DELAY, MAX_ATTEMPTS, RacePolicy};
+pub use self::ways::Way;
 use crate::connection::Connection;
 use crate::error::OpenPathError;
 use crate::member::State;
@@ -181,6 +186,15 @@ impl State {
                 Some(error) => OpenPathError::ConnectionLost(error.clone()),
                 None => OpenPathError::NoAnswer,
             })),
+        }
+    }
+
+    /// The host cannot send between these addresses. Before there is a connection, who waits for it may know another way.
+    pub(crate) fn on_unreachable(&mut self, now: Time, tuple: FourTuple) {
+        self.core.on_unreachable(now, tuple);
+        if self.connected.is_none() {
+            self.unreachable = true;
+            self.progress.wake();
         }
     }
 

@@ -4,7 +4,7 @@
 //! Every usable interface gets as many paths as its rule says, every address of the server at least one, up to the policy's
 //! maximum. An attempt that fails is repeated, each time after twice as long.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use anabranch_wire::{PathId, Time, TransportErrorCode};
@@ -66,14 +66,6 @@ enum State {
     Unwanted,
 }
 
-/// Where paths may begin.
-struct Way {
-    interface: String,
-    /// One of each family.
-    addresses: Vec<IpAddr>,
-    usage: Usage,
-}
-
 /// The paths of one connection.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
@@ -127,7 +119,7 @@ impl Plan {
     /// What interfaces there are now: a path whose address is gone is abandoned, a new one gets paths.
     pub(super) fn on_interfaces(&mut self, now: Time, interfaces: Vec<Interface>) -> Vec<Command> {
         self.interfaces = interfaces;
-        self.add_loopback();
+        self.policy.add_loopback(&mut self.interfaces);
         let mut left = MAX_ADDRESSES;
         for interface in &mut self.interfaces {
             interface.addresses.truncate(left);
@@ -210,7 +202,7 @@ impl Plan {
 
     /// Adds the paths that are missing.
     fn fill(&mut self, now: Time) {
-        let mut usable = self.usable();
+        let mut usable = self.policy.usable(&self.interfaces);
         usable.sort_by_key(|way| way.usage.rank);
         let named: Vec<IpAddr> =
             usable.iter().filter(|way| way.usage.named).flat_map(|way| way.addresses.clone()).collect();
@@ -240,44 +232,6 @@ impl Plan {
                 && !self.add(now, &way.interface, local, remote, way.usage)
             {
                 return;
-            }
-        }
-    }
-
-    /// Interfaces that the policy allows, with one address of each family, and addresses that it names.
-    fn usable(&self) -> Vec<Way> {
-        let mut usable: Vec<Way> = Vec::new();
-        for interface in &self.interfaces {
-            let mut shared = Vec::new();
-            for &address in &interface.addresses {
-                let Some(usage) = self.policy.usage(&interface.name, interface.is_virtual, address) else {
-                    continue;
-                };
-                if usage.named {
-                    usable.push(Way { interface: interface.name.clone(), addresses: vec![address], usage });
-                } else if !shared.iter().any(|(other, _): &(IpAddr, _)| other.is_ipv4() == address.is_ipv4())
-                {
-                    shared.push((address, usage));
-                }
-            }
-            if let Some(&(_, usage)) = shared.first() {
-                let addresses = shared.iter().map(|(address, _)| *address).collect();
-                usable.push(Way { interface: interface.name.clone(), addresses, usage });
-            }
-        }
-        usable
-    }
-
-    /// A host has all of 127.0.0.0/8, and interfaces show one of them.
-    fn add_loopback(&mut self) {
-        let first = IpAddr::from(Ipv4Addr::LOCALHOST);
-        let Some(loopback) = self.interfaces.iter_mut().find(|one| one.addresses.contains(&first)) else {
-            return;
-        };
-        let named = self.policy.allow.iter().filter_map(|rule| rule.pattern.single_address());
-        for address in named.filter(|address| address.is_ipv4() && address.is_loopback()) {
-            if !loopback.addresses.contains(&address) {
-                loopback.addresses.push(address);
             }
         }
     }

@@ -81,7 +81,11 @@ pub(crate) fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let high = *sorted.get(sorted.len() / 2)?;
-    Some(if sorted.len().is_multiple_of(2) { f64::midpoint(sorted[sorted.len() / 2 - 1], high) } else { high })
+    Some(if sorted.len().is_multiple_of(2) {
+        f64::midpoint(sorted[sorted.len() / 2 - 1], high)
+    } else {
+        high
+    })
 }
 
 /// The part of `values` that `f` is true for; `None` of nothing.

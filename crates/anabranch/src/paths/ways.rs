@@ -1,0 +1,290 @@
+//! In which order the ways from this host to a server are tried when a connection begins.
+//!
+//! The next way shares as little as possible with those before it: neither the interface nor the server's address nor the
+//! family, so that whichever of them is broken, the second attempt may come through (RFC 8305 §4 does so for families).
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+
+use super::interfaces::snapshot;
+use super::plan::Interface;
+use super::policy::{PathPolicy, Usage};
+use super::race::MAX_ATTEMPTS;
+use super::{LocalAddress, PathStatus};
+use crate::endpoint::unspecified_for;
+
+/// Addresses of a server that are considered, most.
+const MAX_REMOTES: usize = 32;
+
+/// A way to a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Way {
+    /// Where it begins; `None` leaves that to the system.
+    pub local: Option<LocalAddress>,
+    /// The server's address.
+    pub remote: SocketAddr,
+}
+
+impl From<SocketAddr> for Way {
+    fn from(remote: SocketAddr) -> Self {
+        Self { local: None, remote }
+    }
+}
+
+impl Way {
+    /// The ways to a server with these addresses, most preferred first, that the system chooses itself; the next one is of
+    /// another family if there is one.
+    pub fn to_any_of(remotes: &[SocketAddr]) -> Vec<Self> {
+        in_turn(
+            remotes.iter().take(MAX_REMOTES).map(|remote| Candidate::of_the_system(*remote, None)).collect(),
+        )
+    }
+}
+
+impl PathPolicy {
+    /// The ways to a server with these addresses, most preferred first, that the policy allows on the host as it is now: a
+    /// connection that begins on one of them has its first path where the policy wants paths. If it names no interfaces, the
+    /// system's own choice comes first; if nothing that it names is there, it is the only one.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub async fn ways(&self, remotes: &[SocketAddr]) -> Vec<Way> {
+        let remotes = &remotes[..remotes.len().min(MAX_REMOTES)];
+        let chosen: Vec<_> = remotes.iter().map(|remote| (*remote, source_for(*remote))).collect();
+        let mut interfaces = snapshot().await;
+        self.add_loopback(&mut interfaces);
+        self.ways_from(&interfaces, &chosen)
+    }
+
+    /// Each address of the server comes with the local one that the system would choose for it.
+    fn ways_from(&self, interfaces: &[Interface], remotes: &[(SocketAddr, Option<IpAddr>)]) -> Vec<Way> {
+        let owner = |ip: IpAddr| interfaces.iter().find(|interface| interface.addresses.contains(&ip));
+        let of_the_system = |(remote, source): &(SocketAddr, Option<IpAddr>)| {
+            let interface = source.and_then(owner).map(|interface| interface.name.clone());
+            Candidate::of_the_system(*remote, interface)
+        };
+        let mut usable = self.usable(interfaces);
+        usable.sort_by_key(|origin| (origin.usage.status == PathStatus::Backup, origin.usage.rank));
+        let mut candidates = Vec::new();
+        if self.allow.is_empty() {
+            candidates.extend(remotes.iter().map(of_the_system));
+        }
+        for Origin { interface, addresses, .. } in &usable {
+            for (remote, _) in remotes {
+                // What the system would take anyway is there already.
+                let same = |other: &Candidate| {
+                    let there = other.interface.as_ref() == Some(interface) && other.way.remote == *remote;
+                    there && other.way.local.is_none()
+                };
+                let local = addresses.iter().find(|local| reaches(**local, *remote));
+                let candidate = local.map(|local| Candidate::of(interface, *local, *remote));
+                candidates.extend(candidate.filter(|_| !candidates.iter().any(same)));
+            }
+        }
+        if candidates.is_empty() {
+            candidates.extend(remotes.iter().map(of_the_system));
+        }
+        in_turn(candidates)
+    }
+
+    /// Interfaces that the policy allows, with one address of each family, and addresses that it names.
+    pub(super) fn usable(&self, interfaces: &[Interface]) -> Vec<Origin> {
+        let mut usable: Vec<Origin> = Vec::new();
+        for interface in interfaces {
+            let mut shared = Vec::new();
+            for &address in &interface.addresses {
+                let Some(usage) = self.usage(&interface.name, interface.is_virtual, address) else {
+                    continue;
+                };
+                if usage.named {
+                    usable.push(Origin {
+                        interface: interface.name.clone(),
+                        addresses: vec![address],
+                        usage,
+                    });
+                } else if !shared.iter().any(|(other, _): &(IpAddr, _)| other.is_ipv4() == address.is_ipv4())
+                {
+                    shared.push((address, usage));
+                }
+            }
+            if let Some(&(_, usage)) = shared.first() {
+                let addresses = shared.iter().map(|(address, _)| *address).collect();
+                usable.push(Origin { interface: interface.name.clone(), addresses, usage });
+            }
+        }
+        usable
+    }
+
+    /// A host has all of 127.0.0.0/8, and interfaces show one of them.
+    pub(super) fn add_loopback(&self, interfaces: &mut [Interface]) {
+        let first = IpAddr::from(Ipv4Addr::LOCALHOST);
+        let Some(loopback) = interfaces.iter_mut().find(|one| one.addresses.contains(&first)) else {
+            return;
+        };
+        let named = self.allow.iter().filter_map(|rule| rule.pattern.single_address());
+        for address in named.filter(|address| address.is_ipv4() && address.is_loopback()) {
+            if !loopback.addresses.contains(&address) {
+                loopback.addresses.push(address);
+            }
+        }
+    }
+}
+
+/// Where paths may begin.
+pub(super) struct Origin {
+    pub(super) interface: String,
+    /// One of each family.
+    pub(super) addresses: Vec<IpAddr>,
+    pub(super) usage: Usage,
+}
+
+/// A way, and through which interface it leads if that is known.
+#[derive(Clone, Debug)]
+struct Candidate {
+    way: Way,
+    interface: Option<String>,
+}
+
+impl Candidate {
+    fn of_the_system(remote: SocketAddr, interface: Option<String>) -> Self {
+        Self { way: Way::from(remote), interface }
+    }
+
+    fn of(interface: &str, local: IpAddr, remote: SocketAddr) -> Self {
+        let local = LocalAddress::from(local).on_interface(interface);
+        Self { way: Way { local: Some(local), remote }, interface: Some(interface.to_owned()) }
+    }
+
+    /// How much it has in common with another one.
+    fn shares_with(&self, other: &Self) -> usize {
+        usize::from(self.interface == other.interface)
+            + usize::from(self.way.local == other.way.local)
+            + usize::from(self.way.remote == other.way.remote)
+            + usize::from(self.way.remote.is_ipv4() == other.way.remote.is_ipv4())
+    }
+}
+
+/// Those that have least in common with all before them come first, others in the order in which they are given.
+fn in_turn(mut left: Vec<Candidate>) -> Vec<Way> {
+    let mut chosen: Vec<Candidate> = Vec::new();
+    while chosen.len() < MAX_ATTEMPTS {
+        let shared = |at: &usize| chosen.iter().map(|other| left[*at].shares_with(other)).sum::<usize>();
+        let Some(next) = (0..left.len()).min_by_key(shared) else { break };
+        chosen.push(left.remove(next));
+    }
+    chosen.into_iter().map(|candidate| candidate.way).collect()
+}
+
+/// Whether packets from `local` can get to `remote`: what is in this host stays there.
+fn reaches(local: IpAddr, remote: SocketAddr) -> bool {
+    local.is_ipv4() == remote.is_ipv4() && local.is_loopback() == remote.ip().is_loopback()
+}
+
+/// The local address that the system would choose, asked without sending anything.
+fn source_for(remote: SocketAddr) -> Option<IpAddr> {
+    let socket = UdpSocket::bind(unspecified_for(remote)).ok()?;
+    socket.connect(remote).ok()?;
+    Some(socket.local_addr().ok()?.ip())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const V4: &str = "203.0.113.1:443";
+    const OTHER_V4: &str = "203.0.113.2:443";
+    const V6: &str = "[2001:db8::1]:443";
+
+    fn interface(name: &str, addresses: &[&str]) -> Interface {
+        let addresses = addresses.iter().map(|address| address.parse().unwrap()).collect();
+        Interface { name: name.into(), is_virtual: false, addresses }
+    }
+
+    fn host() -> Vec<Interface> {
+        vec![
+            interface("lo", &["127.0.0.1"]),
+            interface("eth0", &["192.0.2.1", "2001:db8:1::1"]),
+            interface("wlan0", &["198.51.100.1"]),
+            interface("tun0", &["10.8.0.2"]),
+        ]
+    }
+
+    /// Interface and remote address of each way; the system routes by `source`.
+    fn ways(policy: &PathPolicy, source: &str, remotes: &[&str]) -> Vec<(String, String)> {
+        let source = source.parse().ok();
+        let remotes: Vec<_> = remotes.iter().map(|remote| (remote.parse().unwrap(), source)).collect();
+        let ways = policy.ways_from(&host(), &remotes).into_iter().map(|way| {
+            let interface = way.local.and_then(|local| local.interface);
+            (interface.unwrap_or("-".into()), way.remote.to_string())
+        });
+        ways.collect()
+    }
+
+    fn allowing(rules: &[&str]) -> PathPolicy {
+        PathPolicy { allow: rules.iter().map(|rule| rule.parse().unwrap()).collect(), ..Default::default() }
+    }
+
+    fn are(ways: &[(String, String)], expected: &[(&str, &str)]) {
+        let ways: Vec<_> = ways.iter().map(|(from, to)| (from.as_str(), to.as_str())).collect();
+        assert_eq!(ways, expected);
+    }
+
+    #[test]
+    fn named_interfaces_are_tried_in_their_order_and_backups_last() {
+        are(&ways(&allowing(&["wlan0", "eth0"]), "192.0.2.1", &[V4]), &[("wlan0", V4), ("eth0", V4)]);
+        are(&ways(&allowing(&["wlan0,backup", "eth0"]), "", &[V4]), &[("eth0", V4), ("wlan0", V4)]);
+    }
+
+    #[test]
+    fn the_second_way_shares_nothing_with_the_first_one() {
+        let both = allowing(&["eth0", "wlan0"]);
+        are(
+            &ways(&both, "", &[V4, OTHER_V4]),
+            &[("eth0", V4), ("wlan0", OTHER_V4), ("eth0", OTHER_V4), ("wlan0", V4)],
+        );
+        are(&ways(&both, "", &[V6, V4]), &[("eth0", V6), ("wlan0", V4), ("eth0", V4)]);
+    }
+
+    #[test]
+    fn without_names_the_system_comes_first_and_then_what_it_would_not_take() {
+        let any = PathPolicy::default();
+        are(&ways(&any, "192.0.2.1", &[V4]), &[("-", V4), ("wlan0", V4)]);
+        are(&ways(&any, "198.51.100.1", &[V4]), &[("-", V4), ("eth0", V4)]);
+        // Through a tunnel, which the policy leaves out, or nobody knows how.
+        for elsewhere in ["10.8.0.2", ""] {
+            are(&ways(&any, elsewhere, &[V4]), &[("-", V4), ("eth0", V4), ("wlan0", V4)]);
+        }
+    }
+
+    #[test]
+    fn where_nothing_fits_the_system_decides() {
+        are(&ways(&allowing(&["usb0"]), "192.0.2.1", &[V4]), &[("-", V4)]);
+        are(&ways(&allowing(&["wlan0"]), "192.0.2.1", &[V6]), &[("-", V6)]);
+        let loopback = "127.0.0.1:4433";
+        are(&ways(&allowing(&["eth0"]), "127.0.0.1", &[loopback]), &[("-", loopback)]);
+        are(&ways(&allowing(&["lo"]), "127.0.0.1", &[loopback]), &[("lo", loopback)]);
+        are(&ways(&allowing(&["lo", "eth0"]), "", &[V4]), &[("eth0", V4)]);
+    }
+
+    #[test]
+    fn families_alternate_and_ways_are_bounded() {
+        let parsed = |remotes: &[&str]| -> Vec<SocketAddr> {
+            remotes.iter().map(|one| one.parse().unwrap()).collect()
+        };
+        let remotes = parsed(&["[2001:db8::1]:1", "[2001:db8::2]:1", "192.0.2.1:1", "192.0.2.2:1"]);
+        let order: Vec<_> = Way::to_any_of(&remotes).iter().map(|way| way.remote).collect();
+        assert_eq!(order, [remotes[0], remotes[2], remotes[1], remotes[3]]);
+        let many: Vec<SocketAddr> = (1..1000).map(|port| ([192, 0, 2, 1], port).into()).collect();
+        assert_eq!(Way::to_any_of(&many).len(), MAX_ATTEMPTS);
+        assert_eq!(Way::to_any_of(&[]), []);
+    }
+
+    #[tokio::test]
+    async fn this_host_has_a_way_to_itself() {
+        let remote = "127.0.0.1:443".parse().unwrap();
+        assert_eq!(source_for(remote), Some([127, 0, 0, 1].into()));
+        assert_eq!(PathPolicy::default().ways(&[remote]).await[0], Way::from(remote));
+        let named = allowing(&["127.0.0.2", "127.0.0.0/8"]).ways(&[remote]).await;
+        let locals: Vec<_> = named.into_iter().filter_map(|way| way.local).map(|local| local.ip).collect();
+        assert_eq!(locals, [IpAddr::from([127, 0, 0, 2]), [127, 0, 0, 1].into()]);
+    }
+}

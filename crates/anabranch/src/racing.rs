@@ -1,0 +1,172 @@
+//! A connection that is begun on one way after the other until the server answers.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use anabranch_transport::ClientConfig;
+use tokio::time::{Instant, Sleep};
+
+use crate::connection::{Connecting, Connection, ZeroRttAccepted};
+use crate::endpoint::Endpoint;
+use crate::error::AttemptError;
+use crate::paths::{Race, RacePolicy, Way};
+
+impl Endpoint {
+    /// Connects to a server that several ways lead to, see [`PathPolicy::ways`](crate::PathPolicy::ways) and
+    /// [`Way::to_any_of`]. The handshake begins on the first one. While nothing at all is heard it begins anew on the next one
+    /// after each [`RacePolicy::delay`], and at once where one fails. The first handshake that is complete wins; the others
+    /// are closed, of which the application hears nothing, but the server may.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), anabranch::Error> {
+    /// # use anabranch::{Endpoint, PathPolicy, RacePolicy, SelfSigned, Way, config};
+    /// # let identity = SelfSigned::new(["localhost"])?;
+    /// # let server = Endpoint::server(identity.server_config(["example"])?, "127.0.0.1:0".parse()?)?;
+    /// # let addresses = [server.local_addr()?];
+    /// # tokio::spawn(async move { server.accept().await?.await.ok()?.closed().await.into() });
+    /// let client = Endpoint::client("0.0.0.0:0".parse()?)?;
+    /// let config = config::client(identity.roots()?, ["example"])?;
+    /// let policy = PathPolicy { allow: vec!["lo".parse()?], ..PathPolicy::default() };
+    /// let ways = policy.ways(&addresses).await;
+    /// let connection = client.connect_any(&config, ways, "localhost", RacePolicy::default()).await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn connect_any(
+        &self,
+        config: &ClientConfig,
+        ways: Vec<Way>,
+        server_name: &str,
+        policy: RacePolicy,
+    ) -> Racing {
+        let mut attempts = Box::new(Attempts {
+            endpoint: self.clone(),
+            config: config.clone(),
+            server_name: server_name.to_owned(),
+            race: Race::new(self.hub.clock.now(), ways.len(), policy),
+            ways,
+            running: Vec::new(),
+            failure: None,
+            sleep: Box::pin(tokio::time::sleep_until(Instant::now())),
+        });
+        attempts.begin_due();
+        Racing(attempts)
+    }
+}
+
+/// A connection that is being set up on one way or another. Awaiting it waits for the first handshake that is complete;
+/// dropping it closes all attempts.
+#[derive(Debug)]
+#[must_use = "a connection is only set up while it is awaited"]
+pub struct Racing(Box<Attempts>);
+
+#[derive(Debug)]
+struct Attempts {
+    endpoint: Endpoint,
+    config: ClientConfig,
+    server_name: String,
+    ways: Vec<Way>,
+    race: Race,
+    running: Vec<Connecting>,
+    /// The first one.
+    failure: Option<AttemptError>,
+    sleep: Pin<Box<Sleep>>,
+}
+
+impl Racing {
+    /// Begins to use the first attempt before its handshake is complete, see [`Connecting::into_0rtt`]; there will be no
+    /// other one, since data that is sent twice would be served twice.
+    ///
+    /// # Errors
+    /// Gives `self` back if this client remembers no earlier connection to the server that allows early data.
+    pub fn into_0rtt(mut self) -> Result<(Connection, ZeroRttAccepted), Self> {
+        let Some(first) = self.0.running.pop() else { return Err(self) };
+        first.into_0rtt().map_err(|first| {
+            self.0.running.push(first);
+            self
+        })
+    }
+
+    /// Attempts that are under way.
+    pub fn attempts(&self) -> usize {
+        self.0.running.len()
+    }
+}
+
+impl Attempts {
+    fn heard(&self) -> u64 {
+        self.running.iter().map(Connecting::heard).sum()
+    }
+
+    /// Begins attempts that are due. One that cannot even begin makes room for the next.
+    fn begin_due(&mut self) {
+        loop {
+            let now = self.endpoint.hub.clock.now();
+            let heard = self.heard();
+            let Some(way) = self.race.due(now, heard).and_then(|at| self.ways.get(at)) else { return };
+            match self.endpoint.connect_by(&self.config, way, &self.server_name) {
+                Ok(connecting) => self.running.push(connecting),
+                Err(error) => self.note(error.into()),
+            }
+        }
+    }
+
+    fn note(&mut self, failure: AttemptError) {
+        self.failure.get_or_insert(failure);
+        let heard = self.heard();
+        self.race.on_failed(self.endpoint.hub.clock.now(), heard);
+    }
+
+    /// The connection, if one of the attempts has come through.
+    fn poll_running(&mut self, cx: &mut Context<'_>) -> Option<Connection> {
+        let mut at = 0;
+        while at < self.running.len() {
+            match Pin::new(&mut self.running[at]).poll(cx) {
+                Poll::Ready(Ok(connection)) => return Some(connection),
+                Poll::Ready(Err(error)) => {
+                    drop(self.running.remove(at));
+                    self.note(error.into());
+                }
+                Poll::Pending => {
+                    if self.running[at].take_unreachable() {
+                        let heard = self.heard();
+                        self.race.on_failed(self.endpoint.hub.clock.now(), heard);
+                    }
+                    at += 1;
+                }
+            }
+        }
+        None
+    }
+}
+
+impl Future for Racing {
+    type Output = Result<Connection, AttemptError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self.0;
+        loop {
+            if let Some(connection) = this.poll_running(cx) {
+                this.running.clear();
+                return Poll::Ready(Ok(connection));
+            }
+            let begun = this.running.len();
+            this.begin_due();
+            if this.running.len() > begun {
+                // They are to wake this task, too.
+                continue;
+            }
+            let Some(next) = this.race.next() else {
+                return match this.running.is_empty() {
+                    true => Poll::Ready(Err(this.failure.take().unwrap_or(AttemptError::NoWay))),
+                    false => Poll::Pending,
+                };
+            };
+            this.sleep.as_mut().reset(this.endpoint.hub.clock.instant(next));
+            std::task::ready!(this.sleep.as_mut().poll(cx));
+        }
+    }
+}

@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anabranch::{
-    ConnectError, ConnectionError, ReadError, ReadExactError, TransportErrorCode, WriteError, config, http3,
+    AttemptError, ConnectError, ConnectionError, ReadError, ReadExactError, TransportErrorCode, WriteError,
+    config, http3,
 };
 
 /// Exit statuses. 0 is success; 2 is what the argument parser uses by itself.
@@ -119,7 +120,10 @@ impl From<config::ConfigError> for Failure {
 
 impl From<ConnectError> for Failure {
     fn from(error: ConnectError) -> Self {
-        Self::new(Exit::Usage, error)
+        match error {
+            ConnectError::Socket(error) => Self::io("cannot bind a UDP socket", &error),
+            error => Self::new(Exit::Usage, error),
+        }
     }
 }
 
@@ -135,6 +139,15 @@ impl From<ConnectionError> for Failure {
                 .or("check address, port and firewalls for UDP"),
             _ => Self::new(Exit::Protocol, error),
         }
+    }
+}
+
+/// No way led to a connection.
+pub(crate) fn attempt(error: AttemptError) -> Failure {
+    match error {
+        AttemptError::NotBegun(error) => error.into(),
+        AttemptError::Handshake(error) => handshake(error),
+        error => Failure::new(Exit::Io, error),
     }
 }
 

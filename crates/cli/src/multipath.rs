@@ -1,7 +1,9 @@
 //! Options about several paths at once (RFC 10069), and what is said about paths.
 
+use std::net::SocketAddr;
+
 use anabranch::transport::{MAX_PATHS, Numbering, NumberingChoice};
-use anabranch::{Connection, MultipathConfig, PathInfo, PathPolicy, PathRule, schedule};
+use anabranch::{Connection, MultipathConfig, PathInfo, PathPolicy, PathRule, Way, schedule};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -66,16 +68,27 @@ impl ClientPaths {
         self.multipath || !self.rules.is_empty()
     }
 
+    fn policy(&self) -> PathPolicy {
+        PathPolicy {
+            allow: self.rules.clone(),
+            max_paths: self.sharing.max_paths.unwrap_or(MultipathConfig::default().max_paths) as usize,
+            ..PathPolicy::default()
+        }
+    }
+
+    /// The ways to a server with these addresses, in the order in which they are to be tried.
+    pub(crate) async fn ways(&self, remotes: &[SocketAddr]) -> Vec<Way> {
+        match self.is_managed() {
+            true => self.policy().ways(remotes).await,
+            false => Way::to_any_of(remotes),
+        }
+    }
+
     /// Has paths opened on a connection, and followed as interfaces come and go, if several are wanted.
     pub(crate) fn manage(&self, connection: &Connection) {
         if self.is_managed() {
-            let policy = PathPolicy {
-                allow: self.rules.clone(),
-                max_paths: self.sharing.max_paths.unwrap_or(MultipathConfig::default().max_paths) as usize,
-                ..PathPolicy::default()
-            };
             // It goes on until the connection ends.
-            connection.manage_paths(policy);
+            connection.manage_paths(self.policy());
         }
     }
 }

@@ -5,16 +5,16 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use anabranch::{AddressToken, ClientConfig, Connection, Endpoint, ZeroRttAccepted, unspecified_for};
-use tokio::task::JoinSet;
+use anabranch::{
+    AddressToken, ClientConfig, Connection, Endpoint, RacePolicy, ZeroRttAccepted, unspecified_for,
+};
 use url::{Host, Url};
 
 use crate::exit::{self, Exit, Failure, Result};
+use crate::multipath::ClientPaths;
 
 /// Port of URLs without one.
 const HTTPS_PORT: u16 = 443;
-/// Head start of one address over the next (RFC 8305 §5).
-const STAGGER: Duration = Duration::from_millis(250);
 /// How long servers get to learn that the client is done.
 const FAREWELL: Duration = Duration::from_millis(200);
 
@@ -94,62 +94,52 @@ impl fmt::Display for Target {
     }
 }
 
-/// One endpoint for each family of addresses, made when it is needed.
+/// The endpoint of all connections, made when it is needed.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Endpoints(Arc<Mutex<Made>>);
+pub(crate) struct LazyEndpoint(Arc<Mutex<Made>>);
 
 #[derive(Debug, Default)]
 struct Made {
-    v4: Option<Endpoint>,
-    v6: Option<Endpoint>,
-    /// For every endpoint from its beginning.
+    endpoint: Option<Endpoint>,
+    /// For the endpoint from its beginning.
     tokens: Vec<AddressToken>,
 }
 
-impl Endpoints {
-    /// Endpoints that show these tokens to their servers.
+impl LazyEndpoint {
+    /// An endpoint that shows these tokens to servers.
     pub(crate) fn with_tokens(tokens: Vec<AddressToken>) -> Self {
-        Self(Arc::new(Mutex::new(Made { tokens, ..Made::default() })))
+        Self(Arc::new(Mutex::new(Made { endpoint: None, tokens })))
     }
 
     /// The tokens that are left, and those that came.
     pub(crate) fn tokens(&self) -> Vec<AddressToken> {
         let made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut all = Vec::new();
-        for token in [&made.v4, &made.v6].into_iter().flatten().flat_map(Endpoint::address_tokens) {
-            if !all.contains(&token) {
-                all.push(token);
-            }
-        }
         // An endpoint that was never needed has used none.
-        if made.v4.is_none() && made.v6.is_none() { made.tokens.clone() } else { all }
+        made.endpoint.as_ref().map_or_else(|| made.tokens.clone(), Endpoint::address_tokens)
     }
 
-    fn reaching(&self, remote: SocketAddr) -> Result<Endpoint> {
+    /// Bound so that it reaches the first address of a family that this host has; sockets for others are bound when they are
+    /// needed.
+    fn reaching(&self, remotes: &[SocketAddr]) -> Result<Endpoint> {
         let mut made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Made { v4, v6, tokens } = &mut *made;
-        let slot = if remote.is_ipv4() { v4 } else { v6 };
-        if let Some(endpoint) = slot {
+        if let Some(endpoint) = &made.endpoint {
             return Ok(endpoint.clone());
         }
-        let endpoint = client_endpoint(remote)?;
-        tokens.iter().for_each(|token| endpoint.add_address_token(token.clone()));
-        Ok(slot.insert(endpoint).clone())
+        let mut bound = remotes.iter().map(|remote| client_endpoint(*remote));
+        let first = bound.next().unwrap_or_else(|| Err(Failure::new(Exit::Resolution, "no address")));
+        let endpoint = first.or_else(|failure| bound.find_map(Result::ok).ok_or(failure))?;
+        made.tokens.iter().for_each(|token| endpoint.add_address_token(token.clone()));
+        made.endpoint = Some(endpoint.clone());
+        Ok(endpoint)
     }
 
     /// Waits, but not for long, until servers have been told that connections are over.
     pub(crate) async fn farewell(&self) {
-        let (v4, v6) = {
-            let made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            (made.v4.clone(), made.v6.clone())
-        };
-        let idle = async {
-            for endpoint in [v4, v6].iter().flatten() {
-                endpoint.wait_idle().await;
-            }
-        };
-        // Who misses it will find out by its idle timeout.
-        let _ = tokio::time::timeout(FAREWELL, idle).await;
+        let endpoint = self.0.lock().unwrap_or_else(PoisonError::into_inner).endpoint.clone();
+        if let Some(endpoint) = endpoint {
+            // Who misses it will find out by its idle timeout.
+            let _ = tokio::time::timeout(FAREWELL, endpoint.wait_idle()).await;
+        }
     }
 }
 
@@ -160,15 +150,29 @@ pub(crate) struct Reached {
     pub(crate) early_data: Option<ZeroRttAccepted>,
 }
 
-/// Connects to the first of the host's addresses that answers, beginning with one after the other (RFC 8305). With early
-/// data, only the first address is tried: data that is sent twice would be served twice.
+/// Connects to a server on the first way where it answers: the host's addresses are tried one after the other (RFC 8305), from
+/// one of the interfaces that are to be used after the other. With early data, only the first one is tried: data that is sent
+/// twice would be served twice.
 pub(crate) async fn connect(
     target: &Target,
-    endpoints: &Endpoints,
+    endpoint: &LazyEndpoint,
     config: &ClientConfig,
+    paths: &ClientPaths,
     timeout: Duration,
 ) -> Result<Reached> {
-    within(target, timeout, first_answer(target, endpoints, config)).await
+    let reached = async {
+        let addresses = target.addresses().await?;
+        let endpoint = endpoint.reaching(&addresses)?;
+        let ways = paths.ways(&addresses).await;
+        match endpoint.connect_any(config, ways, &target.host, RacePolicy::default()).into_0rtt() {
+            Ok((connection, accepted)) => Ok(Reached { connection, early_data: Some(accepted) }),
+            Err(racing) => {
+                let connection = racing.await.map_err(exit::attempt)?;
+                Ok(Reached { connection, early_data: None })
+            }
+        }
+    };
+    within(target, timeout, reached).await
 }
 
 /// Gives up when `target` takes longer than `timeout`.
@@ -182,44 +186,6 @@ pub(crate) async fn within<T>(
         Err(Failure::new(Exit::Timeout, what)
             .or("check address, port and firewalls for UDP, or raise --timeout"))
     })
-}
-
-async fn first_answer(target: &Target, endpoints: &Endpoints, config: &ClientConfig) -> Result<Reached> {
-    let addresses = target.addresses().await?;
-    let mut attempts = JoinSet::new();
-    for (i, address) in addresses.into_iter().enumerate() {
-        let (host, endpoints, config) = (target.host.clone(), endpoints.clone(), config.clone());
-        attempts.spawn(async move {
-            tokio::time::sleep(STAGGER * u32::try_from(i).unwrap_or(u32::MAX)).await;
-            attempt(&host, address, &endpoints, &config).await
-        });
-    }
-    let mut failure = None;
-    while let Some(attempt) = attempts.join_next().await {
-        match attempt {
-            Ok(Ok(reached)) => return Ok(reached),
-            Ok(Err(error)) => _ = failure.get_or_insert(error),
-            // An attempt neither panics nor is cancelled while this waits.
-            Err(_) => {}
-        }
-    }
-    Err(failure.unwrap_or_else(|| Failure::new(Exit::Io, "no attempt was made")))
-}
-
-async fn attempt(
-    host: &str,
-    address: SocketAddr,
-    endpoints: &Endpoints,
-    config: &ClientConfig,
-) -> Result<Reached> {
-    let connecting = endpoints.reaching(address)?.connect_with(config, address, host)?;
-    match connecting.into_0rtt() {
-        Ok((connection, accepted)) => Ok(Reached { connection, early_data: Some(accepted) }),
-        Err(connecting) => {
-            let connection = connecting.await.map_err(exit::handshake)?;
-            Ok(Reached { connection, early_data: None })
-        }
-    }
 }
 
 /// An endpoint that reaches `remote`.

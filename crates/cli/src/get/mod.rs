@@ -29,7 +29,7 @@ use crate::multipath::ClientPaths;
 use crate::options::{ClientPlan, Trust, Tuning};
 use crate::output::Destination;
 use crate::signal;
-use crate::target::{Endpoints, Target};
+use crate::target::{LazyEndpoint, Target};
 
 /// Files that are on their way at the same time.
 const MAX_AT_ONCE: usize = 16;
@@ -87,22 +87,22 @@ pub(crate) async fn run(options: Get) -> Result {
     let mut stop = signal::Stop::catch()?;
     let session = options.session_file.clone().map(SessionFile::new);
     let known = session.as_ref().map(SessionFile::load).transpose()?;
-    let endpoints = Endpoints::with_tokens(known.unwrap_or_default());
+    let endpoint = LazyEndpoint::with_tokens(known.unwrap_or_default());
     let result = tokio::select! {
-        done = fetch_all(options, endpoints.clone()) => done,
+        done = fetch_all(options, endpoint.clone()) => done,
         // What was begun is dropped, and no part of a file remains.
         () = stop.wait() => Err(Failure::new(Exit::Interrupted, "interrupted")),
     };
     if result.is_err() {
         // Servers stop sending what nobody wants any longer.
-        endpoints.farewell().await;
+        endpoint.farewell().await;
     }
     // Tokens that were used are gone, however it ended.
-    let stored = session.map_or(Ok(()), |session| session.store(&endpoints.tokens()));
+    let stored = session.map_or(Ok(()), |session| session.store(&endpoint.tokens()));
     result.and(stored)
 }
 
-async fn fetch_all(options: Get, endpoints: Endpoints) -> Result {
+async fn fetch_all(options: Get, endpoint: LazyEndpoint) -> Result {
     let jobs = jobs(&options)?;
     let timeout = Duration::try_from_secs_f64(options.timeout)
         .map_err(|error| Failure::new(Exit::Usage, format!("--timeout: {error}")))?;
@@ -110,7 +110,7 @@ async fn fetch_all(options: Get, endpoints: Endpoints) -> Result {
     let transport = TransportConfig { multipath: options.paths.config(), ..options.tuning.transport() };
     let plan = ClientPlan { trust: &options.trust, alpn, transport, chacha20: false, resume: true };
     let (config, paths) = (plan.config()?, options.paths.clone());
-    let terms = Arc::new(Terms { endpoints, config, hq: options.hq, paths, timeout });
+    let terms = Arc::new(Terms { endpoint, config, hq: options.hq, paths, timeout });
     let in_turn = jobs.iter().any(|job| job.destination == Destination::Standard);
     let at_once = if in_turn { 1 } else { MAX_AT_ONCE };
     let progress = Progress::new(!options.quiet && !in_turn);

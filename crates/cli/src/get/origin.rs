@@ -13,7 +13,7 @@ use super::ask::Errand;
 use crate::exit::{self, Result};
 use crate::hq;
 use crate::multipath::ClientPaths;
-use crate::target::{self, Endpoints, Reached, Target};
+use crate::target::{self, LazyEndpoint, Reached, Target};
 
 /// How often a connection that nobody reads from says that it lives: well within what peers take for silence.
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
@@ -21,7 +21,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(5);
 /// What holds for every connection.
 #[derive(Debug)]
 pub(super) struct Terms {
-    pub(super) endpoints: Endpoints,
+    pub(super) endpoint: LazyEndpoint,
     pub(super) config: ClientConfig,
     /// Speak hq-interop rather than HTTP/3.
     pub(super) hq: bool,
@@ -67,7 +67,7 @@ impl Origins {
     pub(super) async fn close(self) {
         let known = self.known.into_inner().unwrap_or_else(PoisonError::into_inner);
         known.values().filter_map(|place| place.get()).for_each(|origin| origin.protocol.close());
-        self.terms.endpoints.farewell().await;
+        self.terms.endpoint.farewell().await;
     }
 }
 
@@ -89,7 +89,8 @@ enum Protocol {
 
 impl Origin {
     async fn connect(target: &Target, terms: &Terms) -> Result<Arc<Self>> {
-        let reached = target::connect(target, &terms.endpoints, &terms.config, terms.timeout).await?;
+        let reached =
+            target::connect(target, &terms.endpoint, &terms.config, &terms.paths, terms.timeout).await?;
         let Reached { connection, early_data } = reached;
         terms.paths.manage(&connection);
         let protocol = match terms.hq {

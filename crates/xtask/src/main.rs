@@ -5,6 +5,7 @@ mod browser;
 mod child;
 mod interop;
 mod model;
+mod paths;
 mod qpack;
 mod tidy;
 
@@ -33,6 +34,8 @@ enum Task {
     Qpack(qpack::Arguments),
     /// Send packet trains through the lab's link and through ns-3
     Model(model::Arguments),
+    /// Fetch over interfaces that come and go, in network namespaces
+    Paths(paths::Arguments),
     #[command(hide = true)]
     Forward(interop::netns::forward::Forward),
     #[command(hide = true)]
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
         Task::Browser(arguments) => browser::run(&root, &arguments),
         Task::Qpack(arguments) => qpack::run(&root, &arguments),
         Task::Model(arguments) => model::run(&root, &arguments),
+        Task::Paths(arguments) => paths::run(&root, &arguments),
         Task::Forward(options) => interop::netns::forward::run(&options),
         Task::Load(options) => interop::netns::load::run(&options),
     };

@@ -98,7 +98,7 @@ fn requests(log: &str) -> Result<Vec<Request>, String> {
 }
 
 /// The command as it is built for users, brought up to date if `fresh`.
-pub(super) fn program(root: &Path, fresh: bool) -> Result<PathBuf, String> {
+pub(crate) fn program(root: &Path, fresh: bool) -> Result<PathBuf, String> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     if fresh {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());

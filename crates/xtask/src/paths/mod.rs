@@ -1,0 +1,65 @@
+//! `cargo xtask paths`: `anabranch get` fetches from `anabranch serve` over two interfaces that go down, come back and change
+//! their addresses, in namespaces of its own. Needs no root where users may make namespaces (user_namespaces(7)).
+
+mod network;
+mod play;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::browser;
+use crate::child::Reaped;
+
+/// How it is run.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Take this project's command as it has been built
+    #[arg(long)]
+    no_build: bool,
+    /// Within the namespaces: what to play with
+    #[arg(long, hide = true)]
+    inside: Option<PathBuf>,
+}
+
+/// How long everything may take, but for building.
+const PATIENCE: Duration = Duration::from_secs(55);
+/// New namespaces for users, network, mounts and processes; the processes end with the first one.
+const UNSHARE: [&str; 5] = ["--map-root-user", "--net", "--mount", "--fork", "--kill-child"];
+
+/// Plays everything and says what came of it; a host without user namespaces is skipped by name.
+pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<bool, String> {
+    if let Some(program) = &arguments.inside {
+        return play::run(program);
+    }
+    if let Some(obstacle) = obstacle() {
+        println!("skipped: {obstacle}");
+        return Ok(true);
+    }
+    let program = browser::program(root, !arguments.no_build)?;
+    let own = std::env::current_exe().map_err(|error| error.to_string())?;
+    let mut command = Command::new("unshare");
+    command.arg("--user").args(UNSHARE).arg("--pid").arg(own).args(["paths", "--inside"]).arg(program);
+    command.stdin(Stdio::null());
+    let mut child = Reaped::spawn(&mut command).map_err(|error| format!("unshare: {error}"))?;
+    let ended = child.wait_until(Instant::now() + PATIENCE);
+    ended
+        .map(|status| status.success())
+        .ok_or_else(|| format!("it takes longer than {} s", PATIENCE.as_secs()))
+}
+
+/// Why it cannot be played here.
+fn obstacle() -> Option<&'static str> {
+    let works = |program: &str, words: &[&str]| {
+        let output = Command::new(program).args(words).output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    let namespaces = [&["--user"][..], &UNSHARE, &["--pid", "true"]].concat();
+    if !works("unshare", &namespaces) {
+        Some("no user namespaces")
+    } else if !works("ip", &["-V"]) || !works("tc", &["-V"]) {
+        Some("no iproute2")
+    } else {
+        None
+    }
+}

@@ -1,0 +1,109 @@
+//! A client with two interfaces, each with a link of its own to the server.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+/// The server's address, which both links lead to.
+pub(super) const SERVER: &str = "10.9.9.9";
+/// Name of the server's namespace; the client's is the one that this runs in.
+const SERVER_SIDE: &str = "server";
+/// Rate of each link, and its queue in bytes.
+const RATE: [&str; 7] = ["tbf", "rate", "24mbit", "burst", "10k", "limit", "200k"];
+
+/// One of the client's interfaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Link(pub(super) u8);
+
+/// Makes both links, in namespaces that are new and empty.
+pub(super) fn lay() -> Result<(), String> {
+    // Names of network namespaces live in /run, which is not ours.
+    run("mount", &["-t", "tmpfs", "tmpfs", "/run"])?;
+    run("mkdir", &["-p", "/run/netns"])?;
+    run("ip", &["netns", "add", SERVER_SIDE])?;
+    run("ip", &["link", "set", "lo", "up"])?;
+    run("ip", &["-netns", SERVER_SIDE, "link", "set", "lo", "up"])?;
+    run("ip", &["-netns", SERVER_SIDE, "address", "add", SERVER, "dev", "lo"])?;
+    for link in [Link(1), Link(2)] {
+        let (ours, theirs) = (link.name(), link.peer());
+        run("ip", &["link", "add", &ours, "type", "veth", "peer", "name", &theirs, "netns", SERVER_SIDE])?;
+        run("ip", &["-netns", SERVER_SIDE, "address", "add", &link.address(254, true), "dev", &theirs])?;
+        run("ip", &["-netns", SERVER_SIDE, "link", "set", &theirs, "up"])?;
+        let mut words = vec!["--net=/run/netns/server", "tc", "qdisc", "add", "dev", &theirs, "root"];
+        words.extend(RATE);
+        run("nsenter", &words)?;
+        run("ip", &["address", "add", &link.address(1, true), "dev", &ours])?;
+        link.up()?;
+    }
+    Ok(())
+}
+
+/// A command that runs where the server is.
+pub(super) fn at_the_server(program: &std::path::Path) -> Command {
+    let mut command = Command::new("nsenter");
+    command.arg(format!("--net=/run/netns/{SERVER_SIDE}")).arg(program);
+    command
+}
+
+/// What the server sends to `address` is lost from now on.
+pub(super) fn black_hole(address: &str) -> Result<(), String> {
+    run("ip", &["-netns", SERVER_SIDE, "route", "add", "blackhole", address])
+}
+
+/// The server can reach `address` again.
+pub(super) fn fill_hole(address: &str) -> Result<(), String> {
+    run("ip", &["-netns", SERVER_SIDE, "route", "delete", "blackhole", address])
+}
+
+impl Link {
+    pub(super) fn name(self) -> String {
+        format!("eth{}", self.0)
+    }
+
+    fn peer(self) -> String {
+        format!("peer{}", self.0)
+    }
+
+    /// An address on this link.
+    pub(super) fn address(self, host: u8, with_prefix: bool) -> String {
+        format!("10.{}.0.{host}{}", self.0, if with_prefix { "/24" } else { "" })
+    }
+
+    pub(super) fn down(self) -> Result<(), String> {
+        run("ip", &["link", "set", &self.name(), "down"])
+    }
+
+    /// Routes go with an interface that goes down, and have to come back with it.
+    pub(super) fn up(self) -> Result<(), String> {
+        run("ip", &["link", "set", &self.name(), "up"])?;
+        self.route()
+    }
+
+    /// The client's address becomes another one.
+    pub(super) fn readdress(self, from: u8, to: u8) -> Result<(), String> {
+        run("ip", &["address", "delete", &self.address(from, true), "dev", &self.name()])?;
+        run("ip", &["address", "add", &self.address(to, true), "dev", &self.name()])?;
+        self.route()
+    }
+
+    fn route(self) -> Result<(), String> {
+        let (gateway, metric) = (self.address(254, false), self.0.to_string());
+        run("ip", &["route", "replace", SERVER, "via", &gateway, "dev", &self.name(), "metric", &metric])
+    }
+
+    /// Bytes that have arrived on it.
+    pub(super) fn received(self) -> Result<u64, String> {
+        let output = Command::new("ip").args(["-s", "-j", "link", "show", &self.name()]).output();
+        let output = output.map_err(|error| format!("ip: {error}"))?;
+        let links: Value = serde_json::from_slice(&output.stdout).map_err(|error| format!("ip: {error}"))?;
+        links[0]["stats64"]["rx"]["bytes"].as_u64().ok_or_else(|| format!("ip counts nothing: {links}"))
+    }
+}
+
+fn run(program: &str, words: &[&str]) -> Result<(), String> {
+    let output = Command::new(program).args(words).output();
+    let output = output.map_err(|error| format!("{program}: {error}"))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    let done = output.status.success().then_some(());
+    done.ok_or_else(|| format!("{program} {}: {}", words.join(" "), said.trim()))
+}

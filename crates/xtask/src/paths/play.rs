@@ -1,7 +1,7 @@
 //! What is done to the interfaces while files are fetched, and what has to come of it.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -34,7 +34,7 @@ pub(super) fn run(program: &Path) -> Result<bool, String> {
     let scene = Scene::set(program, folder.path())?;
     let mut good = true;
     for (name, play) in [
-        ("silent-first", Scene::silent_first as fn(&Scene<'_>) -> Result<String, String>),
+        ("silent-first", Scene::silent_first as fn(&Scene) -> Result<String, String>),
         ("interfaces-change", Scene::interfaces_change),
     ] {
         let begun = Instant::now();
@@ -47,9 +47,9 @@ pub(super) fn run(program: &Path) -> Result<bool, String> {
 }
 
 /// A server with its files, and room for what is fetched.
-struct Scene<'a> {
-    program: &'a Path,
-    folder: &'a Path,
+struct Scene {
+    program: PathBuf,
+    folder: PathBuf,
     _server: Reaped,
 }
 
@@ -60,8 +60,8 @@ struct Fetching {
     complaints: JoinHandle<String>,
 }
 
-impl<'a> Scene<'a> {
-    fn set(program: &'a Path, folder: &'a Path) -> Result<Self, String> {
+impl Scene {
+    fn set(program: &Path, folder: &Path) -> Result<Self, String> {
         let www = folder.join("www");
         fs::create_dir(&www).map_err(|error| error.to_string())?;
         for (name, len) in [("long", LONG), ("short", SHORT)] {
@@ -74,11 +74,11 @@ impl<'a> Scene<'a> {
         let said = lines(server.0.stdout.take());
         while !said.recv_timeout(FOLLOWS).map_err(|_| "the server does not start")?.starts_with("listening") {
         }
-        Ok(Self { program, folder, _server: server })
+        Ok(Self { program: program.to_owned(), folder: folder.to_owned(), _server: server })
     }
 
     fn fetch(&self, name: &str) -> Result<Fetching, String> {
-        let mut command = Command::new(self.program);
+        let mut command = Command::new(&self.program);
         command.args(["get", "--insecure", "--json", "-", "--output"]).arg(self.folder.join(name));
         command.args(["--path", &FIRST.name(), "--path", &SECOND.name()]);
         command.arg(format!("https://{SERVER}:{PORT}/{name}"));
@@ -103,8 +103,9 @@ impl<'a> Scene<'a> {
         let facts = fetching.end(PATIENCE);
         let took = begun.elapsed();
         fill_hole(&silent)?;
+        let facts = facts?;
         self.compare("short", SHORT)?;
-        let local = facts?["paths"][0]["local"].as_str().unwrap_or_default().to_owned();
+        let local = facts["paths"][0]["local"].as_str().unwrap_or_default().to_owned();
         if !local.starts_with(&SECOND.address(1, false)) {
             return Err(format!("it began at {local}"));
         }

@@ -7,7 +7,7 @@
 use std::process::ExitCode;
 
 use anabranch_lab::model::{Model, Report};
-use anabranch_lab::sweep::{sweep, tell_faults};
+use anabranch_lab::seeds::{sweep, tell_faults};
 use anabranch_transport::Numbering;
 
 fn main() -> ExitCode {

@@ -6,7 +6,7 @@
 use std::process::ExitCode;
 
 use anabranch_lab::scenario::{Report, Scenario};
-use anabranch_lab::sweep::{sweep, tell_faults};
+use anabranch_lab::seeds::{sweep, tell_faults};
 
 fn main() -> ExitCode {
     let mut numbers = std::env::args().skip(1).map(|argument| argument.parse::<u64>());

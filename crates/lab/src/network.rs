@@ -34,6 +34,8 @@ pub struct Network {
     seed: Seed,
     hosts: Vec<Host>,
     links: Vec<Link>,
+    /// From the first ends of links to the second ones, and back.
+    chains: Vec<[Chain; 2]>,
     events: Events<Event>,
     /// Packets on their way; the event queue only moves their keys.
     flying: Slab<Packet>,
@@ -51,8 +53,8 @@ struct Host {
 #[derive(Debug)]
 struct Link {
     ends: [End; 2],
-    /// From the first end to the second, and back.
-    chains: [Chain; 2],
+    /// Index of its chains, which it may share.
+    chains: usize,
 }
 
 #[derive(Debug)]
@@ -75,6 +77,7 @@ impl Network {
             seed,
             hosts: Vec::new(),
             links: Vec::new(),
+            chains: Vec::new(),
             events: Events::default(),
             flying: Slab::new(),
             buffers: Buffers::default(),
@@ -94,7 +97,15 @@ impl Network {
         let chains = spec.build(Some(first.1), self.seed, &format!("link/{}", self.links.len()));
         let ips = std::iter::once(first.1).chain(spec.rebindings().iter().filter_map(|nat| nat.ip)).collect();
         let ends = [End { host: first.0, ips }, End { host: second.0, ips: vec![second.1] }];
-        self.links.push(Link { ends, chains });
+        self.links.push(Link { ends, chains: self.chains.len() });
+        self.chains.push(chains);
+        LinkId(self.links.len() - 1)
+    }
+
+    /// Has two more hosts send over `link`, each with its address on it: their packets meet the same queues.
+    pub fn share_link(&mut self, link: LinkId, first: (HostId, IpAddr), second: (HostId, IpAddr)) -> LinkId {
+        let ends = [first, second].map(|(host, ip)| End { host, ips: vec![ip] });
+        self.links.push(Link { ends, chains: self.links[link.0].chains });
         LinkId(self.links.len() - 1)
     }
 
@@ -119,7 +130,7 @@ impl Network {
         source.set_ip(link.ends[end].ips[0]);
         let to = link.ends[1 - end].host;
         let packet = Packet { source, destination, ecn, payload: self.buffers.copy(payload) };
-        link.chains[end].push(now, packet, &mut self.buffers, &mut self.arrivals);
+        self.chains[link.chains][end].push(now, packet, &mut self.buffers, &mut self.arrivals);
         for (at, packet) in self.arrivals.drain(..) {
             self.events.add(at, Event::Arrival(to, self.flying.insert(packet)));
         }
@@ -195,6 +206,7 @@ impl Network {
     /// was sent before it first changed is not known to it.
     pub fn rebind(&mut self, link: LinkId, rebinding: Rebinding) {
         let Link { ends, chains } = &mut self.links[link.0];
+        let chains = &mut self.chains[*chains];
         ends[0].ips.extend(rebinding.ip);
         if let Some(nat) = chains[0].nat() {
             nat.rebind(rebinding);
@@ -207,7 +219,7 @@ impl Network {
 
     /// From now on `link` is down at these times: on the way from its first end to its second, and back.
     pub fn black_out(&mut self, link: LinkId, ways: [Blackout; 2]) {
-        for (chain, blackout) in self.links[link.0].chains.iter_mut().zip(ways) {
+        for (chain, blackout) in self.chains[self.links[link.0].chains].iter_mut().zip(ways) {
             chain.set(blackout);
         }
     }
@@ -219,7 +231,8 @@ impl Network {
 
     /// Numbers of a link: from its first end to its second, and back.
     pub fn counters(&self, link: LinkId) -> [Counters; 2] {
-        [self.links[link.0].chains[0].counters(), self.links[link.0].chains[1].counters()]
+        let [there, back] = &self.chains[self.links[link.0].chains];
+        [there.counters(), back.counters()]
     }
 
     /// Everything that happened so far, and where applications add what they see.

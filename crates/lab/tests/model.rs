@@ -3,7 +3,7 @@
 #![expect(clippy::panic, reason = "a test fails where it fails")]
 
 use anabranch_lab::model::{Model, Report};
-use anabranch_lab::sweep::sweep;
+use anabranch_lab::seeds::sweep;
 use anabranch_transport::Numbering;
 
 /// Models that run when nothing else is asked for, with a number space for each path.

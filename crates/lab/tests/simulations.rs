@@ -3,7 +3,7 @@
 #![expect(clippy::panic, reason = "a test fails where it fails")]
 
 use anabranch_lab::scenario::{Report, Scenario};
-use anabranch_lab::sweep::sweep;
+use anabranch_lab::seeds::sweep;
 
 /// Scenarios that run when nothing else is asked for.
 const SEEDS: u64 = 500;

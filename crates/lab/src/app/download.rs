@@ -11,7 +11,7 @@ use super::{Application, PathOpener};
 
 /// Bytes that a server gives to a stream at once.
 const PIECE: usize = 256 * 1024;
-/// A request is the number of bytes wanted, as a big-endian integer.
+/// A request begins with the number of bytes wanted, as a big-endian integer.
 const REQUEST: usize = 8;
 
 /// Connects once and downloads.
@@ -157,6 +157,8 @@ pub struct DownloadServer {
 #[derive(Debug, Default)]
 struct Request {
     head: Vec<u8>,
+    /// Whether all of it has come, with whatever follows the head.
+    complete: bool,
     /// Bytes to be written, known once the head is complete.
     left: Option<u64>,
 }
@@ -172,11 +174,14 @@ impl DownloadServer {
         let Some(connection) = endpoint.connection(handle) else { return };
         let streams = connection.streams();
         let request = self.requests.entry((handle, id)).or_default();
-        while request.left.is_none() {
-            match streams.take(id, REQUEST - request.head.len()) {
-                Ok(data) => request.head.extend_from_slice(&data),
+        while !request.complete {
+            match streams.take(id, usize::MAX) {
+                Ok(data) => {
+                    let head = data.len().min(REQUEST - request.head.len());
+                    request.head.extend_from_slice(&data[..head]);
+                }
                 Err(ReadError::Blocked) => return,
-                Err(_) => break,
+                Err(_) => request.complete = true,
             }
             request.left = request.head[..].try_into().ok().map(u64::from_be_bytes);
         }

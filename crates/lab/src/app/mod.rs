@@ -5,6 +5,7 @@ pub mod exchange;
 mod half;
 mod opener;
 mod pattern;
+mod requests;
 
 use std::any::Any;
 
@@ -15,6 +16,7 @@ pub use download::{DownloadClient, DownloadServer};
 pub use half::{End, Receiver, Sender};
 pub use opener::PathOpener;
 pub use pattern::Pattern;
+pub use requests::{Asked, RequestClient};
 
 /// What runs on top of a host's endpoint. Whatever it does to the endpoint is sent when it returns.
 pub trait Application: Any {

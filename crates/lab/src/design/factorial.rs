@@ -40,7 +40,7 @@ mod tests {
             let mut rng = Seed(seed).rng("designs");
             let levels: Vec<usize> = (0..rng.between(1, 5)).map(|_| rng.between(1, 5) as usize).collect();
             let points = factorial(&levels).unwrap();
-            assert_eq!(points.len(), levels.iter().product());
+            assert_eq!(points.len(), levels.iter().product::<usize>());
             for (dimension, &levels) in levels.iter().enumerate() {
                 let of = |level: usize| {
                     let value = if levels == 1 { 0.5 } else { level as f64 / (levels - 1) as f64 };

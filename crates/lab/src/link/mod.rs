@@ -122,6 +122,8 @@ pub struct Counters {
     pub delivered: u64,
     /// UDP payload bytes that left at the other end.
     pub delivered_bytes: u64,
+    /// Most packets that waited in the queue at the same time.
+    pub longest_queue: u64,
     lost: [u64; 5],
 }
 
@@ -215,6 +217,11 @@ impl Next<'_> {
     pub fn lose(&mut self, packet: Packet, why: Lost) {
         self.counters.lost[why as usize] += 1;
         self.buffers.give(packet.payload);
+    }
+
+    /// So many packets wait in a queue.
+    fn waiting(&mut self, packets: usize) {
+        self.counters.longest_queue = self.counters.longest_queue.max(packets as u64);
     }
 
     /// A second packet like `packet`.

@@ -104,6 +104,7 @@ impl Element for Queue {
             }
             self.waiting.push_back((begins, size));
             self.waiting_bytes += size;
+            next.waiting(self.waiting.len());
         }
         self.free_at = self.rate.finish(begins, size);
         next.push(self.free_at, packet);

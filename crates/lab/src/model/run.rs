@@ -13,8 +13,8 @@ use crate::link::{Blackout, Rebinding};
 use crate::network::{HostId, LinkId};
 use crate::pair::{Pair, PairConfig, outside_ip};
 use crate::random::Seed;
+use crate::seeds::SeedReport;
 use crate::sim::{Outcome, Simulation};
-use crate::sweep::SeedReport;
 
 /// Within which everything must have been sent and received.
 const DEADLINE: Duration = Duration::from_secs(1800);

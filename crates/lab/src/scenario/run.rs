@@ -14,8 +14,8 @@ use crate::link::{Counters, Rebinding};
 use crate::network::{HostId, LinkId};
 use crate::pair::{Pair, PairConfig, client_ip, outside_ip};
 use crate::random::Seed;
+use crate::seeds::SeedReport;
 use crate::sim::{Outcome, Simulation};
-use crate::sweep::SeedReport;
 use crate::tls::{SERVER_NAME, pair};
 
 /// Simulated time within which everything must have ended.

@@ -1,0 +1,150 @@
+//! The small requests of the handover experiment: one every so often, each on a stream of its own.
+
+use core::time::Duration;
+
+use anabranch_transport::stream::{ReadError, StreamEvent};
+use anabranch_transport::{ClientConfig, Connection, Endpoint, Event, FourTuple, Handle};
+use anabranch_wire::{Dir, StreamId, Time};
+
+use super::{Application, PathOpener};
+
+/// A request that was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// When it was given to the transport.
+    pub made: Time,
+    /// When the last byte of the answer was there.
+    pub answered: Option<Time>,
+    id: StreamId,
+}
+
+/// Connects once and asks at fixed intervals from then on, whether answers have come or not.
+#[derive(Debug)]
+pub struct RequestClient {
+    config: ClientConfig,
+    tuple: FourTuple,
+    server_name: String,
+    /// Bytes of a request and of its answer.
+    sizes: [u64; 2],
+    every: Duration,
+    count: usize,
+    handle: Option<Handle>,
+    /// When to ask again.
+    next: Option<Time>,
+    /// Further paths.
+    pub paths: PathOpener,
+    /// What was asked so far.
+    pub requests: Vec<Asked>,
+    /// When the handshake was complete; the first request is made then.
+    pub connected: Option<Time>,
+    /// What ended the connection.
+    pub failure: Option<String>,
+}
+
+impl RequestClient {
+    /// Will make `count` requests of `sizes[0]` bytes, at least eight, for `sizes[1]` bytes each.
+    pub fn new(
+        config: ClientConfig,
+        tuple: FourTuple,
+        server_name: &str,
+        sizes: [u64; 2],
+        every: Duration,
+        count: u32,
+    ) -> Self {
+        Self {
+            config,
+            tuple,
+            server_name: server_name.to_owned(),
+            sizes,
+            every,
+            count: count as usize,
+            handle: None,
+            next: None,
+            paths: PathOpener::default(),
+            requests: Vec::new(),
+            connected: None,
+            failure: None,
+        }
+    }
+
+    /// Opens further paths as well.
+    pub fn with_paths(mut self, paths: PathOpener) -> Self {
+        self.paths = paths;
+        self
+    }
+
+    /// Whether there is nothing left to wait for.
+    pub fn is_done(&self) -> bool {
+        let answered = self.requests.iter().all(|request| request.answered.is_some());
+        self.failure.is_some() || self.requests.len() == self.count && answered
+    }
+
+    fn ask(&mut self, now: Time, connection: &mut Connection) {
+        let streams = connection.streams();
+        let Some(id) = streams.open(Dir::Bi) else {
+            self.failure = Some("no stream could be opened".to_owned());
+            return;
+        };
+        let mut request = self.sizes[1].to_be_bytes().to_vec();
+        request.resize(request.len().max(self.sizes[0] as usize), 0);
+        let written = streams.write(id, &request);
+        if written != Ok(request.len()) || streams.finish(id).is_err() {
+            self.failure = Some(format!("the request on stream {id} was not taken: {written:?}"));
+        }
+        self.requests.push(Asked { made: now, answered: None, id });
+    }
+
+    fn read(&mut self, now: Time, connection: &mut Connection, id: StreamId) {
+        let Some(request) = self.requests.iter_mut().find(|request| request.id == id) else { return };
+        let end = loop {
+            match connection.streams().take(id, usize::MAX) {
+                Ok(_) => {}
+                Err(ReadError::Blocked) => return,
+                Err(end) => break end,
+            }
+        };
+        match end {
+            ReadError::Finished => request.answered = request.answered.or(Some(now)),
+            end => self.failure = Some(format!("stream {id}: {end}")),
+        }
+    }
+}
+
+impl Application for RequestClient {
+    fn start(&mut self, now: Time, endpoint: &mut Endpoint) {
+        match endpoint.connect(now, &self.config, self.tuple, &self.server_name) {
+            Ok(handle) => self.handle = Some(handle),
+            Err(error) => self.failure = Some(error.to_string()),
+        }
+    }
+
+    fn on_event(&mut self, now: Time, endpoint: &mut Endpoint, handle: Handle, event: Event) {
+        match event {
+            Event::Connected { .. } => {
+                self.connected = Some(now);
+                self.next = (self.count > 0).then_some(now);
+            }
+            Event::Stream(StreamEvent::Readable(id)) => {
+                if let Some(connection) = endpoint.connection(handle) {
+                    self.read(now, connection, id);
+                }
+            }
+            Event::Closed(error) => self.failure = Some(error.to_string()),
+            _ => {}
+        }
+        self.on_time(now, endpoint);
+    }
+
+    fn next_time(&self) -> Option<Time> {
+        [self.paths.next_time(), self.next].into_iter().flatten().min()
+    }
+
+    fn on_time(&mut self, now: Time, endpoint: &mut Endpoint) {
+        let Some(connection) = self.handle.and_then(|handle| endpoint.connection(handle)) else { return };
+        self.paths.attempt(now, connection);
+        if let Some(at) = self.next.filter(|at| *at <= now && self.failure.is_none()) {
+            self.ask(now, connection);
+            self.next = (self.requests.len() < self.count).then(|| at + self.every);
+        }
+    }
+}

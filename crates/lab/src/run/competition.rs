@@ -1,0 +1,91 @@
+//! Several connections that send for the same time, all of them over the first link.
+
+use core::time::Duration;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use anabranch_transport::{ClientConfig, Endpoint, EndpointConfig, FourTuple, ServerConfig};
+use anabranch_wire::Time;
+
+use crate::app::{DownloadClient, DownloadServer};
+use crate::network::HostId;
+use crate::pair::{CLIENT_PORT, Pair, SERVER_PORT};
+use crate::profile::{Settings, Variant};
+use crate::random::Seed;
+use crate::tls::{self, SERVER_NAME};
+
+use super::scene::{Played, Scene};
+
+/// Connections that may compete with the one that is watched.
+pub(super) const MAX_OTHERS: u32 = 64;
+/// More than any link carries in the time that a run has.
+const ENDLESS: u64 = 1 << 50;
+
+/// Who takes part.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan {
+    pub(super) others: u32,
+    pub(super) length: Duration,
+    pub(super) one_link: bool,
+}
+
+pub(super) fn play(scene: &Scene<'_>, plan: Plan) -> Result<Played, String> {
+    let Plan { others, length, one_link } = plan;
+    if others > MAX_OTHERS {
+        return Err(format!("{others} other connections are more than {MAX_OTHERS}"));
+    }
+    let client =
+        |config, tuple, paths| DownloadClient::new(config, tuple, SERVER_NAME, &[ENDLESS]).with_paths(paths);
+    let mut pair = if one_link {
+        scene.pair_on_one_link(client, DownloadServer::default())?
+    } else {
+        scene.pair(client, DownloadServer::default())?
+    };
+    let mut hosts = vec![pair.client];
+    for index in 0..others {
+        hosts.push(add_pair(scene, &mut pair, index as u8)?);
+    }
+    let end = (Time::ZERO + length).min(scene.deadline());
+    pair.sim.run(end, |_| false);
+    let clients: Vec<_> = hosts.iter().map(|host| pair.sim.application::<DownloadClient>(*host)).collect();
+    let failures = clients.iter().enumerate().filter_map(|(index, client)| {
+        let failure = client.failure.clone();
+        let refused = client.paths.refused.map(|refused| format!("a path was not opened: {refused}"));
+        failure.or(refused).map(|failure| format!("connection {index}: {failure}"))
+    });
+    let goodput = |client: &&DownloadClient| client.received as f64 * 8.0 / length.as_secs_f64();
+    let played = Played {
+        failure: failures.collect::<Vec<_>>().join(", "),
+        handshake: clients[0].connected,
+        flow_goodput_bps: clients.iter().map(goodput).collect(),
+        ..Played::default()
+    };
+    Ok(played.with_links(&mut pair))
+}
+
+/// Adds two hosts with a connection of their own over the first link, on one path.
+fn add_pair(scene: &Scene<'_>, pair: &mut Pair, index: u8) -> Result<HostId, String> {
+    let single = Settings { multipath: Some(false), ..Settings::default() };
+    let variant =
+        Variant { settings: single.over(scene.variant().settings.clone()), ..scene.variant().clone() };
+    let (client_tls, server_tls) = tls::pair(&pair.sim.clock()).map_err(|error| error.to_string())?;
+    let mut client_config = ClientConfig::new(client_tls);
+    client_config.transport = Arc::new(variant.client());
+    let mut server_config = ServerConfig::new(server_tls);
+    server_config.transport = Arc::new(variant.server());
+
+    let seed = Seed(scene.experiment.seed(scene.job));
+    let endpoint = |side: &str, server| {
+        Endpoint::new(&EndpointConfig::new(seed.rng(&format!("{side}/{index}")).bytes()), server)
+    };
+    let mut server_endpoint = endpoint("server", Some(Arc::new(server_config)));
+    server_endpoint.set_auto_accept(true);
+    let ip = |last| IpAddr::from([10, 1, index, last]);
+    let local = SocketAddr::new(ip(2), CLIENT_PORT);
+    let tuple = FourTuple { local, remote: SocketAddr::new(ip(1), SERVER_PORT) };
+    let application = DownloadClient::new(client_config, tuple, SERVER_NAME, &[ENDLESS]);
+    let client = pair.sim.add_node(endpoint("client", None), application);
+    let server = pair.sim.add_node(server_endpoint, DownloadServer::default());
+    pair.sim.network().share_link(pair.links[0], (client, ip(2)), (server, ip(1)));
+    Ok(client)
+}

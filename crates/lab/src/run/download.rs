@@ -1,0 +1,48 @@
+//! A download, until its last byte or until the connection is closed.
+
+use crate::app::{DownloadClient, DownloadServer};
+use crate::experiment::End;
+use crate::sim::Outcome;
+use crate::tls::SERVER_NAME;
+
+use super::scene::{Played, Scene, stalled};
+
+pub(super) fn play(scene: &Scene<'_>, bytes: u64, until: End) -> Result<Played, String> {
+    let client =
+        |config, tuple, paths| DownloadClient::new(config, tuple, SERVER_NAME, &[bytes]).with_paths(paths);
+    let mut pair = scene.pair(client, DownloadServer::default())?;
+    let host = pair.client;
+    let outcome = pair.sim.run(scene.deadline(), |sim| {
+        let client = sim.application::<DownloadClient>(host);
+        client.failure.is_some()
+            || client.finished.is_some() && (until == End::LastByte || scene.recorder.closed().is_some())
+    });
+    let now = pair.sim.now();
+    let client = pair.sim.application::<DownloadClient>(host);
+    let end = match until {
+        End::LastByte => client.finished,
+        End::Closed => client.finished.and(scene.recorder.closed()),
+    };
+    let failure = match (&client.failure, client.paths.refused, end) {
+        (Some(failure), _, _) => failure.clone(),
+        (None, Some(refused), _) => format!("a path was not opened: {refused}"),
+        (None, None, Some(_)) => String::new(),
+        (None, None, None) => missing(bytes, client, outcome, now),
+    };
+    let played = Played {
+        failure,
+        transfer_time: end,
+        last_byte: client.finished,
+        handshake: client.connected,
+        ..Played::default()
+    };
+    Ok(played.with_links(&mut pair))
+}
+
+fn missing(bytes: u64, client: &DownloadClient, outcome: Outcome, now: anabranch_wire::Time) -> String {
+    let why = stalled(outcome, now);
+    match client.finished {
+        Some(_) => format!("{why}: the server has not answered CONNECTION_CLOSE"),
+        None => format!("{why}: {} of {bytes} bytes have come", client.received),
+    }
+}

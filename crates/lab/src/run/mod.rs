@@ -1,0 +1,89 @@
+//! One run of an experiment: a variant at a point, from its seed to its [`Row`].
+
+mod competition;
+mod download;
+mod observe;
+mod qlog;
+mod requests;
+mod scene;
+#[cfg(test)]
+pub(crate) mod tests;
+
+use core::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+
+use crate::experiment::{Experiment, Job, Workload};
+use crate::record::{Row, Timeline};
+
+use self::observe::Recorder;
+use self::scene::{Played, Scene};
+
+/// What a run is told besides what it runs.
+#[derive(Clone, Debug, Default)]
+pub struct RunOptions {
+    /// The commit that rows name.
+    pub commit: String,
+    /// Where traces of both ends go, two files for each run.
+    pub qlog: Option<PathBuf>,
+    /// Called in the middle of each run.
+    #[cfg(test)]
+    pub(crate) hook: Option<fn(Job)>,
+}
+
+/// What came of a run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Finished {
+    /// Its values.
+    pub row: Row,
+    /// What it did over time.
+    pub timeline: Timeline,
+    /// Which of the point's paths it used.
+    pub paths: Vec<usize>,
+}
+
+/// Runs one job. A run that stalls ends at the experiment's deadline; that, a panic or whatever else goes wrong is what its
+/// row then tells, and what was counted until then is kept.
+pub fn run(experiment: &Experiment, job: Job, options: &RunOptions) -> Finished {
+    let point = &experiment.points[job.point];
+    let variant = &experiment.variants[job.variant];
+    let paths = variant.paths(point.paths.len());
+    let recorder = Recorder::default();
+    let scene = Scene { experiment, job, options, paths: &paths, recorder: &recorder };
+    let played = catch_unwind(AssertUnwindSafe(|| play(&scene))).unwrap_or_else(|payload| {
+        Played::failed(format!("panic with seed {}: {}", experiment.seed(job), message(&*payload)))
+    });
+    let mut row = Row {
+        experiment: experiment.name.clone(),
+        variant: variant.name.clone(),
+        point: point.run,
+        repetition: job.repetition,
+        seed: experiment.seed(job),
+        commit: options.commit.clone(),
+        path_rate_mbps: point.paths.iter().map(|path| path.rate_mbps).collect(),
+        path_owd_ms: point.paths.iter().map(|path| path.owd_ms).collect(),
+        ..Row::default()
+    };
+    played.fill(&mut row);
+    let timeline = recorder.finish(&mut row, variant.client().ack.max_ranges, paths.len());
+    Finished { row, timeline, paths }
+}
+
+fn play(scene: &Scene<'_>) -> Played {
+    let result = match scene.experiment.workload {
+        Workload::Download { bytes, until } => download::play(scene, bytes, until),
+        Workload::Requests { request, answer, every, count } => {
+            requests::play(scene, requests::Plan { request, answer, every, count })
+        }
+        Workload::Competition { others, length, one_link } => {
+            competition::play(scene, competition::Plan { others, length, one_link })
+        }
+    };
+    result.unwrap_or_else(Played::failed)
+}
+
+/// What a panic said.
+fn message(payload: &(dyn Any + Send)) -> &str {
+    let owned = payload.downcast_ref::<String>().map(String::as_str);
+    owned.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("without a message")
+}

@@ -1,0 +1,79 @@
+//! Traces of a run, a file for each end.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anabranch_qlog::{Clock, Qlog, TraceInfo};
+use anabranch_transport::trace::{Observer, TraceEvent};
+use anabranch_wire::{ConnectionId, Side, Time};
+
+/// Where the two ends of a run write to.
+#[derive(Clone)]
+pub(super) struct Traces {
+    /// The files' path but for the end's name.
+    stem: PathBuf,
+    /// The client's first destination connection ID, once it is known: both traces carry it.
+    group: Arc<Mutex<ConnectionId>>,
+}
+
+impl Traces {
+    pub(super) fn new(dir: &Path, name: &str) -> Self {
+        Self { stem: dir.join(name), group: Arc::new(Mutex::new(ConnectionId::EMPTY)) }
+    }
+
+    pub(super) fn of(&self, side: Side) -> Trace {
+        Trace { traces: self.clone(), side, qlog: None }
+    }
+}
+
+/// One end's trace. A file that cannot be written costs the trace, never the run.
+pub(super) struct Trace {
+    traces: Traces,
+    side: Side,
+    qlog: Option<Qlog>,
+}
+
+impl Trace {
+    fn open(&self, event: &TraceEvent<'_>) -> Qlog {
+        let mut group_id = self.traces.group.lock().unwrap_or_else(PoisonError::into_inner);
+        let end = match (self.side, event) {
+            (Side::Client, TraceEvent::Started { remote_cid, .. }) => {
+                *group_id = *remote_cid;
+                "client"
+            }
+            (Side::Client, _) => "client",
+            (Side::Server, _) => "server",
+        };
+        let mut name = self.traces.stem.clone().into_os_string();
+        name.push(format!(".{end}.sqlog"));
+        let sink: Box<dyn Write + Send> = match File::create(name) {
+            Ok(file) => Box::new(file),
+            Err(_) => Box::new(io::sink()),
+        };
+        let info = TraceInfo {
+            side: self.side,
+            title: "anabranch lab".into(),
+            group_id: *group_id,
+            clock: Clock::Virtual,
+        };
+        Qlog::new(sink, &info)
+    }
+}
+
+impl Observer for Trace {
+    fn event(&mut self, time: Time, event: &TraceEvent<'_>) {
+        if self.qlog.is_none() {
+            self.qlog = Some(self.open(event));
+        }
+        self.qlog.iter_mut().for_each(|qlog| qlog.event(time, event));
+    }
+}
+
+impl Drop for Trace {
+    /// A run ends when it has what it is about, which is seldom the end of the connection.
+    fn drop(&mut self) {
+        self.qlog.iter_mut().for_each(Qlog::flush);
+    }
+}

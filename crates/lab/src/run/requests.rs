@@ -1,0 +1,53 @@
+//! Small requests at fixed intervals, and how long each answer takes.
+
+use core::time::Duration;
+
+use anabranch_wire::Time;
+
+use crate::app::{DownloadServer, RequestClient};
+use crate::tls::SERVER_NAME;
+
+use super::scene::{Played, Scene, stalled};
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan {
+    pub(super) request: u64,
+    pub(super) answer: u64,
+    pub(super) every: Duration,
+    pub(super) count: u32,
+}
+
+pub(super) fn play(scene: &Scene<'_>, plan: Plan) -> Result<Played, String> {
+    let client = |config, tuple, paths| {
+        RequestClient::new(config, tuple, SERVER_NAME, [plan.request, plan.answer], plan.every, plan.count)
+            .with_paths(paths)
+    };
+    let mut pair = scene.pair(client, DownloadServer::default())?;
+    let host = pair.client;
+    let outcome = pair.sim.run(scene.deadline(), |sim| sim.application::<RequestClient>(host).is_done());
+    let now = pair.sim.now();
+    let client = pair.sim.application::<RequestClient>(host);
+    let unanswered = client.requests.iter().position(|request| request.answered.is_none());
+    let failure = match (&client.failure, client.paths.refused, unanswered) {
+        (Some(failure), _, _) => failure.clone(),
+        (None, Some(refused), _) => format!("a path was not opened: {refused}"),
+        (None, None, None) if client.is_done() => String::new(),
+        (None, None, None) => format!("{}: {} requests made", stalled(outcome, now), client.requests.len()),
+        (None, None, Some(index)) => {
+            format!("{}: request {index} of {} is not answered", stalled(outcome, now), plan.count)
+        }
+    };
+    let delay = |made: Time, answered: Time| answered.saturating_since(made).as_secs_f64();
+    let delays = client.requests.iter().filter_map(|one| Some(delay(one.made, one.answered?))).collect();
+    let last = client.requests.iter().filter_map(|request| request.answered).max();
+    let played = Played {
+        transfer_time: last.filter(|_| failure.is_empty()),
+        failure,
+        last_byte: last,
+        handshake: client.connected,
+        request_delays_s: delays,
+        ..Played::default()
+    };
+    Ok(played.with_links(&mut pair))
+}

@@ -1,0 +1,163 @@
+//! What all workloads have in common: two hosts with the point's links between them, watched.
+
+use anabranch_transport::{ClientConfig, FourTuple};
+use anabranch_wire::{Side, Time};
+
+use crate::app::{Application, PathOpener};
+use crate::experiment::{Experiment, Job};
+use crate::link::Lost;
+use crate::pair::{Pair, PairConfig, client_ip, server_address};
+use crate::profile::Variant;
+use crate::record::Row;
+use crate::sim::{Outcome, Simulation};
+use crate::transfer::further_tuple;
+
+use super::RunOptions;
+use super::observe::Recorder;
+use super::qlog;
+
+/// A run before it begins.
+pub(super) struct Scene<'a> {
+    pub(super) experiment: &'a Experiment,
+    pub(super) job: Job,
+    pub(super) options: &'a RunOptions,
+    /// Which of the point's paths are used.
+    pub(super) paths: &'a [usize],
+    pub(super) recorder: &'a Recorder,
+}
+
+/// What a workload measured itself.
+#[derive(Debug, Default)]
+pub(super) struct Played {
+    /// Empty if all is well.
+    pub(super) failure: String,
+    pub(super) transfer_time: Option<Time>,
+    pub(super) last_byte: Option<Time>,
+    pub(super) handshake: Option<Time>,
+    pub(super) request_delays_s: Vec<f64>,
+    pub(super) flow_goodput_bps: Vec<f64>,
+    pub(super) max_queue: Vec<u64>,
+    pub(super) overflows: Vec<u64>,
+}
+
+impl Scene<'_> {
+    pub(super) fn variant(&self) -> &Variant {
+        &self.experiment.variants[self.job.variant]
+    }
+
+    /// Simulated time after which the run has failed.
+    pub(super) fn deadline(&self) -> Time {
+        Time::ZERO + self.experiment.deadline
+    }
+
+    /// Both hosts with the links of the paths in use, observed. `client` makes the client's application; it is told what
+    /// opens the further paths.
+    pub(super) fn pair<C: Application>(
+        &self,
+        client: impl FnOnce(ClientConfig, FourTuple, PathOpener) -> C,
+        server: impl Application,
+    ) -> Result<Pair, String> {
+        self.build(client, server, self.paths.len())
+    }
+
+    /// The same, with all paths over the link of the first one.
+    pub(super) fn pair_on_one_link<C: Application>(
+        &self,
+        client: impl FnOnce(ClientConfig, FourTuple, PathOpener) -> C,
+        server: impl Application,
+    ) -> Result<Pair, String> {
+        let mut pair = self.build(client, server, 1)?;
+        for path in 1..self.paths.len() {
+            let ends = [(pair.client, client_ip(path as u8)), (pair.server, server_address().ip())];
+            pair.sim.network().share_link(pair.links[0], ends[0], ends[1]);
+        }
+        Ok(pair)
+    }
+
+    /// Both hosts with the links of the first `own` paths.
+    fn build<C: Application>(
+        &self,
+        client: impl FnOnce(ClientConfig, FourTuple, PathOpener) -> C,
+        server: impl Application,
+        own: usize,
+    ) -> Result<Pair, String> {
+        let links = &self.experiment.points[self.job.point].paths;
+        if self.paths.is_empty() {
+            return Err(format!("the variant uses none of the point's {} paths", links.len()));
+        }
+        let config = PairConfig {
+            client: self.variant().client(),
+            server: self.variant().server(),
+            ..PairConfig::new(
+                self.experiment.seed(self.job),
+                self.paths.iter().take(own).map(|path| links[*path].link()),
+            )
+        };
+        let opener = PathOpener::new((1..self.paths.len()).map(|link| further_tuple(link as u8)));
+        let client = |_: &Simulation, config, tuple| client(config, tuple, opener);
+        let mut pair = Pair::new(&config, client, server, |_| ()).map_err(|error| error.to_string())?;
+        self.observe(&mut pair);
+        #[cfg(test)]
+        self.options.hook.iter().for_each(|hook| hook(self.job));
+        Ok(pair)
+    }
+
+    fn observe(&self, pair: &mut Pair) {
+        for (host, side) in [(pair.client, Side::Client), (pair.server, Side::Server)] {
+            let recorder = self.recorder.clone();
+            pair.sim.observe(host, move |_| recorder.observer(side));
+        }
+        if let Some(dir) = &self.options.qlog {
+            let point = self.experiment.points[self.job.point].run;
+            let name = format!("{}-{point}-{}", self.variant().name, self.job.repetition);
+            let traces = qlog::Traces::new(dir, &name);
+            for (host, side) in [(pair.client, Side::Client), (pair.server, Side::Server)] {
+                let traces = traces.clone();
+                pair.sim.observe(host, move |_| Box::new(traces.of(side)));
+            }
+        }
+    }
+}
+
+impl Played {
+    /// Nothing but a reason.
+    pub(super) fn failed(failure: String) -> Self {
+        Self { failure, ..Self::default() }
+    }
+
+    /// Adds what happened on the links.
+    pub(super) fn with_links(mut self, pair: &mut Pair) -> Self {
+        let network = pair.sim.network();
+        for link in &pair.links {
+            let [_, to_client] = network.counters(*link);
+            self.max_queue.push(to_client.longest_queue);
+            self.overflows.push(to_client.lost(Lost::Overflow));
+        }
+        self
+    }
+
+    /// Writes it down. The client's first packet leaves at [`Time::ZERO`].
+    pub(super) fn fill(self, row: &mut Row) {
+        row.failure = self.failure;
+        row.transfer_time_s = self.transfer_time.map(seconds);
+        row.last_byte_s = self.last_byte.map(seconds);
+        row.handshake_s = self.handshake.map(seconds);
+        row.request_delays_s = self.request_delays_s;
+        row.flow_goodput_bps = self.flow_goodput_bps;
+        row.path_max_queue = self.max_queue;
+        row.path_overflows = self.overflows;
+    }
+}
+
+/// Why nothing more came of a run, for people.
+pub(super) fn stalled(outcome: Outcome, at: Time) -> String {
+    match outcome {
+        Outcome::Done | Outcome::Quiet => format!("nothing happens any more after {:.3} s", seconds(at)),
+        Outcome::Deadline => format!("not done at the deadline of {:.0} s", seconds(at)),
+        Outcome::Spinning(host) => format!("host {} does not come to rest at {:.3} s", host.0, seconds(at)),
+    }
+}
+
+pub(super) fn seconds(since_start: Time) -> f64 {
+    since_start.as_nanos() as f64 / 1e9
+}

@@ -1,0 +1,206 @@
+use core::time::Duration;
+
+use super::*;
+use crate::design::{Change, PathDesign, Point};
+use crate::experiment::End;
+use crate::profile::Variant;
+use crate::transfer::Transfer;
+
+pub(crate) fn path(rate_mbps: f64, owd_ms: f64, queue_packets: usize) -> PathDesign {
+    PathDesign { rate_mbps, owd_ms, queue_packets, ..PathDesign::default() }
+}
+
+/// Two paths, two variants, and a download of one megabyte.
+pub(crate) fn experiment(workload: Workload) -> Experiment {
+    let variant = |name: &str, layers: &[&str]| Variant::of(name, layers).unwrap();
+    Experiment {
+        name: "test".into(),
+        about: "What tests run".into(),
+        workload,
+        points: vec![
+            Point { run: 4, paths: vec![path(20.0, 5.0, 30), path(10.0, 20.0, 40)] },
+            Point { run: 9, paths: vec![path(10.0, 10.0, 20), path(30.0, 5.0, 20)] },
+        ],
+        variants: vec![
+            variant("multiple-cubic", &["default", "multiple", "cubic"]),
+            variant("single-cubic-ar5", &["default", "single", "cubic", "ar5"]),
+            variant("path-0", &["default", "cubic", "path-0"]),
+            variant("path-1", &["default", "cubic", "path-1"]),
+        ],
+        repetitions: 1,
+        deadline: Duration::from_secs(60),
+    }
+}
+
+pub(crate) fn download(bytes: u64) -> Experiment {
+    experiment(Workload::Download { bytes, until: End::Closed })
+}
+
+fn job(variant: usize, point: usize) -> Job {
+    Job { variant, point, repetition: 0 }
+}
+
+/// The benchmarks' transfer counts the same in another way.
+#[test]
+fn a_download_measures_what_a_transfer_does() {
+    let experiment = download(2_000_000);
+    for variant in [0, 1] {
+        let finished = run(&experiment, job(variant, 0), &RunOptions::default());
+        let of = &experiment.variants[variant];
+        let transfer = Transfer {
+            seed: experiment.seed(job(variant, 0)),
+            links: experiment.points[0].links(),
+            bytes: 2_000_000,
+            client: of.client(),
+            server: of.server(),
+        };
+        let expected = transfer.run(false).unwrap();
+        let row = &finished.row;
+        assert_eq!((row.failure.as_str(), row.variant.as_str(), row.point), ("", of.name.as_str(), 4));
+        let times = [expected.closed.unwrap(), expected.finished, expected.connected];
+        let found = [row.transfer_time_s, row.last_byte_s, row.handshake_s];
+        assert_eq!(found, times.map(|time| Some(time.as_secs_f64())));
+        assert!((row.retransmitted_percent.unwrap() - expected.retransmitted_percent).abs() < 1e-9);
+        assert_eq!(row.ack_bytes, Some(expected.client.ack_bytes));
+        assert_eq!(row.ack_frames, Some(expected.client.ack_frames));
+        let mean = expected.client.ack_ranges as f64 / expected.client.ack_frames as f64;
+        assert!((row.mean_ranges.unwrap() - mean).abs() < 1e-9);
+        assert_eq!(row.ranges_histogram.iter().sum::<u64>(), expected.client.ack_frames);
+        let paths: Vec<_> = expected.server.paths.values().collect();
+        assert_eq!(row.path_bytes, paths.iter().map(|path| path.stream_bytes).collect::<Vec<_>>());
+        assert_eq!(row.path_lost, paths.iter().map(|path| path.lost_packets).collect::<Vec<_>>());
+        assert_eq!(row.path_overflows.iter().sum::<u64>(), expected.overflowed);
+        assert!(row.path_max_queue[0] > 3 && row.path_max_queue[0] <= 30, "{:?}", row.path_max_queue);
+        let most = row.max_times_sent.unwrap();
+        assert_eq!(most > 1, row.retransmitted_percent.unwrap() > 0.0, "sent up to {most} times");
+        assert!(row.blocked_s.unwrap() > 0.0 && row.blocked_s < row.transfer_time_s);
+    }
+}
+
+#[test]
+fn a_timeline_adds_up_to_its_row() {
+    let Finished { row, timeline, paths } = run(&download(2_000_000), job(1, 0), &RunOptions::default());
+    assert_eq!(paths, [0, 1]);
+    let bins = timeline.reordering.len();
+    assert!((60..=120).contains(&bins), "{bins} bins");
+    assert!(timeline.bin_s * bins as f64 >= row.last_byte_s.unwrap());
+    let sum = |values: &[u64]| values.iter().sum::<u64>();
+    for (path, (bytes, lost)) in timeline.paths.iter().zip(row.path_bytes.iter().zip(&row.path_lost)) {
+        let lengths =
+            [&path.sent, &path.repeated, &path.window, &path.rtt_us, &path.lost].map(|values| values.len());
+        assert_eq!(lengths, [bins; 5]);
+        assert_eq!((sum(&path.sent), sum(&path.lost)), (*bytes, *lost));
+        assert!(path.window[bins - 1] > 0 && path.rtt_us[bins - 1] >= 10_000);
+    }
+    let repeated: u64 = timeline.paths.iter().map(|path| sum(&path.repeated)).sum();
+    assert!((repeated as f64 / 20_000.0 - row.retransmitted_percent.unwrap()).abs() < 1e-9);
+    assert!(timeline.reordering.iter().any(|waiting| *waiting > 0));
+    assert_eq!(timeline.reordering.last(), Some(&0));
+}
+
+#[test]
+fn single_paths_use_the_link_they_are_named_for() {
+    let experiment = experiment(Workload::Download { bytes: 1_000_000, until: End::LastByte });
+    let finished = [2, 3].map(|variant| run(&experiment, job(variant, 0), &RunOptions::default()));
+    let [fast, slow] = finished.map(|finished| {
+        assert_eq!(
+            (finished.row.path_bytes.len(), finished.row.transfer_time_s),
+            (1, finished.row.last_byte_s)
+        );
+        (finished.paths, finished.row.transfer_time_s.unwrap())
+    });
+    assert_eq!((fast.0, slow.0), (vec![0], vec![1]));
+    assert!((0.4..0.7).contains(&fast.1) && (0.8..1.2).contains(&slow.1), "{} s, {} s", fast.1, slow.1);
+}
+
+#[test]
+fn a_run_that_stalls_says_where() {
+    let mut experiment = download(2_000_000);
+    let dead = Change { at: Duration::from_millis(200), rate_mbps: None, loss_percent: Some(100.0) };
+    experiment.points[0].paths.iter_mut().for_each(|path| path.changes.push(dead));
+    experiment.deadline = Duration::from_secs(5);
+    let row = run(&experiment, job(0, 0), &RunOptions::default()).row;
+    assert!(row.failure.starts_with("not done at the deadline of 5 s: "), "{}", row.failure);
+    assert!(row.failure.ends_with(" of 2000000 bytes have come"), "{}", row.failure);
+    assert_eq!((row.transfer_time_s, row.last_byte_s), (None, None));
+    assert!(row.handshake_s.is_some() && row.ack_frames > Some(0), "what was counted is kept");
+}
+
+#[test]
+fn a_panic_is_a_row_with_its_seed() {
+    let options = RunOptions { hook: Some(|_| panic!("on purpose")), ..RunOptions::default() };
+    let row = run(&download(1000), job(0, 1), &options).row;
+    assert_eq!(row.failure, "panic with seed 2304: on purpose");
+    assert_eq!((row.seed, row.point), (2304, 9));
+}
+
+#[test]
+fn a_variant_without_a_path_fails_alone() {
+    let mut experiment = download(1000);
+    experiment.points[0].paths.truncate(1);
+    let row = run(&experiment, job(3, 0), &RunOptions::default()).row;
+    assert_eq!(row.failure, "the variant uses none of the point's 1 paths");
+}
+
+/// The handover of 2017: the path that carries the requests dies after three seconds.
+#[test]
+fn requests_go_on_over_the_other_path() {
+    let mut experiment = experiment(Workload::Requests {
+        request: 750,
+        answer: 750,
+        every: Duration::from_millis(400),
+        count: 15,
+    });
+    let dead = Change { at: Duration::from_secs(3), rate_mbps: None, loss_percent: Some(100.0) };
+    experiment.points[0].paths = vec![path(10.0, 7.5, 12), path(10.0, 12.5, 20)];
+    experiment.points[0].paths[0].changes.push(dead);
+    let row = run(&experiment, job(0, 0), &RunOptions::default()).row;
+    assert_eq!((row.failure.as_str(), row.request_delays_s.len()), ("", 15));
+    let late: Vec<_> = row.request_delays_s.iter().filter(|delay| **delay > 0.045).collect();
+    assert!(!late.is_empty() && late.len() <= 2, "{:?}", row.request_delays_s);
+    assert!(row.request_delays_s[..5].iter().all(|delay| (0.015..0.030).contains(delay)));
+    let alone = run(&experiment, job(2, 0), &RunOptions::default()).row;
+    assert!(alone.failure.contains("is not answered") || !alone.failure.is_empty(), "{}", alone.failure);
+    assert_eq!(alone.request_delays_s.len(), 7 + usize::from(alone.request_delays_s.len() > 7));
+}
+
+#[test]
+fn competitors_share_the_first_link() {
+    let length = Duration::from_secs(10);
+    let mut experiment = experiment(Workload::Competition { others: 2, length, one_link: false });
+    experiment.points[0].paths.truncate(1);
+    let row = run(&experiment, job(0, 0), &RunOptions::default()).row;
+    assert_eq!((row.failure.as_str(), row.flow_goodput_bps.len()), ("", 3));
+    let sum: f64 = row.flow_goodput_bps.iter().sum();
+    assert!((17e6..20e6).contains(&sum), "{:?} of 20 Mbit/s", row.flow_goodput_bps);
+    assert!(row.flow_goodput_bps.iter().all(|goodput| *goodput > 2e6), "{:?}", row.flow_goodput_bps);
+    assert_eq!(row, run(&experiment, job(0, 0), &RunOptions::default()).row);
+}
+
+#[test]
+fn both_paths_may_lead_over_one_link() {
+    let length = Duration::from_secs(5);
+    let experiment = experiment(Workload::Competition { others: 1, length, one_link: true });
+    let row = run(&experiment, job(0, 0), &RunOptions::default()).row;
+    assert_eq!((row.failure.as_str(), row.path_bytes.len(), row.path_overflows.len()), ("", 2, 1));
+    assert!(row.path_bytes.iter().all(|bytes| *bytes > 100_000), "{:?}", row.path_bytes);
+    let sum: f64 = row.flow_goodput_bps.iter().sum();
+    assert!((16e6..20e6).contains(&sum), "{:?} of 20 Mbit/s", row.flow_goodput_bps);
+}
+
+#[test]
+fn traces_are_written_on_demand() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = RunOptions { qlog: Some(dir.path().to_owned()), ..RunOptions::default() };
+    let experiment = download(100_000);
+    let traced = run(&experiment, job(0, 0), &options);
+    assert_eq!(traced, run(&experiment, job(0, 0), &RunOptions::default()), "looking changes nothing");
+    let trace =
+        |end| std::fs::read_to_string(dir.path().join(format!("multiple-cubic-4-0.{end}.sqlog"))).unwrap();
+    for end in ["client", "server"] {
+        let text = trace(end);
+        let group = text.split("\"group_id\":\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
+        assert!(!group.is_empty() && trace("client").contains(group), "both belong together");
+        assert!(text.contains("quic:packet_received") && text.ends_with("}\n"));
+    }
+}

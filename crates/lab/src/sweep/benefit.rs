@@ -1,0 +1,51 @@
+//! The experimental aggregation benefit of 2017: what several paths bring beyond the best of them.
+
+use std::collections::BTreeMap;
+
+use super::journal::Done;
+
+/// Gives each run over several paths its benefit, where the same point was run on each of these paths alone, in the same
+/// repetition. If several variants did that, the first one of each path counts. `done` must be in the order of jobs.
+pub(super) fn fill(done: &mut [Done]) {
+    let mut alone = BTreeMap::new();
+    for run in done.iter() {
+        if let ([path], Some(time)) = (&run.paths[..], time(run)) {
+            alone.entry((run.job.point, run.job.repetition, *path)).or_insert(time);
+        }
+    }
+    for run in done.iter_mut().filter(|run| run.paths.len() > 1) {
+        let single = |path: &usize| alone.get(&(run.job.point, run.job.repetition, *path)).copied();
+        let singles: Option<Vec<f64>> = run.paths.iter().map(single).collect();
+        run.row.eben = time(run).zip(singles).and_then(|(time, singles)| benefit(time, &singles));
+    }
+}
+
+fn time(run: &Done) -> Option<f64> {
+    run.row.transfer_time_s.filter(|time| run.row.failure.is_empty() && *time > 0.0)
+}
+
+/// (G_m − G_max)/(ΣG_i − G_max) if G_m ≥ G_max, else (G_m − G_max)/G_max, with G as the goodput; the transfers being equal,
+/// times say it all.
+fn benefit(time: f64, singles: &[f64]) -> Option<f64> {
+    let goodputs = singles.iter().map(|time| 1.0 / time);
+    let (sum, best) = goodputs.fold((0.0, 0.0_f64), |(sum, best), one| (sum + one, best.max(one)));
+    let gain = 1.0 / time - best;
+    let of = if gain >= 0.0 { sum - best } else { best };
+    (of > 0.0).then(|| gain / of)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_benefit_is_1_for_all_paths_together_0_for_the_best_and_less_below() {
+        // Goodputs 4 and 1.
+        let singles = [0.25, 1.0];
+        assert_eq!(benefit(0.2, &singles), Some(1.0));
+        assert_eq!(benefit(0.25, &singles), Some(0.0));
+        assert_eq!(benefit(0.5, &singles), Some(-0.5));
+        assert_eq!(benefit(1.0 / 4.5, &singles), Some(0.5));
+        assert_eq!(benefit(1.0, &[]), None);
+    }
+}

@@ -1,0 +1,227 @@
+//! Many runs on many threads, written down as they finish.
+//!
+//! A directory of results has a journal with a line for each finished run. A sweep that ended early, for whatever reason, goes
+//! on where it was; what it does not find in the journal, it runs.
+
+mod benefit;
+mod journal;
+mod merge;
+#[cfg(test)]
+mod tests;
+
+use core::ops::ControlFlow;
+use std::collections::BTreeSet;
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use rayon::prelude::*;
+
+use crate::experiment::{Experiment, Job};
+use crate::record::Row;
+use crate::run::{self, RunOptions};
+use crate::store::{self, RunTimeline, StoreError};
+
+use self::journal::{Done, Header, Journal};
+
+pub use self::merge::{Merged, merge};
+
+/// Held by whoever writes to a directory.
+const LOCK: &str = "lock";
+
+/// Where and how to run.
+#[derive(Clone, Debug, Default)]
+pub struct SweepOptions {
+    /// The directory of the results; it is made if it is not there.
+    pub dir: PathBuf,
+    /// What each run is told.
+    pub run: RunOptions,
+    /// Threads; 0 for as many as there are processors.
+    pub threads: usize,
+    /// Which part of the runs is to be done here.
+    pub shard: Shard,
+    /// Names of the only variants to run.
+    pub variants: Option<Vec<String>>,
+    /// Numbers of the only points to run.
+    pub points: Option<Vec<u64>>,
+}
+
+/// One of `of` parts of equal size, from 0 on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shard {
+    /// Which one.
+    pub index: usize,
+    /// How many there are.
+    pub of: usize,
+}
+
+impl Default for Shard {
+    fn default() -> Self {
+        Self { index: 0, of: 1 }
+    }
+}
+
+/// Is told how a sweep goes on.
+pub trait Progress: Sync {
+    /// It begins: of `runs` runs, `done` were found in the journal.
+    fn begin(&self, _runs: usize, _done: usize) {}
+
+    /// A run is finished and written down. [`ControlFlow::Break`] ends the sweep when the runs under way are finished, too.
+    fn finished(&self, _row: &Row) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+}
+
+/// Nobody is told.
+impl Progress for () {}
+
+/// Why a sweep did not come to its end, in one line.
+#[derive(Debug, thiserror::Error)]
+pub enum SweepError {
+    /// A file cannot be written or read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Another process writes there.
+    #[error("{}: another process is writing its results there", .0.display())]
+    InUse(PathBuf),
+    /// The directory has results of something else.
+    #[error("{}: has runs of {found}, not of {wanted}", dir.display())]
+    Other {
+        /// The directory.
+        dir: PathBuf,
+        /// What its journal is of.
+        found: String,
+        /// What was to be run.
+        wanted: String,
+    },
+    /// There is no such variant.
+    #[error("unknown variant `{name}`: use some of {known}")]
+    UnknownVariant {
+        /// The name.
+        name: String,
+        /// Those that there are.
+        known: String,
+    },
+    /// There is no such point.
+    #[error("unknown point {point}: this design has {known}")]
+    UnknownPoint {
+        /// The number.
+        point: u64,
+        /// Those that there are.
+        known: String,
+    },
+    /// There is no such part.
+    #[error("shard {index}/{of} does not exist: the first is 0/{of}", index = .0.index, of = .0.of)]
+    Shard(Shard),
+    /// Threads cannot be started.
+    #[error("cannot start threads: {0}")]
+    Threads(String),
+    /// It was told to stop.
+    #[error("stopped with {done} of {runs} runs done")]
+    Stopped {
+        /// Runs in the journal.
+        done: usize,
+        /// Runs that were wanted.
+        runs: usize,
+    },
+}
+
+/// Runs all jobs of the experiment that are asked for and not done yet, and writes the results of everything that is in the
+/// directory. Gives its rows in the order of jobs.
+///
+/// # Errors
+/// If something is wrong with the options, the directory or the disk; runs that fail are no error but rows.
+pub fn sweep(
+    experiment: &Experiment,
+    options: &SweepOptions,
+    progress: &dyn Progress,
+) -> Result<Vec<Row>, SweepError> {
+    let jobs = options.jobs(experiment)?;
+    let _lock = lock(&options.dir)?;
+    let (journal, done) = Journal::open(&options.dir, &Header::of(experiment, &options.run.commit))?;
+    if let Some(qlog) = &options.run.qlog {
+        fs::create_dir_all(qlog).map_err(|error| StoreError::new(qlog, error))?;
+    }
+    let there: BTreeSet<Job> = done.iter().map(|run| run.job).collect();
+    let left: Vec<Job> = jobs.iter().copied().filter(|job| !there.contains(job)).collect();
+    progress.begin(jobs.len(), jobs.len() - left.len());
+    let done = Mutex::new(done);
+    let one = |job: &Job| {
+        let finished = run::run(experiment, *job, &options.run);
+        let run = journal.append(*job, finished)?;
+        let told = progress.finished(&run.row);
+        let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+        done.push(run);
+        match told {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(SweepError::Stopped { done: done.len(), runs: jobs.len() }),
+        }
+    };
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build();
+    let pool = pool.map_err(|error| SweepError::Threads(error.to_string()))?;
+    // Runs of very different lengths are handed out one by one.
+    pool.install(|| left.par_iter().with_max_len(1).try_for_each(one))?;
+    finish(&options.dir, &journal, done.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+impl SweepOptions {
+    /// The jobs that are asked for, in their order.
+    fn jobs(&self, experiment: &Experiment) -> Result<Vec<Job>, SweepError> {
+        if self.shard.index >= self.shard.of {
+            return Err(SweepError::Shard(self.shard));
+        }
+        let names: Vec<_> = experiment.variants.iter().map(|variant| variant.name.as_str()).collect();
+        if let Some(name) = self.variants.iter().flatten().find(|name| !names.contains(&name.as_str())) {
+            return Err(SweepError::UnknownVariant { name: name.clone(), known: names.join(", ") });
+        }
+        let numbers: Vec<_> = experiment.points.iter().map(|point| point.run).collect();
+        if let Some(&point) = self.points.iter().flatten().find(|point| !numbers.contains(point)) {
+            return Err(SweepError::UnknownPoint { point, known: describe(&numbers) });
+        }
+        let wanted = |job: &Job| {
+            let variant =
+                self.variants.as_ref().is_none_or(|all| all.iter().any(|one| one == names[job.variant]));
+            variant && self.points.as_ref().is_none_or(|points| points.contains(&numbers[job.point]))
+        };
+        Ok(experiment.jobs().filter(wanted).skip(self.shard.index).step_by(self.shard.of).collect())
+    }
+}
+
+/// Numbers of points for people: a range if they are one.
+fn describe(numbers: &[u64]) -> String {
+    match numbers {
+        [first, .., last] if last - first == numbers.len() as u64 - 1 => format!("{first} to {last}"),
+        _ => numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(", "),
+    }
+}
+
+/// Writes the results of what is done.
+fn finish(dir: &Path, journal: &Journal, mut done: Vec<Done>) -> Result<Vec<Row>, SweepError> {
+    done.sort_by_key(|run| run.job);
+    benefit::fill(&mut done);
+    let timeline = |run: &Done| {
+        let Row { variant, point, repetition, .. } = run.row.clone();
+        Ok::<_, io::Error>(RunTimeline { variant, point, repetition, timeline: journal.timeline(run)? })
+    };
+    store::write_timelines(dir, done.iter().map(timeline))?;
+    let rows: Vec<Row> = done.into_iter().map(|run| run.row).collect();
+    store::write(dir, &rows)?;
+    Ok(rows)
+}
+
+/// Makes the directory and keeps others out of it as long as the file is open.
+fn lock(dir: &Path) -> Result<File, SweepError> {
+    let name = dir.join(LOCK);
+    let opened = fs::create_dir_all(dir).map_err(|error| StoreError::new(dir, error)).and_then(|()| {
+        let file = File::options().write(true).create(true).truncate(false).open(&name);
+        file.map_err(|error| StoreError::new(&name, error))
+    });
+    let file = opened?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(SweepError::InUse(dir.to_owned())),
+        // Some network file systems have no locks; it is up to the user then.
+        Err(TryLockError::Error(_)) => Ok(file),
+    }
+}

@@ -1,0 +1,155 @@
+use core::sync::atomic::{AtomicUsize, Ordering};
+use std::fs::OpenOptions;
+use std::io::Write;
+
+use super::*;
+use crate::run::tests::download;
+use crate::store::{CSV, PARQUET, TIMELINES};
+
+fn options(dir: &Path, threads: usize) -> SweepOptions {
+    let run = RunOptions { commit: "c0ffee".into(), ..RunOptions::default() };
+    SweepOptions { dir: dir.to_owned(), run, threads, ..SweepOptions::default() }
+}
+
+/// Ends the sweep after so many runs.
+struct StopAfter {
+    runs: usize,
+    done: AtomicUsize,
+}
+
+impl StopAfter {
+    fn new(runs: usize) -> Self {
+        Self { runs, done: AtomicUsize::new(0) }
+    }
+}
+
+impl Progress for StopAfter {
+    fn finished(&self, _: &Row) -> ControlFlow<()> {
+        match self.done.fetch_add(1, Ordering::SeqCst) + 1 {
+            done if done >= self.runs => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        }
+    }
+}
+
+fn results(dir: &Path) -> [Vec<u8>; 3] {
+    [PARQUET, CSV, TIMELINES].map(|name| fs::read(dir.join(name)).unwrap())
+}
+
+#[test]
+fn results_are_the_same_however_they_come_about() {
+    let experiment = download(300_000);
+    let dirs: Vec<_> = (0..6).map(|_| tempfile::tempdir().unwrap()).collect();
+    let dir = |index: usize| dirs[index].path();
+    let rows = sweep(&experiment, &options(dir(0), 1), &()).unwrap();
+    assert_eq!(rows.len(), 8);
+    assert!(rows.iter().all(|row| row.failure.is_empty() && row.commit == "c0ffee"));
+    assert_eq!(store::read(dir(0)).unwrap(), rows);
+    let timelines = store::timelines(dir(0)).unwrap();
+    assert!(
+        timelines.iter().zip(&rows).all(|(one, row)| one.variant == row.variant && one.point == row.point)
+    );
+
+    assert_eq!(sweep(&experiment, &options(dir(1), 4), &()).unwrap(), rows);
+    assert_eq!(results(dir(1)), results(dir(0)), "four threads");
+
+    let stop = StopAfter::new(3);
+    let stopped = sweep(&experiment, &options(dir(2), 4), &stop).unwrap_err();
+    assert!(matches!(stopped, SweepError::Stopped { done: 3.., runs: 8 }), "{stopped}");
+    // What a kill leaves: a line without an end.
+    let mut journal = OpenOptions::new().append(true).open(dir(2).join(journal::NAME)).unwrap();
+    journal.write_all(b"{\"job\":[0,1").unwrap();
+    let before = stop.done.into_inner();
+    let rest = StopAfter::new(usize::MAX);
+    assert_eq!(sweep(&experiment, &options(dir(2), 2), &rest).unwrap(), rows);
+    assert_eq!(before + rest.done.into_inner(), 8, "no run is repeated");
+    assert_eq!(results(dir(2)), results(dir(0)), "interrupted");
+
+    for index in 0..2 {
+        let shard = Shard { index, of: 2 };
+        sweep(&experiment, &SweepOptions { shard, ..options(dir(3 + index), 2) }, &()).unwrap();
+    }
+    let merged = merge(&[dir(4).to_owned(), dir(3).to_owned()], dir(5)).unwrap();
+    assert_eq!((merged.missing, merged.rows), (0, rows));
+    assert_eq!(results(dir(5)), results(dir(0)), "merged");
+}
+
+#[test]
+fn what_is_done_is_only_read() {
+    let experiment = download(10_000);
+    let dir = tempfile::tempdir().unwrap();
+    let some = SweepOptions { points: Some(vec![9]), ..options(dir.path(), 1) };
+    assert_eq!(sweep(&experiment, &some, &()).unwrap().len(), 4);
+    let none = StopAfter::new(1);
+    assert_eq!(sweep(&experiment, &some, &none).unwrap().len(), 4);
+    assert_eq!(none.done.into_inner(), 0);
+    let more = SweepOptions { variants: Some(vec!["path-1".into()]), ..options(dir.path(), 1) };
+    let rows = sweep(&experiment, &more, &()).unwrap();
+    let names: Vec<_> = rows.iter().map(|row| (row.variant.as_str(), row.point)).collect();
+    let expected =
+        [("multiple-cubic", 9), ("single-cubic-ar5", 9), ("path-0", 9), ("path-1", 4), ("path-1", 9)];
+    assert_eq!(names, expected);
+    let eben: Vec<_> = rows.iter().map(|row| row.eben.is_some()).collect();
+    assert_eq!(eben, [true, true, false, false, false]);
+}
+
+#[test]
+fn a_panic_does_not_end_a_sweep() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = options(dir.path(), 2);
+    options.run.hook = Some(|job| assert!(job.variant != 1, "on purpose"));
+    let rows = sweep(&download(10_000), &options, &()).unwrap();
+    assert_eq!(rows.len(), 8);
+    for row in rows {
+        let panicked = row.failure == format!("panic with seed {}: on purpose", row.seed);
+        assert_eq!(panicked, row.variant == "single-cubic-ar5", "{}", row.failure);
+    }
+}
+
+#[test]
+fn what_cannot_be_is_said_before_anything_runs() {
+    let experiment = download(10_000);
+    let dir = tempfile::tempdir().unwrap();
+    let fault = |options: &SweepOptions| sweep(&experiment, options, &()).unwrap_err().to_string();
+    let base = || options(dir.path(), 1);
+    assert_eq!(
+        fault(&SweepOptions { variants: Some(vec!["x".into()]), ..base() }),
+        "unknown variant `x`: use some of multiple-cubic, single-cubic-ar5, path-0, path-1"
+    );
+    assert_eq!(
+        fault(&SweepOptions { points: Some(vec![4, 5]), ..base() }),
+        "unknown point 5: this design has 4, 9"
+    );
+    let shard = Shard { index: 2, of: 2 };
+    assert_eq!(fault(&SweepOptions { shard, ..base() }), "shard 2/2 does not exist: the first is 0/2");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+
+    let held = lock(dir.path()).unwrap();
+    assert!(fault(&base()).ends_with("another process is writing its results there"));
+    drop(held);
+    let one = SweepOptions { points: Some(vec![4]), variants: Some(vec!["path-0".into()]), ..base() };
+    sweep(&experiment, &one, &()).unwrap();
+    let other = sweep(&download(20_000), &one, &()).unwrap_err();
+    assert!(matches!(other, SweepError::Other { .. }), "{other}");
+    let mut newer = one.clone();
+    newer.run.commit = "beef".into();
+    assert!(
+        fault(&newer).contains("commit c0ffee) and not") || fault(&newer).contains("commit c0ffee), not of")
+    );
+    let empty = tempfile::tempdir().unwrap();
+    assert!(merge(&[empty.path().to_owned()], dir.path()).is_err());
+}
+
+/// A file that takes nothing stands for a full disk.
+#[test]
+fn a_line_that_cannot_be_written_is_one_clear_error() {
+    let experiment = download(10_000);
+    let dir = tempfile::tempdir().unwrap();
+    let one = SweepOptions { points: Some(vec![4]), ..options(dir.path(), 1) };
+    sweep(&experiment, &one, &()).unwrap();
+    let before = fs::read(dir.path().join(journal::NAME)).unwrap();
+    let (read_only, _, done) = Journal::look(dir.path()).unwrap();
+    let fault = read_only.copy(&read_only, &done[0]).unwrap_err().to_string();
+    assert!(fault.contains(journal::NAME) && fault.lines().count() == 1, "{fault}");
+    assert_eq!(fs::read(dir.path().join(journal::NAME)).unwrap(), before);
+}

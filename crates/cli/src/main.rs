@@ -9,6 +9,7 @@ mod hq;
 mod identity;
 mod insecure;
 mod interop;
+mod lab;
 mod manual;
 mod multipath;
 mod options;
@@ -52,6 +53,8 @@ enum Command {
     Perf(perf::Perf),
     Demo(demo::Demo),
     Interop(interop::Interop),
+    #[command(subcommand)]
+    Lab(lab::Lab),
     Completions(manual::Completions),
     Man(manual::Manual),
 }
@@ -69,6 +72,7 @@ fn run(command: Command) -> Result {
         Command::Serve(options) => block_on(0, serve::run(options)),
         Command::Demo(options) => block_on(0, demo::run(options)),
         Command::Interop(options) => block_on(0, interop::run(options)),
+        Command::Lab(command) => lab::run(command),
         Command::Completions(options) => manual::completions(&options, Cli::command()),
         Command::Man(options) => manual::manual(&options, Cli::command()),
         Command::Perf(options) => {

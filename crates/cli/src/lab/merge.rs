@@ -1,0 +1,29 @@
+//! `anabranch lab merge`: results of several directories in one.
+
+use std::path::PathBuf;
+
+use anabranch_lab::sweep::merge;
+use clap::Args;
+
+use super::summary;
+use crate::exit::{Result, note, say};
+
+/// Bring the results of several directories together, as shards leave them
+#[derive(Args, Debug)]
+pub(crate) struct Merge {
+    /// Directories with results of the same experiment
+    #[arg(value_name = "DIR", required = true)]
+    dirs: Vec<PathBuf>,
+    /// Where everything goes
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+}
+
+pub(super) fn run(options: &Merge) -> Result {
+    let merged = merge(&options.dirs, &options.out)?;
+    if merged.missing > 0 {
+        note(format_args!("anabranch: {} runs of the experiment are in none of them", merged.missing));
+    }
+    say(summary::table(&summary::of(&merged.rows)))?;
+    say(format_args!("results: {}", options.out.display()))
+}

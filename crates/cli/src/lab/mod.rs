@@ -1,0 +1,55 @@
+//! `anabranch lab`: the published experiments, and others, run in simulated time.
+
+mod list;
+mod merge;
+mod progress;
+mod run;
+mod summary;
+
+use anabranch_lab::store::StoreError;
+use anabranch_lab::sweep::SweepError;
+use clap::Subcommand;
+
+use crate::exit::{Exit, Failure, Result};
+
+/// Repeat published experiments, or run others, in simulated time
+///
+/// Real endpoints exchange real packets over simulated links, as fast as the processors allow. Equal seeds give equal results.
+#[derive(Subcommand, Debug)]
+pub(crate) enum Lab {
+    Run(run::Run),
+    List(list::List),
+    Merge(merge::Merge),
+}
+
+pub(crate) fn run(command: Lab) -> Result {
+    match command {
+        Lab::Run(options) => run::run(options),
+        Lab::List(options) => list::run(&options),
+        Lab::Merge(options) => merge::run(&options),
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::new(Exit::Io, error)
+    }
+}
+
+impl From<SweepError> for Failure {
+    fn from(error: SweepError) -> Self {
+        let (exit, remedy) = match error {
+            SweepError::Store(_) | SweepError::Threads(_) => (Exit::Io, None),
+            SweepError::InUse(_) => (Exit::Io, Some("name another directory with --out, or wait")),
+            SweepError::Other { .. } => {
+                (Exit::Usage, Some("name another directory with --out, or remove this one"))
+            }
+            SweepError::Stopped { .. } => {
+                (Exit::Interrupted, Some("the same command goes on where it stopped"))
+            }
+            _ => (Exit::Usage, None),
+        };
+        let failure = Self::new(exit, error);
+        remedy.into_iter().fold(failure, Self::or)
+    }
+}

@@ -1,0 +1,133 @@
+//! `anabranch lab run`: all runs of an experiment.
+
+use std::path::{Path, PathBuf};
+
+use anabranch_lab::experiment::{self, Experiment, Workload};
+use anabranch_lab::plan;
+use anabranch_lab::run::RunOptions;
+use anabranch_lab::sweep::{Shard, SweepOptions, sweep};
+use clap::Args;
+
+use super::progress::Bar;
+use super::summary;
+use crate::exit::{Exit, Failure, Result, say};
+
+/// Where results go without `--out`, by the experiment's name.
+const RESULTS: &str = "lab-results";
+/// The commit that this program was built from.
+const COMMIT: &str = env!("ANABRANCH_COMMIT");
+/// Standard output.
+const STANDARD: &str = "-";
+
+/// Run an experiment: all its variants at all its points
+///
+/// Results are written as runs finish. A command that was ended early goes on where it was when it is given again.
+#[derive(Args, Debug)]
+pub(crate) struct Run {
+    /// An experiment, see `anabranch lab list`, or a plan of your own
+    #[arg(value_name = "NAME|PLAN.toml")]
+    what: String,
+    /// Directory of the results [default: lab-results/NAME]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Run these variants only
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    variants: Option<Vec<String>>,
+    /// Run these points only, by the numbers that their design gives them
+    #[arg(long, value_name = "0,4,8", value_delimiter = ',')]
+    points: Option<Vec<u64>>,
+    /// Directory with the published designs, if you have them
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Take the points from this file instead
+    #[arg(long, value_name = "FILE.csv", conflicts_with = "data")]
+    design: Option<PathBuf>,
+    /// Repetitions of each point
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    repetitions: Option<u32>,
+    /// Bytes of each download
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
+    bytes: Option<u64>,
+    /// Run only the part with this index of so many parts, from 0 on
+    #[arg(long, value_name = "I/N", value_parser = shard)]
+    shard: Option<Shard>,
+    /// Threads; one for each processor without this
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// Write traces (qlog) of both ends of every run into DIR/qlog
+    #[arg(long)]
+    qlog: bool,
+    /// Write the summary as JSON to standard output
+    #[arg(long, value_name = "-", value_parser = [STANDARD])]
+    json: Option<String>,
+}
+
+pub(super) fn run(options: Run) -> Result {
+    let experiment = options.experiment()?;
+    let dir = options.out.unwrap_or_else(|| Path::new(RESULTS).join(&experiment.name));
+    let qlog = options.qlog.then(|| dir.join("qlog"));
+    let sweep_options = SweepOptions {
+        dir,
+        run: RunOptions { commit: COMMIT.to_owned(), qlog },
+        threads: options.threads.map_or(0, usize::from),
+        shard: options.shard.unwrap_or_default(),
+        variants: options.variants,
+        points: options.points,
+    };
+    let bar = Bar::new();
+    let rows = sweep(&experiment, &sweep_options, &bar);
+    bar.clear();
+    let summaries = summary::of(&rows?);
+    if options.json.is_some() {
+        let variants: Vec<_> = summaries.iter().map(summary::Summary::json).collect();
+        let dir = sweep_options.dir.display().to_string();
+        return say(serde_json::json!({ "experiment": experiment.name, "out": dir, "variants": variants }));
+    }
+    say(format_args!("{}: {}\n\n{}", experiment.name, experiment.about, summary::table(&summaries)))?;
+    say(format_args!("results: {}", sweep_options.dir.display()))
+}
+
+impl Run {
+    /// What is to be run, with everything in it that the command line changes.
+    fn experiment(&self) -> Result<Experiment> {
+        let usage = |error: &dyn std::fmt::Display| Failure::new(Exit::Usage, error);
+        let is_plan = Path::new(&self.what).extension().is_some_and(|ending| ending == "toml");
+        let mut experiment = if is_plan {
+            plan::read(Path::new(&self.what)).map_err(|error| usage(&error))?
+        } else {
+            experiment::named(&self.what, self.data.as_deref()).map_err(|error| usage(&error))?
+        };
+        if let Some(design) = &self.design {
+            experiment = experiment.with_design(design).map_err(|error| usage(&error))?;
+        }
+        experiment.repetitions = self.repetitions.unwrap_or(experiment.repetitions);
+        match (&mut experiment.workload, self.bytes) {
+            (Workload::Download { bytes, .. }, Some(wanted)) => *bytes = wanted,
+            (_, None) => {}
+            (_, Some(_)) => return Err(usage(&format!("{} has no download for --bytes", experiment.name))),
+        }
+        Ok(experiment)
+    }
+}
+
+fn shard(text: &str) -> std::result::Result<Shard, String> {
+    let parts = text.split_once('/').and_then(|(index, of)| Some((index.parse().ok()?, of.parse().ok()?)));
+    match parts {
+        Some((index, of)) if index < of => Ok(Shard { index, of }),
+        _ => Err("expected I/N with I from 0 to N-1, for example 0/4".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shards_count_from_0() {
+        assert_eq!(shard("0/1"), Ok(Shard { index: 0, of: 1 }));
+        assert_eq!(shard("3/4"), Ok(Shard { index: 3, of: 4 }));
+        for wrong in ["4/4", "1", "1/0", "-1/2", "a/b", "1/2/3", ""] {
+            assert!(shard(wrong).is_err(), "{wrong}");
+        }
+    }
+}

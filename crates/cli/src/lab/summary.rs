@@ -1,0 +1,132 @@
+//! What a sweep came to, variant by variant.
+
+use anabranch_lab::record::Row;
+use serde_json::{Value, json};
+
+/// A variant over all its points.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Summary {
+    variant: String,
+    runs: usize,
+    failures: usize,
+    /// Transfer times in ascending order.
+    times: Vec<f64>,
+    retransmitted_percent: Option<f64>,
+    mean_ranges: Option<f64>,
+    limit_share: Option<f64>,
+}
+
+/// Summaries in the order in which variants come first.
+pub(super) fn of(rows: &[Row]) -> Vec<Summary> {
+    let mut names: Vec<&str> = Vec::new();
+    for row in rows {
+        if !names.contains(&row.variant.as_str()) {
+            names.push(&row.variant);
+        }
+    }
+    names.iter().map(|name| Summary::of(name, rows)).collect()
+}
+
+/// A table for people.
+pub(super) fn table(summaries: &[Summary]) -> String {
+    let header =
+        ["variant", "runs", "failed", "median s", "p95 s", "worst s", "resent %", "ranges", "at limit"];
+    let lines: Vec<[String; 9]> =
+        [header.map(str::to_owned)].into_iter().chain(summaries.iter().map(Summary::cells)).collect();
+    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..header.len()).map(width).collect();
+    let line = |cells: &[String; 9]| {
+        let numbers = cells.iter().zip(&widths).skip(1).map(|(cell, width)| format!("  {cell:>width$}"));
+        format!("{:<width$}{}\n", cells[0], numbers.collect::<String>(), width = widths[0])
+    };
+    lines.iter().map(line).collect()
+}
+
+impl Summary {
+    fn of(name: &str, rows: &[Row]) -> Self {
+        let rows: Vec<&Row> = rows.iter().filter(|row| row.variant == name).collect();
+        let mean = |value: fn(&Row) -> Option<f64>| {
+            let values: Vec<f64> = rows.iter().filter_map(|row| value(row)).collect();
+            (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+        };
+        let mut times: Vec<f64> = rows.iter().filter_map(|row| row.transfer_time_s).collect();
+        times.sort_by(f64::total_cmp);
+        Self {
+            variant: name.to_owned(),
+            runs: rows.len(),
+            failures: rows.iter().filter(|row| !row.failure.is_empty()).count(),
+            times,
+            retransmitted_percent: mean(|row| row.retransmitted_percent),
+            mean_ranges: mean(|row| row.mean_ranges),
+            limit_share: mean(|row| row.limit_share),
+        }
+    }
+
+    /// The smallest time that this share of the runs does not exceed.
+    fn quantile(&self, share: f64) -> Option<f64> {
+        let rank = (share * self.times.len() as f64).ceil() as usize;
+        self.times.get(rank.max(1) - 1).copied()
+    }
+
+    fn cells(&self) -> [String; 9] {
+        let number =
+            |value: Option<f64>, digits: usize| value.map_or("-".into(), |value| format!("{value:.digits$}"));
+        [
+            self.variant.clone(),
+            self.runs.to_string(),
+            self.failures.to_string(),
+            number(self.quantile(0.5), 2),
+            number(self.quantile(0.95), 2),
+            number(self.quantile(1.0), 2),
+            number(self.retransmitted_percent, 2),
+            number(self.mean_ranges, 2),
+            number(self.limit_share.map(|share| share * 100.0), 1)
+                + if self.limit_share.is_some() { "%" } else { "" },
+        ]
+    }
+
+    pub(super) fn json(&self) -> Value {
+        json!({
+            "variant": self.variant,
+            "runs": self.runs,
+            "failures": self.failures,
+            "transfer_time_s": {
+                "median": self.quantile(0.5),
+                "p95": self.quantile(0.95),
+                "worst": self.quantile(1.0),
+            },
+            "retransmitted_percent": self.retransmitted_percent,
+            "mean_ranges": self.mean_ranges,
+            "limit_share": self.limit_share,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(variant: &str, time: Option<f64>, failure: &str) -> Row {
+        let (variant, failure) = (variant.to_owned(), failure.to_owned());
+        Row { variant, failure, transfer_time_s: time, mean_ranges: time, ..Row::default() }
+    }
+
+    #[test]
+    fn variants_are_summed_up_in_their_order() {
+        let mut rows: Vec<_> = (1..=20).map(|time| row("b", Some(f64::from(time)), "")).collect();
+        rows.push(row("b", None, "stalled"));
+        rows.push(row("a", None, ""));
+        let summaries = of(&rows);
+        let [b, a] = &summaries[..] else { panic!("two variants") };
+        assert_eq!((b.runs, b.failures), (21, 1));
+        assert_eq!([0.5, 0.95, 1.0].map(|share| b.quantile(share)), [Some(10.0), Some(19.0), Some(20.0)]);
+        assert_eq!((a.runs, a.quantile(0.5), a.mean_ranges), (1, None, None));
+        let table = table(&summaries);
+        assert_eq!(table.lines().count(), 3);
+        assert!(table.starts_with("variant  runs  failed  median s"), "{table}");
+        assert!(
+            table.lines().all(|line| line.chars().count() == table.lines().next().unwrap().chars().count())
+        );
+        assert_eq!(b.json()["transfer_time_s"]["p95"], 19.0);
+    }
+}

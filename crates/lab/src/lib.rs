@@ -60,6 +60,8 @@ pub mod random;
 #[cfg(feature = "experiments")]
 pub mod record;
 pub mod relay;
+#[cfg(feature = "figures")]
+pub mod report;
 #[cfg(feature = "experiments")]
 pub mod run;
 #[cfg(feature = "sim")]

@@ -1,5 +1,7 @@
 //! `anabranch lab`: the published experiments, and others, run in simulated time.
 
+mod claims;
+mod figures;
 mod list;
 mod merge;
 mod progress;
@@ -18,6 +20,8 @@ use crate::exit::{Exit, Failure, Result};
 #[derive(Subcommand, Debug)]
 pub(crate) enum Lab {
     Run(run::Run),
+    Claims(claims::Claims),
+    Figures(figures::Figures),
     List(list::List),
     Merge(merge::Merge),
 }
@@ -25,6 +29,8 @@ pub(crate) enum Lab {
 pub(crate) fn run(command: Lab) -> Result {
     match command {
         Lab::Run(options) => run::run(options),
+        Lab::Claims(options) => claims::run(&options),
+        Lab::Figures(options) => figures::run(&options),
         Lab::List(options) => list::run(&options),
         Lab::Merge(options) => merge::run(&options),
     }

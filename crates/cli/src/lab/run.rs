@@ -9,15 +9,15 @@ use anabranch_lab::sweep::{Shard, SweepOptions, sweep};
 use clap::Args;
 
 use super::progress::Bar;
-use super::summary;
+use super::{figures, summary};
 use crate::exit::{Exit, Failure, Result, say};
 
 /// Where results go without `--out`, by the experiment's name.
-const RESULTS: &str = "lab-results";
+pub(super) const RESULTS: &str = "lab-results";
 /// The commit that this program was built from.
-const COMMIT: &str = env!("ANABRANCH_COMMIT");
+pub(super) const COMMIT: &str = env!("ANABRANCH_COMMIT");
 /// Standard output.
-const STANDARD: &str = "-";
+pub(super) const STANDARD: &str = "-";
 
 /// Run an experiment: all its variants at all its points
 ///
@@ -77,14 +77,21 @@ pub(super) fn run(options: Run) -> Result {
     let bar = Bar::new();
     let rows = sweep(&experiment, &sweep_options, &bar);
     bar.clear();
-    let summaries = summary::of(&rows?);
+    let rows = rows?;
+    let summaries = summary::of(&rows);
+    // A part of the runs has no figures yet: `lab merge` and `lab figures` make them.
+    let drawn = match sweep_options.shard.of {
+        1 => Some(figures::draw(&sweep_options.dir, &rows)?),
+        _ => None,
+    };
     if options.json.is_some() {
         let variants: Vec<_> = summaries.iter().map(summary::Summary::json).collect();
         let dir = sweep_options.dir.display().to_string();
         return say(serde_json::json!({ "experiment": experiment.name, "out": dir, "variants": variants }));
     }
     say(format_args!("{}: {}\n\n{}", experiment.name, experiment.about, summary::table(&summaries)))?;
-    say(format_args!("results: {}", sweep_options.dir.display()))
+    say(format_args!("results: {}", sweep_options.dir.display()))?;
+    drawn.map_or(Ok(()), |drawn| say(figures::described(&drawn)))
 }
 
 impl Run {

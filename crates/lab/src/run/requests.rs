@@ -38,14 +38,17 @@ pub(super) fn play(scene: &Scene<'_>, plan: Plan) -> Result<Played, String> {
             format!("{}: request {index} of {} is not answered", stalled(outcome, now), plan.count)
         }
     };
-    let delay = |made: Time, answered: Time| answered.saturating_since(made).as_secs_f64();
-    let delays = client.requests.iter().filter_map(|one| Some(delay(one.made, one.answered?))).collect();
+    let seconds = |from: Time, to: Time| to.saturating_since(from).as_secs_f64();
+    let answered = client.requests.iter().filter_map(|one| Some((one.made, one.answered?)));
+    let times = answered.clone().map(|(made, _)| seconds(Time::ZERO, made)).collect();
+    let delays = answered.map(|(made, answered)| seconds(made, answered)).collect();
     let last = client.requests.iter().filter_map(|request| request.answered).max();
     let played = Played {
         transfer_time: last.filter(|_| failure.is_empty()),
         failure,
         last_byte: last,
         handshake: client.connected,
+        request_times_s: times,
         request_delays_s: delays,
         ..Played::default()
     };

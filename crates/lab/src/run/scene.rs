@@ -34,6 +34,7 @@ pub(super) struct Played {
     pub(super) transfer_time: Option<Time>,
     pub(super) last_byte: Option<Time>,
     pub(super) handshake: Option<Time>,
+    pub(super) request_times_s: Vec<f64>,
     pub(super) request_delays_s: Vec<f64>,
     pub(super) flow_goodput_bps: Vec<f64>,
     pub(super) max_queue: Vec<u64>,
@@ -142,6 +143,7 @@ impl Played {
         row.transfer_time_s = self.transfer_time.map(seconds);
         row.last_byte_s = self.last_byte.map(seconds);
         row.handshake_s = self.handshake.map(seconds);
+        row.request_times_s = self.request_times_s;
         row.request_delays_s = self.request_delays_s;
         row.flow_goodput_bps = self.flow_goodput_bps;
         row.path_max_queue = self.max_queue;

@@ -95,6 +95,7 @@ columns! {
     spurious_losses "packets" "Those of them that were acknowledged after all.";
     blocked_s "s" "How long the client had data of a stream, but not the byte that came next (head-of-line blocking).";
     eben "-1 and up" "Experimental aggregation benefit against the single-path runs of the same point and repetition.";
+    request_times_s "s" "When each answered request was made, since the client's first packet.";
     request_delays_s "s" "Delay of each answered request, in the order in which they were made.";
     flow_goodput_bps "bit/s" "Goodput of each connection that competed, the one with several paths first.";
     path_bytes "bytes" "STREAM bytes that the server sent on each path.";

@@ -1,0 +1,165 @@
+//! `anabranch lab claims`: what the papers say, and whether it holds here.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use anabranch_lab::claim::{self, Claim, PAPERS, Paper, Results, Verdict};
+use anabranch_lab::experiment;
+use anabranch_lab::record::Row;
+use anabranch_lab::run::RunOptions;
+use anabranch_lab::sweep::{SweepOptions, sweep};
+use clap::Args;
+use serde_json::json;
+
+use super::progress::Bar;
+use super::run::{COMMIT, RESULTS, STANDARD};
+use crate::exit::{Exit, Failure, Result, say};
+
+/// Check the papers' claims: run what they need, and say for each whether it holds
+///
+/// Runs that are finished already, by this command or by `lab run`, are not repeated. All of it takes a while: use --points to
+/// look at a few points first.
+#[derive(Args, Debug)]
+pub(crate) struct Claims {
+    /// Papers; all of them without this
+    #[arg(value_name = "PAPER", value_parser = paper)]
+    papers: Vec<&'static Paper>,
+    /// Directory with a directory of results for each experiment
+    #[arg(long, value_name = "DIR", default_value = RESULTS)]
+    out: PathBuf,
+    /// Directory with the published designs, if you have them
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Run these points only, by the numbers that their design gives them
+    #[arg(long, value_name = "0,4,8", value_delimiter = ',')]
+    points: Option<Vec<u64>>,
+    /// Repetitions of each point
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    repetitions: Option<u32>,
+    /// Judge by the results that are there, without running anything
+    #[arg(long)]
+    no_run: bool,
+    /// Threads; one for each processor without this
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// Write the verdicts as JSON to standard output
+    #[arg(long, value_name = "-", value_parser = [STANDARD])]
+    json: Option<String>,
+}
+
+fn paper(name: &str) -> std::result::Result<&'static Paper, String> {
+    let names = || PAPERS.iter().map(|paper| paper.name).collect::<Vec<_>>().join(", ");
+    claim::paper(name).ok_or_else(|| format!("one of {}", names()))
+}
+
+pub(super) fn run(options: &Claims) -> Result {
+    let papers: Vec<&Paper> =
+        if options.papers.is_empty() { PAPERS.iter().collect() } else { options.papers.clone() };
+    let claims: Vec<&Claim> = papers.iter().flat_map(|paper| paper.claims).collect();
+    let mut rows = Vec::new();
+    for (experiment, variants) in needed(&claims) {
+        rows.extend(options.rows(experiment, variants)?);
+    }
+    let results: Results = rows.into_iter().collect();
+    let verdicts: Vec<(&Claim, Verdict)> =
+        claims.into_iter().map(|claim| (claim, claim.verdict(&results))).collect();
+    if options.json.is_some() {
+        let all: Vec<_> = verdicts.iter().map(|(claim, verdict)| as_json(claim, verdict)).collect();
+        return say(json!(all));
+    }
+    say(verdicts.iter().map(|(claim, verdict)| described(claim, verdict)).collect::<String>().trim_end())
+}
+
+/// The variants that the claims need, by experiment.
+fn needed(claims: &[&Claim]) -> BTreeMap<&'static str, Vec<String>> {
+    let mut needed: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for need in claims.iter().flat_map(|claim| claim.needs) {
+        let variants = needed.entry(need.experiment).or_default();
+        for variant in need.variants {
+            if !variants.iter().any(|known| known == variant) {
+                variants.push((*variant).to_owned());
+            }
+        }
+    }
+    needed
+}
+
+impl Claims {
+    fn rows(&self, name: &str, variants: Vec<String>) -> Result<Vec<Row>> {
+        let dir = self.out.join(name);
+        if self.no_run {
+            // Without results the verdict says what is missing.
+            return Ok(anabranch_lab::store::read(&dir).unwrap_or_default());
+        }
+        let experiment = experiment::named(name, self.data.as_deref());
+        let mut experiment = experiment.map_err(|error| Failure::new(Exit::Usage, error))?;
+        experiment.repetitions = self.repetitions.unwrap_or(experiment.repetitions);
+        let options = SweepOptions {
+            dir,
+            run: RunOptions { commit: COMMIT.to_owned(), qlog: None },
+            threads: self.threads.map_or(0, usize::from),
+            variants: Some(variants),
+            points: self.points.clone(),
+            ..SweepOptions::default()
+        };
+        let bar = Bar::new();
+        let rows = sweep(&experiment, &options, &bar);
+        bar.clear();
+        Ok(rows?)
+    }
+}
+
+fn as_json(claim: &Claim, verdict: &Verdict) -> serde_json::Value {
+    json!({
+        "id": claim.id,
+        "claim": claim.text,
+        "shown": claim.shown,
+        "figure": verdict.figure,
+        "threshold": claim.threshold,
+        "holds": verdict.holds,
+        "why": verdict.why,
+    })
+}
+
+fn described(claim: &Claim, verdict: &Verdict) -> String {
+    let holds = match verdict.holds {
+        Some(true) => "holds",
+        Some(false) => "does not hold",
+        None => "cannot be decided here",
+    };
+    let mut text = format!("{:<4}{holds}: {} ({})\n", claim.id, claim.text, claim.shown);
+    let mut line = |name: &str, what: &str| text += &format!("    {name:<10} {what}\n");
+    if !verdict.figure.is_empty() {
+        line("found", &verdict.figure);
+    }
+    line("threshold", claim.threshold);
+    if let Some(why) = &verdict.why {
+        line("but", why);
+    }
+    text + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_variant_is_run_once() {
+        let claims: Vec<&Claim> = PAPERS.iter().flat_map(|paper| paper.claims).collect();
+        for (name, variants) in needed(&claims) {
+            let known = experiment::named(name, None).unwrap();
+            for variant in &variants {
+                assert_eq!(variants.iter().filter(|other| *other == variant).count(), 1);
+                assert!(known.variants.iter().any(|known| known.name == *variant), "{name} has no {variant}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_verdict_is_said_in_words() {
+        let claim = claim::paper("conext17").unwrap().claims[0];
+        let text = described(&claim, &claim.verdict(&Results::default()));
+        assert!(text.starts_with("Q1  cannot be decided here: ") && text.contains("but        needs TCP"));
+        assert!(paper("ccr23").unwrap_err().contains("ccr22, conext17"));
+    }
+}

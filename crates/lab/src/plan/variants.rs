@@ -139,10 +139,10 @@ impl Choice {
         let mut settings = Settings::default();
         match self {
             Self::Scheduler(_) => {
-                settings.scheduler = Some(name.parse::<Scheduler>().map_err(|fault| fault.to_string())?)
+                settings.scheduler = Some(name.parse::<Scheduler>().map_err(|fault| fault.to_string())?);
             }
             Self::Congestion(_) => {
-                settings.congestion = Some(name.parse::<Congestion>().map_err(|fault| fault.to_string())?)
+                settings.congestion = Some(name.parse::<Congestion>().map_err(|fault| fault.to_string())?);
             }
         }
         Ok(settings)

@@ -20,6 +20,7 @@ const METRICS = [
 const COLORS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#464646", "#56b4e9", "#8c564b"];
 const DASHES = ["solid", "dash", "dot"];
 const variants = [...new Set(data.rows.map((row) => row.variant))];
+const alone = (variant) => variant.startsWith("quic-path-");
 const style = (index) => ({
   color: COLORS[index % COLORS.length],
   dash: DASHES[Math.floor(index / COLORS.length) % DASHES.length],
@@ -28,7 +29,7 @@ const style = (index) => ({
 const key = (run) => `${run.variant}\n${run.point}\n${run.repetition}`;
 const timelines = new Map(data.timelines.map((run) => [key(run), run.timeline]));
 const rows = new Map(data.rows.map((row) => [key(row), row]));
-const plain = { displaylogo: false, responsive: true };
+const plain = { displayModeBar: false, responsive: true };
 const layout = (x, y, more) => ({
   margin: { l: 64, r: 16, t: 12, b: 48 },
   xaxis: { title: { text: x }, gridcolor: "#eee", zeroline: false },
@@ -66,6 +67,8 @@ function showDistribution() {
     [0.1, 0.5, 0.9, 1].forEach((share) => cell(line, "td", shown(share)));
     return {
       name: variant,
+      // One path alone takes so much longer that the others could not be told apart.
+      visible: alone(variant) && !variants.every(alone) ? "legendonly" : true,
       x: values,
       y: values.map((_, place) => (place + 1) / values.length),
       customdata: runs.map(key),
@@ -106,8 +109,8 @@ function showRun(row) {
       x: times,
       y: value(path),
       mode: "lines",
-      line: style(index),
       ...more,
+      line: { ...style(index), ...more.line },
     }));
     Plotly.react(id, traces, layout("time (s)", y, { showlegend: true }), plain);
   };

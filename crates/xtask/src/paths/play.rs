@@ -14,8 +14,8 @@ use crate::child::{Reaped, collect, lines};
 const FIRST: Link = Link(1);
 const SECOND: Link = Link(2);
 const PORT: u16 = 4433;
-/// Bytes of the file that is fetched while interfaces change: 13 s over both links.
-const LONG: usize = 80_000_000;
+/// Bytes of the file that is fetched while interfaces change: 8 s over both links.
+const LONG: usize = 50_000_000;
 /// Bytes of the file that shows how long a beginning takes.
 const SHORT: usize = 1000;
 /// Bytes that show that a path carries data: more than what control takes.
@@ -24,8 +24,8 @@ const CARRIES: u64 = 300_000;
 const FOLLOWS: Duration = Duration::from_secs(5);
 /// How long a transfer may take.
 const PATIENCE: Duration = Duration::from_secs(35);
-/// How soon a connection is there although the first interface gets no answer: 250 ms, and what programs take to start.
-const SOON: Duration = Duration::from_secs(1);
+/// How soon a file is there although the first interface gets no answer: 250 ms, and what a program takes on a busy machine.
+const SOON: Duration = Duration::from_secs(3);
 
 /// Plays everything; this process is in namespaces of its own.
 pub(super) fn run(program: &Path) -> Result<bool, String> {

@@ -21,7 +21,7 @@ const SHORT: usize = 1000;
 /// Bytes that show that a path carries data: more than what control takes.
 const CARRIES: u64 = 300_000;
 /// How long a change of the interfaces may take to be followed: a path is tried again after a second.
-const FOLLOWS: Duration = Duration::from_secs(5);
+const FOLLOWS: Duration = Duration::from_secs(8);
 /// How long a transfer may take.
 const PATIENCE: Duration = Duration::from_secs(35);
 /// How soon a file is there although the first interface gets no answer: 250 ms, and what a program takes on a busy machine.
@@ -149,12 +149,15 @@ impl Fetching {
     /// How long it takes until data has arrived on an interface from now on.
     fn carries(&mut self, link: Link) -> Result<Duration, String> {
         let (begun, before) = (Instant::now(), link.received()?);
-        while begun.elapsed() < FOLLOWS {
+        loop {
             if link.received()? > before + CARRIES {
                 return Ok(begun.elapsed());
             }
             if let Ok(Some(status)) = self.child.0.try_wait() {
                 return Err(format!("the transfer is over, with {status}"));
+            }
+            if begun.elapsed() > FOLLOWS {
+                break;
             }
             thread::sleep(Duration::from_millis(20));
         }

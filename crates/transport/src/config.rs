@@ -12,9 +12,9 @@ use anabranch_tls as tls;
 use anabranch_wire::Version;
 use bytes::Bytes;
 
-pub use self::ack::{AckConfig, AckPath, Horizon, RangeOrder};
+pub use self::ack::{AckConfig, AckPath, AckScope, FrequencyRule, Horizon, RangeOrder};
 pub use self::named::UnknownName;
-pub use self::numbering::{Numbering, NumberingChoice};
+pub use self::numbering::{LossScan, Numbering, NumberingChoice};
 use crate::stream::StreamsConfig;
 
 /// Behaviour of a connection's transport, the same for clients and servers.
@@ -105,6 +105,10 @@ pub struct MultipathConfig {
     /// How packets of several paths are numbered. Without connection IDs at one of the ends only the single number space can be
     /// used.
     pub numbering: NumberingChoice,
+    /// How far losses are looked for where paths share their numbers.
+    pub loss_scan: LossScan,
+    /// Tell the peer with PATH_STATUS_BACKUP of paths that fail, so that it need not find out by itself.
+    pub path_signalling: bool,
 }
 
 /// Most paths that a connection may have open at the same time.
@@ -118,6 +122,8 @@ impl Default for MultipathConfig {
             path_idle_timeout: Some(Duration::from_secs(30)),
             path_keep_alive: None,
             numbering: NumberingChoice::default(),
+            loss_scan: LossScan::Path,
+            path_signalling: true,
         }
     }
 }

@@ -68,8 +68,8 @@ impl<T: Clone> Recovery<T> {
         self.scan.get_or_insert_default().limit = Some(order);
     }
 
-    /// The first 1-RTT packet under way that is not lost, were there no limit; `None` if all that are under way are lost, or
-    /// none is.
+    /// The first 1-RTT packet under way that asks for an acknowledgment and is not lost, were there no limit; `None` if all that
+    /// are under way are lost, or none is.
     pub fn first_kept(&self, now: Time) -> Option<u64> {
         let space = &self.spaces[SpaceId::Data as usize];
         let mut under_way = space.sent.range(0..u64::MAX);
@@ -79,7 +79,9 @@ impl<T: Clone> Recovery<T> {
             space.largest_acked.is_none_or(|largest| order > largest)
                 || largest.saturating_sub(order) < threshold && sent + delay > now
         };
-        under_way.find(|(order, packet)| is_kept(*order, packet.sent.time)).map(|(order, _)| order)
+        under_way
+            .find(|(order, packet)| packet.sent.ack_eliciting && is_kept(*order, packet.sent.time))
+            .map(|(order, _)| order)
     }
 
     /// Looks again for packets that are lost, after a limit has moved.

@@ -25,8 +25,16 @@ pub struct AckConfig {
     pub horizon: Horizon,
     /// The path that an ACK of another path's packets may take.
     pub path: AckPath,
+    /// Whose packets an ACK that leaves is about, when the connection has several paths.
+    pub scope: AckScope,
+    /// Take a path's round trips as one and the same, whichever path brings the ACKs back: in the single number space, too,
+    /// the largest packet of an ACK then measures its path, and a change of the way back does not begin a new minimum.
+    /// Without it, only what came back the way it went does, and RFC 10069 (“Computing Path RTT”) is followed.
+    pub mixed_round_trips: bool,
     /// Ask the peer to acknowledge more rarely when it supports ACK_FREQUENCY.
     pub frequency: bool,
+    /// What is then asked for.
+    pub frequency_rule: FrequencyRule,
 }
 
 impl Default for AckConfig {
@@ -38,7 +46,10 @@ impl Default for AckConfig {
             order: None,
             horizon: Horizon::None,
             path: AckPath::Same,
+            scope: AckScope::Path,
+            mixed_round_trips: false,
             frequency: true,
+            frequency_rule: FrequencyRule::Adaptive,
         }
     }
 }
@@ -70,6 +81,45 @@ named! {
         Fastest = "fastest";
         /// The one whose packets it acknowledges, and once more in the next packet that leaves on each other path.
         All = "all";
+        /// The working paths take turns, as they do where the path that has rested longest carries everything.
+        InTurn = "in-turn";
+        /// The working path with the lowest smoothed round-trip time, and at once each other path, too.
+        FastestAndAll = "fastest-and-all";
+    }
+}
+
+named! {
+    /// Whose packets an ACK that leaves is about.
+    AckScope, "scope of acknowledgments" {
+        /// Those of one path: each path has its own debt.
+        Path = "path";
+        /// Those of all paths that owe one: whichever path sends settles the debts of all. In the single number space that is
+        /// one frame with the largest number of all, and packets count together whatever path they came on.
+        Connection = "connection";
+        /// Those of all paths, once an ACK is due on one of them.
+        EveryPath = "every-path";
+    }
+}
+
+named! {
+    /// What a sender asks for with ACK_FREQUENCY.
+    FrequencyRule, "rule of the acknowledgment frequency" {
+        /// A quarter of the window and of the smoothed round-trip time, more often in slow start; an ACK at once when packets
+        /// come out of order.
+        Adaptive = "adaptive";
+        /// As the sender of the 2022 study of packet number spaces: a quarter of the window, a quarter of the smallest
+        /// round-trip time but no more than 10 ms, and reordering does not matter.
+        Study2022 = "2022";
+    }
+}
+
+impl FrequencyRule {
+    /// The distance at which a packet out of order makes an ACK leave at once; 0 for none.
+    pub(crate) const fn reordering_threshold(self) -> u64 {
+        match self {
+            Self::Adaptive => 1,
+            Self::Study2022 => 0,
+        }
     }
 }
 
@@ -135,11 +185,20 @@ mod tests {
         for name in AckPath::NAMES {
             assert_eq!(name.parse::<AckPath>().unwrap().name(), *name);
         }
+        for name in AckScope::NAMES {
+            assert_eq!(name.parse::<AckScope>().unwrap().name(), *name);
+        }
+        for name in FrequencyRule::NAMES {
+            assert_eq!(name.parse::<FrequencyRule>().unwrap().name(), *name);
+        }
         for name in Horizon::NAMES {
             assert_eq!(name.parse::<Horizon>().unwrap().to_string(), *name);
         }
         let error = "slowest".parse::<AckPath>().unwrap_err().to_string();
-        assert_eq!(error, "unknown path of acknowledgments: use one of same, fastest, all");
+        assert_eq!(
+            error,
+            "unknown path of acknowledgments: use one of same, fastest, all, in-turn, fastest-and-all"
+        );
         for wrong in ["", "0", "-1", "1s/4", "ms/4", "5ms/", "5ms/x", "newest"] {
             assert!(wrong.parse::<Horizon>().is_err(), "{wrong:?}");
         }

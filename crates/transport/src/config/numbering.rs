@@ -13,6 +13,18 @@ named! {
     }
 }
 
+named! {
+    /// How far a sender looks for lost packets when its paths share one packet number space.
+    LossScan, "scan for losses" {
+        /// On each path by itself.
+        Path = "path";
+        /// In the order of the numbers, and no further than the first packet that is not lost: the losses of a fast path wait
+        /// for what is under way on a slow one. Kept to repeat the 2022 study of packet number spaces. Without effect where
+        /// each path has its own numbers.
+        Connection = "connection";
+    }
+}
+
 /// Which numberings an end agrees to. A client offers them all, and the server chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NumberingChoice {

@@ -2,18 +2,22 @@
 
 use std::time::Duration;
 
-use anabranch_recovery::{Controller as _, State};
+use anabranch_recovery::{Controller as _, Recovery, State};
 
 use super::connection::Connection;
 use super::receive::violation;
+use crate::config::FrequencyRule;
 use crate::error::TransportError;
-use crate::path::Path;
+use crate::token::Tokens;
 
 /// Longest acknowledgment delay that may be asked for (RFC 9000 §18.2).
 const MAX_ACK_DELAY_LIMIT: Duration = Duration::from_millis(1 << 14);
 
 /// Bounds of the acknowledgment threshold that this end asks for: enough packets to matter, few enough for pacing.
 const ACK_THRESHOLD_RANGE: (u64, u64) = (2, 32);
+
+/// Longest delay that [`FrequencyRule::Study2022`] asks for.
+const MAX_DELAY_2022: Duration = Duration::from_millis(10);
 
 /// What this end asks of the peer's acknowledgments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,17 +27,28 @@ pub(super) struct AckRequest {
 }
 
 impl AckRequest {
-    /// What one path wants. A quarter of the window and of the round trip keep the acknowledgment clock running; slow start
-    /// has to see its round trips in more detail to notice when they grow (RFC 9406).
-    fn of(path: &Path) -> Self {
-        let recovery = &path.recovery;
+    /// What one path wants.
+    fn of(recovery: &Recovery<Tokens>, rule: FrequencyRule) -> Self {
         let packets = recovery.window() / u64::from(recovery.mtu()).max(1);
-        let starting =
-            matches!(recovery.congestion().state(), State::SlowStart | State::ConservativeSlowStart);
-        let share = if starting { 16 } else { 4 };
-        let threshold = (packets / share).clamp(ACK_THRESHOLD_RANGE.0, ACK_THRESHOLD_RANGE.1) - 1;
-        let quarter = u64::try_from(recovery.rtt().smoothed().as_micros() / 4).unwrap_or(u64::MAX);
-        Self { threshold, max_ack_delay_us: quarter }
+        let quarter_of = |time: Duration| u64::try_from(time.as_micros() / 4).unwrap_or(u64::MAX);
+        let threshold =
+            |share: u64| (packets / share).clamp(ACK_THRESHOLD_RANGE.0, ACK_THRESHOLD_RANGE.1) - 1;
+        match rule {
+            // A quarter of the window and of the round trip keep the acknowledgment clock running; slow start has to see its
+            // round trips in more detail to notice when they grow (RFC 9406).
+            FrequencyRule::Adaptive => {
+                let starting =
+                    matches!(recovery.congestion().state(), State::SlowStart | State::ConservativeSlowStart);
+                Self {
+                    threshold: threshold(if starting { 16 } else { 4 }),
+                    max_ack_delay_us: quarter_of(recovery.rtt().smoothed()),
+                }
+            }
+            FrequencyRule::Study2022 => Self {
+                threshold: threshold(4),
+                max_ack_delay_us: quarter_of(recovery.rtt().min().min(MAX_DELAY_2022 * 4)),
+            },
+        }
     }
 
     fn is_far_from(&self, other: &Self) -> bool {
@@ -58,7 +73,7 @@ impl Connection {
         if !main.recovery.rtt().has_sample() {
             return;
         }
-        let mut request = AckRequest::of(main);
+        let mut request = AckRequest::of(&main.recovery, self.config.ack.frequency_rule);
         request.max_ack_delay_us = request.max_ack_delay_us.clamp(min, max.max(min));
         if self.pending.ack_requested.is_none_or(|old| request.is_far_from(&old)) {
             self.pending.ack_requested = Some(request);
@@ -90,5 +105,32 @@ impl Connection {
         self.ack_policy.max_delay = delay;
         self.ack_policy.reordering_threshold = reordering_threshold;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_recovery::{Config, InitialWindow};
+    use anabranch_wire::Time;
+
+    use super::*;
+
+    /// What a path with a window of so many packets asks for in slow start, its round-trip time being `rtt`.
+    fn asks(rule: FrequencyRule, packets: u32, rtt: u64) -> (u64, u64) {
+        let config = Config { initial_window: InitialWindow::Packets(packets), ..Config::default() };
+        let mut recovery = Recovery::<Tokens>::new(&config, Time::ZERO);
+        recovery.on_round_trip(Time::from_millis(rtt), Duration::from_millis(rtt));
+        let request = AckRequest::of(&recovery, rule);
+        (request.threshold, request.max_ack_delay_us)
+    }
+
+    #[test]
+    fn what_is_asked_for() {
+        use FrequencyRule::{Adaptive, Study2022};
+        assert_eq!(asks(Adaptive, 64, 100), (3, 25_000));
+        assert_eq!(asks(Study2022, 64, 100), (15, 10_000));
+        assert_eq!(asks(Study2022, 64, 20), (15, 5_000));
+        assert_eq!(asks(Study2022, 4, 20), (1, 5_000));
+        assert_eq!(asks(Study2022, 1_000, 20), (31, 5_000));
     }
 }

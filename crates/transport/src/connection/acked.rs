@@ -43,7 +43,7 @@ impl Connection {
                     delay: self.ack_delay(ack.delay),
                     ecn: ack.ecn,
                     ecn_is_shared: false,
-                    via: context.path,
+                    via: if self.config.ack.mixed_round_trips { id } else { context.path },
                     sample_rtt: true,
                 };
                 let siblings = self.siblings(id);

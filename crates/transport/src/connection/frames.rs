@@ -69,6 +69,7 @@ impl Connection {
                 if let Some(path) = self.paths.get_mut(context.path) {
                     let (received, policy) = (&mut path.received, &self.ack_policy);
                     self.numbering.on_received(received, now, context.number, eliciting, ecn, policy);
+                    self.count_together(context.path);
                 }
             }
         }

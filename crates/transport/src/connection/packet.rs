@@ -311,7 +311,7 @@ impl Connection {
                 sequence: self.pending.ack_frequency_sequence,
                 threshold: request.threshold,
                 max_ack_delay_us: request.max_ack_delay_us,
-                reordering_threshold: 1,
+                reordering_threshold: self.config.ack.frequency_rule.reordering_threshold(),
             };
             if writer.frame(&frame).is_ok() {
                 self.pending.ack_frequency = None;

@@ -145,6 +145,7 @@ impl Connection {
                 );
                 // Tokens say themselves which space they belong to.
                 self.settle(now, SpaceId::Data, id, &mut outcome);
+                self.scan_for_losses(now);
             }
             Some(Expired::Pto { space }) => {
                 self.trace(now, &TraceEvent::TimerExpired { path: id, kind: TimerKind::Pto, space });

@@ -170,6 +170,20 @@ impl Numbering {
         }
     }
 
+    /// The smallest number among packets that are told by path and order; those whose numbers are forgotten come before all.
+    pub(crate) fn first_of(&self, packets: impl Iterator<Item = (PathId, u64)>) -> Option<u64> {
+        packets.map(|(path, order)| self.known_number(path, order).unwrap_or(0)).min()
+    }
+
+    /// The order of the first packet on `path` whose number is at least `number`, as far as that is remembered; one that is still
+    /// to be sent if there is none.
+    pub(crate) fn order_from(&self, path: PathId, number: u64) -> u64 {
+        match self {
+            Self::PerPath(_) => number,
+            Self::Single(inner) => inner.order_from(path, number),
+        }
+    }
+
     /// Forgets which path numbers belong to of which nothing is open any more: `settled_below` tells the oldest order of a
     /// path that may still change, `None` if the path is gone.
     pub(crate) fn settle(&mut self, settled_below: impl Fn(PathId) -> Option<u64>) {

@@ -142,6 +142,13 @@ impl Single {
         self.runs.iter().rev().find(holds).map(|run| run.first + (order - run.order))
     }
 
+    /// The order of the first packet on `path` whose number is at least `number`; the path's next one if there is none.
+    pub(super) fn order_from(&self, path: PathId, number: u64) -> u64 {
+        let at = self.runs.partition_point(|run| run.end() <= number);
+        let run = self.runs.range(at..).find(|run| run.path == path);
+        run.map_or(self.order(path), |run| run.order + number.saturating_sub(run.first))
+    }
+
     /// The orders on `path` of what `ranges` name, newest first.
     pub(super) fn orders<'a>(&'a self, path: PathId, ranges: AckRanges<'a>) -> RunOrders<'a> {
         RunOrders { runs: &self.runs, path, ranges, range: None }

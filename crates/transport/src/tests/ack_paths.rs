@@ -11,7 +11,7 @@ use super::pair::{Flying, Pair, pattern, server_addr};
 use super::paths::{address, ids, open_and_wait};
 use crate::connection::Forged;
 use crate::trace::{Observer, TraceEvent};
-use crate::{AckPath, Event, FourTuple, MultipathConfig, PathInfo, TransportConfig};
+use crate::{AckPath, AckScope, Event, FourTuple, MultipathConfig, PathInfo, TransportConfig};
 
 const FAST: PathId = PathId(1);
 const SLOW: PathId = PathId(0);
@@ -82,7 +82,11 @@ fn uneven(change: impl Fn(&mut TransportConfig)) -> Pair {
 
 /// Downloads and says which way the client's acknowledgments went.
 fn download(path: AckPath) -> (Pair, Watch) {
-    let mut pair = uneven(|transport| transport.ack.path = path);
+    download_with(|transport| transport.ack.path = path)
+}
+
+fn download_with(change: impl Fn(&mut TransportConfig)) -> (Pair, Watch) {
+    let mut pair = uneven(change);
     // The first acknowledgments find out which path is the faster one.
     assert!(pair.transfer(Side::Server, &pattern(200_000)) == pattern(200_000));
     let watch = Watch::on(&mut pair, Side::Client);
@@ -147,6 +151,51 @@ fn what_is_to_be_repeated_is_forgotten_with_the_paths() {
         assert_eq!(ids(&mut pair, Side::Client), [0]);
         assert_eq!(pair.client().held().ack_copies, 0, "round {round}");
     }
+}
+
+#[test]
+fn acknowledgments_take_turns() {
+    let (mut pair, watch) = download_with(|transport| {
+        transport.ack.path = AckPath::InTurn;
+        transport.ack.mixed_round_trips = true;
+    });
+    let acks = |of, on| watch.acks(of, on);
+    for of in [FAST, SLOW] {
+        assert!(acks(of, FAST) > 10 && acks(of, SLOW) > 10, "{:?}", watch.0.lock().unwrap().acks);
+    }
+    // 30 ms there, and 10 or 30 ms back: the smallest of them stays, whatever way the latest one took.
+    let rtt = path_info(&mut pair, Side::Server, SLOW).min_rtt;
+    assert!((40..50).contains(&rtt.as_millis()), "{rtt:?}");
+}
+
+#[test]
+fn acknowledgments_go_out_on_the_fastest_path_and_at_once_on_the_others() {
+    let (_, watch) = download(AckPath::FastestAndAll);
+    for of in [FAST, SLOW] {
+        let (first, copies) = (watch.acks(of, FAST), watch.acks(of, SLOW));
+        assert!(first > 10 && copies * 10 >= first * 8, "{first} and {copies} copies");
+    }
+}
+
+#[test]
+fn whichever_path_sends_takes_the_acknowledgments_of_all_along() {
+    let (_, watch) = download_with(|transport| transport.ack.scope = AckScope::Connection);
+    // The short path's acknowledgments leave more often, and settle the other's debt each time.
+    assert!(watch.acks(SLOW, FAST) > 10, "{:?}", watch.0.lock().unwrap().acks);
+}
+
+#[test]
+fn what_is_due_on_one_path_is_due_on_every_path() {
+    let frames = |scope| {
+        let (_, watch) = download_with(|transport| transport.ack.scope = scope);
+        let seen = &watch.0.lock().unwrap().acks;
+        let of = |id| seen.iter().filter(|((of, _), _)| *of == id).map(|(_, count)| *count).sum::<u64>();
+        (of(FAST), of(SLOW))
+    };
+    let (fast, slow) = frames(AckScope::EveryPath);
+    assert!(fast.abs_diff(slow) <= 5, "{fast} and {slow}: as many of one path as of the other");
+    let (one, other) = frames(AckScope::Connection);
+    assert!(one + other < fast + slow, "{one} and {other} where only news is told");
 }
 
 #[test]

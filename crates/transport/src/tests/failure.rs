@@ -527,3 +527,20 @@ fn each_path_says_why_it_is_idle() {
     let info = pair.client().paths().find(|path| path.id == opening).unwrap();
     assert_eq!((info.state, info.idle), (PathState::Opening, Some(IdleReason::NotValidated)));
 }
+
+#[test]
+fn a_path_that_fails_is_announced_unless_that_is_turned_off() {
+    let announced = |signalling| {
+        let (mut pair, wires) = two_paths(|config| config.path_signalling = signalling);
+        let data = pattern(50_000);
+        assert!(pair.transfer(Side::Client, &data) == data);
+        // What the client sends on the second path gets nowhere, and the server has no reason to notice.
+        wires.cut(1, [true, false]);
+        pair.client().ping(PathId(1));
+        pair.run_for(SECOND);
+        assert_eq!(state(&mut pair, Side::Client, 1), PathState::Failing, "{signalling}");
+        state(&mut pair, Side::Server, 1)
+    };
+    assert_eq!(announced(true), PathState::Backup);
+    assert_eq!(announced(false), PathState::Open);
+}

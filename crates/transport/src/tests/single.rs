@@ -751,3 +751,87 @@ fn the_peer_rotates_its_connection_ids_under_all_paths() {
         assert_eq!(ids(&mut pair, Side::Server), [0, 1, 2]);
     }
 }
+
+// Senders and receivers of the 2022 study.
+
+/// Two paths, the second one 40 ms longer each way, with the same change to both ends.
+fn uneven(change: impl Fn(&mut crate::TransportConfig)) -> Pair {
+    let mut pair = Pair::with_transport(|transport| {
+        transport.multipath = config(Numbering::Single);
+        change(transport);
+    });
+    pair.connect();
+    pair.settle();
+    pair.network = Some(Box::new(|side, mut flying| {
+        if client_end(side, &flying.tuple) == address(1) {
+            flying.at += Duration::from_millis(40);
+        }
+        vec![flying]
+    }));
+    assert_eq!(open(&mut pair, address(1)), Ok(PathId(1)));
+    pair.run_until(SECOND, |pair| pair.server_events.contains(&Event::PathOpened(PathId(1))));
+    pair
+}
+
+#[test]
+fn one_debt_counts_packets_of_all_paths_and_is_settled_by_one_frame() {
+    let frames = |scope| {
+        let mut pair = uneven(|transport| {
+            transport.ack.scope = scope;
+            transport.ack.path = crate::AckPath::InTurn;
+            transport.ack.mixed_round_trips = true;
+            transport.ack.frequency = false;
+        });
+        let data = pattern(300_000);
+        assert!(pair.transfer(Side::Server, &data) == data);
+        pair.run_for(SECOND);
+        let rtt = pair.server().paths().map(|path| path.min_rtt).max().unwrap();
+        assert!(rtt >= Duration::from_millis(40), "the long path is measured: {rtt:?}");
+        // A packet on each path; both arrive at the same time.
+        let before = pair.client().stats().acks.frames;
+        pair.server().ping(PathId(1));
+        pair.run_for(Duration::from_millis(40));
+        pair.server().ping(PathId(0));
+        pair.run_for(Duration::from_millis(12));
+        let early = pair.client().stats().acks.frames - before;
+        pair.run_for(Duration::from_millis(30));
+        (early, pair.client().stats().acks.frames - before)
+    };
+    assert_eq!(frames(crate::AckScope::Connection), (1, 1));
+    assert_eq!(frames(crate::AckScope::Path), (0, 2));
+}
+
+#[test]
+fn losses_of_a_fast_path_wait_for_the_slow_one_if_there_is_one_list() {
+    let lost = |scan| {
+        let mut pair = uneven(|transport| {
+            transport.multipath.as_mut().unwrap().loss_scan = scan;
+            transport.ack.threshold = 1;
+        });
+        let data = pattern(300_000);
+        assert!(pair.transfer(Side::Server, &data) == data);
+        pair.run_for(SECOND);
+        let lost =
+            |pair: &mut Pair| pair.server().paths().map(|path| path.recovery.lost_packets).sum::<u64>();
+        let before = lost(&mut pair);
+        // A packet on the long path, then several on the short one, of which the first does not arrive.
+        pair.server().ping(PathId(1));
+        pair.run_for(Duration::from_millis(1));
+        let network = pair.network.take();
+        pair.network = Some(Box::new(|_, _| Vec::new()));
+        pair.server().ping(PathId(0));
+        pair.run_for(Duration::from_micros(100));
+        pair.network = network;
+        for _ in 0..4 {
+            pair.server().ping(PathId(0));
+            pair.run_for(Duration::from_micros(100));
+        }
+        // Long enough for the short path's answers, not for the long one's.
+        pair.run_for(Duration::from_millis(35));
+        let early = lost(&mut pair) - before;
+        pair.run_for(SECOND);
+        (early, lost(&mut pair) - before)
+    };
+    assert_eq!(lost(crate::LossScan::Path), (1, 1));
+    assert_eq!(lost(crate::LossScan::Connection), (0, 1));
+}

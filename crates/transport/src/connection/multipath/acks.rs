@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anabranch_wire::{PathId, Time, Writer};
 
-use crate::config::AckPath;
+use crate::config::{AckPath, AckScope};
 use crate::connection::connection::Connection;
 use crate::path::Path;
 use crate::space::MAX_RANGES;
@@ -29,9 +29,13 @@ impl Connection {
         if self.paths.len() == 1 {
             return (path.received.debt.is_due(now), path.received.debt.can_ack());
         }
-        let copies = self.multipath.as_ref().is_some_and(|multipath| multipath.owes_ack_copy(path.id));
+        if self.config.ack.scope != AckScope::Path {
+            return self.common_acks_on(now, path);
+        }
+        let copies = self.owes_ack_copy(path);
+        let copies_due = copies && self.config.ack.path == AckPath::FastestAndAll;
         let carried = self.paths.iter().filter(|other| self.ack_carrier(other) == path.id);
-        carried.fold((false, copies), |(due, any), other| {
+        carried.fold((copies_due, copies), |(due, any), other| {
             let debt = &other.received.debt;
             (due || debt.is_due(now), any || debt.can_ack() || debt.ack_now())
         })
@@ -43,12 +47,57 @@ impl Connection {
         if let Some(other) = self.stand_in(path) {
             return other;
         }
-        let Some(multipath) = self.multipath.as_ref().filter(|_| self.config.ack.path == AckPath::Fastest)
-        else {
-            return path.id;
-        };
-        let chosen = multipath.ack_path.filter(|id| self.paths.get(*id).is_some_and(Self::is_working));
-        chosen.or_else(|| self.fastest()).unwrap_or(path.id)
+        self.common_carrier().unwrap_or(path.id)
+    }
+
+    /// The one path that carries all acknowledgments now; `None` if each path carries its own.
+    fn common_carrier(&self) -> Option<PathId> {
+        let multipath = self.multipath.as_ref()?;
+        match self.config.ack.path {
+            AckPath::Same | AckPath::All => None,
+            AckPath::Fastest | AckPath::FastestAndAll => {
+                let chosen =
+                    multipath.ack_path.filter(|id| self.paths.get(*id).is_some_and(Self::is_working));
+                chosen.or_else(|| self.fastest())
+            }
+            AckPath::InTurn => {
+                let working = || self.paths.iter().filter(|path| Self::is_working(path) && !path.is_held);
+                let next = working().find(|path| Some(path.id) > multipath.ack_path);
+                next.or_else(|| working().next()).map(|path| path.id)
+            }
+        }
+    }
+
+    fn owes_ack_copy(&self, path: &Path) -> bool {
+        self.multipath.as_ref().is_some_and(|multipath| multipath.owes_ack_copy(path.id))
+    }
+
+    /// Like [`Self::acks_on`] where the debts of all paths are one.
+    fn common_acks_on(&self, now: Time, path: &Path) -> (bool, bool) {
+        let (mut due, mut any) = (false, false);
+        for other in self.paths.iter() {
+            let debt = &other.received.debt;
+            let here = self.stand_in(other).or_else(|| self.common_carrier()).unwrap_or(other.id) == path.id;
+            due |= here && debt.is_due(now);
+            any |= debt.can_ack() || debt.ack_now();
+        }
+        let copies = self.owes_ack_copy(path);
+        (due || copies && self.config.ack.path == AckPath::FastestAndAll, any || copies)
+    }
+
+    /// A packet came on the path: where paths share their numbers and their debt, it counts with those of the others.
+    pub(in crate::connection) fn count_together(&mut self, id: PathId) {
+        let counts = self.paths.len() > 1 && self.config.ack.scope == AckScope::Connection;
+        if !counts || !self.numbering.is_single() {
+            return;
+        }
+        let unacked = self.paths.iter().map(|path| u64::from(path.received.debt.unacked())).sum::<u64>();
+        let threshold = self.ack_policy.threshold;
+        if let Some(path) = self.paths.get_mut(id).filter(|path| path.received.debt.unacked() > 0)
+            && unacked >= threshold
+        {
+            path.received.debt.require_ack();
+        }
     }
 
     /// The working path with the lowest smoothed round-trip time; one that was never measured only if there is no other.
@@ -90,8 +139,12 @@ impl Connection {
             self.write_ack(now, id, writer, tokens);
             return;
         }
-        if self.config.ack.path == AckPath::Fastest {
+        if matches!(self.config.ack.path, AckPath::Fastest | AckPath::FastestAndAll) {
             self.review_ack_path();
+        }
+        if self.config.ack.scope != AckScope::Path {
+            self.fill_common_acks(now, id, writer, tokens);
+            return self.fill_ack_copies(now, id, writer, tokens);
         }
         for index in 0..self.paths.len() {
             let of = self.paths.nth(index);
@@ -104,6 +157,34 @@ impl Connection {
             }
         }
         self.fill_ack_copies(now, id, writer, tokens);
+    }
+
+    /// Writes what all paths owe, whichever path it leaves on.
+    fn fill_common_acks(&mut self, now: Time, id: PathId, writer: &mut Writer<'_>, tokens: &mut Tokens) {
+        let owes = |path: &Path| path.received.debt.can_ack() || path.received.debt.ack_now();
+        let due = self.paths.iter().any(|path| path.received.debt.is_due(now));
+        if !self.paths.iter().any(owes) {
+            return;
+        }
+        if self.numbering.is_single() {
+            let newest = self.paths.iter().max_by_key(|path| path.received.debt.largest());
+            if let Some(of) = newest.map(|path| path.id)
+                && self.write_ack(now, of, writer, tokens)
+            {
+                let others = self.paths.iter_mut().filter(|path| path.id != of);
+                others.for_each(|path| path.received.debt.settle_with_others());
+                self.owe_ack_copies(of, id);
+            }
+            return;
+        }
+        let every = due && self.config.ack.scope == AckScope::EveryPath;
+        for index in 0..self.paths.len() {
+            let of = self.paths.nth(index);
+            let wanted = |path: &Path| owes(path) || every && path.received.debt.largest().is_some();
+            if self.paths.get(of).is_some_and(wanted) && self.write_ack(now, of, writer, tokens) {
+                self.owe_ack_copies(of, id);
+            }
+        }
     }
 
     /// Writes an acknowledgment of packets on `of`, and says whether it fitted.
@@ -123,9 +204,12 @@ impl Connection {
 
     /// An acknowledgment of packets on `of` leaves on `carrier`: the other paths repeat it, if that is wanted.
     fn owe_ack_copies(&mut self, of: PathId, carrier: PathId) {
-        let Some(multipath) = self.multipath.as_mut().filter(|_| self.config.ack.path == AckPath::All) else {
-            return;
-        };
+        let Some(multipath) = &mut self.multipath else { return };
+        match self.config.ack.path {
+            AckPath::All | AckPath::FastestAndAll => {}
+            AckPath::InTurn => return multipath.ack_path = Some(carrier),
+            AckPath::Same | AckPath::Fastest => return,
+        }
         multipath.ack_copies.retain(|(copied, _)| *copied != of);
         let others = self.paths.iter().filter(|path| path.id != carrier && Self::is_working(path));
         multipath.ack_copies.extend(others.map(|other| (of, other.id)));

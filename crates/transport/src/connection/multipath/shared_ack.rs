@@ -6,6 +6,7 @@ use anabranch_recovery::{AckError, AckInfo, EcnFinding, Outcome};
 use anabranch_wire::{Ack, PathId, SpaceId, Time};
 use smallvec::SmallVec;
 
+use crate::config::LossScan;
 use crate::connection::connection::Connection;
 use crate::connection::receive::Context;
 use crate::error::TransportError;
@@ -33,7 +34,8 @@ impl Connection {
         }
         // The delay and the time are those of the largest packet, and of the way back that the frame has taken: only if that is
         // the packet's own path does it tell how long the path is.
-        let origin = self.numbering.path_of(ack.largest).filter(|path| *path == context.path);
+        let mixed = self.config.ack.mixed_round_trips;
+        let origin = self.numbering.path_of(ack.largest).filter(|path| mixed || *path == context.path);
         let delay = self.ack_delay(ack.delay);
         let mut outcome = std::mem::take(&mut self.outcome);
         let mut marked = 0;
@@ -44,14 +46,15 @@ impl Connection {
             let siblings = self.siblings(id);
             let orders = self.numbering.orders(id, ack.ranges());
             let sample_rtt = origin == Some(id);
-            let info = AckInfo { delay, ecn: None, ecn_is_shared: true, via: context.path, sample_rtt };
+            let via = if mixed { id } else { context.path };
+            let info = AckInfo { delay, ecn: None, ecn_is_shared: true, via, sample_rtt };
             let Some(path) = self.paths.get_mut(id) else { continue };
             result = path.recovery.on_ack(now, SpaceId::Data, orders, info, &siblings, &mut outcome);
             if result.is_err() {
                 break;
             }
             if !outcome.acked.is_empty() {
-                if id != context.path {
+                if id != context.path && !mixed {
                     self.note_echoes(id, &outcome);
                     self.note_late(now, id, &outcome);
                 }
@@ -70,9 +73,35 @@ impl Connection {
         self.numbering.on_acked(PathId::ZERO, ack.largest);
         self.hear_echo(now, context.path, ack.largest, delay);
         self.judge_shared_ecn(now, marked, ack, &touched);
+        self.scan_for_losses(now);
         let paths = &self.paths;
         self.numbering.settle(|id| paths.get(id).map(|path| path.recovery.settled_below(now, SpaceId::Data)));
         Ok(())
+    }
+
+    /// Where the scan for losses stops at the first packet of the connection that is not lost: finds out which one that is, and
+    /// declares lost what is older.
+    pub(in crate::connection) fn scan_for_losses(&mut self, now: Time) {
+        let config = self.config.multipath.as_ref();
+        if !self.numbering.is_single() || config.is_none_or(|config| config.loss_scan == LossScan::Path) {
+            return;
+        }
+        let kept = self.paths.iter().filter_map(|path| Some((path.id, path.recovery.first_kept(now)?)));
+        let first = self.numbering.first_of(kept);
+        let mut outcome = std::mem::take(&mut self.outcome);
+        for index in 0..self.paths.len() {
+            let id = self.paths.nth(index);
+            // The first packet itself may become lost when its time has come; what is sent later waits for the next scan.
+            let after = first.map_or(u64::MAX, |number| number + 1);
+            let limit = self.numbering.order_from(id, after);
+            let siblings = self.siblings(id);
+            let Some(path) = self.paths.get_mut(id) else { continue };
+            path.recovery.limit_losses(limit);
+            path.recovery.find_losses(now, &siblings, &mut outcome);
+            self.settle(now, SpaceId::Data, id, &mut outcome);
+            outcome.clear();
+        }
+        self.outcome = outcome;
     }
 
     /// Packets of the path were acknowledged on another one.

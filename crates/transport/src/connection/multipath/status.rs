@@ -25,8 +25,9 @@ impl Connection {
         let Some(multipath) = &mut self.multipath else { return };
         let wanted = multipath.health(id).is_none_or(|health| health.wanted);
         multipath.states_changed = true;
+        let tells = self.config.multipath.as_ref().is_none_or(|config| config.path_signalling);
         if let Some(path) = self.paths.get_mut(id) {
-            path.owes_status |= path.local_status.change(wanted && !path.is_failing);
+            path.owes_status |= path.local_status.change(wanted && !(path.is_failing && tells));
         }
     }
 

@@ -98,6 +98,18 @@ impl Debt {
         }
     }
 
+    /// Ack-eliciting packets that no ACK has covered.
+    pub(crate) fn unacked(&self) -> u32 {
+        self.unacked
+    }
+
+    /// An ACK with the largest number of all paths, which share their numbers, has left on behalf of this one, too.
+    pub(crate) fn settle_with_others(&mut self) {
+        if let Some(largest) = self.largest() {
+            self.settle(largest);
+        }
+    }
+
     /// The peer asked for an ACK at once (IMMEDIATE_ACK).
     pub(crate) fn require_ack(&mut self) {
         self.immediate = true;

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use anabranch_transport::recovery::{InitialWindow, PacingGain};
-use anabranch_transport::{MultipathConfig, NumberingChoice, TransportConfig};
+use anabranch_transport::{MultipathConfig, Numbering, NumberingChoice, TransportConfig};
 
 use super::Settings;
 use crate::design::MAX_PATHS;
@@ -40,6 +40,8 @@ impl Settings {
         }
         let mut config = MultipathConfig { max_paths: MAX_PATHS as u32, ..MultipathConfig::default() };
         set(&mut config.scheduler, self.scheduler);
+        set(&mut config.loss_scan, self.loss_scan);
+        set(&mut config.path_signalling, self.path_signalling);
         set(&mut config.numbering, self.numbering.map(NumberingChoice::Only));
         Some(config)
     }
@@ -48,8 +50,12 @@ impl Settings {
         let ack = &mut config.ack;
         set(&mut ack.max_ranges, narrow(self.max_ranges));
         ack.order = self.range_order.or(ack.order);
-        set(&mut ack.horizon, self.horizon);
+        let single = self.single_horizon.filter(|_| self.numbering == Some(Numbering::Single));
+        set(&mut ack.horizon, self.horizon.or(single));
         set(&mut ack.path, self.ack_path);
+        set(&mut ack.scope, self.ack_scope);
+        set(&mut ack.mixed_round_trips, self.mixed_round_trips);
+        set(&mut ack.frequency_rule, self.ack_frequency_rule);
         set(&mut ack.threshold, self.ack_threshold);
         set(&mut ack.max_delay, self.max_ack_delay_ms.map(Duration::from_millis));
         set(&mut ack.frequency, self.ack_frequency);

@@ -58,6 +58,7 @@ layers! {
     "no-ack-frequency",
     "mpquic-2017",
     "quic-2017",
+    "no-path-signalling",
     "path-0",
     "path-1",
 }

@@ -2,7 +2,7 @@
 
 use anabranch_transport::recovery::{Algorithm as Congestion, LossDelay};
 use anabranch_transport::schedule::Algorithm as Scheduler;
-use anabranch_transport::{AckPath, Horizon, Numbering, RangeOrder};
+use anabranch_transport::{AckPath, AckScope, FrequencyRule, Horizon, LossScan, Numbering, RangeOrder};
 use serde::{Deserialize, Serialize};
 
 use super::field;
@@ -53,9 +53,18 @@ pub struct Settings {
     /// Which old packet numbers are given up.
     #[serde(skip_serializing_if = "Option::is_none", with = "field::named")]
     pub horizon: Option<Horizon>,
+    /// The same where paths share their numbers, unless `horizon` is set.
+    #[serde(skip_serializing_if = "Option::is_none", with = "field::named")]
+    pub single_horizon: Option<Horizon>,
     /// The path that an ACK takes.
     #[serde(skip_serializing_if = "Option::is_none", with = "field::named")]
     pub ack_path: Option<AckPath>,
+    /// Whose packets an ACK that leaves is about.
+    #[serde(skip_serializing_if = "Option::is_none", with = "field::named")]
+    pub ack_scope: Option<AckScope>,
+    /// Whether a path's round trips count as one and the same, whichever path brings the ACKs back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mixed_round_trips: Option<bool>,
     /// Packets that make an ACK leave at once.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "field::within::<_, 1, 1024>")]
     pub ack_threshold: Option<u64>,
@@ -65,7 +74,16 @@ pub struct Settings {
     /// Whether the sender asks for rarer ACKs as its window grows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ack_frequency: Option<bool>,
+    /// What it then asks for.
+    #[serde(skip_serializing_if = "Option::is_none", with = "field::named")]
+    pub ack_frequency_rule: Option<FrequencyRule>,
 
+    /// How far losses are looked for in the single number space.
+    #[serde(skip_serializing_if = "Option::is_none", with = "field::named")]
+    pub loss_scan: Option<LossScan>,
+    /// Whether the peer is told of paths that fail.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path_signalling: Option<bool>,
     /// When an overtaken packet is lost for its age.
     #[serde(skip_serializing_if = "Option::is_none", with = "field::named")]
     pub loss_delay: Option<LossDelay>,

@@ -65,6 +65,10 @@ fn a_fault_names_its_line_and_what_is_allowed() {
         ("range_order", "least-sent-first"),
         ("horizon", "1000ms/4"),
         ("ack_path", "fastest"),
+        ("ack_scope", "every-path"),
+        ("ack_frequency_rule", "adaptive"),
+        ("loss_scan", "connection"),
+        ("loss_delay", "rfc9002"),
     ] {
         let fault = fault(&format!("{key} = \"x\""));
         assert!(fault.contains(allowed), "{fault}");
@@ -94,6 +98,30 @@ fn paths_are_those_of_the_point_that_are_wanted() {
 fn the_horizon_of_the_layers_is_that_of_the_study() {
     let horizon = |layers: &[&str]| Variant::of("x", layers).unwrap().client().ack.horizon;
     assert_eq!(horizon(&["picoquic", "original", "ah128"]), Horizon::Packets(128));
-    assert_eq!(horizon(&["picoquic", "fixed", "ah1024"]), Horizon::Packets(1024));
-    assert_eq!(Variant::of("x", &["pquic"]).unwrap().client().ack.path, AckPath::All);
+    assert_eq!(horizon(&["picoquic", "fixed", "single", "ah1024"]), Horizon::Packets(1024));
+    assert_eq!(horizon(&["picoquic", "fixed", "single"]).to_string(), "1000ms/4");
+    assert_eq!(horizon(&["picoquic", "fixed", "multiple"]), Horizon::None);
+    assert_eq!(Variant::of("x", &["picoquic", "fixed"]).unwrap().client().ack.path, AckPath::FastestAndAll);
+}
+
+#[test]
+fn the_sender_and_receiver_of_2022_reach_the_transport() {
+    use anabranch_transport::recovery::{InitialWindow, LossDelay};
+    use anabranch_transport::{AckScope, FrequencyRule, LossScan};
+    let variant = Variant::of("x", &["picoquic", "original", "single", "cubic"]).unwrap();
+    let config = variant.server();
+    assert_eq!(config.recovery.congestion, Congestion::Cubic2022);
+    assert_eq!(config.recovery.loss_delay, LossDelay::Study2022);
+    assert_eq!(config.recovery.initial_window, InitialWindow::Bytes(15_360));
+    assert_eq!((config.recovery.mtu.initial, config.recovery.mtu.maximum), (1252, 1440));
+    assert_eq!(config.recovery.pacing_gain.slow_start, (125, 100));
+    assert_eq!((config.ack.path, config.ack.scope), (AckPath::InTurn, AckScope::Connection));
+    assert_eq!(config.ack.frequency_rule, FrequencyRule::Study2022);
+    assert!(config.ack.mixed_round_trips && config.ack.frequency && config.ack.max_ranges == 33);
+    assert_eq!(config.ack.max_delay.as_millis(), 1);
+    assert_eq!(config.streams.stream_window, 2 << 20);
+    let multipath = config.multipath.unwrap();
+    assert_eq!(multipath.loss_scan, LossScan::Connection);
+    let quiet = Variant::of("x", &["mpquic-2017", "no-path-signalling"]).unwrap().server();
+    assert!(multipath.path_signalling && !quiet.multipath.unwrap().path_signalling);
 }

@@ -31,7 +31,7 @@ impl Results {
     }
 
     /// All rows of the variant that did not fail.
-    pub fn rows(&self, experiment: &str, variant: &str) -> impl Iterator<Item = &Row> {
+    pub fn rows(&self, experiment: &str, variant: &str) -> impl Iterator<Item = &Row> + Clone {
         let points = self.rows.get(&(experiment.to_owned(), variant.to_owned()));
         points.into_iter().flat_map(BTreeMap::values).flatten().filter(|row| row.failure.is_empty())
     }

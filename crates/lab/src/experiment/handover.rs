@@ -28,7 +28,7 @@ pub(super) fn handover(name: &str, _data: Option<&Path>) -> Result<Experiment, E
             .to_owned(),
         workload: Workload::Requests { request: 750, answer: 750, every: EVERY, count: COUNT },
         points: points.into(),
-        variants: variants(["mpquic"])?,
+        variants: variants(["mpquic", "mpquic-no-signal"])?,
         repetitions: 10,
         deadline: Duration::from_secs(60),
     })

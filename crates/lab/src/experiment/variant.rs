@@ -4,7 +4,7 @@ use crate::profile::{Settings, UnknownLayer, Variant};
 
 /// The variant of this name, as the published experiments use it: `{single|multiple}-{cubic|bbr1|olia}`, then any of a receiver's
 /// limit (`-ar5`, `-ah128`, …) and `-noaf`, then `-{original|fixed}` for the stack of 2022; `pquic` for the other one of that
-/// study; `mpquic`, `quic-path-0` and `quic-path-1` for those of 2017.
+/// study; `mpquic`, `mpquic-no-signal`, `quic-path-0` and `quic-path-1` for those of 2017.
 ///
 /// # Errors
 /// If a part of the name is no layer.
@@ -12,6 +12,7 @@ pub fn variant(name: &str) -> Result<Variant, UnknownLayer> {
     match name {
         "pquic" => Variant::of(name, &["picoquic", "original", "cubic", "pquic"]),
         "mpquic" => Variant::of(name, &["mpquic-2017"]),
+        "mpquic-no-signal" => Variant::of(name, &["mpquic-2017", "no-path-signalling"]),
         "quic-path-0" => Variant::of(name, &["quic-2017", "path-0"]),
         "quic-path-1" => Variant::of(name, &["quic-2017", "path-1"]),
         _ => of_2022(name),

@@ -97,7 +97,8 @@ impl<T: Clone> Recovery<T> {
                 let took = self.scan.as_ref().and_then(|scan| scan.largest_took);
                 let took = took.unwrap_or_else(|| self.rtt.loss_base());
                 let more = (self.rtt.smoothed() / 4).min(MAX_REORDERING_2022);
-                took + more + self.timer.peer_max_ack_delay
+                let max_ack_delay = self.scan.as_ref().map_or(Duration::ZERO, |scan| scan.max_ack_delay);
+                took + more + max_ack_delay
             }
         }
     }
@@ -225,6 +226,8 @@ impl<T: Clone> Recovery<T> {
 pub(super) struct Scan {
     /// How long the acknowledgment of the newest acknowledged packet took, if it was sent on the path as it is now.
     pub(super) largest_took: Option<Duration>,
+    /// The peer's `max_ack_delay` as it said itself, whatever it was asked for later.
+    pub(super) max_ack_delay: Duration,
     /// See [`Recovery::limit_losses`].
     limit: Option<u64>,
 }

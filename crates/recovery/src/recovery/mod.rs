@@ -123,6 +123,15 @@ impl<T: Clone> Recovery<T> {
     /// Sets the peer's `max_ack_delay` (RFC 9000 §18.2).
     pub fn set_peer_max_ack_delay(&mut self, delay: Duration) {
         self.timer.peer_max_ack_delay = delay;
+        if let Some(scan) = &mut self.scan {
+            scan.max_ack_delay = delay;
+        }
+    }
+
+    /// Says how long the peer was asked to hold ACKs back (draft-ietf-quic-ack-frequency §4), if that may be longer than its
+    /// `max_ack_delay`: probe timeouts wait for that long, too.
+    pub fn allow_ack_delay(&mut self, delay: Duration) {
+        self.timer.peer_max_ack_delay = self.timer.peer_max_ack_delay.max(delay);
     }
 
     /// Sets the peer's `max_udp_payload_size` (RFC 9000 §18.2), which bounds the MTU.

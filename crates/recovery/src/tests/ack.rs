@@ -329,6 +329,12 @@ fn an_answer_by_another_path_counts_only_if_it_is_later_than_a_probe() {
 fn the_rule_of_2022_counts_from_what_the_newest_packet_took() {
     let mut path = Path::new(&Config { loss_delay: crate::LossDelay::Study2022, ..plain() });
     path.recovery.set_peer_max_ack_delay(ms(1));
+    path.recovery.allow_ack_delay(ms(10));
+    assert_eq!(
+        path.recovery.pto(DATA),
+        path.recovery.rtt().pto_base() + ms(10),
+        "probes wait, losses do not"
+    );
     for n in 0..5 {
         path.send(at(2 * n));
     }

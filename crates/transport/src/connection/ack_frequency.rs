@@ -74,12 +74,25 @@ impl Connection {
             return;
         }
         let mut request = AckRequest::of(&main.recovery, self.config.ack.frequency_rule);
+        // Longer than the peer's own `max_ack_delay` only if that is part of the rule; probe timeouts then have to wait.
+        let max = match self.config.ack.frequency_rule {
+            FrequencyRule::Adaptive => max,
+            FrequencyRule::Study2022 => u64::MAX,
+        };
         request.max_ack_delay_us = request.max_ack_delay_us.clamp(min, max.max(min));
         if self.pending.ack_requested.is_none_or(|old| request.is_far_from(&old)) {
             self.pending.ack_requested = Some(request);
             self.pending.ack_frequency = Some(request);
             self.pending.ack_frequency_sequence += 1;
+            let delay = Duration::from_micros(request.max_ack_delay_us);
+            self.paths.iter_mut().for_each(|path| path.recovery.allow_ack_delay(delay));
         }
+    }
+
+    /// The longest time that the peer may hold an ACK back on purpose: what it said, or what it was asked for.
+    pub(super) fn requested_ack_delay(&self) -> Duration {
+        let requested = self.pending.ack_requested.map_or(0, |request| request.max_ack_delay_us);
+        Duration::from_micros(requested)
     }
 
     /// The peer's request (draft-ietf-quic-ack-frequency §4).

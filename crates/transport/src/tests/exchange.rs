@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_recovery::EcnState;
-use anabranch_wire::{Dir, Ecn, Side};
+use anabranch_wire::{Dir, Ecn, PathId, Side};
 use bytes::Bytes;
 
 use super::pair::{Pair, pattern};
 use crate::datagram::SendDatagramError;
 use crate::stream::{Priority, ReadError, StreamEvent, WriteError};
-use crate::{ConnectionError, Event};
+use crate::{ConnectionError, Event, FrequencyRule};
 
 fn connected(pair: Pair) -> Pair {
     let mut pair = pair;
@@ -147,6 +147,27 @@ fn ack_frequency_spares_acknowledgments() {
     let (often, rarely) = (datagrams_of_a_download(false), datagrams_of_a_download(true));
     assert!(often > 600, "every second packet is acknowledged: {often}");
     assert!(rarely * 3 < often, "{rarely} of {often}");
+}
+
+#[test]
+fn the_rule_of_2022_asks_for_a_longer_delay_than_the_peer_announced() {
+    let acks = |rule| {
+        let mut pair = connected(Pair::with_transport(|config| {
+            config.ack.max_delay = Duration::from_millis(1);
+            config.ack.frequency_rule = rule;
+        }));
+        assert!(pair.transfer(Side::Server, &pattern(300_000)) == pattern(300_000));
+        pair.run_for(Duration::from_secs(1));
+        let before = pair.client().stats().acks.frames;
+        pair.server().ping(PathId::ZERO);
+        // 10 ms there, then 1 ms or a quarter of 20.
+        pair.run_for(Duration::from_millis(13));
+        let early = pair.client().stats().acks.frames - before;
+        pair.run_for(Duration::from_millis(3));
+        (early, pair.client().stats().acks.frames - before)
+    };
+    assert_eq!(acks(FrequencyRule::Adaptive), (1, 1));
+    assert_eq!(acks(FrequencyRule::Study2022), (0, 1));
 }
 
 /// Short headers without the fixed bit that each side sends.

@@ -135,6 +135,7 @@ impl Connection {
         let mut recovery = Recovery::new(&config, now);
         if let Some(peer) = &self.handshake.peer_parameters {
             recovery.set_peer_max_ack_delay(std::time::Duration::from_millis(peer.max_ack_delay));
+            recovery.allow_ack_delay(self.requested_ack_delay());
             recovery.set_peer_max_udp_payload(u16::try_from(peer.max_udp_payload_size).unwrap_or(u16::MAX));
             local.set_limit(if is_pooled { 0 } else { peer.active_connection_id_limit });
         }

@@ -125,3 +125,32 @@ fn the_sender_and_receiver_of_2022_reach_the_transport() {
     let quiet = Variant::of("x", &["mpquic-2017", "no-path-signalling"]).unwrap().server();
     assert!(multipath.path_signalling && !quiet.multipath.unwrap().path_signalling);
 }
+
+#[test]
+fn downloads_end_under_every_behaviour_of_the_studies() {
+    use crate::transfer::Transfer;
+    let bytes = 3_000_000;
+    let links = || ["21mbit/58ms", "79mbit/142ms"].map(|link| link.parse::<crate::link::LinkSpec>().unwrap());
+    let run = |layers: &[&str]| {
+        let variant = Variant::of("x", layers).unwrap();
+        let used: Vec<_> = variant.paths(2).into_iter().map(|path| links()[path].clone()).collect();
+        let (client, server) = (variant.client(), variant.server());
+        let measured = Transfer { seed: 1, links: used, bytes, client, server }.run(false);
+        measured.unwrap_or_else(|fault| panic!("{layers:?}: {fault}"))
+    };
+    for numbering in ["single", "multiple"] {
+        for behaviour in ["original", "fixed"] {
+            for congestion in ["cubic", "bbr1"] {
+                let measured = run(&["picoquic", behaviour, numbering, congestion]);
+                let took = measured.finished.as_secs_f64();
+                assert!(took < 10.0, "{behaviour} {numbering} {congestion}: {took} s");
+            }
+        }
+    }
+    let acks = |layers: &[&str]| run(layers).client.ack_bytes;
+    let picoquic = acks(&["picoquic", "fixed", "multiple", "cubic"]);
+    let pquic = acks(&["picoquic", "original", "cubic", "pquic"]);
+    assert!(pquic > 2 * picoquic, "acknowledgments: {pquic} bytes of PQUIC, {picoquic} of picoquic");
+    run(&["mpquic-2017"]);
+    run(&["quic-2017", "path-1"]);
+}

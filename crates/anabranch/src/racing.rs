@@ -24,7 +24,7 @@ impl Endpoint {
     /// # let identity = SelfSigned::new(["localhost"])?;
     /// # let server = Endpoint::server(identity.server_config(["example"])?, "127.0.0.1:0".parse()?)?;
     /// # let addresses = [server.local_addr()?];
-    /// # tokio::spawn(async move { server.accept().await?.await.ok()?.closed().await.into() });
+    /// # tokio::spawn(async move { Some(server.accept().await?.await.ok()?.closed().await) });
     /// let client = Endpoint::client("0.0.0.0:0".parse()?)?;
     /// let config = config::client(identity.roots()?, ["example"])?;
     /// let policy = PathPolicy { allow: vec!["lo".parse()?], ..PathPolicy::default() };

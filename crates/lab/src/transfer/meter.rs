@@ -4,6 +4,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use anabranch_transport::ConnectionError;
 use anabranch_transport::trace::{Observer, PacketTrace, TraceEvent};
 use anabranch_wire::{Frame, Frames, PathId, Time};
 
@@ -16,6 +17,8 @@ pub struct Totals {
     pub confirmed: Option<Time>,
     /// When a CONNECTION_CLOSE of the peer was received.
     pub close_received: Option<Time>,
+    /// Whether the connection has ended.
+    has_ended: bool,
     /// Payload of STREAM frames sent, repetitions included.
     pub stream_bytes: u64,
     /// Acknowledgment frames sent.
@@ -83,7 +86,17 @@ impl Observer for Meter {
         let mut totals = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
             TraceEvent::PacketSent(packet) => totals.on_sent(now, packet),
-            TraceEvent::PacketReceived(packet) if totals.close_received.is_none() => {
+            TraceEvent::Closed { error } => {
+                totals.has_ended = true;
+                if matches!(
+                    error,
+                    ConnectionError::PeerApplication { .. } | ConnectionError::PeerTransport(_)
+                ) {
+                    totals.close_received = Some(now);
+                }
+            }
+            // The peer's answer; whatever closed the connection before is not looked for in every packet.
+            TraceEvent::PacketReceived(packet) if totals.has_ended && totals.close_received.is_none() => {
                 let closes = |frame| matches!(frame, Ok(Frame::ConnectionClose(_)));
                 if Frames::new(packet.payload, packet.direction).any(closes) {
                     totals.close_received = Some(now);

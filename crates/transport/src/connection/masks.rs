@@ -19,7 +19,7 @@ impl Connection {
     /// update does not change the key they are made with (RFC 9001 §6), so they hold whatever the packets before them bring.
     pub(super) fn one_rtt_masks(&self, part: &[Datagram<'_>]) -> [Option<Mask>; MASKS_AT_ONCE] {
         let mut masks = [None; MASKS_AT_ONCE];
-        let Some(keys) = self.keys.one_rtt.as_ref().filter(|_| part.len() > 1) else { return masks };
+        let Some(keys) = &self.keys.one_rtt else { return masks };
         // RFC 9000 §17.3.1: the packet number follows the first byte and the connection ID.
         let pn_offset = 1 + self.shared.cid_len();
         let mut samples = [[0; 16]; MASKS_AT_ONCE];

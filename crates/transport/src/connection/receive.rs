@@ -88,13 +88,13 @@ impl From<TransportError> for Stop {
 impl Connection {
     /// Takes in datagrams that the router found to belong to this connection. Their payload is scribbled over.
     pub fn handle_batch(&mut self, now: Time, batch: &mut [Datagram<'_>]) {
-        for part in batch.chunks_mut(MASKS_AT_ONCE) {
-            let masks = self.one_rtt_masks(part);
-            for (datagram, mask) in part.iter_mut().zip(masks) {
-                if self.state.is_active() {
+        if let [only] = batch {
+            self.handle_datagram(now, only, None);
+        } else {
+            for part in batch.chunks_mut(MASKS_AT_ONCE) {
+                let masks = self.one_rtt_masks(part);
+                for (datagram, mask) in part.iter_mut().zip(masks) {
                     self.handle_datagram(now, datagram, mask);
-                } else {
-                    self.handle_datagram_after_end(now, datagram);
                 }
             }
         }
@@ -103,6 +103,9 @@ impl Connection {
     }
 
     fn handle_datagram(&mut self, now: Time, datagram: &mut Datagram<'_>, mask: Option<Mask>) {
+        if !self.state.is_active() {
+            return self.handle_datagram_after_end(now, datagram);
+        }
         let (tuple, ecn, len) = (datagram.tuple, datagram.ecn, datagram.payload.len());
         let envelope = Envelope { tuple, ecn, len, mask };
         if self.side.is_client() && !self.knows_remote(&envelope.tuple) {

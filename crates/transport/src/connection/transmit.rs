@@ -49,7 +49,7 @@ impl Connection {
             }
             // A path that is held back, by its pacer for instance, leaves the turn to others.
             let tried_before = tried.len();
-            if self.paths.len() > 1 && self.has_shared_data() {
+            if self.paths.len() > 1 && turn.shared && self.has_shared_data() {
                 for id in [turn.data.path, turn.control.path].into_iter().flatten() {
                     if !tried.contains(&id) {
                         tried.push(id);
@@ -77,11 +77,11 @@ impl Connection {
     }
 
     fn update_keys_if_due(&mut self, now: Time) {
-        let retain = self.paths.max_pto() * 3;
         let confirmed = self.handshake.confirmed;
         let Some(keys) = self.keys.one_rtt.as_mut().filter(|keys| confirmed && keys.update_due(now)) else {
             return;
         };
+        let retain = self.paths.max_pto() * 3;
         keys.update(now, self.format, false, retain);
         let generation = keys.generation;
         self.begin_phase();
@@ -172,10 +172,10 @@ impl Connection {
             }
         }
         if let Permit::Wait(until) = permit {
-            self.note_paced(id, until);
+            self.note_paced(id, turn, until);
         }
         let Some(last) = held else {
-            self.note_app_limited(now, id, window_open);
+            self.note_app_limited(now, id, turn, window_open);
             return 0;
         };
         let len = if pad { at.max(MIN_INITIAL_SIZE.min(datagram.len())) } else { at };
@@ -186,7 +186,7 @@ impl Connection {
             path.on_datagram_sent(len);
         }
         if len < datagram.len() {
-            self.note_app_limited(now, id, window_open);
+            self.note_app_limited(now, id, turn, window_open);
         }
         if sent_handshake && self.side.is_client() {
             self.discard_space(now, SpaceId::Initial); // RFC 9001 §4.9.1
@@ -205,8 +205,8 @@ impl Connection {
     }
 
     /// The pacer holds back: wake up when it does no longer, if there is something to send.
-    fn note_paced(&mut self, id: PathId, until: Time) {
-        let waiting = self.is_waiting(id);
+    fn note_paced(&mut self, id: PathId, turn: &Turn, until: Time) {
+        let waiting = self.is_waiting(id, turn);
         let Some(path) = self.paths.get_mut(id) else { return };
         if waiting {
             path.paced_until = Some(until);
@@ -215,9 +215,9 @@ impl Connection {
     }
 
     /// Nothing is left to send although it could be (RFC 9002 §7.8).
-    fn note_app_limited(&mut self, now: Time, id: PathId, window_open: bool) {
+    fn note_app_limited(&mut self, now: Time, id: PathId, turn: &Turn, window_open: bool) {
         if window_open
-            && !self.is_waiting(id)
+            && !self.is_waiting(id, turn)
             && let Some(path) = self.paths.get_mut(id)
         {
             path.recovery.app_limited(now);
@@ -225,11 +225,11 @@ impl Connection {
     }
 
     /// Whether there is anything that waits for permission to be sent.
-    fn is_waiting(&self, id: PathId) -> bool {
+    fn is_waiting(&self, id: PathId, turn: &Turn) -> bool {
         self.levels.iter().any(|level| level.crypto.has_pending())
             || self
                 .data_kind()
-                .is_some_and(|kind| self.paths.get(id).is_some_and(|path| self.has_data(path, kind)))
+                .is_some_and(|kind| self.paths.get(id).is_some_and(|path| self.has_data(path, kind, turn)))
     }
 
     /// Seals a packet; false if that failed, which ends the connection and leaves nothing to send.
@@ -307,8 +307,8 @@ impl Connection {
     }
 
     /// Whether there are frames for a 0-RTT or 1-RTT packet besides acknowledgments.
-    fn has_data(&self, path: &Path, kind: PacketKind) -> bool {
-        path.ping || self.has_shared(path, kind) || self.has_copies(path.id)
+    fn has_data(&self, path: &Path, kind: PacketKind, turn: &Turn) -> bool {
+        path.ping || turn.shared && self.has_shared(path, kind) || self.has_copies(path.id)
     }
 
     /// Whether there are frames that `path` may carry and that are not about it alone.
@@ -412,8 +412,8 @@ impl Connection {
             return Some((tuple, dcid, budget));
         }
         // RFC 9000 §8.2.2: congestion control may delay a response, and so it bounds what a flood makes us send.
-        let open = budget >= MIN_VALIDATION_ROOM && path.recovery.has_room();
-        let response = path.responses.iter().find(|response| response.tuple != path.tuple || open)?;
+        let open = || budget >= MIN_VALIDATION_ROOM && path.recovery.has_room();
+        let response = path.responses.iter().find(|response| response.tuple != path.tuple || open())?;
         if response.tuple == path.tuple {
             return Some((path.tuple, path.remote_cids.active(), budget));
         }

@@ -110,8 +110,10 @@ impl Paths {
             .iter()
             // A path whose socket is full can do nothing before it has room.
             .filter(|path| !path.is_abandoned() && !path.is_held)
-            .flat_map(|path| [path.recovery.poll_timeout(), path.ack_timeout(), path.validation_timeout()])
-            .flatten()
+            .filter_map(|path| {
+                let timers = [path.recovery.poll_timeout(), path.ack_timeout(), path.validation_timeout()];
+                timers.into_iter().flatten().min()
+            })
             .chain(self.retention())
             .min()
     }

@@ -34,7 +34,11 @@ impl Connection {
         }
         let copies = self.owes_ack_copy(path);
         let copies_due = copies && self.config.ack.path == AckPath::FastestAndAll;
-        let carried = self.paths.iter().filter(|other| self.ack_carrier(other) == path.id);
+        let owing = self.paths.iter().filter(|other| {
+            let debt = &other.received.debt;
+            debt.is_due(now) || debt.can_ack()
+        });
+        let carried = owing.filter(|other| self.ack_carrier(other) == path.id);
         carried.fold((copies_due, copies), |(due, any), other| {
             let debt = &other.received.debt;
             (due || debt.is_due(now), any || debt.can_ack() || debt.ack_now())

@@ -17,12 +17,14 @@ pub(in crate::connection) struct Turn {
     pub(in crate::connection) data: Pick,
     /// Control frames.
     pub(in crate::connection) control: Pick,
+    /// Whether there was anything to carry when the turn began: if not, nobody has to look again.
+    pub(in crate::connection) shared: bool,
 }
 
 impl Turn {
     /// Everything on one path.
     pub(in crate::connection) fn all_on(path: PathId) -> Self {
-        Self { data: Pick::on(path), control: Pick::on(path) }
+        Self { data: Pick::on(path), control: Pick::on(path), shared: true }
     }
 }
 
@@ -54,7 +56,7 @@ impl Connection {
             credit: self.streams.credit(),
         };
         let Some(multipath) = &mut self.multipath else { return Turn::default() };
-        let mut turn = Turn::default();
+        let mut turn = Turn { shared: true, ..Turn::default() };
         if streams {
             turn.data = multipath.scheduler.pick(now, &work, &views);
         }

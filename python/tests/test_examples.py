@@ -46,6 +46,7 @@ def test_slurm_submits_an_array_and_a_merge(tmp_path: Path) -> None:
         "SHARDS": "2",
         "CPUS": "3",
         "WHAT": "a plan.toml",
+        "ANABRANCH": "anabranch",
         "PATH": f"{tmp_path}:{os.environ['PATH']}",
     }
     subprocess.run([EXAMPLES / "slurm.sh", "--variants", "a,b"], check=True, env=os.environ | more)

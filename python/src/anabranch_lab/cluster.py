@@ -19,9 +19,12 @@ LOOK_S = 1.0
 # its time to start one.
 SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_raylet_start_wait_time_s": "120",
+    "RAY_raylet_start_wait_time_s": "60",
     "RAY_agent_register_timeout_ms": "120000",
 }
+# Ray gives up, for good, when its agents need more than 15 s to start (ray-project/ray#65983), as on a busy machine;
+# the next time their files are at hand.
+STARTS = 3
 # Shards for each process that runs at once, so that machines of different speed end together.
 SHARDS_EACH = 4
 
@@ -50,7 +53,7 @@ def connected(address: str | None, cpus: int | None) -> Iterator[Any]:
                 if address is not None or "RAY_ADDRESS" in os.environ:
                     raise
         if not ray.is_initialized():
-            ray.init(address="local", num_cpus=cpus, include_dashboard=False, **quiet)
+            start(ray, num_cpus=cpus, **quiet)
     # Ray raises bare exceptions, too, when a cluster does not start.
     except Exception as error:
         remedy = "`ray start --head` starts a cluster, --address local one for this command only"
@@ -63,6 +66,19 @@ def connected(address: str | None, cpus: int | None) -> Iterator[Any]:
     finally:
         # Ends what still runs for us.
         ray.shutdown()
+
+
+def start(ray: Any, **options: object) -> None:  # noqa: ANN401
+    """Start a cluster of this machine alone, if need be with patience."""
+    for attempt in range(1, STARTS + 1):
+        try:
+            ray.init(address="local", include_dashboard=False, **options)
+            return
+        except Exception:
+            # What has started so far is in the way of the next attempt.
+            ray.shutdown()
+            if attempt == STARTS:
+                raise
 
 
 def shards_for(ray: Any, threads: int) -> int:  # noqa: ANN401

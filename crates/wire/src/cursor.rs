@@ -163,6 +163,8 @@ impl<'a> Reader<'a> {
 pub struct Writer<'a> {
     buf: &'a mut [u8],
     len: usize,
+    /// Bytes at the end that are not to be written to.
+    aside: usize,
     direction: Direction,
 }
 
@@ -170,7 +172,7 @@ impl<'a> Writer<'a> {
     /// Writes to the front of `buf`, whose length is the limit.
     #[inline]
     pub const fn new(buf: &'a mut [u8], direction: Direction) -> Self {
-        Self { buf, len: 0, direction }
+        Self { buf, len: 0, aside: 0, direction }
     }
 
     /// Bytes written.
@@ -188,7 +190,7 @@ impl<'a> Writer<'a> {
     /// Bytes that still fit.
     #[inline]
     pub const fn remaining(&self) -> usize {
-        self.buf.len() - self.len
+        (self.buf.len() - self.len).saturating_sub(self.aside)
     }
 
     /// The direction of the frames' fields.
@@ -207,6 +209,18 @@ impl<'a> Writer<'a> {
         }
     }
 
+    /// Moves all that was written after the first `before` bytes in front of those.
+    #[inline]
+    pub fn lead(&mut self, before: usize) {
+        self.buf[..self.len].rotate_left(before);
+    }
+
+    /// Keeps the last `bytes` of the buffer free from now on.
+    #[inline]
+    pub const fn set_aside(&mut self, bytes: usize) {
+        self.aside = bytes;
+    }
+
     /// What has been written.
     #[inline]
     pub fn written(&self) -> &[u8] {
@@ -222,7 +236,10 @@ impl<'a> Writer<'a> {
     /// Room for a frame of exactly `size` bytes.
     #[inline]
     pub(crate) fn region(&mut self, size: usize) -> Result<Region<'_>, Full> {
-        let free = self.buf[self.len..].get_mut(..size).ok_or(Full)?;
+        if size > self.remaining() {
+            return Err(Full);
+        }
+        let free = &mut self.buf[self.len..self.len + size];
         self.len += size;
         Ok(Region { free, direction: self.direction })
     }

@@ -132,7 +132,7 @@ pub(super) fn refusal(
     let kind = PacketKind::Initial;
     let mut packet = vec![0; MAX_REFUSAL_LEN];
     // Our connection ID is the client's choice: there is no connection that another one could belong to.
-    let outgoing = format.write_long(&mut packet, kind, client, initial_dcid, &[], 0, 1, true)?;
+    let outgoing = format.write_long(&mut packet, kind, client, initial_dcid, &[], 0, 1, true, None)?;
     let mut payload = Writer::new(packet.get_mut(outgoing.header_len..)?, format.direction);
     let close = ConnectionClose { application: false, code: code.0, frame_type: 0, reason: &[] };
     payload.frame(&Frame::ConnectionClose(close)).ok()?;

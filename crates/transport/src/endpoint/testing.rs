@@ -65,8 +65,9 @@ pub(super) fn initial(version: Version, dcid: &ConnectionId, token: &[u8], size:
     let format = version.format().unwrap();
     let keys = initial_keys(format, dcid, Side::Client).local;
     let mut packet = vec![0; size];
-    let outgoing =
-        format.write_long(&mut packet, PacketKind::Initial, dcid, &cid(0xc11e), token, 0, 1, true).unwrap();
+    let outgoing = format
+        .write_long(&mut packet, PacketKind::Initial, dcid, &cid(0xc11e), token, 0, 1, true, None)
+        .unwrap();
     packet[outgoing.header_len] = 1;
     format.set_length(&mut packet, &outgoing);
     keys.packet.seal(PathId::ZERO, 0, outgoing.header_len, &mut packet);

@@ -70,6 +70,22 @@ fn padding_stops_at_the_buffer() {
     assert_eq!(writer.into_written(), [1, 0, 0, 0, 0, 0]);
 }
 
+#[test]
+fn what_is_written_last_can_lead() {
+    let mut buf = [0xaa; 6];
+    let mut writer = Writer::new(&mut buf, Direction::Backward);
+    writer.set_aside(4);
+    assert_eq!(writer.remaining(), 2);
+    assert!(writer.region(3).is_err());
+    writer.region(2).unwrap().varint(300);
+    let before = writer.len();
+    assert!(writer.region(1).is_err());
+    writer.set_aside(0);
+    writer.region(3).unwrap().take(3).copy_from_slice(b"abc");
+    writer.lead(before);
+    assert_eq!(writer.written(), b"abc\x04\xb1");
+}
+
 proptest! {
     #[test]
     fn varints_round_trip(value in 0..=MAX_VARINT, shift in 0..62) {

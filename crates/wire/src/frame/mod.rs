@@ -330,6 +330,12 @@ impl<'a> Frames<'a> {
         Self { reader: Reader::new(payload, direction), without_frames: payload.is_empty() }
     }
 
+    /// Whether all of the payload has been read.
+    #[inline]
+    pub const fn is_over(&self) -> bool {
+        self.reader.is_empty()
+    }
+
     #[inline]
     fn read(&mut self) -> Result<Frame<'a>, FrameError> {
         let before = self.reader.remaining();

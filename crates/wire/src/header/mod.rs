@@ -6,7 +6,7 @@ mod packet_number;
 mod protection;
 
 pub use negotiation::{MAX_OFFERED_VERSIONS, offered_versions, write_retry, write_version_negotiation};
-pub use outgoing::{MAX_LONG_LENGTH, Outgoing};
+pub use outgoing::{Announced, MAX_LONG_LENGTH, Outgoing};
 pub use packet_number::{decode_packet_number, packet_number_len, unacked_numbers};
 pub use protection::{Placement, SAMPLE_LEN, Unmasked};
 

@@ -25,6 +25,17 @@ pub struct Outgoing {
     pub header_len: usize,
 }
 
+/// Where a packet's data belongs, for formats whose headers say it ([`Format::names_stream`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Announced {
+    /// The stream.
+    pub stream: StreamId,
+    /// The data's offset in it.
+    pub offset: u64,
+    /// How far from `offset` the end of what the peer has without a gap may be.
+    pub distance: u64,
+}
+
 /// Appends to the front of a slice; `None` once it is full.
 struct Head<'a> {
     buf: &'a mut [u8],
@@ -59,7 +70,7 @@ impl Format {
     /// Writes an Initial, 0-RTT or Handshake header without its Length; `None` if `buf` is too short.
     ///
     /// `unacked` is the distance to the numbers that the peer knows ([`unacked_numbers`](crate::unacked_numbers)).
-    /// `token` goes into Initial packets only. `fixed_bit` is true unless the peer allows greasing it (RFC 9287).
+    /// `token` goes into Initial packets only, `announced` into 0-RTT packets of formats that name streams. `fixed_bit` is true unless the peer allows greasing it (RFC 9287).
     #[expect(clippy::too_many_arguments, reason = "a header has that many fields")]
     pub fn write_long(
         &self,
@@ -71,6 +82,7 @@ impl Format {
         pn: u64,
         unacked: u64,
         fixed_bit: bool,
+        announced: Option<Announced>,
     ) -> Option<Outgoing> {
         let mut head = Head { buf, len: 0 };
         head.put(&[LONG | if fixed_bit { FIXED } else { 0 } | self.long_type(kind)? << 4])?;
@@ -84,13 +96,13 @@ impl Format {
             head.put(token)?;
         }
         head.put(&[0; LENGTH_LEN])?;
-        head.finish(kind, self.number(kind), NewNumber { pn, unacked, placement: None })
+        head.finish(kind, self.number(kind), NewNumber { pn, unacked, announced })
     }
 
     /// Writes a 1-RTT header; `None` if `buf` is too short.
     ///
     /// `unacked` is the distance to the numbers that the peer knows ([`unacked_numbers`](crate::unacked_numbers)).
-    /// `placement` is the stream and offset of the packet's data, for formats that announce it.
+    /// `announced` is for formats that name streams.
     #[expect(clippy::too_many_arguments, reason = "a header has that many fields")]
     #[inline]
     pub fn write_short(
@@ -102,14 +114,21 @@ impl Format {
         pn: u64,
         unacked: u64,
         fixed_bit: bool,
-        placement: Option<(StreamId, u64)>,
+        announced: Option<Announced>,
     ) -> Option<Outgoing> {
         let bit = |set: bool, bit: u8| if set { bit } else { 0 };
         let mut head = Head { buf, len: 0 };
         head.put(&[bit(fixed_bit, FIXED) | bit(spin, SPIN) | bit(key_phase, KEY_PHASE)])?;
         head.put(dcid)?;
         let kind = PacketKind::OneRtt;
-        head.finish(kind, self.number(kind), NewNumber { pn, unacked, placement })
+        head.finish(kind, self.number(kind), NewNumber { pn, unacked, announced })
+    }
+
+    /// Bytes of frames that a packet with this header needs, for its sample among others (RFC 9001 §5.4.2).
+    #[inline]
+    pub fn min_payload(&self, outgoing: &Outgoing) -> usize {
+        let field = self.number(outgoing.kind);
+        field.sample_offset.saturating_sub(outgoing.header_len - outgoing.pn_offset).max(field.min_payload)
     }
 
     /// Sets the Length of a long header to what `packet` has after it, the tag included: at most [`MAX_LONG_LENGTH`].

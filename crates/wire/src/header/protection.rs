@@ -1,6 +1,6 @@
 //! Taking header protection off (RFC 9001 §5.4).
 
-use super::{LONG, PacketKind};
+use super::{LONG, PacketKind, decode_packet_number};
 use crate::StreamId;
 use crate::version::Format;
 
@@ -46,6 +46,20 @@ pub struct Placement {
     pub offset_low: u64,
     /// How many those are.
     pub offset_bits: u32,
+}
+
+impl Placement {
+    /// The offset, given the end of what the stream has without a gap: right unless the data is far from there.
+    #[inline]
+    pub const fn offset(&self, expected: u64) -> u64 {
+        decode_packet_number(expected.checked_sub(1), self.offset_low, self.offset_bits)
+    }
+
+    /// Whether `offset` of `stream` is what was announced, as far as the header tells.
+    #[inline]
+    pub fn matches(&self, stream: StreamId, offset: u64) -> bool {
+        self.stream == stream && self.offset_low == offset & ((1 << self.offset_bits) - 1)
+    }
 }
 
 /// The bits of the first byte that are masked, given the long-header bit of `first`, which never is.

@@ -37,6 +37,8 @@ macro_rules! registry {
 }
 
 registry! {
+    /// QUIC VReverso (`docs/vreverso.md`).
+    REVERSO => reverso;
     /// QUIC version 1 (RFC 9000).
     V1 => v1;
     /// QUIC version 2 (RFC 9369).
@@ -86,6 +88,9 @@ pub struct Format {
     pub(crate) handshake_number: NumberField,
     /// The same in 0-RTT and 1-RTT packets.
     pub(crate) data_number: NumberField,
+    /// Headers of 0-RTT and 1-RTT packets name the stream and the offset of the packet's data. Stream 0 then means that there
+    /// is none, so that it cannot be used; a packet has one STREAM frame at most, before all others and beside no DATAGRAM.
+    pub names_stream: bool,
 }
 
 /// HKDF labels of packet protection (RFC 9001 §5.1, RFC 9369 §3.3.2).
@@ -122,7 +127,7 @@ mod tests {
 
     #[test]
     fn the_registry_finds_every_version() {
-        assert_eq!(Version::SUPPORTED, [Version(1), Version(0x6b33_43cf)]);
+        assert_eq!(Version::SUPPORTED, [Version(0x0079_1097), Version(1), Version(0x6b33_43cf)]);
         for &version in Version::SUPPORTED {
             assert_eq!(version.format().unwrap().version, version);
             assert!(!version.is_greased());

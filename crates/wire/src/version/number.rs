@@ -1,7 +1,6 @@
 //! What header protection covers after the first byte: the packet number, and in some formats more.
 
-use crate::StreamId;
-use crate::header::{Placement, packet_number_len};
+use crate::header::{Announced, Placement, packet_number_len};
 
 /// Reads and writes the protected field that follows the destination connection ID or the Length.
 #[derive(Debug)]
@@ -10,6 +9,8 @@ pub(crate) struct NumberField {
     pub(crate) sample_offset: usize,
     /// Bytes of mask: one for the first byte, the others for the longest field.
     pub(crate) mask_len: usize,
+    /// Bytes of frames that a packet has at least, however long the field is.
+    pub(crate) min_payload: usize,
     /// Takes the mask (without its first byte) off the front of `field`, where `first` is the packet's unmasked first byte.
     pub(crate) unmask: fn(first: u8, field: &mut [u8], mask: &[u8]) -> Number,
     /// Writes the field to the front of `buf`; `None` if it does not fit.
@@ -34,9 +35,8 @@ pub(crate) struct NewNumber {
     pub(crate) pn: u64,
     /// How far the numbers that the peer knows may be away.
     pub(crate) unacked: u64,
-    /// Stream and offset of the packet's data, for formats that announce it.
-    #[expect(dead_code, reason = "for formats with a header extension")]
-    pub(crate) placement: Option<(StreamId, u64)>,
+    /// Stream and offset of the packet's data, for formats that name it.
+    pub(crate) announced: Option<Announced>,
 }
 
 /// What a number field took.
@@ -50,7 +50,7 @@ pub(crate) struct Lengths {
 impl NumberField {
     /// A packet number alone (RFC 9000 §17.1, RFC 9001 §5.4).
     pub(crate) const PLAIN: Self =
-        Self { sample_offset: 4, mask_len: 5, unmask: unmask_plain, write: write_plain };
+        Self { sample_offset: 4, mask_len: 5, min_payload: 0, unmask: unmask_plain, write: write_plain };
 }
 
 fn unmask_plain(first: u8, field: &mut [u8], mask: &[u8]) -> Number {

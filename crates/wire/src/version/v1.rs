@@ -22,4 +22,5 @@ pub(super) const FORMAT: Format = Format {
     long_types: [PacketKind::Initial, PacketKind::ZeroRtt, PacketKind::Handshake, PacketKind::Retry],
     handshake_number: NumberField::PLAIN,
     data_number: NumberField::PLAIN,
+    names_stream: false,
 };

@@ -22,4 +22,5 @@ pub(super) const FORMAT: Format = Format {
     long_types: [PacketKind::Retry, PacketKind::Initial, PacketKind::ZeroRtt, PacketKind::Handshake],
     handshake_number: NumberField::PLAIN,
     data_number: NumberField::PLAIN,
+    names_stream: false,
 };

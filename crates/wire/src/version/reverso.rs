@@ -1,0 +1,247 @@
+//! QUIC VReverso: frames are read from a packet's end, and the headers of data packets say where the data belongs, so that a
+//! receiver can decrypt it right there (`docs/vreverso.md`).
+//!
+//! ```text
+//! Packet Number (1-4) | Stream ID (1-4) | Offset (1-4)
+//! ```
+//! The two top bits of the packet number give the length of the stream ID, those of the stream ID the length of the offset.
+
+use super::number::{Lengths, NewNumber, Number};
+use super::{Format, NumberField, Version, v1};
+use crate::StreamId;
+use crate::cursor::Direction;
+use crate::header::{Announced, Placement};
+
+pub(super) const FORMAT: Format = Format {
+    version: Version(0x0079_1097),
+    direction: Direction::Backward,
+    // Salt, labels, Retry keys and packet types are those of version 1.
+    data_number: NumberField {
+        sample_offset: MAX_FIELD,
+        mask_len: 1 + MAX_FIELD,
+        min_payload: MIN_PAYLOAD,
+        unmask,
+        write,
+    },
+    names_stream: true,
+    ..v1::FORMAT
+};
+
+/// The longest number field.
+const MAX_FIELD: usize = 12;
+
+/// Bytes of frames that a data packet holds at least, PADDING included.
+const MIN_PAYLOAD: usize = 12;
+
+/// Offsets take at least that many bytes, save that of a packet without data.
+const MIN_OFFSET_LEN: usize = 2;
+
+/// Stream IDs from here on cannot be named by a header.
+const STREAM_ID_END: u64 = 1 << 30;
+
+fn unmask(first: u8, field: &mut [u8], mask: &[u8]) -> Number {
+    let mut len = 0;
+    let mut next = |bytes: usize| {
+        let mut value = 0;
+        for (byte, mask) in field.iter_mut().zip(mask).skip(len).take(bytes) {
+            *byte ^= mask;
+            value = value << 8 | u64::from(*byte);
+        }
+        len += bytes;
+        value
+    };
+    let pn_len = usize::from(first & 0b11) + 1;
+    let (stream_len, truncated_pn) = split(next(pn_len), pn_len);
+    let (offset_len, stream) = split(next(stream_len), stream_len);
+    let offset_low = next(offset_len);
+    let placement = (stream != 0).then(|| Placement {
+        stream: StreamId::from_u64(stream),
+        offset_low,
+        offset_bits: 8 * offset_len as u32,
+    });
+    Number { pn_len, truncated_pn, pn_bits: value_bits(pn_len), len, placement }
+}
+
+fn write(buf: &mut [u8], number: NewNumber) -> Option<Lengths> {
+    let (stream, offset, offset_len) = match number.announced {
+        Some(Announced { stream, offset, distance }) => (stream.as_u64(), offset, offset_len(distance)),
+        None => (0, 0, 1),
+    };
+    if stream >= STREAM_ID_END {
+        return None;
+    }
+    let (pn_len, stream_len) = (pn_len(number.unacked), stream_len(stream));
+    let len = pn_len + stream_len + offset_len;
+    let mut rest = buf.get_mut(..len)?;
+    let mut put = |value: u64, bytes: usize| {
+        let (field, behind) = std::mem::take(&mut rest).split_at_mut(bytes);
+        field.copy_from_slice(&value.to_be_bytes()[8 - bytes..]);
+        rest = behind;
+    };
+    put(join(stream_len, number.pn, pn_len), pn_len);
+    put(join(offset_len, stream, stream_len), stream_len);
+    put(offset, offset_len);
+    Some(Lengths { pn_len, len })
+}
+
+/// Bits of a field of `len` bytes whose two top bits are a length.
+const fn value_bits(len: usize) -> u32 {
+    8 * len as u32 - 2
+}
+
+/// Takes a field of `len` bytes apart: the length of the next field, and the value.
+const fn split(field: u64, len: usize) -> (usize, u64) {
+    let bits = value_bits(len);
+    ((field >> bits) as usize + 1, field & ((1 << bits) - 1))
+}
+
+/// Puts the low bits of `value` and the length of the next field into a field of `len` bytes.
+const fn join(next_len: usize, value: u64, len: usize) -> u64 {
+    let bits = value_bits(len);
+    (next_len as u64 - 1) << bits | value & ((1 << bits) - 1)
+}
+
+/// Bytes of a packet number, as in RFC 9000 A.2 but for the two bits.
+const fn pn_len(unacked: u64) -> usize {
+    let bits = u64::BITS - unacked.saturating_sub(1).leading_zeros() + 1;
+    match (bits + 2).div_ceil(8) {
+        bytes @ 0..=4 => bytes as usize,
+        _ => 4,
+    }
+}
+
+/// Bytes of a stream ID, which goes whole.
+const fn stream_len(stream: u64) -> usize {
+    let mut len = 1;
+    while stream >> value_bits(len) != 0 {
+        len += 1;
+    }
+    len
+}
+
+/// Bytes of an offset that a peer expects at most `distance` away: less than half of what the bytes can tell apart.
+const fn offset_len(distance: u64) -> usize {
+    let mut len = MIN_OFFSET_LEN;
+    while len < 4 && distance >= 1 << (8 * len - 1) {
+        len += 1;
+    }
+    len
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::testing::hex;
+    use crate::{ConnectionId, PacketKind, decode_packet_number};
+
+    fn field(pn: u64, unacked: u64, announced: Option<Announced>) -> Option<Vec<u8>> {
+        let mut buf = [0xaa; MAX_FIELD];
+        let len = write(&mut buf, NewNumber { pn, unacked, announced })?.len;
+        Some(buf[..len].to_vec())
+    }
+
+    fn at(stream: u64, offset: u64, distance: u64) -> Option<Announced> {
+        Some(Announced { stream: StreamId::from_u64(stream), offset, distance })
+    }
+
+    fn read(field: &[u8], pn_len: usize) -> Number {
+        let mut bytes = [0; 28];
+        bytes[..field.len()].copy_from_slice(field);
+        unmask(pn_len as u8 - 1, &mut bytes, &[0; 15])
+    }
+
+    #[test]
+    fn vectors() {
+        // A packet number of 64 needs seven bits, hence two bytes.
+        assert_eq!(field(64, 65, at(4, 100_000, 0)).unwrap(), hex("0040 44 86a0"));
+        assert_eq!(field(5, 1, None).unwrap(), hex("05 00 00"), "a packet without data");
+        assert_eq!(field(0x3fff_ffff, 1 << 40, at((1 << 30) - 1, u64::MAX, u64::MAX)).unwrap().len(), MAX_FIELD);
+        let number = read(&hex("0040 44 86a0"), 2);
+        assert_eq!((number.pn_len, number.truncated_pn, number.pn_bits, number.len), (2, 64, 14, 5));
+        let placement = Placement { stream: StreamId::from_u64(4), offset_low: 0x86a0, offset_bits: 16 };
+        assert_eq!(number.placement, Some(placement));
+        assert_eq!(read(&hex("05 00 00"), 1).placement, None);
+    }
+
+    /// Lengths come from what the encoding holds, also where a table would be one off.
+    #[test]
+    fn lengths_at_their_edges() {
+        for (stream, len) in [
+            (1, 1),
+            (63, 1),
+            (64, 2),
+            (16_383, 2),
+            (16_384, 3),
+            (4_194_303, 3),
+            (4_194_304, 4),
+            (1_073_741_822, 4),
+            (1_073_741_823, 4),
+        ] {
+            assert_eq!(stream_len(stream), len, "{stream}");
+            let field = field(0, 1, at(stream, 7, 0)).unwrap();
+            assert_eq!(read(&field, 1).placement.unwrap().stream, StreamId::from_u64(stream));
+        }
+        assert!(field(0, 1, at(STREAM_ID_END, 0, 0)).is_none());
+        for (unacked, len) in [(1, 1), (32, 1), (33, 2), (8192, 2), (8193, 3), (1 << 21, 3), ((1 << 21) + 1, 4)] {
+            assert_eq!(pn_len(unacked), len, "{unacked}");
+        }
+        for (distance, len) in [(0, 2), (32_767, 2), (32_768, 3), (8_388_607, 3), (8_388_608, 4), (u64::MAX, 4)] {
+            assert_eq!(offset_len(distance), len, "{distance}");
+        }
+    }
+
+    #[test]
+    fn only_data_packets_differ_from_version_1() {
+        assert_eq!(FORMAT.version, Version::REVERSO);
+        assert_eq!((FORMAT.initial_salt, FORMAT.labels), (v1::FORMAT.initial_salt, v1::FORMAT.labels));
+        for kind in [PacketKind::Initial, PacketKind::Handshake] {
+            assert_eq!((FORMAT.sample_offset(kind), FORMAT.mask_len(kind)), (4, 5));
+        }
+        for kind in [PacketKind::ZeroRtt, PacketKind::OneRtt] {
+            assert_eq!((FORMAT.sample_offset(kind), FORMAT.mask_len(kind)), (12, 13));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn fields_round_trip(
+            acked in 0..1u64 << 60,
+            ahead in 1..1u64 << 29,
+            stream in 1u64..STREAM_ID_END,
+            shift in 0..30u32,
+            received in 0..1u64 << 60,
+            distance in 0..1u64 << 31,
+            below: bool,
+            mask: [u8; 16],
+        ) {
+            let (pn, stream) = (acked + ahead, (stream >> shift).max(1));
+            let offset = if below { received.saturating_sub(distance) } else { received + distance };
+            let dcid = ConnectionId::new(&[7; 8]).unwrap();
+            let mut packet = [0x55; 80];
+            let outgoing = FORMAT
+                .write_short(&mut packet, &dcid, false, true, pn, ahead, true, at(stream, offset, distance))
+                .unwrap();
+            let plain = packet;
+            FORMAT.mask(&mut packet, &outgoing, &mask);
+            let opened = FORMAT.unmask(&mut packet, PacketKind::OneRtt, outgoing.pn_offset, &mask);
+            prop_assert_eq!(packet, plain);
+            prop_assert_eq!((opened.pn_len, opened.header_len), (outgoing.pn_len, outgoing.header_len));
+            prop_assert!(opened.reserved_ok && opened.key_phase);
+            prop_assert_eq!(decode_packet_number(Some(acked), opened.truncated_pn, opened.pn_bits), pn);
+            let placement = opened.placement.unwrap();
+            prop_assert_eq!(placement.stream, StreamId::from_u64(stream));
+            prop_assert!(placement.matches(placement.stream, offset));
+            prop_assert!(!placement.matches(placement.stream, offset ^ 1));
+            prop_assert_eq!(placement.offset(received), offset);
+        }
+
+        #[test]
+        fn any_field_is_read_within_its_bounds(first: u8, mut bytes: [u8; 28], mask: [u8; 15]) {
+            let number = unmask(first, &mut bytes, &mask);
+            prop_assert!((3..=MAX_FIELD).contains(&number.len));
+            prop_assert!(number.truncated_pn < 1 << number.pn_bits);
+        }
+    }
+}

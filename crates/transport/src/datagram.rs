@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use anabranch_wire::{TransportErrorCode, Writer, max_datagram_len, write_datagram};
+use anabranch_wire::{Direction, TransportErrorCode, Writer, max_datagram_len, write_datagram};
 use bytes::Bytes;
 
 use crate::error::TransportError;
@@ -45,6 +45,8 @@ pub struct Datagrams {
     /// Largest payload of a packet, all frames together.
     packet_room: usize,
     was_blocked: bool,
+    /// The last packet that had to choose was for messages.
+    had_turn: bool,
     unblocked: bool,
     received: bool,
     dropped: u64,
@@ -167,6 +169,35 @@ impl Datagrams {
         !self.outgoing.messages.is_empty()
     }
 
+    /// Whether the next packet is for messages, if stream data waits as well and a packet is for one of both: they take turns.
+    pub(crate) fn take_turn(&mut self, carrier: &Carrier, streams_wait: bool) -> bool {
+        let turn = self.has_pending_for(carrier) && !(self.had_turn && streams_wait);
+        self.had_turn = turn;
+        turn
+    }
+
+    /// Whether a message waits that `carrier` carries and that is not too large by now; those in front that are go.
+    fn has_pending_for(&mut self, carrier: &Carrier) -> bool {
+        let max = self.max_len();
+        let mut at = 0;
+        while let Some((message, route)) = self.outgoing.messages.get(at) {
+            if !carrier.carries(*route) {
+                at += 1;
+            } else if max.is_none_or(|max| message.len() > max) {
+                self.drop_outgoing(at);
+            } else {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn drop_outgoing(&mut self, at: usize) {
+        self.outgoing.take(at);
+        self.dropped += 1;
+        self.unblocked |= std::mem::take(&mut self.was_blocked);
+    }
+
     /// Bytes of messages that wait to be sent, their overheads included.
     pub fn pending_bytes(&self) -> u64 {
         self.outgoing.bytes as u64
@@ -188,7 +219,7 @@ impl Datagrams {
             let is_too_large = self.max_len().is_none_or(|max| message.len() > max);
             if is_too_large {
                 self.dropped += 1;
-            } else if write_datagram(w, message.len(), |to| to.copy_from_slice(message)).is_ok() {
+            } else if write_in_order(w, message) {
                 tokens.push(Token::Datagram);
             } else {
                 return;
@@ -212,6 +243,16 @@ impl Datagrams {
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
+}
+
+/// Writes a message such that it is read after those before it; says whether it fits.
+fn write_in_order(w: &mut Writer<'_>, message: &[u8]) -> bool {
+    let before = w.len();
+    let fits = write_datagram(w, message.len(), |to| to.copy_from_slice(message)).is_ok();
+    if fits && w.direction() == Direction::Backward {
+        w.lead(before);
+    }
+    fits
 }
 
 #[cfg(test)]

@@ -39,6 +39,14 @@ impl ClientConfig {
         Self { version, ..self.clone() }
     }
 
+    /// The same configuration, never offering 0-RTT.
+    #[must_use]
+    pub fn without_early_data(&self) -> Self {
+        let mut inner = rustls::ClientConfig::clone(&self.inner);
+        inner.enable_early_data = false;
+        Self { inner: Arc::new(inner), ..self.clone() }
+    }
+
     /// The view of the tickets that a new connection gets.
     pub(super) fn version_tickets(&self) -> Option<Arc<VersionTickets>> {
         let tickets = Arc::clone(self.tickets.as_ref()?);

@@ -2,8 +2,9 @@
 
 use anabranch_recovery::Sent;
 use anabranch_tls::TAG_LEN;
-use anabranch_wire::{PacketKind, PathId, SpaceId, Time};
+use anabranch_wire::{Announced, Direction, Frame, Frames, PacketKind, PathId, SpaceId, Time};
 
+use super::Target;
 use crate::connection::Connection;
 use crate::space::Numbered;
 use crate::token::{Token, Tokens};
@@ -17,6 +18,8 @@ pub(crate) struct Forged<'a> {
     pub(crate) reserved: bool,
     /// Packet numbers to leave out first.
     pub(crate) skip: u64,
+    /// What the header says of stream data, in versions whose headers do.
+    pub(crate) announced: Option<Announced>,
     /// The path that a 1-RTT packet goes on, if not the main one.
     pub(crate) path: Option<PathId>,
 }
@@ -24,8 +27,22 @@ pub(crate) struct Forged<'a> {
 impl<'a> Forged<'a> {
     pub(crate) fn new(kind: PacketKind, payload: &'a [u8]) -> Self {
         // An empty payload needs a packet number of four bytes, or there is no sample.
-        Self { kind, payload, reserved: false, skip: if payload.len() < 4 { 1 << 24 } else { 0 }, path: None }
+        let skip = if payload.len() < 4 { 1 << 24 } else { 0 };
+        Self { kind, payload, reserved: false, skip, announced: None, path: None }
     }
+}
+
+/// Enough for the sample of every format.
+const MIN_PAYLOAD: usize = 12;
+
+/// What an honest header says of the payload's stream data.
+fn announce(payload: &[u8], direction: Direction) -> Option<Announced> {
+    Frames::new(payload, direction).flatten().find_map(|frame| match frame {
+        Frame::Stream(stream) => {
+            Some(Announced { stream: stream.id, offset: stream.offset, distance: u64::MAX })
+        }
+        _ => None,
+    })
 }
 
 impl Connection {
@@ -35,13 +52,21 @@ impl Connection {
         let id = forged.path.unwrap_or(self.paths.main().id);
         let numbered = self.next_number(id, space);
         let number = numbered.number + forged.skip;
-        let mut packet = vec![0; 64 + self.handshake.token.len() + forged.payload.len() + TAG_LEN];
-        let outgoing = self.write_header(id, space, forged.kind, &mut packet, number, None).unwrap();
+        let mut packet =
+            vec![0; 64 + self.handshake.token.len() + forged.payload.len().max(MIN_PAYLOAD) + TAG_LEN];
+        let mut payload = forged.payload.to_vec();
+        let mut announced = forged.announced;
+        if self.format.names_stream && space == SpaceId::Data {
+            announced = announced.or_else(|| announce(&payload, self.format.direction));
+            payload.resize(payload.len().max(MIN_PAYLOAD), 0);
+        }
+        let target = Target { path: id, space, kind: forged.kind, dcid: None, announced };
+        let outgoing = self.write_header(&target, &mut packet, number).unwrap();
         if forged.reserved {
             packet[0] |= if forged.kind == PacketKind::OneRtt { 0x18 } else { 0x0c };
         }
-        packet.truncate(outgoing.header_len + forged.payload.len() + TAG_LEN);
-        packet[outgoing.header_len..][..forged.payload.len()].copy_from_slice(forged.payload);
+        packet.truncate(outgoing.header_len + payload.len() + TAG_LEN);
+        packet[outgoing.header_len..][..payload.len()].copy_from_slice(&payload);
         self.format.set_length(&mut packet, &outgoing);
         let nonce_path = match forged.kind {
             PacketKind::OneRtt => self.numbering.nonce_path(id),

@@ -24,7 +24,7 @@ impl Connection {
     ) -> Result<(), TransportError> {
         let mut eliciting = false;
         let mut probing = true;
-        for frame in Frames::new(payload, self.format.direction) {
+        for frame in Frames::new(payload, context.direction) {
             let frame = frame?;
             if !frame.allowed_in(context.kind) {
                 // RFC 9000 §12.4

@@ -110,7 +110,11 @@ impl Connection {
         let Some(start) = self.handshake.client.take() else { return Ok(()) };
         let parameters = self.local_parameters();
         let encoded = self.encode(&parameters);
-        let tls = start.tls.for_version(self.format.version);
+        let mut tls = start.tls.for_version(self.format.version);
+        if self.may_change_naming() {
+            tls = tls.without_early_data();
+        }
+        self.streams.set_named(self.format.names_stream);
         let mut session = Session::client(&tls, &start.server_name, encoded)?;
         self.handshake.local_parameters = Some(parameters);
         self.handshake.client = Some(start);
@@ -225,6 +229,7 @@ impl Connection {
         };
         self.on_peer_parameters(now, parameters)?;
         self.choose_version(now)?;
+        self.streams.set_named(self.format.names_stream);
         let Some(server) = self.server.clone() else { return Ok(false) };
         let parameters = self.local_parameters();
         let encoded = self.encode(&parameters);

@@ -13,6 +13,7 @@ mod keys;
 mod masks;
 mod migration;
 mod multipath;
+mod named;
 mod negotiation;
 mod packet;
 mod parameters;

@@ -49,6 +49,13 @@ impl Connection {
         Ok(())
     }
 
+    /// Whether the server may change to a version that numbers streams in another way than the first flight's. Data sent before
+    /// that could not be sent again as it was.
+    pub(super) fn may_change_naming(&self) -> bool {
+        let names = |version: &Version| version.format().map(|format| format.names_stream);
+        self.config.versions.iter().filter_map(names).any(|names| names != self.format.names_stream)
+    }
+
     /// A client got an Initial of another version than its own. If the server may have chosen that one, the keys to find
     /// out are put aside; nothing changes before the packet proves to be authentic ([`Self::follow_version`]).
     pub(super) fn may_follow_version(&mut self, version: Version) -> bool {
@@ -68,6 +75,7 @@ impl Connection {
         let Some(format) = version.format() else { return };
         self.keys.initial = self.keys.other_initial.take();
         self.format = format;
+        self.streams.set_named(format.names_stream);
         // Early data belongs to the version that it was sent in.
         self.keys.early = None;
         if let Some(session) = &mut self.handshake.session {

@@ -2,11 +2,14 @@
 
 use anabranch_recovery::Sent;
 use anabranch_tls::TAG_LEN;
-use anabranch_wire::{Frame, Outgoing, PacketKind, PathId, SpaceId, Time, Writer, unacked_numbers};
+use anabranch_wire::{
+    Announced, Frame, Outgoing, PacketKind, PathId, SpaceId, Time, Writer, unacked_numbers,
+};
 
 use super::connection::Connection;
 use crate::error::TransportError;
 use crate::path::Path;
+use crate::schedule::Carrier;
 use crate::space::Numbered;
 use crate::token::{Token, Tokens};
 use crate::trace::{PacketTrace, TraceEvent};
@@ -34,6 +37,8 @@ pub(super) struct Target {
     pub(super) kind: PacketKind,
     /// The peer's connection ID, if not the one in use on the path.
     pub(super) dcid: Option<anabranch_wire::ConnectionId>,
+    /// What the header says of the packet's stream data.
+    pub(super) announced: Option<Announced>,
 }
 
 /// A packet whose frames are written but not yet protected.
@@ -77,9 +82,9 @@ impl Connection {
         start: usize,
         fill: impl FnOnce(&mut Self, &mut Writer<'_>, &mut Tokens),
     ) -> Option<Draft> {
-        let Target { path, space, kind, dcid } = target;
+        let Target { path, space, kind, .. } = target;
         let numbered = self.next_number(path, space);
-        let outgoing = self.write_header(path, space, kind, room, numbered.number, dcid)?;
+        let outgoing = self.write_header(&target, room, numbered.number)?;
         let limit = room.len().checked_sub(TAG_LEN).filter(|limit| *limit > outgoing.header_len)?;
         let mut writer = Writer::new(&mut room[outgoing.header_len..limit], self.format.direction);
         let mut tokens = Tokens::new();
@@ -87,9 +92,7 @@ impl Connection {
         if writer.is_empty() {
             return None;
         }
-        // RFC 9001 §5.4.2: enough bytes for the sample, which the tag is part of.
-        let shortest = self.format.sample_offset(kind).saturating_sub(outgoing.pn_len);
-        writer.pad_to(shortest);
+        writer.pad_to(self.format.min_payload(&outgoing));
         let end = start + outgoing.header_len + writer.len() + TAG_LEN;
         Some(Draft { kind, space, start, end, outgoing, numbered, tokens, tracked: true, mtu_probe: false })
     }
@@ -110,15 +113,8 @@ impl Connection {
         }
     }
 
-    fn write_header(
-        &self,
-        path: PathId,
-        space: SpaceId,
-        kind: PacketKind,
-        room: &mut [u8],
-        number: u64,
-        dcid: Option<anabranch_wire::ConnectionId>,
-    ) -> Option<Outgoing> {
+    fn write_header(&self, target: &Target, room: &mut [u8], number: u64) -> Option<Outgoing> {
+        let Target { path, space, kind, dcid, announced } = *target;
         let dcid = match dcid {
             Some(dcid) => dcid,
             None => self.paths.get(path)?.remote_cids.active(),
@@ -127,7 +123,7 @@ impl Connection {
         if kind == PacketKind::OneRtt {
             let unacked = self.numbering.unacked(path, number);
             let phase = self.keys.one_rtt.as_ref()?.phase;
-            return self.format.write_short(room, &dcid, false, phase, number, unacked, fixed_bit, None);
+            return self.format.write_short(room, &dcid, false, phase, number, unacked, fixed_bit, announced);
         }
         let unacked = match Self::level_index(space) {
             Some(index) => unacked_numbers(number, self.levels[index].largest_acked),
@@ -135,7 +131,17 @@ impl Connection {
         };
         let token: &[u8] =
             if kind == PacketKind::Initial && self.side.is_client() { &self.handshake.token } else { &[] };
-        self.format.write_long(room, kind, &dcid, &self.first_local_cid, token, number, unacked, fixed_bit)
+        self.format.write_long(
+            room,
+            kind,
+            &dcid,
+            &self.first_local_cid,
+            token,
+            number,
+            unacked,
+            fixed_bit,
+            announced,
+        )
     }
 
     /// The bit that peers should ignore, if they say that they do (RFC 9287 §3).
@@ -259,6 +265,28 @@ impl Connection {
         writer: &mut Writer<'_>,
         tokens: &mut Tokens,
     ) {
+        self.fill_frames(now, id, kind, fill, writer, tokens);
+        let carrier = self.carrier(id);
+        if fill.data && fill.streams {
+            self.fill_datagrams(&carrier, writer, tokens);
+            self.streams.write_data(&carrier, writer, tokens);
+        }
+        if fill.data && self.multipath.is_some() {
+            self.fill_copies(&carrier, writer, tokens);
+        }
+        self.fill_ping(id, fill, writer, tokens);
+    }
+
+    /// All frames that carry no data of the application.
+    pub(super) fn fill_frames(
+        &mut self,
+        now: Time,
+        id: PathId,
+        kind: PacketKind,
+        fill: Fill,
+        writer: &mut Writer<'_>,
+        tokens: &mut Tokens,
+    ) {
         if fill.ack && kind == PacketKind::OneRtt {
             self.fill_acks(now, id, writer, tokens);
         }
@@ -268,19 +296,19 @@ impl Connection {
             }
             self.streams.write_control(writer, tokens);
         }
-        let carrier = self.carrier(id);
-        if fill.data && fill.streams {
-            if self.datagrams.has_pending() {
-                // The MTU may have fallen since they were queued: those that never fit again must not block the others.
-                let room = self.datagram_room();
-                self.datagrams.set_packet_room(room);
-                self.datagrams.write(&carrier, writer, tokens);
-            }
-            self.streams.write_data(&carrier, writer, tokens);
+    }
+
+    pub(super) fn fill_datagrams(&mut self, carrier: &Carrier, writer: &mut Writer<'_>, tokens: &mut Tokens) {
+        if self.datagrams.has_pending() {
+            // The MTU may have fallen since they were queued: those that never fit again must not block the others.
+            let room = self.datagram_room();
+            self.datagrams.set_packet_room(room);
+            self.datagrams.write(carrier, writer, tokens);
         }
-        if fill.data && self.multipath.is_some() {
-            self.fill_copies(&carrier, writer, tokens);
-        }
+    }
+
+    /// A PING, if the packet is to be acknowledged and holds nothing else for that.
+    pub(super) fn fill_ping(&mut self, id: PathId, fill: Fill, writer: &mut Writer<'_>, tokens: &mut Tokens) {
         let Some(path) = self.paths.get_mut(id) else { return };
         if (fill.probe || path.ping && fill.data) && !is_eliciting(tokens) {
             write_ping(writer, tokens);

@@ -1,13 +1,14 @@
 //! From a batch of datagrams to authenticated packets (RFC 9000 §12, RFC 9001 §5).
 
 use anabranch_wire::{
-    ConnectionId, Ecn, Format, PacketKind, PathId, Protected, SpaceId, Time, TransportErrorCode, Unmasked,
-    decode_packet_number, parse_packet,
+    ConnectionId, Direction, Ecn, Format, Frames, PacketKind, PathId, Protected, SpaceId, Time,
+    TransportErrorCode, Unmasked, decode_packet_number, parse_packet,
 };
 
 use super::connection::Connection;
 use super::keys::Sealed;
 use super::masks::{MASKS_AT_ONCE, Mask};
+use super::named::check_named;
 use super::transmit::MIN_INITIAL_SIZE;
 use crate::datagram_io::{Datagram, FourTuple};
 use crate::error::TransportError;
@@ -33,6 +34,8 @@ pub(super) struct Context {
     pub(super) dcid: ConnectionId,
     /// Size of the datagram that held the packet.
     pub(super) datagram_len: usize,
+    /// From which end the frames are read.
+    pub(super) direction: Direction,
 }
 
 /// A datagram's properties that its packets share.
@@ -185,6 +188,10 @@ impl Connection {
             return Err(violation("reserved bits are not zero").into());
         }
         let payload = &packet[unmasked.header_len..unmasked.header_len + payload_len];
+        let direction = self.initial_of_other_version(header).unwrap_or(self.format).direction;
+        if self.format.names_stream && space == SpaceId::Data {
+            check_named(Frames::new(payload, direction), unmasked.placement)?;
+        }
         let path = match header.kind {
             PacketKind::OneRtt if self.numbering.is_single() => {
                 let located = self.locate(now, &envelope.tuple, header.dcid, envelope.len, payload);
@@ -203,6 +210,7 @@ impl Connection {
             tuple: envelope.tuple,
             dcid: header.dcid,
             datagram_len: envelope.len,
+            direction,
         };
         self.on_authentic_packet(now, &context, header)?;
         self.on_payload(now, &context, envelope.ecn, payload)?;
@@ -459,7 +467,8 @@ impl Connection {
         let Ok((unmasked, number)) = self.unmask(space, path, packet, header, None) else { return };
         let Ok(len) = self.open(now, path, packet, header, &unmasked, number) else { return };
         let payload = &packet[unmasked.header_len..unmasked.header_len + len];
-        for frame in anabranch_wire::Frames::new(payload, self.format.direction).map_while(Result::ok) {
+        let direction = self.initial_of_other_version(header).unwrap_or(self.format).direction;
+        for frame in Frames::new(payload, direction).map_while(Result::ok) {
             if let anabranch_wire::Frame::ConnectionClose(close) = frame {
                 if self.observer.is_some() {
                     self.trace_received(now, path, header, &unmasked, number, payload);

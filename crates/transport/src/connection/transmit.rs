@@ -24,6 +24,9 @@ const ACK_ONLY_LIMIT: u32 = 32;
 /// Longest header of a 1-RTT packet plus tag.
 const ONE_RTT_OVERHEAD: usize = 1 + 4 + TAG_LEN;
 
+/// What the header of a packet without stream data has beyond that in formats that name streams.
+const NO_STREAM_NAMED: usize = 2;
+
 impl Connection {
     /// The next batch to send; `None` when there is nothing (more) to send now.
     pub fn poll_transmit(&mut self, now: Time, out: &mut TransmitBuf) -> Option<Transmit> {
@@ -65,7 +68,8 @@ impl Connection {
 
     /// Room for frames in a 1-RTT packet of full size on `path`.
     pub(super) fn one_rtt_room(&self, path: &Path) -> usize {
-        let header = ONE_RTT_OVERHEAD + path.remote_cids.active().len();
+        let named = if self.format.names_stream { NO_STREAM_NAMED } else { 0 };
+        let header = ONE_RTT_OVERHEAD + named + path.remote_cids.active().len();
         usize::from(path.recovery.mtu()).saturating_sub(header)
     }
 
@@ -151,13 +155,18 @@ impl Connection {
             if datagram.len() - at < MIN_PACKET_ROOM {
                 break;
             }
-            let target = Target { path: id, space, kind, dcid: None };
-            let draft = self.draft(target, &mut datagram[at..], at, |this, writer, tokens| match space {
-                SpaceId::Data => this.fill_data(now, id, kind, fill, writer, tokens),
-                _ => this.fill_handshake(now, space, fill, writer, tokens),
-            });
+            let target = Target { path: id, space, kind, dcid: None, announced: None };
+            let (room, data) = (&mut datagram[at..], space == SpaceId::Data);
+            let draft = if data && self.format.names_stream {
+                self.draft_named(now, target, fill, room, at)
+            } else {
+                self.draft(target, room, at, |this, writer, tokens| match space {
+                    SpaceId::Data => this.fill_data(now, id, kind, fill, writer, tokens),
+                    _ => this.fill_handshake(now, space, fill, writer, tokens),
+                })
+            };
             let Some(draft) = draft else { continue };
-            if space == SpaceId::Data {
+            if data {
                 self.copy_as_picked(id, turn, &draft);
             }
             at = draft.end;
@@ -353,7 +362,8 @@ impl Connection {
         let tuple = path.tuple;
         let size = usize::from(path.recovery.mtu_probe(now)?);
         let datagram = out.room(size);
-        let target = Target { path: id, space: SpaceId::Data, kind: PacketKind::OneRtt, dcid: None };
+        let target =
+            Target { path: id, space: SpaceId::Data, kind: PacketKind::OneRtt, dcid: None, announced: None };
         let mut draft = self.draft(target, datagram, 0, |_, writer, tokens| {
             if writer.frame(&Frame::Ping).is_ok() {
                 tokens.push(Token::Ping);
@@ -378,7 +388,13 @@ impl Connection {
         let len = MIN_INITIAL_SIZE.min(usize::try_from(budget).unwrap_or(usize::MAX));
         let datagram = out.room(MIN_INITIAL_SIZE);
         let on_path = self.paths.get(id)?.tuple == tuple;
-        let target = Target { path: id, space: SpaceId::Data, kind: PacketKind::OneRtt, dcid: Some(dcid) };
+        let target = Target {
+            path: id,
+            space: SpaceId::Data,
+            kind: PacketKind::OneRtt,
+            dcid: Some(dcid),
+            announced: None,
+        };
         let mut draft = self.draft(target, &mut datagram[..len], 0, |this, writer, tokens| {
             this.fill_validation(now, id, &tuple, len >= MIN_INITIAL_SIZE, writer, tokens);
         })?;
@@ -493,7 +509,7 @@ impl Connection {
             self.close_kinds().filter(|(_, kind)| self.keys.seal(*kind).is_some()).collect();
         let mut held: Option<Draft> = None;
         for (space, kind) in kinds {
-            let target = Target { path: id, space, kind, dcid: None };
+            let target = Target { path: id, space, kind, dcid: None, announced: None };
             let draft = self.draft(target, &mut datagram[at..], at, |_, writer, _| {
                 // A reason that does not fit is left out rather than the whole frame; the room is ample.
                 let _ = writer.frame(&close.frame(kind));

@@ -10,6 +10,7 @@
 mod application;
 mod copies;
 mod incoming;
+mod named;
 mod outgoing;
 mod ready;
 mod receive;
@@ -25,6 +26,7 @@ use std::time::Duration;
 
 use anabranch_wire::{Dir, Side, StreamId, Time, TransportParameters};
 
+pub(crate) use self::named::{MIN_NAMED_ROOM, Named};
 use self::ready::{Place, ReadyQueue};
 pub(crate) use self::receive_buffer::ReceiveBuffer;
 pub use self::state::SendState;
@@ -125,6 +127,12 @@ impl Streams {
             now: Time::ZERO,
             rtt: Duration::ZERO,
         }
+    }
+
+    /// Whether headers name streams in the version that is used now: then the first bidirectional stream of the client stands for
+    /// none. Said again whenever the version changes, which it cannot once a stream is open.
+    pub(crate) fn set_named(&mut self, named: bool) {
+        self.due.max_streams.bi |= self.table.skip_first(named);
     }
 
     /// The limits that the peer gives: for 0-RTT first the remembered ones, then the real ones.

@@ -33,6 +33,9 @@ pub(crate) struct SendBuffer {
     unsent: u64,
     acked: RangeSet,
     lost: RangeSet,
+    /// Where segments ended that were sent and may have to be sent again as they were, ascending; empty unless
+    /// [`Self::cut_at`] is used.
+    cuts: VecDeque<u64>,
     lost_bytes: u64,
 }
 
@@ -47,6 +50,28 @@ impl SendBuffer {
     #[inline]
     pub(crate) fn unsent(&self) -> u64 {
         self.unsent
+    }
+
+    /// Offset of the first byte that the peer has not acknowledged.
+    #[inline]
+    pub(crate) fn base(&self) -> u64 {
+        self.base
+    }
+
+    /// A segment ends at `end`.
+    pub(crate) fn cut_at(&mut self, end: u64) {
+        while self.cuts.front().is_some_and(|cut| *cut <= self.base) {
+            self.cuts.pop_front();
+        }
+        if let Err(place) = self.cuts.binary_search(&end) {
+            self.cuts.insert(place, end);
+        }
+    }
+
+    /// Where the segment that holds the byte at `offset` ends.
+    pub(crate) fn cut_after(&self, offset: u64) -> u64 {
+        let next = self.cuts.partition_point(|cut| *cut <= offset);
+        self.cuts.get(next).copied().unwrap_or(u64::MAX)
     }
 
     /// Bytes written that occupy the buffer.
@@ -211,6 +236,7 @@ impl SendBuffer {
     pub(crate) fn rewind(&mut self) {
         self.unsent = self.base;
         self.lost.clear();
+        self.cuts.clear();
         self.lost_bytes = 0;
     }
 

@@ -13,6 +13,10 @@ use crate::error::TransportError;
 use crate::flow::ReceiveCredit;
 use crate::ranges::RangeSet;
 
+/// Streams of one kind that an end opens at most, far more than a connection lives to see: headers that name streams have 30 bits
+/// for their identifiers.
+const MAX_NAMED_STREAMS: u64 = 1 << 28;
+
 /// A stream: one or two halves, and the control frames it owes.
 #[derive(Debug)]
 pub(crate) struct Stream {
@@ -159,6 +163,24 @@ impl Table {
         }
     }
 
+    /// Whether the client's first bidirectional stream is skipped; says whether the peer should be told a new limit. It counts
+    /// in the limits as one that is over. Does nothing once streams are open.
+    pub(crate) fn skip_first(&mut self, skip: bool) -> bool {
+        let skipped = u64::from(skip);
+        if self.side.is_client() {
+            let local = &mut self.local[slot(Dir::Bi)];
+            if local.opened <= 1 && self.keys.is_empty() {
+                local.opened = skipped;
+            }
+            return false;
+        }
+        let remote = &mut self.remote[slot(Dir::Bi)];
+        if remote.opened <= 1 && remote.accepted == remote.closed && self.keys.is_empty() {
+            (remote.opened, remote.accepted, remote.closed) = (skipped, skipped, skipped);
+        }
+        remote.is_grant_due()
+    }
+
     /// Number of streams that have state.
     pub(crate) fn len(&self) -> usize {
         self.streams.len()
@@ -233,7 +255,7 @@ impl Table {
     /// Opens the next stream of our own, if the peer's limit allows it.
     pub(crate) fn open(&mut self, dir: Dir, now: Time) -> Option<StreamId> {
         let local = &mut self.local[slot(dir)];
-        if local.opened >= local.limit {
+        if local.opened >= local.limit.min(MAX_NAMED_STREAMS) {
             local.wanted = true;
             return None;
         }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use anabranch_wire::{Direction, Frame, Frames, PacketKind, PathId, Side, Time, Writer, write_ack};
+use anabranch_wire::{Frame, Frames, PacketKind, PathId, Side, Time, Writer, write_ack};
 
 use super::multipath::second_addr;
-use super::pair::{Flying, Pair, pattern, server_addr};
+use super::pair::{Flying, Pair, direction, pattern, server_addr};
 use super::paths::{address, ids, open_and_wait};
 use crate::connection::Forged;
 use crate::trace::{Observer, TraceEvent};
@@ -221,7 +221,7 @@ fn row_m13_a_forged_delay_on_another_path_neither_shortens_the_round_trip_nor_op
     pair.run_for(Duration::from_millis(15));
     let number = watch.0.lock().unwrap().newest[&FAST];
     let mut bytes = [0; 64];
-    let mut writer = Writer::new(&mut bytes, Direction::Forward);
+    let mut writer = Writer::new(&mut bytes, direction());
     write_ack(&mut writer, Some(FAST), [number..=number].into_iter(), 1 << 60, None).unwrap();
     pair.network = None;
     pair.delay = Duration::ZERO;

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use anabranch_wire::{
-    ConnectionId, Dir, Direction, Frame, NewConnectionId, PacketKind, ResetToken, Side, Stream, StreamId,
-    Writer, write_ack,
+    ConnectionId, Dir, Frame, NewConnectionId, PacketKind, ResetToken, Side, Stream, StreamId, Writer,
+    write_ack,
 };
 use proptest::prelude::*;
 
 use super::attacks::is_transport_code;
 use super::injector::encode;
-use super::pair::Pair;
+use super::pair::{Pair, direction};
 use crate::ConnectionError;
 use crate::connection::Forged;
 
@@ -76,7 +76,7 @@ fn connection_frame() -> impl Strategy<Value = Vec<u8>> {
         ),
         (0..12u64, 0..8u64).prop_map(|(largest, len)| {
             let mut bytes = [0; 64];
-            let mut writer = Writer::new(&mut bytes, Direction::Forward);
+            let mut writer = Writer::new(&mut bytes, direction());
             let range = largest.saturating_sub(len)..=largest;
             write_ack(&mut writer, None, [range].into_iter(), 9, None).unwrap();
             writer.written().to_vec()

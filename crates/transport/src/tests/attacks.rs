@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use anabranch_recovery::MAX_QUIET_TRACKED;
 use anabranch_wire::{
-    ConnectionId, Direction, Frame, NewConnectionId, PacketKind, ResetToken, Side,
-    TransportErrorCode as Code, Writer, write_ack,
+    ConnectionId, Frame, NewConnectionId, PacketKind, ResetToken, Side, TransportErrorCode as Code, Writer,
+    write_ack,
 };
 
 use super::injector::encode;
-use super::pair::{Pair, pattern};
+use super::pair::{Pair, direction, pattern};
 use crate::connection::Forged;
 use crate::{ConnectionError, Event};
 
@@ -161,7 +161,7 @@ fn row_4_odd_packet_numbers_only() {
 /// An ACK frame for all packets up to `largest`.
 fn ack_all(largest: u64) -> Vec<u8> {
     let mut bytes = [0; 64];
-    let mut writer = Writer::new(&mut bytes, Direction::Forward);
+    let mut writer = Writer::new(&mut bytes, direction());
     write_ack(&mut writer, None, [0..=largest].into_iter(), 0, None).unwrap();
     writer.written().to_vec()
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anabranch_tls as tls;
 use anabranch_tls::deterministic::{Identity, VirtualClock, deterministic_provider};
-use anabranch_wire::{Side, TransportErrorCode as Code, Version};
+use anabranch_wire::{Dir, Side, TransportErrorCode as Code, Version};
 use bytes::Bytes;
 
 use super::pair::{ALPN, Flying, Network, Pair, client_addr, pattern, server_addr};
@@ -266,6 +266,7 @@ fn versions(client: &'static [Version], server: &'static [Version]) -> Pair {
 
 const V1: Version = Version::V1;
 const V2: Version = Version::V2;
+const REVERSO: Version = Version::REVERSO;
 
 #[test]
 fn versions_are_agreed_on() {
@@ -280,12 +281,26 @@ fn versions_are_agreed_on() {
         // The server does not know the first one: Version Negotiation.
         (&[V2, V1], &[V1], V1, 2),
         (&[V1, V2], &[V2], V2, 2),
+        (&[REVERSO], &[REVERSO, V1], REVERSO, 1),
+        (&[V1, REVERSO], &[REVERSO, V1], REVERSO, 1),
+        (&[V1, REVERSO], &[V1], V1, 1),
+        (&[V1], &[REVERSO, V1], V1, 1),
+        (&[V2, REVERSO], &[REVERSO, V1], REVERSO, 2),
+        (&[REVERSO, V1], &[V1, REVERSO], V1, 1),
+        (&[REVERSO, V1], &[V1], V1, 2),
+        (&[V1, REVERSO], &[REVERSO], REVERSO, 2),
     ];
     for (client, server, expected, round_trips) in rows {
         let mut pair = versions(client, server);
         assert_eq!(time_to_connect(&mut pair), RTT * *round_trips, "{client:?} {server:?}");
         pair.connect();
         assert_eq!((pair.client().version(), pair.server().version()), (*expected, *expected));
+        // Whatever it began with, the client's first stream is that of the version in use.
+        let first = pair.client().streams().open(Dir::Bi).unwrap();
+        assert_eq!(first.index(), u64::from(*expected == REVERSO));
+        pair.client().streams().write(first, b"first").unwrap();
+        pair.settle();
+        assert_eq!(pair.server().streams().accept(Dir::Bi), Some(first));
         let data = pattern(50_000);
         assert!(pair.transfer(Side::Server, &data) == data);
         assert!(pair.transfer(Side::Client, &data) == data);
@@ -294,12 +309,17 @@ fn versions_are_agreed_on() {
 
 #[test]
 fn an_upgrade_survives_loss_and_retry() {
-    for retry in [RetryPolicy::Never, RetryPolicy::Always] {
+    for (retry, to) in [
+        (RetryPolicy::Never, V2),
+        (RetryPolicy::Always, V2),
+        (RetryPolicy::Never, REVERSO),
+        (RetryPolicy::Always, REVERSO),
+    ] {
         for from in [Side::Client, Side::Server] {
             for lost in 0..8 {
                 let mut pair = Pair::with(|client, server| {
-                    Arc::make_mut(&mut client.transport).versions = vec![V1, V2];
-                    Arc::make_mut(&mut server.transport).versions = vec![V2, V1];
+                    Arc::make_mut(&mut client.transport).versions = vec![V1, to];
+                    Arc::make_mut(&mut server.transport).versions = vec![to, V1];
                     server.retry = retry;
                 });
                 let mut seen = 0;
@@ -308,7 +328,7 @@ fn an_upgrade_survives_loss_and_retry() {
                     if sender == from && seen == lost + 1 { Vec::new() } else { vec![flying] }
                 }));
                 pair.connect();
-                assert_eq!((pair.client().version(), pair.server().version()), (V2, V2));
+                assert_eq!((pair.client().version(), pair.server().version()), (to, to));
             }
         }
     }
@@ -346,6 +366,10 @@ fn inject_negotiation(pair: &mut Pair, offer: &'static [Version]) {
 fn row_21_a_downgrade_by_version_negotiation_is_found_out() {
     // The server prefers v1 among the compatible ones, so only the client's own check can tell.
     let mut pair = versions(&[V2, V1], &[V1, V2]);
+    inject_negotiation(&mut pair, &[V1]);
+    let Some(ConnectionError::Transport(error)) = pair.closed(Side::Client) else { panic!("a failure") };
+    assert_eq!(error.code, Code::VERSION_NEGOTIATION_ERROR);
+    let mut pair = versions(&[REVERSO, V1], &[V1, REVERSO]);
     inject_negotiation(&mut pair, &[V1]);
     let Some(ConnectionError::Transport(error)) = pair.closed(Side::Client) else { panic!("a failure") };
     assert_eq!(error.code, Code::VERSION_NEGOTIATION_ERROR);

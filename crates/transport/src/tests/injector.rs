@@ -1,15 +1,15 @@
 //! Makes one end of a [`Pair`] misbehave: frames that it would never send, forged headers, datagrams changed on their way.
 
-use anabranch_wire::{Direction, Frame, PacketKind, Side, TransportErrorCode, Writer};
+use anabranch_wire::{Frame, PacketKind, Side, TransportErrorCode, Writer};
 
-use super::pair::{Flying, Pair, client_addr, server_addr};
+use super::pair::{Flying, Pair, client_addr, direction, server_addr};
 use crate::connection::Forged;
 use crate::{ConnectionError, Event, FourTuple};
 
 /// Encodes `frames` one after the other.
 pub(super) fn encode(frames: &[Frame<'_>]) -> Vec<u8> {
     let mut bytes = vec![0; frames.iter().map(Frame::size).sum()];
-    let mut writer = Writer::new(&mut bytes, Direction::Forward);
+    let mut writer = Writer::new(&mut bytes, direction());
     for frame in frames {
         writer.frame(frame).unwrap();
     }

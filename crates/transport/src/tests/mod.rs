@@ -18,6 +18,8 @@ mod multipath;
 mod multipath_ends;
 mod multipath_input;
 mod multipath_rows;
+mod named;
+mod over;
 mod pair;
 mod paths;
 mod resumption;

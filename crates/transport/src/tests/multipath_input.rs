@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_wire::{
-    ConnectionId, Direction, Frame, NewConnectionId, PacketKind, PathId, ResetToken, Side,
-    TransportErrorCode as Code, Writer, write_ack,
+    ConnectionId, Frame, NewConnectionId, PacketKind, PathId, ResetToken, Side, TransportErrorCode as Code,
+    Writer, write_ack,
 };
 use bytes::Bytes;
 
 use super::injector::encode;
 use super::multipath::{multipath, second_addr, two_paths};
-use super::pair::{Pair, client_addr, pattern, server_addr};
+use super::pair::{Pair, client_addr, direction, pattern, server_addr};
 use super::paths::{SECOND, SIDES, address, ids, open, open_and_wait, send, still_works};
 use crate::connection::{Forged, MAX_CLOSING_PATHS};
 use crate::{
@@ -39,7 +39,7 @@ fn new_cid(path: Option<u32>, sequence: u64, seed: u8) -> Frame<'static> {
 
 fn path_ack(path: u32, largest: u64) -> Vec<u8> {
     let mut bytes = [0; 64];
-    let mut writer = Writer::new(&mut bytes, Direction::Forward);
+    let mut writer = Writer::new(&mut bytes, direction());
     write_ack(&mut writer, Some(PathId(path)), [largest..=largest].into_iter(), 0, None).unwrap();
     writer.written().to_vec()
 }

@@ -6,10 +6,10 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use anabranch_tls::nonce;
-use anabranch_wire::{Direction, PacketKind, PathId, Side, TransportErrorCode as Code, Writer, write_ack};
+use anabranch_wire::{PacketKind, PathId, Side, TransportErrorCode as Code, Writer, write_ack};
 
 use super::multipath::{multipath, second_addr, two_paths};
-use super::pair::{Pair, client_addr, pattern, server_addr};
+use super::pair::{Pair, client_addr, direction, pattern, server_addr};
 use super::paths::{SECOND, SIDES, address_of_client, begin_upload, still_works};
 use crate::connection::Forged;
 use crate::random::Random;
@@ -18,7 +18,7 @@ use crate::{Event, FourTuple, MultipathConfig};
 
 fn ack(path: Option<u32>, largest: u64, delay: u64) -> Vec<u8> {
     let mut bytes = [0; 64];
-    let mut writer = Writer::new(&mut bytes, Direction::Forward);
+    let mut writer = Writer::new(&mut bytes, direction());
     write_ack(&mut writer, path.map(PathId), [largest..=largest].into_iter(), delay, None).unwrap();
     writer.written().to_vec()
 }

@@ -1,13 +1,15 @@
 //! A client and a server joined by a wire of constant delay.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
+use std::env;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_tls as tls;
 use anabranch_tls::deterministic::{Identity, deterministic_provider, seed_thread};
-use anabranch_wire::{Dir, Ecn, Side, StreamId, Time};
+use anabranch_wire::{Dir, Direction, Ecn, Side, StreamId, Time, Version};
 use bytes::Bytes;
 
 use crate::stream::{ReadError, WriteError};
@@ -64,6 +66,22 @@ pub(super) struct Pair {
     buf: TransmitBuf,
 }
 
+thread_local! {
+    /// The version that all pairs of the running test speak, if not the default.
+    static WIRE: Cell<Option<Version>> = Cell::new(env::var(super::over::WIRE).is_ok().then_some(Version::REVERSO));
+}
+
+/// Runs `test` over another wire format.
+pub(super) fn over(version: Version, test: fn()) {
+    WIRE.set(Some(version));
+    test();
+}
+
+/// The direction of that version's frames.
+pub(super) fn direction() -> Direction {
+    WIRE.get().unwrap_or(Version::V1).format().unwrap().direction
+}
+
 pub(super) fn configs() -> (ClientConfig, ServerConfig) {
     let identity = Identity::new(1, &["localhost"]).unwrap();
     let client = tls::ClientConfig::builder()
@@ -82,7 +100,14 @@ pub(super) fn configs() -> (ClientConfig, ServerConfig) {
         .early_data(true)
         .build()
         .unwrap();
-    (ClientConfig::new(client), ServerConfig::new(server))
+    let (mut client, mut server) = (ClientConfig::new(client), ServerConfig::new(server));
+    if let Some(version) = WIRE.get() {
+        client.initial_version = version;
+        for transport in [&mut client.transport, &mut server.transport] {
+            Arc::make_mut(transport).versions = vec![version];
+        }
+    }
+    (client, server)
 }
 
 impl Pair {

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_wire::{
-    Dir, Direction, Frame, PacketKind, Side, StreamId, TransportErrorCode as Code, Version, Writer, write_ack,
+    Dir, Frame, PacketKind, Side, StreamId, TransportErrorCode as Code, Version, Writer, write_ack,
 };
 use bytes::Bytes;
 
 use super::injector::encode;
-use super::pair::{Flying, Pair, configs, pattern};
+use super::pair::{Flying, Pair, configs, direction, pattern};
 use crate::connection::Forged;
 use crate::stream::ReadError;
 use crate::{Event, RetryPolicy, ServerConfig, TransportConfig};
@@ -124,6 +124,33 @@ fn a_change_of_version_refuses_early_data() {
 }
 
 #[test]
+fn there_is_no_early_data_before_a_change_that_renumbers_streams() {
+    let mut pair = Pair::with(|client, _| {
+        Arc::make_mut(&mut client.transport).versions = vec![Version::V1, Version::REVERSO];
+    });
+    pair.connect();
+    pair.settle();
+    let now = pair.now;
+    pair.client().close(now, 0, Bytes::new());
+    pair.settle();
+    pair.reconnect();
+    assert_eq!(pair.client().streams().open(Dir::Bi), None, "nothing may be sent yet");
+    pair.connect();
+    assert_eq!(early_data_accepted(&pair), Some(false));
+    assert!(pair.client().is_resumed());
+    assert_eq!(pair.client().version(), Version::V1);
+    pair.restart_server(|server| {
+        Arc::make_mut(&mut server.transport).versions = vec![Version::REVERSO, Version::V1];
+    });
+    pair.reconnect();
+    pair.connect();
+    assert_eq!(pair.client().version(), Version::REVERSO);
+    assert_eq!(pair.client().streams().open(Dir::Bi).map(|id| id.index()), Some(1));
+    let data = pattern(5_000);
+    assert!(pair.transfer(Side::Client, &data) == data);
+}
+
+#[test]
 fn limits_that_shrink_after_early_data_was_accepted_are_a_violation() {
     // RFC 9000 §7.4.1, RFC 9221 §3
     let shrink: [fn(&mut TransportConfig); 3] = [
@@ -143,7 +170,7 @@ fn limits_that_shrink_after_early_data_was_accepted_are_a_violation() {
 #[test]
 fn frames_that_0_rtt_packets_must_not_carry() {
     let mut ack = [0; 16];
-    let mut writer = Writer::new(&mut ack, Direction::Forward);
+    let mut writer = Writer::new(&mut ack, direction());
     write_ack(&mut writer, None, [0..=0].into_iter(), 0, None).unwrap();
     let ack = writer.written().to_vec();
     let payloads = [

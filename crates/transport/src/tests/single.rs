@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_wire::{
-    ConnectionId, Direction, Ecn, Frame, NewConnectionId, PacketKind, PathId, ResetToken, Side,
+    ConnectionId, Ecn, Frame, NewConnectionId, PacketKind, PathId, ResetToken, Side,
     TransportErrorCode as Code, Writer, write_ack,
 };
 
 use super::injector::encode;
-use super::pair::{Pair, client_addr, pattern, server_addr};
+use super::pair::{Pair, client_addr, direction, pattern, server_addr};
 use super::paths::{SECOND, SIDES, address, ids, open, open_and_wait, send, sent, still_works};
 use crate::connection::Forged;
 use crate::{
@@ -635,7 +635,7 @@ fn round_trips_are_measured_on_the_path_of_the_largest_packet() {
 
 fn ack(ranges: &[std::ops::RangeInclusive<u64>]) -> Vec<u8> {
     let mut bytes = [0; 64];
-    let mut writer = Writer::new(&mut bytes, Direction::Forward);
+    let mut writer = Writer::new(&mut bytes, direction());
     write_ack(&mut writer, None, ranges.iter().cloned(), 0, None).unwrap();
     writer.written().to_vec()
 }
@@ -671,7 +671,7 @@ fn new_cid(path: Option<u32>, sequence: u64) -> Frame<'static> {
 fn frames_of_the_other_numbering_are_violations() {
     let path_ack = {
         let mut bytes = [0; 64];
-        let mut writer = Writer::new(&mut bytes, Direction::Forward);
+        let mut writer = Writer::new(&mut bytes, direction());
         write_ack(&mut writer, Some(PathId(0)), [0..=0].into_iter(), 0, None).unwrap();
         writer.written().to_vec()
     };

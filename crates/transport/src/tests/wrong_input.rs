@@ -6,7 +6,7 @@ use anabranch_wire::{
 };
 
 use super::injector::encode;
-use super::pair::Pair;
+use super::pair::{Pair, direction};
 use crate::connection::Forged;
 
 /// What a payload is made of, given the side that sends it.
@@ -24,7 +24,7 @@ fn new_cid(sequence: u64, retire_prior_to: u64) -> Frame<'static> {
 
 fn ack(range: std::ops::RangeInclusive<u64>) -> Vec<u8> {
     let mut bytes = [0; 64];
-    let mut writer = Writer::new(&mut bytes, Direction::Forward);
+    let mut writer = Writer::new(&mut bytes, direction());
     write_ack(&mut writer, None, [range].into_iter(), 0, None).unwrap();
     writer.written().to_vec()
 }
@@ -36,6 +36,10 @@ fn varints(values: &[u64]) -> Vec<u8> {
 
 /// A frame by its one-byte type and raw fields.
 fn raw(kind: u8, fields: &[u64]) -> Vec<u8> {
+    if direction() == Direction::Backward {
+        let fields = fields.iter().rev().flat_map(|value| (value << 2 | 3).to_be_bytes());
+        return fields.chain([kind << 2]).collect();
+    }
     [vec![kind], varints(fields)].concat()
 }
 

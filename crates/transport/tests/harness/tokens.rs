@@ -53,7 +53,7 @@ fn initial(dcid: &ConnectionId, token: &[u8]) -> Vec<u8> {
     let mut packet = vec![0; 1_200];
     let scid = ConnectionId::new(&[7; 8]).unwrap();
     let outgoing =
-        format.write_long(&mut packet, PacketKind::Initial, dcid, &scid, token, 0, 1, true).unwrap();
+        format.write_long(&mut packet, PacketKind::Initial, dcid, &scid, token, 0, 1, true, None).unwrap();
     packet[outgoing.header_len] = 1;
     format.set_length(&mut packet, &outgoing);
     keys.packet.seal(PathId::ZERO, 0, outgoing.header_len, &mut packet);

@@ -8,7 +8,9 @@ use peer_common::http3::{self, Content};
 use quiche::h3::{self, Error, Event, Header, HeaderRef, NameValue};
 
 use crate::config::Connection;
-use crate::stack;
+
+/// The `server` field of every answer.
+const NAME: &[u8] = b"quiche";
 
 /// HTTP/3 on one connection.
 pub struct Web {
@@ -86,7 +88,7 @@ impl Answer {
                 self.pattern -= self.rest.len() as u64;
             }
             let whole = self.rest.len();
-            match stack::send_body(http, connection, id, &mut self.rest, self.pattern == 0) {
+            match http.send_body_zc(connection, id, &mut self.rest, self.pattern == 0) {
                 Ok(n) if n == whole => self.rest = Bytes::new(),
                 Ok(_) | Err(Error::Done) => return Ok(false),
                 Err(error) => return Err(error),
@@ -103,7 +105,7 @@ impl Head {
             HeaderRef::new(b":status", self.status),
             HeaderRef::new(b"content-length", length.as_bytes()),
             HeaderRef::new(b"content-type", http3::CONTENT_TYPE.as_bytes()),
-            HeaderRef::new(b"server", stack::NAME.as_bytes()),
+            HeaderRef::new(b"server", NAME),
         ];
         http.send_response(connection, id, &fields, self.length == 0)
     }

@@ -9,6 +9,7 @@ use anabranch_wire::{PathId, SpaceId, Time, Writer};
 
 use crate::connection::connection::Connection;
 use crate::schedule::{Carrier, PathView, Scheduler as _, candidates};
+use crate::stream::Named;
 use crate::token::{Token, Tokens};
 
 /// Frames that may wait to be repeated on one path; the oldest give way.
@@ -103,6 +104,46 @@ impl Connection {
                 queue.push_front(left);
                 return;
             }
+        }
+    }
+
+    /// The STREAM frame that is to be repeated next with `carrier`, for a packet whose header names it.
+    pub(in crate::connection) fn next_named_copy(&mut self, carrier: &Carrier) -> Option<Named> {
+        let queue = self.multipath.as_mut()?.copies.queue(carrier.path)?;
+        while let Some(token) = queue.front().copied().filter(|token| stream_of(token).is_some()) {
+            queue.pop_front();
+            let named = self.streams.named_copy(&token, carrier);
+            if named.is_some() {
+                return named;
+            }
+        }
+        None
+    }
+
+    /// What is left of a STREAM frame of [`Self::next_named_copy`].
+    pub(in crate::connection) fn copy_left(&mut self, path: PathId, left: Token) {
+        let multipath = self.multipath.as_mut();
+        if let Some(queue) = multipath.and_then(|multipath| multipath.copies.queue(path)) {
+            queue.push_front(left);
+        }
+    }
+
+    /// Writes frames that are to be repeated with `carrier`, up to the next STREAM frame.
+    pub(in crate::connection) fn fill_control_copies(
+        &mut self,
+        carrier: &Carrier,
+        writer: &mut Writer<'_>,
+        tokens: &mut Tokens,
+    ) {
+        let multipath = self.multipath.as_mut();
+        let Some(queue) = multipath.and_then(|multipath| multipath.copies.queue(carrier.path)) else {
+            return;
+        };
+        while let Some(token) = queue.front().copied().filter(|token| stream_of(token).is_none()) {
+            if self.streams.write_copy(token, carrier, writer, tokens).is_some() {
+                return;
+            }
+            queue.pop_front();
         }
     }
 

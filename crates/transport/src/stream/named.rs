@@ -1,0 +1,145 @@
+//! STREAM frames whose packet's header names them, one in a packet: what goes next is known before the header is written.
+
+use anabranch_wire::{Announced, StreamId, Writer, max_stream_len, write_stream};
+
+use super::Streams;
+use super::send::Segment;
+use crate::schedule::Carrier;
+use crate::token::{Token, Tokens};
+
+/// Room that a packet needs for a STREAM frame to be worth it: the longest head and a little data.
+pub(crate) const MIN_NAMED_ROOM: usize = 64;
+
+/// The one STREAM frame of a packet to come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Named {
+    /// What the header says.
+    pub(crate) announced: Announced,
+    segment: Segment,
+    /// It repeats data that has been sent before. The packet carries nothing else then: peers are known that acknowledge such
+    /// packets unread if they have the data.
+    pub(crate) is_repeated: bool,
+    /// Another packet under way carries the data as well, and answers for it.
+    is_copy: bool,
+}
+
+impl Streams {
+    /// The STREAM frame that goes next with `carrier`: by priority, lost data before new data.
+    pub(crate) fn next_named(&mut self, carrier: &Carrier) -> Option<Named> {
+        let mut passed = None;
+        while let Some(place) = self.ready.next(passed) {
+            let id = place.id();
+            let Some(key) = self.table.find(id, self.now) else {
+                self.ready.remove(&place);
+                continue;
+            };
+            let may_send = self.table.may_send_on(id);
+            let Some(send) = &self.table.stream(key).send else {
+                self.ready.remove(&place);
+                continue;
+            };
+            if self.is_routed && !carrier.carries(send.route) {
+                passed = Some(place);
+                continue;
+            }
+            let next = send.next();
+            let mut is_held = false;
+            if let Some(Segment { range, fin }) = next {
+                let is_repeated = range.start < send.buffer.unsent();
+                let credit = self.send_credit.limit().saturating_sub(self.sent);
+                is_held = !may_send || !is_repeated && credit == 0 && !range.is_empty();
+                if !is_held {
+                    let end = match is_repeated {
+                        // Lost ranges go as they went before. Merged ones would hold more than the receiver lacks.
+                        true => range.end.min(send.buffer.cut_after(range.start)),
+                        false => range.end.min(range.start + credit),
+                    };
+                    let segment = Segment { range: range.start..end, fin: fin && end == range.end };
+                    let announced = announce(id, range.start, send);
+                    return Some(Named { announced, segment, is_repeated, is_copy: false });
+                }
+            }
+            self.withdraw(key);
+            if is_held {
+                self.parked.push(id);
+            } else {
+                self.note_blocked(key);
+            }
+        }
+        None
+    }
+
+    /// The STREAM frame that repeats with `carrier` what `token`, a stream's, stands for, as far as that is still of use.
+    pub(crate) fn named_copy(&mut self, token: &Token, carrier: &Carrier) -> Option<Named> {
+        let Token::Stream { id, offset, len, fin } = *token else { return None };
+        let key = self.table.find(id, self.now)?;
+        let send = self.table.stream(key).send.as_ref().filter(|send| send.state.may_send())?;
+        let end = offset + u64::from(len);
+        let range = match send.buffer.unacked(offset..end) {
+            Some(gap) => gap,
+            // An end without data is repeated as well.
+            None if fin && len == 0 => end..end,
+            None => return None,
+        };
+        let announced = announce(id, range.start, send);
+        let segment = Segment { fin: fin && range.end == end, range };
+        carrier.carries(send.route).then_some(Named { announced, segment, is_repeated: true, is_copy: true })
+    }
+
+    /// Writes the frame, as much of it as there is room for; says what is left of a copy.
+    pub(crate) fn write_named(
+        &mut self,
+        named: &Named,
+        w: &mut Writer<'_>,
+        tokens: &mut Tokens,
+    ) -> Option<Token> {
+        let id = named.announced.stream;
+        let Segment { ref range, fin } = named.segment;
+        let key = self.table.find(id, self.now)?;
+        let send = self.table.stream(key).send.as_mut()?;
+        let wanted = range.end - range.start;
+        let taken = wanted.min(max_stream_len(w.remaining(), id, range.start) as u64);
+        let segment = Segment { range: range.start..range.start + taken, fin: fin && taken == wanted };
+        let fill = |to: &mut [u8]| send.buffer.copy_to(range.start, to);
+        write_stream(w, id, range.start, segment.fin, taken as usize, fill).ok()?;
+        let (offset, len) = (range.start, taken as u32);
+        if named.is_copy {
+            tokens.push(Token::StreamCopy { id, offset, len, fin: segment.fin });
+            let rest = Token::Stream { id, offset: offset + taken, len: (wanted - taken) as u32, fin };
+            return (taken < wanted).then_some(rest);
+        }
+        tokens.push(Token::Stream { id, offset, len, fin: segment.fin });
+        send.buffer.cut_at(segment.range.end);
+        self.sent += send.on_sent(&segment);
+        self.pending -= taken;
+        self.after_named(key);
+        None
+    }
+
+    /// The stream whose frame was written gives way to the others, or leaves the queue.
+    fn after_named(&mut self, key: usize) {
+        let Some(send) = self.table.stream(key).send.as_mut() else { return };
+        if send.next().is_none() {
+            self.withdraw(key);
+            self.note_blocked(key);
+        } else if let Some(place) = send.place {
+            send.place = Some(self.ready.rotate(place));
+        }
+    }
+
+    /// Takes a stream out of the queue of those with something to send.
+    fn withdraw(&mut self, key: usize) {
+        let send = self.table.stream(key).send.as_mut();
+        if let Some(place) = send.and_then(|send| send.place.take()) {
+            self.ready.remove(&place);
+        }
+    }
+}
+
+/// What the header says of data at `offset`. What the peer has without a gap ends between what it has acknowledged and what it
+/// has been sent.
+fn announce(stream: StreamId, offset: u64, send: &super::send::SendHalf) -> Announced {
+    let buffer = &send.buffer;
+    let distance = offset.abs_diff(buffer.base()).max(buffer.unsent().saturating_sub(offset));
+    Announced { stream, offset, distance }
+}

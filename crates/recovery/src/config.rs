@@ -26,6 +26,8 @@ pub struct Config {
     pub pacing: bool,
     /// How fast, where the congestion controller does not say so itself.
     pub pacing_gain: PacingGain,
+    /// What may leave at once after a rest, and how much a sender that waits wakes up for.
+    pub pacing_burst: PacingBurst,
     /// Whether to try ECN on the path (RFC 9000 §13.4).
     pub ecn: bool,
     /// Packet sizes.
@@ -45,6 +47,7 @@ impl Default for Config {
             congestion: Algorithm::Cubic,
             pacing: true,
             pacing_gain: PacingGain::default(),
+            pacing_burst: PacingBurst::Timely,
             ecn: true,
             mtu: MtuConfig::default(),
             seed: 0,
@@ -129,6 +132,16 @@ impl Default for PacingGain {
     fn default() -> Self {
         Self { slow_start: (26, 9), otherwise: (5, 4) }
     }
+}
+
+/// How much a paced sender sends at once (RFC 9002 §7.7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PacingBurst {
+    /// Ten packets, or what two milliseconds bring; and what one brings at each awakening, so that a fast path needs few.
+    Timely,
+    /// A quarter of the window, and at most so many packets; then packet by packet. It costs an awakening for each, and several
+    /// paths take turns more finely.
+    Packets(u16),
 }
 
 /// Settings of packetization-layer path MTU discovery (RFC 8899). Sizes are UDP payloads in bytes.

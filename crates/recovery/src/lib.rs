@@ -21,10 +21,10 @@ mod sent;
 mod shared_ecn;
 mod timer;
 
-pub use config::{Config, InitialWindow, LossDelay, MtuConfig, PacingGain, UnknownLossDelay};
+pub use config::{Config, InitialWindow, LossDelay, MtuConfig, PacingBurst, PacingGain, UnknownLossDelay};
 pub use congestion::{Algorithm, Congestion, Controller, Sibling, State};
 pub use ecn::EcnState;
-pub use outcome::{AckError, AckInfo, Expired, Outcome, Permit, Progress, Stats};
+pub use outcome::{AckError, AckInfo, Expired, Measures, Outcome, Permit, Progress, Stats};
 pub use recovery::Recovery;
 pub use rtt::Rtt;
 pub use sent::{MAX_QUIET_TRACKED, Sent};

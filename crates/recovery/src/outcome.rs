@@ -69,8 +69,21 @@ pub struct AckInfo {
     pub ecn_is_shared: bool,
     /// The path that the frame came back on.
     pub via: PathId,
-    /// Whether the frame may be used to measure the path (it came back the way the packets went).
-    pub sample_rtt: bool,
+    /// Whether the frame measures the path.
+    pub measures: Measures,
+}
+
+/// Which packet of an ACK frame measures the round trip of its path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Measures {
+    /// None: the frame did not come back the way the packets went.
+    #[default]
+    Nothing,
+    /// The largest one it names, if it is newly acknowledged (RFC 9002 §5.1).
+    Largest,
+    /// The largest newly acknowledged one, even if the frame names larger ones that were known: what it waited for its
+    /// acknowledgment is then part of the round trip. Some stacks that speak of several paths in one frame do so.
+    Newest,
 }
 
 /// Why an ACK frame is a violation of the protocol.

@@ -5,6 +5,7 @@ use core::time::Duration;
 
 use anabranch_wire::Time;
 
+use crate::config::PacingBurst;
 use crate::rate::{bytes_in, per_second};
 
 /// Packets that may always leave in one burst (RFC 9002 §7.7, the initial window).
@@ -23,14 +24,15 @@ const WAKE_BYTES: u64 = 64 * 1024;
 #[derive(Clone, Debug)]
 pub(crate) struct Pacer {
     enabled: bool,
+    burst: PacingBurst,
     /// Bytes that may leave at `updated`.
     tokens: u64,
     updated: Time,
 }
 
 impl Pacer {
-    pub(crate) fn new(enabled: bool, now: Time) -> Self {
-        Self { enabled, tokens: u64::MAX, updated: now }
+    pub(crate) fn new(enabled: bool, burst: PacingBurst, now: Time) -> Self {
+        Self { enabled, burst, tokens: u64::MAX, updated: now }
     }
 
     /// Bytes that may leave now if that is clear without arithmetic: the bucket was filled at this very time, as it is
@@ -40,13 +42,19 @@ impl Pacer {
             .then_some(self.tokens)
     }
 
-    /// Bytes that may leave now at `rate` bytes per second, or when to ask again.
-    pub(crate) fn budget(&mut self, now: Time, rate: u64, mtu: u64) -> Result<u64, Time> {
+    /// Bytes that may leave now at `rate` bytes per second under a congestion window of `window` bytes, or when to ask again.
+    pub(crate) fn budget(&mut self, now: Time, rate: u64, window: u64, mtu: u64) -> Result<u64, Time> {
         if !self.enabled {
             return Ok(u64::MAX);
         }
         let rate = rate.max(1);
-        let capacity = (MIN_BURST_PACKETS * mtu).max(bytes_in(rate, BURST_TIME));
+        let (capacity, goal) = match self.burst {
+            PacingBurst::Timely => {
+                let goal = bytes_in(rate, WAKE_INTERVAL).clamp(mtu, WAKE_BYTES.max(mtu));
+                ((MIN_BURST_PACKETS * mtu).max(bytes_in(rate, BURST_TIME)), goal)
+            }
+            PacingBurst::Packets(most) => ((window / 4).clamp(2 * mtu, u64::from(most.max(2)) * mtu), mtu),
+        };
         let gained = bytes_in(rate, now - self.updated);
         // Fractions of a byte are kept by leaving the clock where it is until whole bytes come out.
         if gained > 0 || self.tokens > capacity {
@@ -56,7 +64,6 @@ impl Pacer {
         if self.tokens >= mtu {
             return Ok(self.tokens);
         }
-        let goal = bytes_in(rate, WAKE_INTERVAL).clamp(mtu, WAKE_BYTES.max(mtu));
         let missing = u128::from(goal - self.tokens.min(goal));
         let nanos = (missing * 1_000_000_000).div_ceil(u128::from(rate));
         Err(self.updated + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)))
@@ -77,35 +84,54 @@ pub(crate) fn rate_of(window: u64, rtt: Duration, factor: (u64, u64)) -> u64 {
 mod tests {
     use super::*;
 
+    const WINDOW: u64 = 100_000;
+
     #[test]
     fn burst_then_steady_rate() {
-        let mut pacer = Pacer::new(true, Time::ZERO);
+        let mut pacer = Pacer::new(true, PacingBurst::Timely, Time::ZERO);
         let rate = 1_200_000; // one packet of 1200 bytes per millisecond
-        assert_eq!(pacer.budget(Time::ZERO, rate, 1200), Ok(12_000));
+        assert_eq!(pacer.budget(Time::ZERO, rate, WINDOW, 1200), Ok(12_000));
         pacer.on_sent(12_000);
-        assert_eq!(pacer.budget(Time::ZERO, rate, 1200), Err(Time::from_millis(1)));
-        assert_eq!(pacer.budget(Time::from_millis(1), rate, 1200), Ok(1200));
+        assert_eq!(pacer.budget(Time::ZERO, rate, WINDOW, 1200), Err(Time::from_millis(1)));
+        assert_eq!(pacer.budget(Time::from_millis(1), rate, WINDOW, 1200), Ok(1200));
         pacer.on_sent(1200);
-        assert_eq!(pacer.budget(Time::from_millis(500), rate, 1200), Ok(12_000), "idle time gives one burst");
+        assert_eq!(
+            pacer.budget(Time::from_millis(500), rate, WINDOW, 1200),
+            Ok(12_000),
+            "idle time gives one burst"
+        );
     }
 
     #[test]
     fn fast_paths_get_bursts_of_two_milliseconds_and_rare_wake_ups() {
-        let mut pacer = Pacer::new(true, Time::ZERO);
+        let mut pacer = Pacer::new(true, PacingBurst::Timely, Time::ZERO);
         let rate = 125_000_000; // 1 Gbit/s
-        assert_eq!(pacer.budget(Time::ZERO, rate, 1452), Ok(250_000));
+        assert_eq!(pacer.budget(Time::ZERO, rate, WINDOW, 1452), Ok(250_000));
         pacer.on_sent(250_000);
-        let wake = pacer.budget(Time::ZERO, rate, 1452).unwrap_err();
+        let wake = pacer.budget(Time::ZERO, rate, WINDOW, 1452).unwrap_err();
         assert_eq!(wake.as_nanos(), 64 * 1024 * 8, "64 KiB at 8 ns per byte");
-        assert_eq!(pacer.budget(wake, rate, 1452), Ok(64 * 1024));
+        assert_eq!(pacer.budget(wake, rate, WINDOW, 1452), Ok(64 * 1024));
+    }
+
+    #[test]
+    fn packets_one_by_one_if_bursts_are_counted_in_them() {
+        let mut pacer = Pacer::new(true, PacingBurst::Packets(16), Time::ZERO);
+        let rate = 12_000_000; // ten packets of 1200 bytes per millisecond
+        assert_eq!(pacer.budget(Time::ZERO, rate, WINDOW, 1200), Ok(19_200));
+        pacer.on_sent(19_200);
+        let next = Time::from_micros(100);
+        assert_eq!(pacer.budget(Time::ZERO, rate, WINDOW, 1200), Err(next));
+        assert_eq!(pacer.budget(next, rate, WINDOW, 1200), Ok(1200));
+        let idle = Time::from_millis(500);
+        assert_eq!(pacer.budget(idle, rate, 12_000, 1200), Ok(3000), "a quarter of the window");
     }
 
     #[test]
     fn long_run_average_is_the_rate() {
-        let mut pacer = Pacer::new(true, Time::ZERO);
+        let mut pacer = Pacer::new(true, PacingBurst::Timely, Time::ZERO);
         let (rate, mut now, mut sent) = (777_777, Time::ZERO, 0u64);
         while now < Time::from_millis(10_000) {
-            match pacer.budget(now, rate, 1200) {
+            match pacer.budget(now, rate, WINDOW, 1200) {
                 Ok(_) => {
                     pacer.on_sent(1200);
                     sent += 1200;

@@ -30,6 +30,11 @@ pub trait Exit: Debug + Clone + Default {
     /// Takes an acknowledgment in.
     fn on_acked(&mut self, ack: &Acked<'_>) -> Growth;
 
+    /// The window after slow start has ended at `window`, bytes.
+    fn window_after(&self, window: u64) -> u64 {
+        window
+    }
+
     /// Whether the window grows more slowly, because the end is suspected.
     fn is_conservative(&self) -> bool {
         false
@@ -106,13 +111,17 @@ impl<S: Shape> CubicLike<S> {
 
     fn slow_start(&mut self, ack: &Acked<'_>) {
         let curve = &mut self.curve;
-        match self.exit.as_mut().map(|exit| exit.on_acked(ack)) {
-            Some(Growth::By(bytes)) => curve.window += bytes,
-            Some(Growth::Done) => {
+        let Some(exit) = &mut self.exit else {
+            curve.window += ack.growth;
+            return;
+        };
+        match exit.on_acked(ack) {
+            Growth::By(bytes) => curve.window += bytes,
+            Growth::Done => {
+                curve.window = exit.window_after(curve.window).max(MIN_WINDOW_PACKETS * ack.mtu);
                 curve.ssthresh = curve.window;
                 self.exit = None;
             }
-            None => curve.window += ack.growth,
         }
     }
 }

@@ -9,11 +9,17 @@ use super::Acked;
 use super::cubic::Exit;
 use super::hystart::Growth;
 
-/// Samples that are looked at together, and judgments in a row that must agree.
+/// Samples that are looked at together, and judgments that must agree.
 const SCOPE: usize = 7;
 
 /// Samples are taken no closer to each other than this.
 const SPACING: Duration = Duration::from_millis(1);
+
+/// Up to this round-trip time the window is halved at the end: it grew for as long as it took to see that it was too large.
+const SHORT: Duration = Duration::from_millis(100);
+
+/// Longer round-trip times than this change nothing more.
+const LONG: Duration = Duration::from_millis(610);
 
 /// Filters samples: the largest of a few is a round-trip time that the path gives again and again, and the smallest of a few
 /// one that it does not stay below.
@@ -25,7 +31,7 @@ pub struct RttRise {
     last: Option<Time>,
     /// The smallest value that the largest of a few samples has had.
     base: Option<Duration>,
-    /// Judgments in a row that the round-trip time has risen.
+    /// Judgments that the round-trip time has risen, with none in between that it has not at all.
     risen: usize,
 }
 
@@ -35,6 +41,17 @@ impl Exit for RttRise {
             Some(sample) if self.has_risen(ack.now, sample) => Growth::Done,
             _ => Growth::By(ack.growth),
         }
+    }
+
+    /// Half of the window; with a longer base round-trip time half of what exceeds the window of a path of 100 ms.
+    fn window_after(&self, window: u64) -> u64 {
+        let base = self.base.unwrap_or_default();
+        if base <= SHORT {
+            return window / 2;
+        }
+        let share = if base > LONG { LONG } else { SHORT };
+        let kept = u128::from(window) * share.as_nanos() / base.as_nanos();
+        window - (window - u64::try_from(kept).unwrap_or(window)) / 2
     }
 }
 
@@ -53,7 +70,11 @@ impl RttRise {
         let high = self.samples.iter().copied().max().unwrap_or(sample);
         let base = self.base.map_or(high, |base| base.min(high));
         self.base = Some(base);
-        self.risen = if low > base + base / 4 { self.risen + 1 } else { 0 };
+        if low > base + base / 4 {
+            self.risen += 1;
+        } else if low <= base {
+            self.risen = 0;
+        }
         self.risen >= SCOPE
     }
 }
@@ -83,6 +104,14 @@ mod tests {
     fn a_spike_does_not() {
         assert_eq!(samples([100; 9].into_iter().chain([500; 12]).chain([100; 9])), None);
         assert_eq!(samples((0..100).map(|n| if n % 7 == 0 { 100 } else { 300 })), None);
+    }
+
+    #[test]
+    fn the_window_of_the_end_has_grown_too_far() {
+        let rise = |millis| RttRise { base: Some(Duration::from_millis(millis)), ..RttRise::default() };
+        assert_eq!(rise(20).window_after(100_000), 50_000);
+        assert_eq!(rise(200).window_after(100_000), 75_000);
+        assert_eq!(rise(1220).window_after(100_000), 75_000);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::{Recovery, Space, initial_window};
 use crate::config::LossDelay;
 use crate::congestion::{Acked, Controller, Sibling, State};
 use crate::ecn::Verdict;
-use crate::outcome::{AckError, AckInfo, Outcome};
+use crate::outcome::{AckError, AckInfo, Measures, Outcome};
 use crate::rate::{RateSample, Snapshot};
 
 impl<T: Clone> Recovery<T> {
@@ -162,11 +162,12 @@ impl<T: Clone> Recovery<T> {
         ack: &AckInfo,
         tally: &Tally,
     ) -> Option<Duration> {
-        let measures = ack.sample_rtt
-            && tally.eliciting > 0
-            && tally.bytes > 0
-            && tally.newest == largest
-            && tally.newest_counted;
+        let named = match ack.measures {
+            Measures::Nothing => false,
+            Measures::Largest => tally.newest == largest,
+            Measures::Newest => true,
+        };
+        let measures = named && tally.eliciting > 0 && tally.bytes > 0 && tally.newest_counted;
         if !measures {
             return None;
         }

@@ -95,7 +95,7 @@ impl<T: Clone> Recovery<T> {
             bytes_in_flight: 0,
             congestion: start_congestion(config, mtu.current(), now),
             epoch: Epoch::default(),
-            pacer: Pacer::new(config.pacing, now),
+            pacer: Pacer::new(config.pacing, config.pacing_burst, now),
             sampler: Sampler::default(),
             reordering: Reordering::new(config.packet_threshold, config.time_threshold),
             ecn: Ecn::new(config.ecn),
@@ -205,7 +205,7 @@ impl<T: Clone> Recovery<T> {
             return Permit::Bytes(room.min(budget));
         }
         let rate = self.pacing_rate();
-        match self.pacer.budget(now, rate, mtu) {
+        match self.pacer.budget(now, rate, self.congestion.window(), mtu) {
             Ok(budget) => Permit::Bytes(room.min(budget)),
             Err(until) => Permit::Wait(until),
         }
@@ -344,7 +344,7 @@ impl<T: Clone> Recovery<T> {
         self.congestion = start_congestion(&self.config, self.mtu.current(), now);
         // A new epoch number: late acknowledgments of earlier losses forgive nothing here.
         self.epoch = Epoch { id: self.epoch.id.wrapping_add(1).max(1), ..Epoch::default() };
-        self.pacer = Pacer::new(self.config.pacing, now);
+        self.pacer = Pacer::new(self.config.pacing, self.config.pacing_burst, now);
         self.sampler = Sampler::default();
         self.reordering = Reordering::new(self.config.packet_threshold, self.config.time_threshold);
         self.app_limited = false;

@@ -62,7 +62,8 @@ fn acknowledgment_delay_is_limited_once_the_handshake_is_confirmed() {
         path.recovery.set_progress(Progress { handshake_confirmed: confirmed, ..CONFIRMED });
         for (sent, acked) in [(0, 100), (1000, 1180)] {
             let order = path.send_in(at(sent), space, 1200);
-            let info = AckInfo { delay: ms(60), ecn: None, sample_rtt: true, ..AckInfo::default() };
+            let info =
+                AckInfo { delay: ms(60), ecn: None, measures: Measures::Largest, ..AckInfo::default() };
             let ranges = core::iter::once(order..=order);
             path.recovery.on_ack(at(acked), space, ranges, info, &[], &mut path.out).unwrap();
         }

@@ -15,7 +15,7 @@ use core::time::Duration;
 
 use anabranch_wire::{EcnCounts, SpaceId, Time};
 
-use crate::{AckError, AckInfo, Algorithm, Config, Outcome, Progress, Recovery, Sent};
+use crate::{AckError, AckInfo, Algorithm, Config, Measures, Outcome, Progress, Recovery, Sent};
 
 pub(crate) const DATA: SpaceId = SpaceId::Data;
 
@@ -85,7 +85,7 @@ impl Path {
         ecn: Option<EcnCounts>,
     ) -> Result<Vec<u64>, AckError> {
         self.out.clear();
-        let info = AckInfo { delay: Duration::ZERO, ecn, sample_rtt: true, ..AckInfo::default() };
+        let info = AckInfo { delay: Duration::ZERO, ecn, measures: Measures::Largest, ..AckInfo::default() };
         self.recovery.on_ack(now, space, ranges.iter().cloned(), info, &[], &mut self.out)?;
         let mut orders: Vec<_> = self.out.acked.iter().map(|(order, _)| *order).collect();
         orders.sort_unstable();

@@ -126,8 +126,12 @@ impl Run {
             Event::Ack(ranges) => {
                 let siblings = self.siblings(flow);
                 let Path { recovery, out } = &mut self.flows[flow].path;
-                let info =
-                    AckInfo { delay: Duration::ZERO, ecn: None, sample_rtt: true, ..AckInfo::default() };
+                let info = AckInfo {
+                    delay: Duration::ZERO,
+                    ecn: None,
+                    measures: Measures::Largest,
+                    ..AckInfo::default()
+                };
                 let ranges = ranges.into_iter().rev().map(|(low, high)| low..=high);
                 out.clear();
                 recovery.on_ack(now, DATA, ranges, info, &siblings, out).unwrap();

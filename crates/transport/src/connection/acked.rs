@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anabranch_recovery::{AckInfo, Controller as _, Outcome};
+use anabranch_recovery::{AckInfo, Controller as _, Measures, Outcome};
 use anabranch_wire::{Ack, PathId, SpaceId, Time};
 
 use super::connection::Connection;
@@ -25,7 +25,7 @@ impl Connection {
         let result = match Self::level_index(context.space) {
             Some(index) => {
                 let path = self.paths.main_mut();
-                let info = AckInfo { ecn: ack.ecn, sample_rtt: true, ..AckInfo::default() };
+                let info = AckInfo { ecn: ack.ecn, measures: Measures::Largest, ..AckInfo::default() };
                 let result = path.recovery.on_ack(now, context.space, ack.ranges(), info, &[], &mut outcome);
                 if result.is_ok() {
                     let level = &mut self.levels[index];
@@ -39,13 +39,12 @@ impl Connection {
                     return self.on_shared_ack(now, context, ack);
                 };
                 let orders = self.numbering.orders(id, ack.ranges());
-                let info = AckInfo {
-                    delay: self.ack_delay(ack.delay),
-                    ecn: ack.ecn,
-                    ecn_is_shared: false,
-                    via: if self.config.ack.mixed_round_trips { id } else { context.path },
-                    sample_rtt: true,
+                let (via, measures) = match self.config.ack.mixed_round_trips {
+                    true => (id, Measures::Newest),
+                    false => (context.path, Measures::Largest),
                 };
+                let delay = self.ack_delay(ack.delay);
+                let info = AckInfo { delay, ecn: ack.ecn, ecn_is_shared: false, via, measures };
                 let siblings = self.siblings(id);
                 let Some(path) = self.paths.get_mut(id) else {
                     self.outcome = outcome;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anabranch_recovery::{AckError, AckInfo, EcnFinding, Outcome};
+use anabranch_recovery::{AckError, AckInfo, EcnFinding, Measures, Outcome};
 use anabranch_wire::{Ack, PathId, SpaceId, Time};
 use smallvec::SmallVec;
 
@@ -35,7 +35,7 @@ impl Connection {
         // The delay and the time are those of the largest packet, and of the way back that the frame has taken: only if that is
         // the packet's own path does it tell how long the path is.
         let mixed = self.config.ack.mixed_round_trips;
-        let origin = self.numbering.path_of(ack.largest).filter(|path| mixed || *path == context.path);
+        let origin = self.numbering.path_of(ack.largest).filter(|path| *path == context.path);
         let delay = self.ack_delay(ack.delay);
         let mut outcome = std::mem::take(&mut self.outcome);
         let mut marked = 0;
@@ -45,9 +45,12 @@ impl Connection {
             let id = self.paths.nth(index);
             let siblings = self.siblings(id);
             let orders = self.numbering.orders(id, ack.ranges());
-            let sample_rtt = origin == Some(id);
-            let via = if mixed { id } else { context.path };
-            let info = AckInfo { delay, ecn: None, ecn_is_shared: true, via, sample_rtt };
+            let (via, measures) = match mixed {
+                true => (id, Measures::Newest),
+                false if origin == Some(id) => (context.path, Measures::Largest),
+                false => (context.path, Measures::Nothing),
+            };
+            let info = AckInfo { delay, ecn: None, ecn_is_shared: true, via, measures };
             let Some(path) = self.paths.get_mut(id) else { continue };
             result = path.recovery.on_ack(now, SpaceId::Data, orders, info, &siblings, &mut outcome);
             if result.is_err() {

@@ -1,7 +1,7 @@
 //! How a connection and an endpoint behave; everything has a default that suits most users.
 
 mod ack;
-mod named;
+pub(crate) mod named;
 mod numbering;
 
 use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};

@@ -4,6 +4,27 @@ use std::time::Duration;
 
 use anabranch_wire::Time;
 
+use crate::config::named::named;
+
+named! {
+    /// How receive windows grow, from what they are at first to their maxima.
+    WindowRule, "rule of receive windows" {
+        /// To four times what the application has consumed in a round trip, and so that late data of one path does not hold up
+        /// the others.
+        Adaptive = "adaptive";
+        /// As the stack of the 2022 study of packet number spaces: once more than half of what the limit has ever allowed was
+        /// consumed (of a stream) or received (on the connection), the limit triples; if the round trip takes longer than
+        /// 100 ms, it is multiplied by one more than the hundreds of milliseconds in that.
+        Study2022 = "2022";
+    }
+}
+
+/// Up to this round trip the stack of 2022 tripled its limits.
+const STUDY_RTT: Duration = Duration::from_millis(100);
+
+/// Longer round trips than this gave no more.
+const STUDY_MAX_RTT: Duration = Duration::from_millis(610);
+
 /// The peer sent more than it was allowed to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Overrun;
@@ -31,13 +52,15 @@ pub(crate) struct ReceiveCredit {
     since: Time,
     consumed_before: u64,
     due: bool,
+    rule: WindowRule,
 }
 
 impl ReceiveCredit {
     /// Credit of `window` bytes, given to the peer by a transport parameter at `now`.
-    pub(crate) fn new(window: u64, max_window: u64, now: Time) -> Self {
+    pub(crate) fn new(rule: WindowRule, window: u64, max_window: u64, now: Time) -> Self {
         let max_window = max_window.max(window);
         Self {
+            rule,
             window,
             max_window,
             limit: window,
@@ -85,9 +108,38 @@ impl ReceiveCredit {
     pub(crate) fn consume(&mut self, n: u64, now: Time, rtt: Duration) -> bool {
         self.consumed += n;
         debug_assert!(self.consumed <= self.received, "consumed more than was received");
-        let grows = self.grow(now, rtt.max(MIN_RTT));
-        self.due |= grows || self.limit - self.consumed <= self.window / 2;
+        self.due |= match self.rule {
+            WindowRule::Adaptive => {
+                self.grow(now, rtt.max(MIN_RTT)) || self.limit - self.consumed <= self.window / 2
+            }
+            WindowRule::Study2022 => self.multiply(self.consumed, rtt),
+        };
         self.due
+    }
+
+    /// Under the rule of 2022, what has been received may move the limit already. Says whether the peer should be told.
+    pub(crate) fn multiply_by_received(&mut self, rtt: Duration) -> bool {
+        let grows = self.rule == WindowRule::Study2022 && self.multiply(self.received, rtt);
+        self.due |= grows;
+        grows
+    }
+
+    /// Moves the limit if more than half of it was `used`.
+    fn multiply(&mut self, used: u64, rtt: Duration) -> bool {
+        if used <= self.limit / 2 {
+            return false;
+        }
+        let more = if rtt <= STUDY_RTT {
+            self.limit.saturating_mul(2)
+        } else {
+            let more = u128::from(self.limit) * rtt.min(STUDY_MAX_RTT).as_micros() / STUDY_RTT.as_micros();
+            u64::try_from(more).unwrap_or(u64::MAX)
+        };
+        self.window = (self.limit - self.consumed).saturating_add(more).min(self.max_window);
+        let limit = self.consumed.saturating_add(self.window).min(anabranch_wire::MAX_VARINT);
+        let grows = limit > self.limit;
+        self.limit = limit.max(self.limit);
+        grows
     }
 
     /// Once a round trip: makes room for what the peer may send until word of that reaches it. Says whether there was too little.
@@ -107,7 +159,7 @@ impl ReceiveCredit {
 
     /// Whether the peer has used more than half of what it may.
     pub(crate) fn is_tight(&self) -> bool {
-        !self.due && self.limit - self.received < self.window / 2
+        self.rule == WindowRule::Adaptive && !self.due && self.limit - self.received < self.window / 2
     }
 
     /// What holds the peer back is not the application but data that is late, on a slower path perhaps: the window has to span
@@ -122,7 +174,7 @@ impl ReceiveCredit {
 
     /// Whether the peer would gain from a new limit, however little.
     pub(crate) fn can_grant(&self) -> bool {
-        self.consumed + self.window > self.limit
+        self.rule == WindowRule::Adaptive && self.consumed + self.window > self.limit
     }
 
     /// Whether the peer has used all its credit while some could be given. Waiting for half a window might then take
@@ -134,8 +186,10 @@ impl ReceiveCredit {
     /// The limit to tell the peer now; it never shrinks.
     pub(crate) fn grant(&mut self) -> u64 {
         self.due = false;
-        self.limit =
-            self.limit.max(self.consumed.saturating_add(self.window)).min(anabranch_wire::MAX_VARINT);
+        if self.rule == WindowRule::Adaptive {
+            let limit = self.consumed.saturating_add(self.window);
+            self.limit = self.limit.max(limit).min(anabranch_wire::MAX_VARINT);
+        }
         self.limit
     }
 }

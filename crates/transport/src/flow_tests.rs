@@ -8,7 +8,7 @@ fn at(millis: u64) -> Time {
 
 #[test]
 fn the_limit_is_exact() {
-    let mut credit = ReceiveCredit::new(1000, 1000, Time::ZERO);
+    let mut credit = ReceiveCredit::new(WindowRule::Adaptive, 1000, 1000, Time::ZERO);
     assert_eq!(credit.receive(1000), Ok(1000));
     assert_eq!(credit.receive(400), Ok(0));
     assert_eq!(credit.receive(1001), Err(Overrun));
@@ -17,7 +17,7 @@ fn the_limit_is_exact() {
 
 #[test]
 fn an_update_is_due_after_half_a_window() {
-    let mut credit = ReceiveCredit::new(1000, 1000, Time::ZERO);
+    let mut credit = ReceiveCredit::new(WindowRule::Adaptive, 1000, 1000, Time::ZERO);
     credit.receive(1000).unwrap();
     assert!(!credit.consume(499, at(10), RTT));
     assert!(credit.can_grant());
@@ -30,7 +30,7 @@ fn an_update_is_due_after_half_a_window() {
 
 #[test]
 fn starving_is_noticed_below_half_a_window() {
-    let mut credit = ReceiveCredit::new(1000, 1000, Time::ZERO);
+    let mut credit = ReceiveCredit::new(WindowRule::Adaptive, 1000, 1000, Time::ZERO);
     credit.receive(999).unwrap();
     assert!(!credit.consume(100, at(10), RTT));
     assert!(!credit.is_starved());
@@ -42,7 +42,7 @@ fn starving_is_noticed_below_half_a_window() {
 
 #[test]
 fn a_fast_reader_gets_a_window_of_four_round_trips_up_to_the_maximum() {
-    let mut credit = ReceiveCredit::new(1000, 5000, Time::ZERO);
+    let mut credit = ReceiveCredit::new(WindowRule::Adaptive, 1000, 5000, Time::ZERO);
     let mut windows = Vec::new();
     for round in 1..5 {
         let room = credit.limit() - credit.received();
@@ -56,7 +56,7 @@ fn a_fast_reader_gets_a_window_of_four_round_trips_up_to_the_maximum() {
 
 #[test]
 fn a_slow_reader_keeps_its_window() {
-    let mut credit = ReceiveCredit::new(1000, 8000, Time::ZERO);
+    let mut credit = ReceiveCredit::new(WindowRule::Adaptive, 1000, 8000, Time::ZERO);
     for round in 1..5 {
         let limit = credit.limit();
         let new = credit.receive(limit).unwrap();
@@ -94,4 +94,30 @@ fn a_restart_keeps_what_was_used() {
     assert_eq!(credit.available(), 4);
     credit.give_back(8);
     assert_eq!(credit.available(), 12);
+}
+
+#[test]
+fn the_rule_of_2022_multiplies_limits_half_of_which_were_used() {
+    let rtt = Duration::from_millis(100);
+    let mut credit = ReceiveCredit::new(WindowRule::Study2022, 1000, 1 << 40, Time::ZERO);
+    credit.receive(1000).unwrap();
+    assert!(!credit.consume(500, Time::ZERO, rtt) && !credit.is_starved(), "half, and not more");
+    assert!(credit.consume(1, Time::ZERO, rtt));
+    assert_eq!(credit.grant(), 3000);
+    assert!(!credit.consume(499, Time::ZERO, rtt) && !credit.is_tight());
+    credit.receive(1501).unwrap();
+    assert!(credit.multiply_by_received(Duration::from_millis(150)), "what was received counts, too");
+    assert_eq!(credit.grant(), 3000 + 4500);
+    assert!(!credit.multiply_by_received(rtt));
+}
+
+#[test]
+fn the_rule_of_2022_keeps_to_the_maximum() {
+    let mut credit = ReceiveCredit::new(WindowRule::Study2022, 1000, 1200, Time::ZERO);
+    credit.receive(1000).unwrap();
+    assert!(credit.consume(600, Time::ZERO, Duration::ZERO));
+    assert_eq!(credit.grant(), 1800);
+    assert!(credit.consume(400, Time::ZERO, Duration::ZERO));
+    assert_eq!(credit.grant(), 2200);
+    assert!(!credit.multiply_by_received(Duration::ZERO));
 }

@@ -36,6 +36,7 @@ pub use datagram_io::{Datagram, FourTuple, MAX_BATCH_BYTES, Transmit, TransmitBu
 pub use endpoint::*;
 pub use error::{ConnectionError, TransportError};
 pub use event::{EndpointEvent, Event};
+pub use flow::WindowRule;
 pub use path::{IdleReason, PathState};
 
 pub use anabranch_recovery as recovery;

@@ -45,6 +45,9 @@ impl Streams {
     /// Late data must not use up the windows: where paths differ, what arrives meanwhile on the faster ones is as much as
     /// they carry in the time by which the slower one is late. The windows' maxima bound it.
     fn widen_windows(&mut self, key: usize) {
+        if self.receive_credit.multiply_by_received(self.rtt) {
+            self.due.max_data = true;
+        }
         let stream = self.table.stream(key);
         let Some(half) = stream.receive.as_mut().filter(|half| half.is_held_up()) else { return };
         if half.credit.is_tight() && half.credit.widen() {

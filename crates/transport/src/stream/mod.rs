@@ -108,6 +108,7 @@ impl Streams {
         Self {
             table: Table::new(side, config, hash_seed),
             receive_credit: ReceiveCredit::new(
+                config.window_rule,
                 config.connection_window,
                 config.connection_window_max,
                 Time::ZERO,

@@ -10,7 +10,7 @@ use super::receive::ReceiveHalf;
 use super::send::SendHalf;
 use super::types::StreamsConfig;
 use crate::error::TransportError;
-use crate::flow::ReceiveCredit;
+use crate::flow::{ReceiveCredit, WindowRule};
 use crate::ranges::RangeSet;
 
 /// Streams of one kind that an end opens at most, far more than a connection lives to see: headers that name streams have 30 bits
@@ -129,6 +129,7 @@ pub(crate) struct Table {
     remote: [Remote; 2],
     receive_window: u64,
     receive_window_max: u64,
+    window_rule: WindowRule,
     /// Offset up to which we may send on streams that the peer opens.
     remote_send_window: u64,
 }
@@ -159,6 +160,7 @@ impl Table {
             remote: [remote(config.max_bidi), remote(config.max_uni)],
             receive_window: config.stream_window,
             receive_window_max: config.stream_window_max,
+            window_rule: config.window_rule,
             remote_send_window: 0,
         }
     }
@@ -246,7 +248,8 @@ impl Table {
         let is_bidi = id.dir() == Dir::Bi;
         let send = (is_local || is_bidi).then(|| SendHalf::new(send_window));
         let receive = (!is_local || is_bidi)
-            .then(|| ReceiveHalf::new(ReceiveCredit::new(self.receive_window, self.receive_window_max, now)));
+            .then(|| ReceiveCredit::new(self.window_rule, self.receive_window, self.receive_window_max, now));
+        let receive = receive.map(ReceiveHalf::new);
         let key = self.streams.insert(Stream { id, send, receive, control: Control::default() });
         self.keys.insert(id, key);
         key

@@ -2,6 +2,8 @@
 
 use anabranch_wire::{Dir, StreamId};
 
+use crate::flow::WindowRule;
+
 /// Limits and buffers of a connection's streams.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamsConfig {
@@ -17,6 +19,8 @@ pub struct StreamsConfig {
     pub connection_window: u64,
     /// What `connection_window` grows to.
     pub connection_window_max: u64,
+    /// How they grow.
+    pub window_rule: WindowRule,
     /// Bytes of all streams that may be written and not yet acknowledged; at least 1.
     pub send_buffer: u64,
 }
@@ -32,6 +36,7 @@ impl Default for StreamsConfig {
             stream_window_max: 16 * MIB,
             connection_window: MIB + MIB / 2,
             connection_window_max: 24 * MIB,
+            window_rule: WindowRule::Adaptive,
             send_buffer: 16 * MIB,
         }
     }

@@ -16,6 +16,7 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 
 use super::*;
+use crate::flow::WindowRule;
 use crate::schedule::Carrier;
 use crate::token::{Token, Tokens};
 
@@ -43,6 +44,7 @@ fn config() -> StreamsConfig {
         connection_window: 5000,
         connection_window_max: 5000,
         send_buffer: 1 << 20,
+        window_rule: WindowRule::Adaptive,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use anabranch_transport::recovery::{InitialWindow, PacingGain};
+use anabranch_transport::recovery::{InitialWindow, PacingBurst, PacingGain};
 use anabranch_transport::{MultipathConfig, Numbering, NumberingChoice, TransportConfig};
 
 use super::Settings;
@@ -52,6 +52,7 @@ impl Settings {
         ack.order = self.range_order.or(ack.order);
         let single = self.single_horizon.filter(|_| self.numbering == Some(Numbering::Single));
         set(&mut ack.horizon, self.horizon.or(single));
+        set(&mut ack.max_tellings, narrow(self.range_tellings));
         set(&mut ack.path, self.ack_path);
         set(&mut ack.scope, self.ack_scope);
         set(&mut ack.mixed_round_trips, self.mixed_round_trips);
@@ -71,6 +72,7 @@ impl Settings {
         if let Some([slow_start, otherwise]) = self.pacing_percent {
             recovery.pacing_gain = PacingGain { slow_start: (slow_start, 100), otherwise: (otherwise, 100) };
         }
+        set(&mut recovery.pacing_burst, narrow(self.pacing_burst_packets).map(PacingBurst::Packets));
         set(&mut recovery.ecn, self.ecn);
         let mtu = &mut recovery.mtu;
         set(&mut mtu.initial, narrow(self.mtu_initial));
@@ -84,6 +86,7 @@ impl Settings {
         set(&mut streams.stream_window_max, self.stream_window_max);
         set(&mut streams.connection_window, self.connection_window);
         set(&mut streams.connection_window_max, self.connection_window_max);
+        set(&mut streams.window_rule, self.window_rule);
     }
 
     /// Which of `of` paths are used.

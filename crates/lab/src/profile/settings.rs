@@ -2,7 +2,9 @@
 
 use anabranch_transport::recovery::{Algorithm as Congestion, LossDelay};
 use anabranch_transport::schedule::Algorithm as Scheduler;
-use anabranch_transport::{AckPath, AckScope, FrequencyRule, Horizon, LossScan, Numbering, RangeOrder};
+use anabranch_transport::{
+    AckPath, AckScope, FrequencyRule, Horizon, LossScan, Numbering, RangeOrder, WindowRule,
+};
 use serde::{Deserialize, Serialize};
 
 use super::field;
@@ -50,6 +52,9 @@ pub struct Settings {
     /// Which ranges an ACK frame names when there are more.
     #[serde(skip_serializing_if = "Option::is_none", with = "field::named")]
     pub range_order: Option<RangeOrder>,
+    /// Frames that name a range which does not grow, before it is left out.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "field::within::<_, 1, 0xffff_ffff>")]
+    pub range_tellings: Option<u64>,
     /// Which old packet numbers are given up.
     #[serde(skip_serializing_if = "Option::is_none", with = "field::named")]
     pub horizon: Option<Horizon>,
@@ -99,6 +104,9 @@ pub struct Settings {
     /// Percent of the window that are sent in a round-trip time, in slow start and afterwards.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "field::gains")]
     pub pacing_percent: Option<[u16; 2]>,
+    /// Packets that may leave at once after a rest, and one by one otherwise; without it bursts are measured in time.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "field::within::<_, 2, 1024>")]
+    pub pacing_burst_packets: Option<u64>,
     /// Whether ECN is tried.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ecn: Option<bool>,
@@ -121,6 +129,9 @@ pub struct Settings {
     /// What that grows to.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "field::within::<_, 1024, 0x4000_0000>")]
     pub connection_window_max: Option<u64>,
+    /// How they grow.
+    #[serde(skip_serializing_if = "Option::is_none", with = "field::named")]
+    pub window_rule: Option<WindowRule>,
     /// Idle timeout in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "field::within::<_, 1, 3_600_000>")]
     pub idle_timeout_ms: Option<u64>,

@@ -21,14 +21,18 @@ pub struct AckConfig {
     /// [`RangeOrder::NewestFirst`] where every path has its own numbers, [`RangeOrder::NewsFirst`] where they share one
     /// line.
     pub order: Option<RangeOrder>,
+    /// Frames that name a range which does not grow, at least 1; it is then left out, even if nothing is known to have reached the
+    /// peer. Only where `order` is set to a fixed order: the default ones know better.
+    pub max_tellings: u32,
     /// Which old packet numbers are given up: neither acknowledged nor accepted any more.
     pub horizon: Horizon,
     /// The path that an ACK of another path's packets may take.
     pub path: AckPath,
     /// Whose packets an ACK that leaves is about, when the connection has several paths.
     pub scope: AckScope,
-    /// Take a path's round trips as one and the same, whichever path brings the ACKs back: in the single number space, too,
-    /// the largest packet of an ACK then measures its path, and a change of the way back does not begin a new minimum.
+    /// Take a path's round trips as one and the same, whichever path brings the ACKs back: the newest packet that an ACK newly
+    /// acknowledges on each path then measures it, in the single number space, too, and a change of the way back does not
+    /// begin a new minimum. The stack of the 2022 study did so.
     /// Without it, only what came back the way it went does, and RFC 10069 (“Computing Path RTT”) is followed.
     pub mixed_round_trips: bool,
     /// Ask the peer to acknowledge more rarely when it supports ACK_FREQUENCY.
@@ -44,6 +48,7 @@ impl Default for AckConfig {
             max_delay: Duration::from_millis(25),
             max_ranges: 64,
             order: None,
+            max_tellings: u32::MAX,
             horizon: Horizon::None,
             path: AckPath::Same,
             scope: AckScope::Path,

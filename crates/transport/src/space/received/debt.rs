@@ -2,6 +2,7 @@
 
 use anabranch_wire::{Ecn, EcnCounts, PathId, SpaceId, Time, Writer, write_ack};
 
+use super::history::Telling;
 use super::numbers::Choice;
 use super::{AckPolicy, Numbers};
 use crate::token::{Token, Tokens};
@@ -32,6 +33,8 @@ pub(crate) struct Debt {
     deadline: Time,
     /// One more than the largest number of the last ACK; 0 before the first.
     reported: u64,
+    /// Whether it is settled, or its last ACK repeated.
+    telling: Telling,
 }
 
 impl Debt {
@@ -127,7 +130,7 @@ impl Debt {
 
     /// The debt as it was when its last ACK left, to repeat that one.
     pub(crate) fn as_reported(&self) -> Self {
-        Self { next: self.reported, ..self.clone() }
+        Self { next: self.reported, telling: Telling::Copy, ..self.clone() }
     }
 
     /// When an ACK must leave at the latest; `None` if none is owed or it must leave now anyway.
@@ -166,12 +169,12 @@ impl Debt {
         let path = multipath.then_some(self.path);
         let (written, mut told) = if numbers.is_plain() {
             let Ok(written) = write_ack(w, path, numbers.newest(largest), delay, ecn) else { return 0 };
-            (written, numbers.on_told(&[], largest + 1))
+            (written, numbers.on_told(&[], largest + 1, self.telling))
         } else {
-            let Choice { ranges, below } = numbers.choose(now, self.path, largest);
+            let Choice { ranges, below } = numbers.choose(now, self.path, largest, self.telling);
             let inclusive = ranges.iter().map(|range| range.start..=range.end - 1);
             let Ok(written) = write_ack(w, path, inclusive, delay, ecn) else { return 0 };
-            (written, numbers.on_told(&ranges[..written], below))
+            (written, numbers.on_told(&ranges[..written], below, self.telling))
         };
         self.settle(largest);
         if written == 0 {

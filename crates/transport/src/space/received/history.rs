@@ -1,31 +1,63 @@
-//! How often and how long each range of received packet numbers has been told: for orders and horizons that ask.
+//! How often and how long each range of received packet numbers has been told, and whether the peer has heard it: for orders
+//! and horizons that ask.
 
-use std::cmp::Ordering;
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::Duration;
 
 use anabranch_wire::Time;
 
 use super::numbers::Chosen;
+use crate::config::RangeOrder;
 use crate::ranges::RangeSet;
+
+/// ACK frames whose ranges are remembered until the peer acknowledges one of them or a later one; the oldest give way.
+pub(super) const MAX_TOLD_FRAMES: usize = 1024;
+
+/// Where a frame comes from. What copies on other paths name is counted by itself: they may arrive long after the next frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Telling {
+    /// The frame in which a debt is settled.
+    #[default]
+    First,
+    /// Its repetition on another path.
+    Copy,
+}
 
 /// A range as it was when it last grew.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Record {
     range: Range<u64>,
-    /// Frames that named it since.
-    times_sent: u32,
+    /// Frames that named it since, by [`Telling`].
+    times_sent: [u32; 2],
     /// When it was first seen like this.
     since: Time,
+    /// The peer acknowledged a frame that named it.
+    heard: bool,
+}
+
+impl Record {
+    fn is_known(&self, known: &Range<u64>) -> bool {
+        self.heard || known.start <= self.range.start && self.range.end <= known.end
+    }
 }
 
 /// One record for each range of a [`RangeSet`], ascending like them, as many as that one holds.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct History {
     records: Vec<Record>,
+    /// Frames that name a range which does not grow; after that it is left out.
+    max_tellings: u32,
+    /// Serial numbers of the latest frames and what they named, in the order in which they left.
+    told: VecDeque<(u32, Chosen)>,
 }
 
 impl History {
+    /// Nothing yet; `max_tellings` frames name a range that does not grow.
+    pub(super) fn new(max_tellings: u32) -> Self {
+        Self { records: Vec::new(), max_tellings, told: VecDeque::new() }
+    }
+
     /// Follows the changes of `received`: a range that grew, or that others joined, is a new one.
     pub(super) fn follow(&mut self, now: Time, received: &RangeSet) {
         let mut old = std::mem::take(&mut self.records).into_iter().peekable();
@@ -35,25 +67,35 @@ impl History {
                 while old.next_if(|record| record.range.start < range.start).is_some() {}
                 old.next_if(|record| record.range == range).unwrap_or(Record {
                     range,
-                    times_sent: 0,
+                    times_sent: [0; 2],
                     since: now,
+                    heard: false,
                 })
             })
             .collect();
     }
 
-    /// The ranges of the next frame, descending: the one that ends with `largest`, and of those below it at most
-    /// `max_ranges - 1` that the fewest frames named, the lower of two first. What lies in `known` is left out.
-    pub(super) fn choose(&self, largest: u64, known: &Range<u64>, max_ranges: usize) -> Chosen {
+    /// The ranges of the next frame, descending: the one that ends with `largest`, and at most `max_ranges - 1` of those below
+    /// it: what the fewest frames of this `telling` named, the lower of two first, or what is newest, after the `order`. What the
+    /// peer has heard, or what lies in `known`, is left out.
+    pub(super) fn choose(
+        &self,
+        order: RangeOrder,
+        largest: u64,
+        known: &Range<u64>,
+        max_ranges: usize,
+        telling: Telling,
+    ) -> Chosen {
+        let times = |record: &Record| record.times_sent[telling as usize];
         let below = self.records.partition_point(|record| record.range.start <= largest);
         let Some((top, rest)) = self.records[..below].split_last() else { return Chosen::new() };
-        let unknown = |record: &&Record| record.range.start < known.start || record.range.end > known.end;
-        let mut rest: Vec<&Record> = rest.iter().filter(unknown).collect();
+        let wanted = |record: &&Record| !record.is_known(known) && times(record) < self.max_tellings;
+        let mut rest: Vec<&Record> = rest.iter().filter(wanted).collect();
         let room = max_ranges.saturating_sub(1);
         if rest.len() > room {
-            let rank = |a: &&Record, b: &&Record| match a.times_sent.cmp(&b.times_sent) {
-                Ordering::Equal => a.range.start.cmp(&b.range.start),
-                order => order,
+            let rank = |a: &&Record, b: &&Record| match order {
+                RangeOrder::LeastSentFirst => (times(a), a.range.start).cmp(&(times(b), b.range.start)),
+                _ => b.range.start.cmp(&a.range.start),
             };
             rest.select_nth_unstable_by(room, rank);
             rest.truncate(room);
@@ -64,18 +106,47 @@ impl History {
         chosen
     }
 
-    /// A frame that names these ranges leaves.
-    pub(super) fn on_told(&mut self, ranges: &[Range<u64>]) {
+    fn record_at(&mut self, number: u64) -> Option<&mut Record> {
+        let at = self.records.partition_point(|record| record.range.end <= number);
+        self.records.get_mut(at)
+    }
+
+    /// The frame with this serial number leaves and names these ranges.
+    pub(super) fn on_told(&mut self, ranges: &[Range<u64>], frame: u32, telling: Telling) {
         for range in ranges {
-            let at = self.records.partition_point(|record| record.range.end <= range.start);
-            if let Some(record) = self.records.get_mut(at) {
-                record.times_sent = record.times_sent.saturating_add(1);
+            if let Some(record) = self.record_at(range.start) {
+                let times = &mut record.times_sent[telling as usize];
+                *times = times.saturating_add(1);
+            }
+        }
+        if self.told.len() == MAX_TOLD_FRAMES {
+            self.told.pop_front();
+        }
+        self.told.push_back((frame, ranges.into()));
+    }
+
+    /// The peer acknowledged the frame with this serial number: what it named and what has not grown since is heard. Frames
+    /// before it are forgotten.
+    pub(super) fn on_heard(&mut self, frame: u32) {
+        let Some(at) = self.told.iter().position(|(serial, _)| *serial == frame) else { return };
+        let Some((_, ranges)) = self.told.drain(..=at).next_back() else { return };
+        for range in ranges {
+            if let Some(record) = self.record_at(range.start)
+                && record.range == range
+            {
+                record.heard = true;
             }
         }
     }
 
-    /// End of the lowest ranges that are at least `age` old and that `times_sent` frames named or that the peer knows, which
-    /// is what lies in `known`. The highest range stays, whatever its age.
+    /// What ends at `horizon` or below has been given up.
+    pub(super) fn forget_below(&mut self, horizon: u64) {
+        let settled = self.records.partition_point(|record| record.range.end <= horizon);
+        self.records.drain(..settled);
+    }
+
+    /// End of the lowest ranges that are at least `age` old and that `times_sent` frames named, or that the peer has
+    /// heard or lie in `known`. The highest range stays, whatever its age.
     pub(super) fn horizon(
         &self,
         now: Time,
@@ -84,8 +155,9 @@ impl History {
         times_sent: u32,
     ) -> Option<u64> {
         let settled = |record: &&Record| {
-            let known = known.start <= record.range.start && record.range.end <= known.end;
-            known || record.times_sent >= times_sent && now.saturating_since(record.since) >= age
+            record.is_known(known)
+                || record.times_sent[Telling::First as usize] >= times_sent
+                    && now.saturating_since(record.since) >= age
         };
         let (_, below) = self.records.split_last()?;
         below.iter().take_while(settled).last().map(|record| record.range.end)

@@ -5,7 +5,7 @@ use std::ops::{Range, RangeInclusive};
 use anabranch_wire::{Ecn, EcnCounts, PathId, Time};
 use smallvec::SmallVec;
 
-use super::history::History;
+use super::history::{History, Telling};
 use super::news::News;
 use super::{DEFAULT_RANGES, MAX_RANGES};
 use crate::config::{AckConfig, Horizon, RangeOrder};
@@ -95,12 +95,15 @@ impl Numbers {
         let max_ranges = config.max_ranges.clamp(2, MAX_RANGES);
         // What is under way on a slow path costs a range for each packet, if a fast one brings those between them.
         let kept = if shared { MAX_RANGES } else { max_ranges.max(DEFAULT_RANGES) };
-        let counts = order == RangeOrder::LeastSentFirst || matches!(config.horizon, Horizon::Delay { .. });
+        // Where it is not left to us, the newest come first of what the peer has not heard, range by range.
+        let counts = order == RangeOrder::LeastSentFirst
+            || config.order == Some(RangeOrder::NewestFirst)
+            || matches!(config.horizon, Horizon::Delay { .. });
         let tells = order == RangeOrder::NewsFirst;
         let records = (counts || tells || config.horizon != Horizon::None).then(|| {
             Box::new(Records {
                 horizon: config.horizon,
-                history: counts.then(History::default),
+                history: counts.then(|| History::new(config.max_tellings)),
                 news: tells.then(News::default),
             })
         });
@@ -241,7 +244,7 @@ impl Numbers {
     }
 
     /// The ranges of an ACK of `path` with this `largest` number, after the order that is in use.
-    pub(super) fn choose(&mut self, now: Time, path: PathId, largest: u64) -> Choice {
+    pub(super) fn choose(&mut self, now: Time, path: PathId, largest: u64, telling: Telling) -> Choice {
         let known = 0..self.confirmed;
         let Self { ranges, records, .. } = self;
         if let Some(Records { horizon, history: Some(history), .. }) = records.as_deref_mut() {
@@ -249,22 +252,21 @@ impl Numbers {
             if let Horizon::Delay { age, times_sent } = *horizon
                 && let Some(end) = history.horizon(now, &known, age, times_sent).filter(|end| *end <= largest)
             {
+                history.forget_below(end);
                 self.give_up_below(end);
             }
         }
         let max_ranges = usize::from(self.max_ranges);
         let all = largest + 1;
         match self.order {
-            RangeOrder::NewestFirst => {
-                Choice { ranges: self.unconfirmed(largest).take(max_ranges).collect(), below: all }
-            }
             RangeOrder::OldestFirst => self.oldest(largest),
-            RangeOrder::LeastSentFirst => {
-                let history = self.history();
-                let ranges =
-                    history.map_or_else(Chosen::new, |history| history.choose(largest, &known, max_ranges));
-                let below = if ranges.len() < max_ranges { all } else { 0 };
-                Choice { ranges, below }
+            order @ (RangeOrder::NewestFirst | RangeOrder::LeastSentFirst) => {
+                if let Some(history) = self.history() {
+                    let ranges = history.choose(order, largest, &known, max_ranges, telling);
+                    Choice { ranges, below: 0 }
+                } else {
+                    Choice { ranges: self.unconfirmed(largest).take(max_ranges).collect(), below: all }
+                }
             }
             RangeOrder::NewsFirst => {
                 let news = self.news();
@@ -291,10 +293,10 @@ impl Numbers {
     }
 
     /// An ACK frame leaves with these ranges. It names all that are below `below`, but for what the peer knows already.
-    pub(super) fn on_told(&mut self, ranges: &[Range<u64>], below: u64) -> Told {
+    pub(super) fn on_told(&mut self, ranges: &[Range<u64>], below: u64, telling: Telling) -> Told {
         if let Some(records) = &mut self.records {
             if let Some(history) = &mut records.history {
-                history.on_told(ranges);
+                history.on_told(ranges, self.frames, telling);
             }
             if let Some(news) = &mut records.news {
                 news.on_told(ranges, self.frames);
@@ -328,8 +330,13 @@ impl Numbers {
         if told.frame.wrapping_sub(self.proof_from) <= MEMORABLE_FRAMES {
             self.confirmed = self.confirmed.max(told.below);
         }
-        if let Some(news) = self.news_mut() {
-            news.on_heard(told.frame);
+        if let Some(records) = &mut self.records {
+            if let Some(history) = &mut records.history {
+                history.on_heard(told.frame);
+            }
+            if let Some(news) = &mut records.news {
+                news.on_heard(told.frame);
+            }
         }
     }
 }

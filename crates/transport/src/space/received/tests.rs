@@ -3,6 +3,7 @@ use std::collections::BTreeSet;
 use anabranch_wire::{Direction, EcnCounts, Frame, Frames};
 use proptest::prelude::*;
 
+use super::history::MAX_TOLD_FRAMES;
 use super::*;
 use crate::config::{Horizon, RangeOrder};
 use crate::token::Token;
@@ -425,7 +426,64 @@ fn least_sent_first_takes_turns_and_begins_anew_with_a_range_that_grew() {
     let (ranges, told) = tell(&mut received);
     assert_eq!(ranges, [(10, 10), (8, 8), (4, 6)]);
     received.numbers.on_ack_acked(told);
-    assert_eq!(ack(&mut received).len(), 3, "a frame with less than everything proves nothing of the rest");
+    assert_eq!(
+        ack(&mut received),
+        [(10, 10), (2, 2), (0, 0)],
+        "what the frame named is known, and not the rest"
+    );
+}
+
+#[test]
+fn least_sent_first_leaves_out_what_it_has_named_often_enough() {
+    let config = AckConfig { max_tellings: 5, ..of_order(RangeOrder::LeastSentFirst) };
+    let mut received = Received::new(PathId(3), &config);
+    receive(&mut received, &POLICY, [0, 2]);
+    for _ in 0..5 {
+        assert_eq!(ack(&mut received), [(2, 2), (0, 0)]);
+    }
+    assert_eq!(ack(&mut received), [(2, 2)]);
+    receive(&mut received, &POLICY, [1]);
+    assert_eq!(ack(&mut received), [(0, 2)]);
+}
+
+#[test]
+fn copies_on_other_paths_take_their_own_turns() {
+    let mut received = holes(RangeOrder::LeastSentFirst, 6);
+    assert_eq!(ack(&mut received), [(10, 10), (2, 2), (0, 0)]);
+    let copy = received.debt.as_reported();
+    let settled = std::mem::replace(&mut received.debt, copy);
+    assert_eq!(ack(&mut received), [(10, 10), (2, 2), (0, 0)]);
+    received.debt = settled;
+    assert_eq!(ack(&mut received), [(10, 10), (6, 6), (4, 4)], "as if there had been no copy");
+}
+
+#[test]
+fn what_a_frame_named_is_heard_unless_it_has_grown_since() {
+    let mut received = holes(RangeOrder::NewestFirst, 6);
+    let (ranges, told) = tell(&mut received);
+    assert_eq!(ranges, [(10, 10), (8, 8), (6, 6)]);
+    let (_, repeated) = tell(&mut received);
+    receive(&mut received, &POLICY, [5]);
+    received.numbers.on_ack_acked(told);
+    received.numbers.on_ack_acked(told);
+    assert_eq!(ack(&mut received), [(10, 10), (4, 6), (2, 2)], "8 is known, and 6 has been joined by others");
+    received.numbers.on_ack_acked(repeated);
+    assert_eq!(ack(&mut received), [(10, 10), (4, 6), (2, 2)]);
+    assert!((0..=10).step_by(2).all(|pn| received.is_duplicate(pn)), "known is not forgotten");
+}
+
+#[test]
+fn frames_that_nobody_acknowledges_are_forgotten() {
+    let mut received = holes(RangeOrder::NewestFirst, 3);
+    let (_, first) = tell(&mut received);
+    for _ in 0..MAX_TOLD_FRAMES {
+        ack(&mut received);
+    }
+    received.numbers.on_ack_acked(first);
+    assert_eq!(ack(&mut received).len(), 3);
+    let (_, last) = tell(&mut received);
+    received.numbers.on_ack_acked(last);
+    assert_eq!(ack(&mut received), [(4, 4)]);
 }
 
 #[test]

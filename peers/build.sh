@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds peers by name: build.sh [quinn|noq|quic-go|s2n-quic|quiche|h3i|msquic|aioquic|ngtcp2|ns3]… (all but ns3 without a name).
+# Builds peers by name: build.sh [quinn|noq|quic-go|s2n-quic|quiche|quiceh|h3i|msquic|aioquic|ngtcp2|ns3]… (all but ns3 without a name).
 set -eu
 cd "$(dirname "$0")"
 
@@ -22,7 +22,7 @@ END
     chmod +x "$1/peer-$1"
 }
 
-for name in ${*:-quinn noq quic-go s2n-quic quiche h3i msquic aioquic ngtcp2}; do
+for name in ${*:-quinn noq quic-go s2n-quic quiche quiceh h3i msquic aioquic ngtcp2}; do
     case $name in
         quic-go) (cd quic-go && nice -n 10 go build -p "${JOBS:-1}" -trimpath -o peer-quic-go .) ;;
         aioquic)
@@ -41,6 +41,10 @@ for name in ${*:-quinn noq quic-go s2n-quic quiche h3i msquic aioquic ngtcp2}; d
             fi
             launcher ngtcp2 python3 ;;
         quiche) libclang && (cd quiche && nice -n 10 cargo build --release --locked -j "${JOBS:-1}") ;;
+        # It links the functions of aws-lc by their plain names.
+        quiceh)
+            libclang && (cd quiceh &&
+                AWS_LC_SYS_NO_PREFIX=1 nice -n 10 cargo build --release --locked -j "${JOBS:-1}") ;;
         # No stack but a network, for `cargo xtask model`; pkg-config's other flags name libraries that Debian does not bring along.
         ns3)
             c++ -std=c++17 -O2 -Wall -Wextra -o ns3/peer-ns3 ns3/train.cc \

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs every case of the contract between two built peers: check.sh CLIENT [SERVER] [CASE…]
 # Prints one line per case: ok, unsupported or FAILED, and what the client observed. Fails if any case failed.
+# WIRE=reverso has both speak QUIC VReverso, which of the peers only quiceh can.
 set -u
 cd "$(dirname "$0")"
 client=${1:?usage: check.sh CLIENT [SERVER] [CASE…]}
@@ -38,7 +39,7 @@ big=${BIG:-20000000}
 
 failures=0
 for case in $cases; do
-    flags=() client_flags=(--case "$case") expect=()
+    flags=() client_flags=(--case "$case") expect=() wire=(${WIRE+--wire "$WIRE"})
     case $case in
         handshake) client_flags+=(--download 0) ;;
         upload) client_flags=(--upload $big) ;;
@@ -71,14 +72,14 @@ for case in $cases; do
     rm -f "$work"/out/* "$work"/{server,client}.{out,log} && touch "$work/client.log"
     exec 6<>"$work/stdin" # the server's stdin: its end is the server's end
     "$(binary "$server")" server --listen 127.0.0.1:0 --cert "$work/cert.pem" --key "$work/key.pem" --root "$work/www" \
-        ${flags+"${flags[@]}"} <"$work/stdin" >"$work/server.out" 2>"$work/server.log" 6>&- &
+        ${flags+"${flags[@]}"} ${wire+"${wire[@]}"} <"$work/stdin" >"$work/server.out" 2>"$work/server.log" 6>&- &
     peer=$!
     until grep -qs ^listening "$work/server.out" || ! kill -0 "$peer" 2>/dev/null; do sleep 0.02; done
     address=$(sed -n 's/^listening //p' "$work/server.out")
     observed="" status=127
     if [ -n "$address" ]; then
         observed=$(timeout 60 "$(binary "$client")" client --connect "$address" --ca "$work/cert.pem" \
-            "${client_flags[@]}" 2>"$work/client.log" 6>&-)
+            "${client_flags[@]}" ${wire+"${wire[@]}"} 2>"$work/client.log" 6>&-)
         status=$?
     fi
     exec 6>&-

@@ -1,6 +1,6 @@
 //! The flags of the contract. Every peer takes the same ones; what a stack cannot do it refuses with status 127.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -37,11 +37,42 @@ pub struct Common {
     pub no_gso: bool,
     /// `--v2`: QUIC version 2 (RFC 9369) too.
     pub v2: bool,
+    /// `--wire NAME`: what packets look like.
+    pub wire: Wire,
+}
+
+/// What packets look like.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wire {
+    /// `v1`: as in RFC 9000 (and RFC 9369).
+    #[default]
+    V1,
+    /// `reverso`: QUIC VReverso, whose frames are read from the end; a client's first packet is such a one already.
+    Reverso,
+}
+
+impl FromStr for Wire {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
+            "v1" => Ok(Self::V1),
+            "reverso" => Ok(Self::Reverso),
+            _ => Err(format!("unknown wire format {name}")),
+        }
+    }
 }
 
 impl Default for Common {
     fn default() -> Self {
-        Self { one_core: None, idle: DEFAULT_IDLE, window: DEFAULT_WINDOW, no_gso: false, v2: false }
+        Self {
+            one_core: None,
+            idle: DEFAULT_IDLE,
+            window: DEFAULT_WINDOW,
+            no_gso: false,
+            v2: false,
+            wire: Wire::V1,
+        }
     }
 }
 
@@ -193,14 +224,29 @@ impl Common {
             "--window" => self.window = words.value(flag)?,
             "--no-gso" => self.no_gso = true,
             "--v2" => self.v2 = true,
+            "--wire" => self.wire = words.value(flag)?,
             _ => return Ok(false),
         }
         Ok(true)
     }
 }
 
-/// Reads the process's arguments.
+/// Reads the process's arguments, for a stack that has no other wire format than that of RFC 9000.
 pub fn parse() -> Result<Command, Failure> {
+    let command = parse_from(std::env::args().skip(1))?;
+    let wire = match &command {
+        Command::Server(options) => options.common.wire,
+        Command::Client(options) => options.common.wire,
+        Command::Other(..) => Wire::V1,
+    };
+    match wire {
+        Wire::V1 => Ok(command),
+        Wire::Reverso => Err(Failure::Unsupported("no QUIC VReverso".to_owned())),
+    }
+}
+
+/// Reads the process's arguments, for a stack that has all wire formats.
+pub fn parse_any_wire() -> Result<Command, Failure> {
     parse_from(std::env::args().skip(1))
 }
 
@@ -325,6 +371,37 @@ fn client(mut words: Words) -> Result<Client, Failure> {
     let case = case.unwrap_or(if common.v2 { Case::V2 } else { Case::Transfer });
     let work = wanted.work(case)?;
     Ok(Client { common, connect, name, ca, case, work })
+}
+
+/// The flags of a peer's own command, each with a value.
+pub struct Values(BTreeMap<String, String>);
+
+impl Values {
+    /// Reads flags, of which only those of `known` are allowed.
+    pub fn parse(flags: Vec<String>, known: &[&str]) -> Result<Self, Failure> {
+        let (mut words, mut values) = (Words(flags.into()), BTreeMap::new());
+        while let Some(flag) = words.0.pop_front() {
+            if !known.contains(&flag.as_str()) {
+                return failed(format!("unknown flag {flag}; there are {}", known.join(", ")));
+            }
+            values.insert(flag.clone(), words.value(&flag)?);
+        }
+        Ok(Self(values))
+    }
+
+    /// The value of a flag, if it is there.
+    pub fn get<T: FromStr>(&self, flag: &str) -> Result<Option<T>, Failure> {
+        match self.0.get(flag).map(|value| value.parse()) {
+            None => Ok(None),
+            Some(Ok(value)) => Ok(Some(value)),
+            Some(Err(_)) => failed(format!("{flag}: cannot use {:?}", self.0[flag])),
+        }
+    }
+
+    /// The value of a flag that must be there.
+    pub fn need<T: FromStr>(&self, flag: &str) -> Result<T, Failure> {
+        self.get(flag)?.map_or_else(|| failed(format!("{flag} is needed")), Ok)
+    }
 }
 
 /// How many datagrams `--case datagram` sends when `--datagrams` does not say.

@@ -12,6 +12,7 @@ use peer_common::{Failure, failed, socket};
 use crate::config;
 use crate::endpoint::{Endpoint, Link};
 use crate::job::{Job, advance};
+use crate::stack;
 use crate::udp::Udp;
 
 /// How long a silent client sleeps; in `rebind` also how soon it sends something on a silent connection, for a client
@@ -21,11 +22,9 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// How long a client waits for a session ticket, or for the echo of its datagrams.
 const LAST_WAIT: Duration = Duration::from_secs(2);
 
-/// BoringSSL's word for accepted early data (`ssl_early_data_accepted`).
-const EARLY_DATA_ACCEPTED: u32 = 2;
-
 /// Does what the options ask for and prints what was observed.
 pub fn run(options: &Client) -> Result<(), Failure> {
+    stack::can(options.case)?;
     let relay =
         if options.case == Case::Rebind { Some(Arc::new(Relay::start(options.connect)?)) } else { None };
     let server = relay.as_ref().map_or(options.connect, |relay| relay.address);
@@ -36,11 +35,8 @@ pub fn run(options: &Client) -> Result<(), Failure> {
         (Work::Handshakes { count, concurrency }, _) => caller.handshakes(*count, *concurrency),
         (Work::Requests(requests), _) => caller.many_requests(requests),
         (Work::Datagrams { count }, _) => caller.datagrams(*count),
-        (_, Case::Handshake | Case::Transfer | Case::Multiplexing | Case::Rebind) => {
-            caller.once(relay.as_ref())
-        }
         (_, Case::Resumption | Case::ZeroRtt) => caller.twice(),
-        (_, case) => Err(Failure::Unsupported(format!("quiche's interface has nothing for {}", case.name()))),
+        _ => caller.once(relay.as_ref()),
     }
 }
 
@@ -61,7 +57,9 @@ impl Caller<'_> {
     }
 
     fn report(&self) -> Report {
-        Report::new().text("case", self.options.case.name()).text("version", "0x00000001")
+        Report::new()
+            .text("case", self.options.case.name())
+            .text("version", &format!("{:#010x}", stack::version(&self.options.common)))
     }
 
     /// Turns until `ready` says so of the connection.
@@ -140,7 +138,7 @@ impl Caller<'_> {
         self.until(key, |link| link.state.done() && link.connection.is_established())?;
         let Some(link) = self.endpoint.link(key) else { return failed("the connection is gone") };
         let resumed = link.connection.is_resumed();
-        let accepted = link.connection.early_data_reason() == EARLY_DATA_ACCEPTED;
+        let accepted = stack::early_data_accepted(&link.connection);
         let zero_rtt = accepted && self.options.case == Case::ZeroRtt;
         self.report()
             .raw("resumed", resumed)

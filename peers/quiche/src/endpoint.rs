@@ -1,5 +1,7 @@
 //! One socket, many connections: routing, timers, and packets in and out.
 
+// Said in full for the programs that share this file.
+#[path = "endpoint/admit.rs"]
 mod admit;
 
 use std::collections::{BTreeSet, HashMap};

@@ -12,6 +12,7 @@ use peer_common::{Failure, failed, files};
 use crate::endpoint::Link;
 use crate::http3::client::Web;
 use crate::outgoing::Outgoing;
+use crate::stack;
 
 /// Where received data goes.
 const SINK: usize = 64 * 1024;
@@ -90,7 +91,7 @@ pub fn advance(link: &mut Link<Job>) -> Result<(), Failure> {
         && let Some(stream) = job.waiting.pop()
     {
         // Client-initiated bidirectional streams (RFC 9000 §2.1).
-        let id = job.next * 4;
+        let id = stack::first_stream(connection) + job.next * 4;
         job.next += 1;
         let stream = job.open.entry(id).or_insert(stream);
         progress.add(stream.outgoing.push(connection, id)?);
@@ -100,22 +101,16 @@ pub fn advance(link: &mut Link<Job>) -> Result<(), Failure> {
     }
     let readable: Vec<u64> = connection.readable().collect();
     for id in readable {
-        loop {
-            let (n, end) = match connection.stream_recv(id, &mut job.sink) {
-                Ok(received) => received,
-                Err(quiche::Error::Done) => break,
-                Err(error) => return Err(error.into()),
-            };
-            let Some(stream) = job.open.get_mut(&id) else { break };
-            stream.received += n as u64;
-            progress.add(n as u64);
+        let Some(stream) = job.open.get_mut(&id) else { continue };
+        let ended = stack::read(connection, id, &mut job.sink, |piece| {
+            stream.received += piece.len() as u64;
+            progress.add(piece.len() as u64);
             if let Some((_, body)) = &mut stream.file {
-                body.extend_from_slice(&job.sink[..n]);
+                body.extend_from_slice(piece);
             }
-            if end {
-                finish(job.open.remove(&id))?;
-                break;
-            }
+        })?;
+        if ended {
+            finish(job.open.remove(&id))?;
         }
     }
     Ok(())

@@ -10,9 +10,12 @@ mod endpoint;
 mod http3;
 mod job;
 mod outgoing;
+mod pair;
 mod receive;
 mod server;
+mod stack;
 mod udp;
+mod unlimited;
 
 use std::process::ExitCode;
 

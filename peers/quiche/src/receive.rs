@@ -1,30 +1,18 @@
-//! `peer-quiche receive`: what a received packet costs, without sockets.
+//! `receive`: what a received packet costs, without sockets.
 //!
 //! A client and a server in memory; the server sends one stream in full packets. The clock runs while a batch of
 //! datagrams goes into the client's `recv` and while the stream is then read to the end of what has arrived. Making
 //! packets, and making and reading acknowledgements, happen with the clock stopped.
 
-use std::collections::VecDeque;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use boring::asn1::Asn1Time;
-use boring::ec::{EcGroup, EcKey};
-use boring::hash::MessageDigest;
-use boring::nid::Nid;
-use boring::pkey::PKey;
-use boring::ssl::{SslContextBuilder, SslMethod};
-use boring::x509::{X509, X509NameBuilder};
+use peer_common::args::Values;
 use peer_common::report::Report;
 use peer_common::{Failure, PATTERN, failed, socket};
-use quiche::{Config, Connection, ConnectionId, PROTOCOL_VERSION, RecvInfo};
 
-/// UDP payload of every measured packet.
-const PACKET: usize = 1350;
-
-/// Flow control and congestion windows that never limit, in bytes and packets.
-const NO_LIMIT: u64 = 1 << 40;
-const NO_LIMIT_PACKETS: usize = 1 << 30;
+use crate::pair::{PACKET, Pair};
+use crate::{stack, unlimited};
 
 /// The first unidirectional stream of a server (RFC 9000 §2.1).
 const STREAM: u64 = 3;
@@ -32,31 +20,21 @@ const STREAM: u64 = 3;
 /// Batches before the clock counts: one in ten.
 const WARM_UP: usize = 10;
 
-const CLIENT: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 1111);
-const SERVER: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 2222);
-
-/// `receive --batch N --packets M [--one-core K]`
+/// `receive --batch N --packets M [--one-core K]`, and what the stack's settings come from.
 pub fn run(flags: Vec<String>) -> Result<(), Failure> {
-    let mut flags = VecDeque::from(flags);
-    let (mut batch, mut packets) = (10_usize, 100_000_usize);
-    while let Some(flag) = flags.pop_front() {
-        let value: usize = match flags.pop_front().and_then(|value| value.parse().ok()) {
-            Some(value) => value,
-            None => return failed(format!("{flag} needs a number")),
-        };
-        match flag.as_str() {
-            "--batch" => batch = value.max(1),
-            "--packets" => packets = value,
-            "--one-core" => socket::pin(value)?,
-            _ => return failed(format!("unknown flag {flag}")),
-        }
+    let flags = Values::parse(flags, &[&["--batch", "--packets", "--one-core"], unlimited::FLAGS].concat())?;
+    let batch = flags.get("--batch")?.unwrap_or(10_usize).max(1);
+    let packets = flags.get("--packets")?.unwrap_or(100_000_usize);
+    if let Some(cpu) = flags.get("--one-core")? {
+        socket::pin(cpu)?;
     }
-    let mut pair = Pair::new()?;
+    let (mut client, mut server) = unlimited::configs(&flags)?;
+    let mut flow = Flow::new(Pair::new(&mut client, &mut server)?);
     let rounds = (packets / batch).max(1);
     let mut times = Vec::with_capacity(rounds);
     let mut bytes = 0;
     for round in 0..rounds + rounds / WARM_UP {
-        let (elapsed, read) = pair.round(batch)?;
+        let (elapsed, read) = flow.round(batch)?;
         if round >= rounds / WARM_UP {
             times.push(elapsed);
             bytes += read;
@@ -67,7 +45,7 @@ pub fn run(flags: Vec<String>) -> Result<(), Failure> {
     times.sort_unstable();
     let nanos = |time: Duration, packets: usize| format!("{:.1}", time.as_nanos() as f64 / packets as f64);
     Report::new()
-        .text("name", "quiche")
+        .text("name", &unlimited::name(&flags)?)
         .raw("batch", batch)
         .raw("packets", measured)
         .raw("bytes", bytes)
@@ -77,127 +55,47 @@ pub fn run(flags: Vec<String>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A client and a server whose handshake is complete.
-struct Pair {
-    client: Connection,
-    server: Connection,
+/// One stream of the server.
+struct Flow {
+    pair: Pair,
     datagrams: Vec<Vec<u8>>,
+    /// Where a stack copies received bytes that lends none.
     read: Vec<u8>,
 }
 
-impl Pair {
-    fn new() -> Result<Self, Failure> {
-        let (client_cid, server_cid) = ([0xc; 16], [0x5; 16]);
-        let (client, server) = (SocketAddr::from(CLIENT), SocketAddr::from(SERVER));
-        let client = quiche::connect(
-            Some("localhost"),
-            &ConnectionId::from_ref(&client_cid),
-            client,
-            server,
-            &mut config(Config::new(PROTOCOL_VERSION)?)?,
-        )?;
-        let server = quiche::accept(
-            &ConnectionId::from_ref(&server_cid),
-            None,
-            server,
-            SocketAddr::from(CLIENT),
-            &mut config(Config::with_boring_ssl_ctx_builder(PROTOCOL_VERSION, certified()?)?)?,
-        )?;
-        let mut pair = Self { client, server, datagrams: Vec::new(), read: Vec::new() };
-        while !(pair.client.is_established() && pair.server.is_established()) {
-            pair.exchange()?;
-        }
-        // What the handshake leaves over must not be in the first batch.
-        for _ in 0..3 {
-            pair.exchange()?;
-        }
-        Ok(pair)
-    }
-
-    /// Carries all that either side wants to send to the other.
-    fn exchange(&mut self) -> Result<(), Failure> {
-        let (client, server) = (SocketAddr::from(CLIENT), SocketAddr::from(SERVER));
-        carry(&mut self.client, &mut self.server, RecvInfo { from: client, to: server })?;
-        carry(&mut self.server, &mut self.client, RecvInfo { from: server, to: client })
+impl Flow {
+    fn new(pair: Pair) -> Self {
+        Self { pair, datagrams: Vec::new(), read: Vec::new() }
     }
 
     /// One batch of exactly `batch` full packets; how long the client took, and how much it read.
     fn round(&mut self, batch: usize) -> Result<(Duration, usize), Failure> {
-        self.datagrams.resize_with(batch, || vec![0; PACKET]);
-        self.read.resize(batch * PACKET, 0);
+        let Self { pair, datagrams, read } = self;
+        datagrams.resize_with(batch, || vec![0; PACKET]);
+        read.resize(batch * PACKET, 0);
         let mut queued = 0;
         while queued < batch * PACKET {
             let wanted = (batch * PACKET - queued).min(PATTERN.len());
-            queued += self.server.stream_send(STREAM, &PATTERN[..wanted], false)?;
+            queued += pair.server.stream_send(STREAM, &PATTERN[..wanted], false)?;
         }
-        for datagram in &mut self.datagrams {
-            let (n, _) = self.server.send(datagram)?;
+        for datagram in datagrams.iter_mut() {
+            let (n, _) = pair.server.send(datagram)?;
             if n != PACKET {
                 return failed(format!("a packet of {n} bytes instead of {PACKET}"));
             }
         }
-        let info = RecvInfo { from: SERVER.into(), to: CLIENT.into() };
-        let mut read = 0;
+        let mut bytes = 0;
         let start = Instant::now();
-        for datagram in &mut self.datagrams {
-            self.client.recv(datagram, info)?;
+        for datagram in datagrams {
+            pair.client.recv(datagram, Pair::to_client())?;
         }
-        while let Ok((n, _)) = self.client.stream_recv(STREAM, &mut self.read) {
-            read += n;
-        }
+        stack::read(&mut pair.client, STREAM, read, |piece| bytes += black_box(piece).len())?;
         let elapsed = start.elapsed();
         // What is still queued at the server goes out as a shorter last packet, and everything is acknowledged.
-        self.exchange()?;
-        while self.client.stream_recv(STREAM, &mut self.read).is_ok() {}
-        self.exchange()?;
-        Ok((elapsed, read))
+        pair.exchange()?;
+        stack::read(&mut pair.client, STREAM, read, |_| {})?;
+        pair.exchange()?;
+        unlimited::between_batches();
+        Ok((elapsed, bytes))
     }
-}
-
-fn carry(from: &mut Connection, to: &mut Connection, info: RecvInfo) -> Result<(), Failure> {
-    let mut packet = [0; PACKET];
-    loop {
-        match from.send(&mut packet) {
-            Ok((n, _)) => _ = to.recv(&mut packet[..n], info)?,
-            Err(quiche::Error::Done) => return Ok(()),
-            Err(error) => return Err(error.into()),
-        }
-    }
-}
-
-fn config(mut config: Config) -> Result<Config, Failure> {
-    config.set_application_protos(&[b"perf"])?;
-    config.set_max_send_udp_payload_size(PACKET);
-    config.set_initial_max_data(NO_LIMIT);
-    config.set_initial_max_stream_data_uni(NO_LIMIT);
-    config.set_initial_max_streams_uni(1);
-    config.set_max_connection_window(NO_LIMIT);
-    config.set_max_stream_window(NO_LIMIT);
-    config.set_initial_congestion_window_packets(NO_LIMIT_PACKETS);
-    config.enable_pacing(false);
-    config.grease(false);
-    config.verify_peer(false);
-    Ok(config)
-}
-
-/// A context with a certificate made for the occasion; the client does not look at it.
-fn certified() -> Result<SslContextBuilder, Failure> {
-    let group = EcGroup::from_curve_name(Nid::X9_62_PRIME256V1)?;
-    let key = PKey::from_ec_key(EcKey::generate(&group)?)?;
-    let mut name = X509NameBuilder::new()?;
-    name.append_entry_by_nid(Nid::COMMONNAME, "localhost")?;
-    let name = name.build();
-    let (start, end) = (Asn1Time::days_from_now(0)?, Asn1Time::days_from_now(1)?);
-    let mut cert = X509::builder()?;
-    cert.set_version(2)?;
-    cert.set_subject_name(&name)?;
-    cert.set_issuer_name(&name)?;
-    cert.set_not_before(&start)?;
-    cert.set_not_after(&end)?;
-    cert.set_pubkey(&key)?;
-    cert.sign(&key, MessageDigest::sha256())?;
-    let mut context = SslContextBuilder::new(SslMethod::tls())?;
-    context.set_certificate(&cert.build())?;
-    context.set_private_key(&key)?;
-    Ok(context)
 }

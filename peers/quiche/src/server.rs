@@ -15,10 +15,14 @@ use crate::config::{self, Connection};
 use crate::endpoint::{Door, Endpoint, Link};
 use crate::http3::server::Web;
 use crate::outgoing::Outgoing;
+use crate::stack;
 use crate::udp::Udp;
 
 /// How long a silent server sleeps before it looks whether it should end.
 const PATIENCE: Duration = Duration::from_millis(50);
+
+/// Bytes of a `perf` request that matter: how many to send back.
+const HEAD: usize = 8;
 
 /// Where received data goes, to be dropped.
 const SINK: usize = 64 * 1024;
@@ -41,7 +45,10 @@ struct Stream {
 /// Serves until `ending` yields.
 pub fn run(options: &Server, ending: &mpsc::Receiver<()>) -> Result<(), Failure> {
     if options.common.v2 || options.preferred.is_some() {
-        return Err(Failure::Unsupported("quiche has neither QUIC version 2 nor preferred_address".into()));
+        return Err(Failure::Unsupported(format!(
+            "{} has neither QUIC version 2 nor preferred_address",
+            stack::NAME
+        )));
     }
     let udp = Udp::bind(options.listen, !options.common.no_gso)?;
     let door = Door { retry: options.retry, tokens: HashMap::new() };
@@ -78,7 +85,7 @@ fn serve(link: &mut Link<Streams>, root: Option<&PathBuf>) {
     }
     state.open.retain(|&id, stream| match &mut stream.answer {
         Some(answer) => {
-            answer.push(connection, id).is_ok() && !(answer.done() && connection.stream_finished(id))
+            answer.push(connection, id).is_ok() && !(answer.done() && stack::finished(connection, id))
         }
         None => true,
     });
@@ -102,34 +109,33 @@ fn hear(
     root: Option<&Path>,
     hq: bool,
 ) -> bool {
-    while let Ok((n, end)) = connection.stream_recv(id, sink) {
-        if stream.answer.is_none() {
-            stream.request.extend_from_slice(&sink[..n]);
-        }
-        if hq && stream.request.len() > files::MAX_REQUEST {
-            return false;
-        }
-        if hq && end {
-            let path = root.and_then(|root| files::requested(root, &stream.request));
-            let Some(body) = path.and_then(|path| std::fs::read(path).ok()) else { return false };
-            stream.answer = Some(Outgoing::new(Bytes::from(body), 0, true));
-        } else if !hq && stream.answer.is_none() {
-            // `perf`: the first eight bytes say how many to send back; whatever else comes is dropped.
-            match stream.request.first_chunk() {
-                Some(count) => {
-                    stream.answer = Some(Outgoing::new(Bytes::new(), u64::from_be_bytes(*count), false));
-                }
-                None if end => return false,
-                None => {}
+    // One byte more than a request may have shows that it has too many; of `perf` whatever follows the head is dropped.
+    let limit = if hq { files::MAX_REQUEST + 1 } else { HEAD };
+    let request = &mut stream.request;
+    let read = stack::read(connection, id, sink, |piece| {
+        let wanted = piece.len().min(limit - request.len());
+        request.extend_from_slice(&piece[..wanted]);
+    });
+    let Ok(end) = read else { return true };
+    if hq && request.len() > files::MAX_REQUEST {
+        return false;
+    }
+    if hq && end {
+        let path = root.and_then(|root| files::requested(root, request));
+        let Some(body) = path.and_then(|path| std::fs::read(path).ok()) else { return false };
+        stream.answer = Some(Outgoing::new(Bytes::from(body), 0, true));
+    } else if !hq && stream.answer.is_none() {
+        match request.first_chunk() {
+            Some(count) => {
+                stream.answer = Some(Outgoing::new(Bytes::new(), u64::from_be_bytes(*count), false));
             }
+            None if end => return false,
+            None => {}
         }
-        if let Some(answer) = stream.answer.as_mut().filter(|_| end) {
-            // The answer's end tells the client that all it sent has arrived.
-            answer.end();
-        }
-        if end {
-            break;
-        }
+    }
+    if let Some(answer) = stream.answer.as_mut().filter(|_| end) {
+        // The answer's end tells the client that all it sent has arrived.
+        answer.end();
     }
     true
 }

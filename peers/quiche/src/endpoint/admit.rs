@@ -4,10 +4,11 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 
 use peer_common::Failure;
-use quiche::{ConnectionId, Header, RetryConnectionIds, Type};
+use quiche::{ConnectionId, Header, Type};
 
 use super::Endpoint;
-use crate::config::{Connection, Shared};
+use crate::config::Connection;
+use crate::stack;
 
 /// How a server takes connections.
 pub struct Door {
@@ -74,9 +75,7 @@ impl<S: Default> Endpoint<S> {
                 return Ok(());
             }
             let original = ConnectionId::from_ref(&original);
-            let cids =
-                RetryConnectionIds { original_destination_cid: &original, retry_source_cid: &header.dcid };
-            quiche::accept_with_retry::<Shared>(&scid, cids, local, from, &mut self.config)?
+            stack::accept_retried(&scid, &original, &header.dcid, local, from, &mut self.config)?
         } else {
             quiche::accept_with_buf_factory(&scid, None, local, from, &mut self.config)?
         };

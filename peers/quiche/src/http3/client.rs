@@ -9,6 +9,7 @@ use peer_common::{Failure, failed, files};
 use quiche::h3::{self, Error, Event, Header, HeaderRef, NameValue};
 
 use crate::config::Connection;
+use crate::stack;
 
 /// The `:authority` of every request; the servers of the contract have one host and do not look at it.
 const AUTHORITY: &[u8] = b"localhost";
@@ -73,12 +74,13 @@ impl Web {
             match http.poll(connection) {
                 Ok((_, Event::Headers { list, .. })) => check(&list)?,
                 Ok((id, Event::Data)) => {
-                    while let Ok(n) = http.recv_body(connection, id, sink) {
-                        progress.add(n as u64);
-                        if let Some(Some((_, body))) = self.open.get_mut(&id) {
-                            body.extend_from_slice(&sink[..n]);
+                    let mut body = self.open.get_mut(&id).and_then(|file| Some(&mut file.as_mut()?.1));
+                    stack::read_body(http, connection, id, sink, |piece| {
+                        progress.add(piece.len() as u64);
+                        if let Some(body) = &mut body {
+                            body.extend_from_slice(piece);
                         }
-                    }
+                    });
                 }
                 Ok((id, Event::Finished)) => {
                     if let Some(Some((target, body))) = self.open.remove(&id) {

@@ -8,9 +8,7 @@ use peer_common::http3::{self, Content};
 use quiche::h3::{self, Error, Event, Header, HeaderRef, NameValue};
 
 use crate::config::Connection;
-
-/// The `server` field of every answer.
-const NAME: &[u8] = b"quiche";
+use crate::stack;
 
 /// HTTP/3 on one connection.
 pub struct Web {
@@ -88,7 +86,7 @@ impl Answer {
                 self.pattern -= self.rest.len() as u64;
             }
             let whole = self.rest.len();
-            match http.send_body_zc(connection, id, &mut self.rest, self.pattern == 0) {
+            match stack::send_body(http, connection, id, &mut self.rest, self.pattern == 0) {
                 Ok(n) if n == whole => self.rest = Bytes::new(),
                 Ok(_) | Err(Error::Done) => return Ok(false),
                 Err(error) => return Err(error),
@@ -105,7 +103,7 @@ impl Head {
             HeaderRef::new(b":status", self.status),
             HeaderRef::new(b"content-length", length.as_bytes()),
             HeaderRef::new(b"content-type", http3::CONTENT_TYPE.as_bytes()),
-            HeaderRef::new(b"server", NAME),
+            HeaderRef::new(b"server", stack::NAME.as_bytes()),
         ];
         http.send_response(connection, id, &fields, self.length == 0)
     }

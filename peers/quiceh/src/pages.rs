@@ -1,0 +1,192 @@
+//! `pages`: what many answers over HTTP/3 cost their client, without sockets.
+//!
+//! As in the reference's own benchmark: 80 answers of 31,250 bytes, 2.5 MB in all, whose packets come in batches of 157, about
+//! what a socket's default buffer holds. The clock runs while a batch goes into the client's `recv` and while the client takes
+//! from HTTP/3 what has come: with version 1 into a buffer of its own for each answer, as long as its `content-length`; with
+//! VReverso from where it was decrypted to. Every sample has a new connection, made with the clock stopped.
+
+use std::collections::HashMap;
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use peer_common::args::Values;
+use peer_common::report::Report;
+use peer_common::{Failure, PATTERN, failed, socket};
+use quiche::h3::{self, Error, Event, Header, HeaderRef, NameValue};
+use quiche::{Config, PROTOCOL_VERSION_VREVERSO};
+
+use crate::pair::{PACKET, Pair};
+use crate::{stack, unlimited};
+
+/// Answers in one sample.
+const ANSWERS: usize = 80;
+
+/// Bytes of content in each.
+const CONTENT: usize = 31_250;
+
+/// Packets handed to the client at once.
+const BATCH: usize = 157;
+
+/// Samples before those that count.
+const WARM_UP: usize = 5;
+
+/// `pages --samples N [--one-core K]`, and what the settings come from.
+pub fn run(flags: Vec<String>) -> Result<(), Failure> {
+    let flags = Values::parse(flags, &[&["--samples", "--one-core"], unlimited::FLAGS].concat())?;
+    let samples = flags.get("--samples")?.unwrap_or(50_usize).max(1);
+    if let Some(cpu) = flags.get("--one-core")? {
+        socket::pin(cpu)?;
+    }
+    let (mut client, mut server) = unlimited::configs(&flags)?;
+    for _ in 0..WARM_UP {
+        Pages::new(&mut client, &mut server)?.sample()?;
+    }
+    let mut times = Vec::with_capacity(samples);
+    for _ in 0..samples {
+        times.push(Pages::new(&mut client, &mut server)?.sample()?);
+    }
+    times.sort_unstable();
+    let millis = |time: Duration| format!("{:.4}", time.as_secs_f64() * 1e3);
+    Report::new()
+        .text("name", &unlimited::name(&flags)?)
+        .raw("samples", samples)
+        .raw("ms", millis(times[samples / 2]))
+        .raw("min_ms", millis(times[0]))
+        .print();
+    Ok(())
+}
+
+/// A client that has asked, and the answers on their way.
+struct Pages {
+    pair: Pair,
+    http: h3::Connection,
+    packets: Vec<Vec<u8>>,
+}
+
+impl Pages {
+    fn new(client: &mut Config, server: &mut Config) -> Result<Self, Failure> {
+        let mut pair = Pair::new(client, server)?;
+        let config = h3::Config::new()?;
+        let mut http = h3::Connection::with_transport(&mut pair.client, &config)?;
+        let mut serving = h3::Connection::with_transport(&mut pair.server, &config)?;
+        pair.exchange()?;
+        let request = [
+            HeaderRef::new(b":method", b"GET"),
+            HeaderRef::new(b":scheme", b"https"),
+            HeaderRef::new(b":authority", b"localhost"),
+            HeaderRef::new(b":path", b"/"),
+        ];
+        for _ in 0..ANSWERS {
+            http.send_request(&mut pair.client, &request, true)?;
+        }
+        pair.exchange()?;
+        let mut asked = Vec::new();
+        while let Ok((id, event)) = serving.poll(&mut pair.server) {
+            if matches!(event, Event::Headers { .. }) {
+                asked.push(id);
+            }
+        }
+        // The server's settings are the client's to read before the clock runs.
+        pair.exchange()?;
+        while http.poll(&mut pair.client).is_ok() {}
+        answer(&mut serving, &mut pair, &asked)?;
+        let packets = flight(&mut pair)?;
+        Ok(Self { pair, http, packets })
+    }
+
+    /// How long the client takes for all answers.
+    fn sample(mut self) -> Result<Duration, Failure> {
+        let (mut own, mut read, mut finished) = (HashMap::new(), 0, 0);
+        let mut packets = std::mem::take(&mut self.packets);
+        let start = Instant::now();
+        for batch in packets.chunks_mut(BATCH) {
+            for packet in batch {
+                self.pair.client.recv(packet, Pair::to_client())?;
+            }
+            finished += self.take(&mut own, &mut read)?;
+        }
+        let elapsed = start.elapsed();
+        if (read, finished) != (ANSWERS * CONTENT, ANSWERS) {
+            return failed(format!("{finished} answers with {read} bytes in all"));
+        }
+        Ok(elapsed)
+    }
+
+    /// Takes what has come; how many answers are complete.
+    fn take(&mut self, own: &mut HashMap<u64, Buffer>, read: &mut usize) -> Result<usize, Failure> {
+        let lends = self.pair.client.version() == PROTOCOL_VERSION_VREVERSO;
+        let (http, client) = (&mut self.http, &mut self.pair.client);
+        let mut finished = 0;
+        loop {
+            match http.poll(client) {
+                Ok((id, Event::Headers { list, .. })) if !lends => {
+                    own.insert(id, Buffer { bytes: vec![0; length(&list)?], filled: 0 });
+                }
+                Ok((id, Event::Data)) if lends => {
+                    stack::read_body(http, client, id, &mut [], |piece| *read += black_box(piece).len());
+                }
+                Ok((id, Event::Data)) => {
+                    let Some(buffer) = own.get_mut(&id) else { return failed("content without a head") };
+                    while let Ok(n) = http.recv_body(client, id, &mut buffer.bytes[buffer.filled..]) {
+                        buffer.filled += n;
+                        *read += n;
+                    }
+                    black_box(&buffer.bytes);
+                }
+                Ok((_, Event::Finished)) => finished += 1,
+                Ok(_) => {}
+                Err(Error::Done) => return Ok(finished),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+/// An answer's content, in the client's own memory.
+struct Buffer {
+    bytes: Vec<u8>,
+    filled: usize,
+}
+
+fn length(head: &[Header]) -> Result<usize, Failure> {
+    let field = head.iter().find(|field| field.name() == b"content-length");
+    let Some(field) = field else { return failed("an answer without content-length") };
+    Ok(std::str::from_utf8(field.value())?.parse()?)
+}
+
+/// Has the server answer every request of `asked`.
+fn answer(serving: &mut h3::Connection, pair: &mut Pair, asked: &[u64]) -> Result<(), Failure> {
+    if asked.len() != ANSWERS {
+        return failed(format!("{} requests arrived", asked.len()));
+    }
+    let length = CONTENT.to_string();
+    let head = [
+        HeaderRef::new(b":status", b"200"),
+        HeaderRef::new(b"server", stack::NAME.as_bytes()),
+        HeaderRef::new(b"content-length", length.as_bytes()),
+    ];
+    for &id in asked {
+        serving.send_response(&mut pair.server, id, &head, false)?;
+        let sent = serving.send_body(&mut pair.server, id, &PATTERN[..CONTENT], true)?;
+        if sent != CONTENT {
+            return failed(format!("the server could send {sent} bytes of an answer only"));
+        }
+    }
+    Ok(())
+}
+
+/// All packets that the server has to send.
+fn flight(pair: &mut Pair) -> Result<Vec<Vec<u8>>, Failure> {
+    let mut packets = Vec::new();
+    loop {
+        let mut packet = vec![0; PACKET];
+        match pair.server.send(&mut packet) {
+            Ok((n, _)) => {
+                packet.truncate(n);
+                packets.push(packet);
+            }
+            Err(quiche::Error::Done) => return Ok(packets),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! What quiche does in its own way. Its fork quiceh has another file like this one, and shares the rest of the program.
+
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use peer_common::Failure;
+use peer_common::args::{Case, Common};
+use quiche::h3::{self, Error as HttpError};
+use quiche::{Config, ConnectionId, Error, RetryConnectionIds};
+
+use crate::config::{Connection, Shared};
+
+/// The stack's name.
+pub const NAME: &str = "quiche";
+
+/// BoringSSL's word for accepted early data (`ssl_early_data_accepted`).
+const EARLY_DATA_ACCEPTED: u32 = 2;
+
+/// Refuses what a client cannot do.
+pub fn can(case: Case) -> Result<(), Failure> {
+    match case {
+        Case::Handshake | Case::Transfer | Case::Multiplexing | Case::Rebind | Case::Datagram => Ok(()),
+        Case::Resumption | Case::ZeroRtt => Ok(()),
+        case => Err(Failure::Unsupported(format!("{NAME}'s interface has nothing for {}", case.name()))),
+    }
+}
+
+/// The version a client opens with.
+pub fn version(_: &Common) -> u32 {
+    quiche::PROTOCOL_VERSION
+}
+
+/// The first bidirectional stream of a client.
+pub fn first_stream(_: &Connection) -> u64 {
+    0
+}
+
+/// Whether the server took the client's early data.
+pub fn early_data_accepted(connection: &Connection) -> bool {
+    connection.early_data_reason() == EARLY_DATA_ACCEPTED
+}
+
+/// Takes a client that came back with a token: `original` is the connection ID it first chose, `retried` the one of the Retry.
+pub fn accept_retried(
+    scid: &ConnectionId<'_>,
+    original: &ConnectionId<'_>,
+    retried: &ConnectionId<'_>,
+    local: SocketAddr,
+    from: SocketAddr,
+    config: &mut Config,
+) -> Result<Connection, Error> {
+    let cids = RetryConnectionIds { original_destination_cid: original, retry_source_cid: retried };
+    quiche::accept_with_retry::<Shared>(scid, cids, local, from, config)
+}
+
+/// Hands over bytes without a copy; how many were taken, and what is left of them.
+pub fn send(
+    connection: &mut Connection,
+    id: u64,
+    piece: Bytes,
+    end: bool,
+) -> Result<(usize, Option<Bytes>), Error> {
+    connection.stream_send_zc(id, piece, end)
+}
+
+/// Reads all that has come on a stream, piece by piece; true if that was its end.
+pub fn read(
+    connection: &mut Connection,
+    id: u64,
+    sink: &mut [u8],
+    mut each: impl FnMut(&[u8]),
+) -> Result<bool, Error> {
+    loop {
+        match connection.stream_recv(id, sink) {
+            Ok((n, end)) => {
+                each(&sink[..n]);
+                if end {
+                    return Ok(true);
+                }
+            }
+            Err(Error::Done) => return Ok(false),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Whether the peer's part of a stream has ended, and nothing of it is left to be read.
+pub fn finished(connection: &Connection, id: u64) -> bool {
+    connection.stream_finished(id)
+}
+
+/// Reads all that has come of a message's content, piece by piece.
+pub fn read_body(
+    http: &mut h3::Connection,
+    connection: &mut Connection,
+    id: u64,
+    sink: &mut [u8],
+    mut each: impl FnMut(&[u8]),
+) {
+    while let Ok(n) = http.recv_body(connection, id, sink) {
+        each(&sink[..n]);
+    }
+}
+
+/// Hands over content without a copy and takes what went from its front; how much that was.
+pub fn send_body(
+    http: &mut h3::Connection,
+    connection: &mut Connection,
+    id: u64,
+    body: &mut Bytes,
+    end: bool,
+) -> Result<usize, HttpError> {
+    http.send_body_zc(connection, id, body, end)
+}

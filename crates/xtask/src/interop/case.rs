@@ -66,6 +66,8 @@ pub(super) enum Check {
 pub(super) enum Expected {
     /// `true`
     True,
+    /// This string.
+    Is(&'static str),
     /// A number of at least this much.
     AtLeast(f64),
 }
@@ -122,16 +124,16 @@ impl Case {
         }
     }
 
-    fn server(self, server: &'static [&'static str]) -> Self {
+    pub(super) fn server(self, server: &'static [&'static str]) -> Self {
         Self { server, ..self }
     }
 
-    fn client(self, client: &'static [&'static str]) -> Self {
+    pub(super) fn client(self, client: &'static [&'static str]) -> Self {
         Self { client, ..self }
     }
 
     /// This many files of this many bytes each.
-    fn files(self, files: &[(usize, usize)]) -> Self {
+    pub(super) fn files(self, files: &[(usize, usize)]) -> Self {
         Self { work: Work::Files(files.to_vec()), ..self }
     }
 
@@ -139,16 +141,16 @@ impl Case {
         Self { work, ..self }
     }
 
-    fn link(self, link: LinkSpec) -> Self {
+    pub(super) fn link(self, link: LinkSpec) -> Self {
         Self { link: Some(link), ..self }
     }
 
     /// Through a relay that only watches.
-    fn watched(self) -> Self {
+    pub(super) fn watched(self) -> Self {
         Self { only_watched: true, ..self.link(LinkSpec::default()) }
     }
 
-    fn check(mut self, check: Check) -> Self {
+    pub(super) fn check(mut self, check: Check) -> Self {
         self.checks.push(check);
         self
     }

@@ -51,6 +51,7 @@ fn verify(check: &Check, report: &Value, seen: Option<&Seen>) -> Result<(), Stri
         let value = &report[*key];
         let held = match expected {
             Expected::True => value == &Value::Bool(true),
+            Expected::Is(text) => value.as_str() == Some(text),
             Expected::AtLeast(least) => value.as_f64().is_some_and(|number| number >= *least),
         };
         return ensure(held, format!("client reports {key} = {value}"));

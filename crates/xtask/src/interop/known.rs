@@ -21,8 +21,14 @@ struct Known {
 const PACKET: u64 = 1500;
 
 /// See peers/README.md.
-const QUICHE_LOSES_SIGHT: &str = "quiche's server does not survive a change of the client's address while much is in \
-                                  flight, whoever the client is";
+const QUICHE_LOSES_SIGHT: &str = "quiche's server, and that of its fork quiceh, does not survive a change of the client's \
+                                  address while much is in flight, whoever the client is";
+
+const QUICHE_KNOWS_NO_RESETS: &str =
+    "the peer's program finds connections by connection ID, of which a reset has none";
+
+const QUICHE_SENDS_NO_RESETS: &str =
+    "the stack sends no stateless resets by itself, and the peer's program sends none";
 
 /// Our second probe is a PING.
 const FIRST_IS_A_PROBE: &str = "aioquic closes if the first Initial packet that it can read has no CRYPTO frame, as a probe may \
@@ -115,7 +121,7 @@ const KNOWN: &[Known] = &[
         case: STATELESS_RESET,
         applies: reset_was_not_noticed,
         gap: true,
-        why: "the peer's program finds quiche's connections by connection ID, of which a reset has none",
+        why: QUICHE_KNOWS_NO_RESETS,
     },
     Known {
         peer: "quiche",
@@ -123,7 +129,55 @@ const KNOWN: &[Known] = &[
         case: STATELESS_RESET,
         applies: reset_was_not_noticed,
         gap: true,
-        why: "quiche sends no stateless resets by itself, and the peer's program sends none",
+        why: QUICHE_SENDS_NO_RESETS,
+    },
+    Known {
+        peer: "quiceh",
+        client: false,
+        case: "ecn",
+        applies: marks_were_not_reported,
+        gap: true,
+        why: "quiceh does not count marks",
+    },
+    Known {
+        peer: "quiceh",
+        client: false,
+        case: "rebind-port",
+        applies: client_was_left_alone,
+        gap: false,
+        why: QUICHE_LOSES_SIGHT,
+    },
+    Known {
+        peer: "quiceh",
+        client: false,
+        case: "rebind-addr",
+        applies: client_was_left_alone,
+        gap: false,
+        why: QUICHE_LOSES_SIGHT,
+    },
+    Known {
+        peer: "quiceh",
+        client: false,
+        case: "connectionmigration",
+        applies: client_was_left_alone,
+        gap: false,
+        why: QUICHE_LOSES_SIGHT,
+    },
+    Known {
+        peer: "quiceh",
+        client: true,
+        case: STATELESS_RESET,
+        applies: reset_was_not_noticed,
+        gap: true,
+        why: QUICHE_KNOWS_NO_RESETS,
+    },
+    Known {
+        peer: "quiceh",
+        client: false,
+        case: STATELESS_RESET,
+        applies: reset_was_not_noticed,
+        gap: true,
+        why: QUICHE_SENDS_NO_RESETS,
     },
     Known {
         peer: "noq",

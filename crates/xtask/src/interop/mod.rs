@@ -9,6 +9,7 @@ pub(crate) mod netns;
 mod process;
 mod program;
 mod report;
+mod reverso;
 mod run;
 mod watch;
 
@@ -44,6 +45,9 @@ pub(crate) struct Arguments {
     /// Several paths at once instead, with peers that can do that
     #[arg(long, conflicts_with_all = ["netns", "smoke", "between"])]
     multipath: bool,
+    /// QUIC VReverso instead, with the peers that speak it
+    #[arg(long, conflicts_with_all = ["netns", "multipath", "smoke"])]
+    reverso: bool,
     /// Pairs that play at the same time; a machine with few processors should not have many
     #[arg(long, value_name = "N", default_value_t = 1)]
     jobs: u8,
@@ -78,6 +82,14 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<bool, String> {
         }
         return Ok(!done.has_failed());
     }
+    if arguments.reverso {
+        let done = reversed(root, arguments)?;
+        println!("\n{}", done.matrix());
+        if is_whole(arguments) {
+            done.write(root)?;
+        }
+        return Ok(!done.has_failed());
+    }
     let cases = chosen(arguments)?;
     let field = Field::new()?;
     let pairs = pairs(arguments);
@@ -98,8 +110,10 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<bool, String> {
             programs.iter().filter_map(|(_, program)| version(program.as_ref().ok()?)).collect();
         let contract = netns::run(root, arguments)?;
         let paths = several_paths(root, &Arguments { no_build: true, ..arguments.clone() })?;
-        failed |= paths.has_failed();
-        let document = report::document(&cases, &columns, &versions, &contract, &paths.chapter());
+        let reversed = reversed(root, &Arguments { no_build: true, ..arguments.clone() })?;
+        failed |= paths.has_failed() | reversed.has_failed();
+        let chapters = paths.chapter() + &reversed.chapter();
+        let document = report::document(&cases, &columns, &versions, &contract, &chapters);
         let docs = root.join("docs");
         fs::create_dir_all(&docs)
             .and_then(|()| fs::write(docs.join("interop.md"), document))
@@ -113,6 +127,13 @@ fn several_paths(root: &Path, arguments: &Arguments) -> Result<multipath::Done, 
     let pairs = multipath::everybody(arguments);
     let programs = programs(root, &pairs, !arguments.no_build);
     multipath::run(arguments, &pairs, &programs, &Field::new()?)
+}
+
+/// The cases of VReverso, with whoever speaks it.
+fn reversed(root: &Path, arguments: &Arguments) -> Result<reverso::Done, String> {
+    let pairs = reverso::everybody(arguments);
+    let programs = programs(root, &pairs, !arguments.no_build);
+    reverso::run(arguments, &pairs, &programs, &Field::new()?)
 }
 
 /// A program by its name, or why it cannot take part.

@@ -9,12 +9,14 @@ use super::process;
 pub(super) const OURS: &str = "anabranch";
 
 /// Peers of a run that names none.
-pub(super) const PEERS: &[&str] = &["quinn", "quic-go", "quiche", "aioquic", "ngtcp2"];
+pub(super) const PEERS: &[&str] = &["quinn", "quic-go", "quiche", "quiceh", "aioquic", "ngtcp2"];
 
 /// Those of them that are no cargo projects, and what each needs at least.
 const FOREIGN: &[(&str, &str)] = &[("quic-go", "go"), ("aioquic", "python3"), ("ngtcp2", "python3")];
 /// Those whose TLS library, told to trust an authority, asks who trusts that one.
-const TRUST_ONLY_ROOTS: &[&str] = &["quiche", "aioquic"];
+const TRUST_ONLY_ROOTS: &[&str] = &["quiche", "quiceh", "aioquic"];
+/// Those that speak QUIC VReverso.
+const REVERSES: &[&str] = &["quiceh"];
 /// Those that speak no protocol but HTTP/3.
 const ONLY_HTTP3: &[&str] = &["ngtcp2"];
 
@@ -62,7 +64,7 @@ impl Program {
         Ok(Self::at(name, path, &[]))
     }
 
-    fn at(name: &str, path: PathBuf, prefix: &'static [&'static str]) -> Self {
+    pub(super) fn at(name: &str, path: PathBuf, prefix: &'static [&'static str]) -> Self {
         Self { name: name.to_owned(), path, prefix }
     }
 
@@ -90,6 +92,15 @@ impl Program {
             command.args(["--max-paths", "4"]);
         }
         command
+    }
+
+    /// Whether it can be told to speak QUIC VReverso: a peer by what peers/README.md says of it, this project's command by its help.
+    pub(super) fn reverses(&self) -> bool {
+        if self.name != OURS {
+            return REVERSES.contains(&self.name.as_str());
+        }
+        let help = Command::new(&self.path).args(self.prefix).args(["client", "--help"]).output();
+        help.is_ok_and(|help| offers_reverso(&String::from_utf8_lossy(&help.stdout)))
     }
 
     /// The start of a command line of the multipath cases.
@@ -124,6 +135,11 @@ impl Program {
     }
 }
 
+/// Whether a command's help offers `--wire reverso`.
+fn offers_reverso(help: &str) -> bool {
+    help.split_once("--wire").is_some_and(|(_, about)| about.contains("reverso"))
+}
+
 /// Where cargo puts what it builds.
 fn target(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
@@ -147,4 +163,22 @@ fn build(command: &mut Command) -> Result<String, String> {
     let cause =
         log.lines().find(|line| line.starts_with("error")).unwrap_or_else(|| process::last_line(&log));
     Err(format!("cannot be built: {cause}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_says_itself_whether_it_has_reverso() {
+        assert!(offers_reverso("  --wire <WIRE>  What packets look like [possible values: v1, v2, reverso]"));
+        assert!(!offers_reverso("  --wire <WIRE>  What packets look like [possible values: v1, v2]"));
+        assert!(!offers_reverso("  --v2  Speak version 2; reverso is for others"));
+    }
+
+    #[test]
+    fn only_known_peers_reverse() {
+        let peer = |name| Program::at(name, PathBuf::new(), &[]);
+        assert!(peer("quiceh").reverses() && !peer("quiche").reverses());
+    }
 }

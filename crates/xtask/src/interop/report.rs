@@ -90,14 +90,14 @@ pub(super) fn holes(cases: &[&str], columns: &[Column]) -> String {
     if text.is_empty() { "None.\n".to_owned() } else { text }
 }
 
-/// The whole document; `versions` are the peers' names and versions, `contract` is what came of the public runner's contract, `multipath`
-/// is a chapter.
+/// The whole document; `versions` are the peers' names and versions, `contract` is what came of the public runner's contract,
+/// `chapters` come before that.
 pub(super) fn document(
     cases: &[Case],
     columns: &[Column],
     versions: &[(String, String)],
     contract: &Done,
-    multipath: &str,
+    chapters: &str,
 ) -> String {
     let names = names(cases);
     let peers: Vec<String> = versions.iter().map(|(name, version)| format!("{name} {version}")).collect();
@@ -113,11 +113,20 @@ pub(super) fn document(
         let _ = writeln!(text, "- `{}`: {}", case.name, case.about);
     }
     text.push_str(HOW);
-    text.push_str(multipath);
+    text.push_str(chapters);
     text.push_str(CONTRACT);
     let (column, names) = (std::slice::from_ref(&contract.column), self::names(&contract.cases));
     let _ = write!(text, "\n{}\nHoles:\n\n{}", matrix(&names, column), holes(&names, column));
     text
+}
+
+/// The document with another chapter of this title, or with its first one, which comes before that on the public runner's contract.
+pub(super) fn with_chapter(document: &str, title: &str, chapter: &str) -> String {
+    let (before, after) = match document.split_once(title) {
+        Some((before, old)) => (before, old.find("\n## ").map_or("", |end| &old[end..])),
+        None => document.find(CONTRACT).map_or((document, ""), |at| document.split_at(at)),
+    };
+    format!("{before}{chapter}{after}")
 }
 
 /// What cases are called.
@@ -125,7 +134,7 @@ pub(super) fn names(cases: &[Case]) -> Vec<&'static str> {
     cases.iter().map(|case| case.name).collect()
 }
 
-/// The chapter after that on multipath.
+/// The chapter after those on multipath and on VReverso.
 pub(super) const CONTRACT: &str = "
 ## The public interop runner's contract
 
@@ -158,6 +167,16 @@ part over HTTP/3.
 mod tests {
     use super::super::case::all;
     use super::*;
+
+    #[test]
+    fn a_chapter_takes_the_place_of_an_older_one() {
+        const TITLE: &str = "\n## Multipath\n";
+        let document = format!("# Interop\n{CONTRACT}the rest\n");
+        let once = with_chapter(&document, TITLE, "\n## Multipath\n\nold\n");
+        assert_eq!(once, format!("# Interop\n\n## Multipath\n\nold\n{CONTRACT}the rest\n"));
+        let twice = with_chapter(&once, TITLE, "\n## Multipath\n\nnew\n");
+        assert_eq!(twice, once.replace("old", "new"));
+    }
 
     #[test]
     fn a_matrix_has_a_row_for_each_case_and_a_reason_for_each_hole() {

@@ -42,6 +42,9 @@ struct Cli {
 enum Benchmark {
     /// Nanoseconds per packet through the receive path, without sockets
     Receive(receive::Options),
+    /// Our own part of what `receive` measures of HTTP/3
+    #[command(hide = true)]
+    Pages(receive::pages::Options),
     /// Heap per idle server connection
     Idle(idle::Options),
     /// Full handshakes per second of server CPU, over loopback
@@ -61,6 +64,7 @@ enum Benchmark {
 fn main() -> std::process::ExitCode {
     let cli = Cli::parse();
     let result = match &cli.benchmark {
+        Benchmark::Pages(options) => receive::pages::run(options),
         Benchmark::Receive(options) => receive::run(options),
         Benchmark::Idle(options) => idle::run(options),
         Benchmark::Handshakes(options) => handshakes::run(options),

@@ -173,7 +173,7 @@ fn take_apart(transmit: &anabranch_transport::Transmit, buffer: &TransmitBuf, ou
 }
 
 /// The datagrams as the core takes them.
-fn borrow(datagrams: &mut [Wire]) -> Vec<Datagram<'_>> {
+pub(crate) fn borrow(datagrams: &mut [Wire]) -> Vec<Datagram<'_>> {
     let wires = datagrams.iter_mut();
     wires.map(|Wire { tuple, bytes }| Datagram { tuple: *tuple, ecn: None, payload: bytes }).collect()
 }

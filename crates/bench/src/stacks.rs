@@ -138,6 +138,12 @@ impl Identity {
         Ok(identity)
     }
 
+    /// The flags of a program that is told the certificate and its key.
+    pub(crate) fn flags(&self) -> [String; 4] {
+        let path = |path: PathBuf| path.display().to_string();
+        ["--cert".to_owned(), path(self.certificate()), "--key".to_owned(), path(self.key())]
+    }
+
     fn certificate(&self) -> PathBuf {
         self.0.join("cert.pem")
     }

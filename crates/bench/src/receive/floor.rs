@@ -1,9 +1,9 @@
-//! The bare cost of what no receiver can avoid: one header mask and one AEAD opened in place per packet.
+//! The bare cost of what no receiver can avoid: one header mask and one AEAD opened per packet.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use anabranch_tls::initial_keys;
+use anabranch_tls::{Keys, TAG_LEN, initial_keys};
 use anabranch_wire::{ConnectionId, PathId, Side, Version};
 
 use super::{PACKET_LEN, PACKETS, Sample};
@@ -12,20 +12,93 @@ use crate::Error;
 /// Packets opened at once, from one buffer into which they were copied just before.
 const BATCH: usize = 50;
 
-/// A short header with a connection ID of 8 bytes and a packet number of 4.
+/// A header of version 1 or 2 with a connection ID of 8 bytes and a packet number of 4.
 const HEADER_LEN: usize = 13;
 
-/// Measures AES-128-GCM, as the connections of the benchmark use it.
+/// A header of VReverso with the same, a stream ID and an offset of 4 bytes each.
+const REVERSO_HEADER_LEN: usize = HEADER_LEN + 8;
+
+/// First byte, packet number, stream ID and offset: what VReverso masks of a header.
+const REVERSO_MASKED: usize = 13;
+
+/// From the packet number to the sample.
+const REVERSO_SAMPLE: usize = 12;
+
+/// Measures AES-128-GCM, as the connections of the benchmark use it: opened in place, five bytes of the header masked.
 pub(super) fn measure() -> Result<Sample, Error> {
+    let keys = keys()?;
+    over_batches(&keys, HEADER_LEN, |number, packet| {
+        let sample = sample(packet, HEADER_LEN);
+        let mask = keys.header(&sample);
+        unmask(packet, &mask, HEADER_LEN - 4, 4);
+        keys.opener.remote.packet.open(PathId::ZERO, number, HEADER_LEN, packet).is_ok()
+    })
+}
+
+/// The same as VReverso needs it: opened into other memory, with a mask of thirteen bytes.
+pub(super) fn measure_reverso() -> Result<Sample, Error> {
+    let keys = keys()?;
+    let mut place = vec![0; usize::from(PACKET_LEN) * BATCH];
+    let content = usize::from(PACKET_LEN) - REVERSO_HEADER_LEN - TAG_LEN;
+    over_batches(&keys, REVERSO_HEADER_LEN, |number, packet| {
+        let fields = REVERSO_HEADER_LEN - (REVERSO_MASKED - 1);
+        let sample = sample(packet, fields + REVERSO_SAMPLE);
+        let mask = keys.header(&sample);
+        unmask(packet, &mask, fields, REVERSO_MASKED - 1);
+        let (header, sealed) = packet.split_at(REVERSO_HEADER_LEN);
+        // Where the content of a stream would lie that these packets bring.
+        let out = &mut place[number as usize * content..][..content];
+        let opened = keys.opener.remote.packet.open_into(PathId::ZERO, number, header, sealed, out);
+        black_box(out);
+        opened.is_ok()
+    })
+}
+
+/// Both ends' keys.
+struct BothKeys {
+    sealer: Keys,
+    opener: Keys,
+}
+
+impl BothKeys {
+    fn header(&self, sample: &[u8; 16]) -> [u8; 16] {
+        self.opener.remote.header.mask(sample)
+    }
+}
+
+fn keys() -> Result<BothKeys, Error> {
     let format = Version::V1.format().ok_or("QUIC version 1 is missing")?;
     let dcid = ConnectionId::new(&[7; 8]).ok_or("8 bytes are not a connection ID")?;
     // Initial keys are AES-128-GCM keys like any others (RFC 9001 §5.2).
-    let sealer = initial_keys(format, &dcid, Side::Client).local;
-    let opener = initial_keys(format, &dcid, Side::Server).remote;
+    let sealer = initial_keys(format, &dcid, Side::Client);
+    Ok(BothKeys { sealer, opener: initial_keys(format, &dcid, Side::Server) })
+}
+
+fn sample(packet: &[u8], at: usize) -> [u8; 16] {
+    let mut sample = [0; 16];
+    sample.copy_from_slice(&packet[at..at + 16]);
+    sample
+}
+
+/// Takes the mask off the first byte and off `len` bytes from `at` on.
+fn unmask(packet: &mut [u8], mask: &[u8; 16], at: usize, len: usize) {
+    packet[0] ^= mask[0] & 0x1f;
+    for (byte, mask) in packet[at..at + len].iter_mut().zip(&mask[1..]) {
+        *byte ^= mask;
+    }
+}
+
+/// Has `open` open batches of packets with headers of `header_len`, whose masks it has to take off.
+fn over_batches(
+    keys: &BothKeys,
+    header_len: usize,
+    mut open: impl FnMut(u64, &mut [u8]) -> bool,
+) -> Result<Sample, Error> {
     let packet_len = usize::from(PACKET_LEN);
     let mut sealed = vec![0x5a; BATCH * packet_len];
     for (number, packet) in sealed.chunks_mut(packet_len).enumerate() {
-        sealer.packet.seal(PathId::ZERO, number as u64, HEADER_LEN, packet);
+        keys.sealer.local.packet.seal(PathId::ZERO, number as u64, header_len, packet);
+        protect(keys, packet, header_len);
     }
     let mut buffer = sealed.clone();
     let mut spent = Duration::ZERO;
@@ -33,11 +106,7 @@ pub(super) fn measure() -> Result<Sample, Error> {
         buffer.copy_from_slice(&sealed);
         let begin = Instant::now();
         for (number, packet) in buffer.chunks_mut(packet_len).enumerate() {
-            let mut sample = [0; 16];
-            sample.copy_from_slice(&packet[HEADER_LEN..HEADER_LEN + 16]);
-            black_box(opener.header.mask(&sample));
-            let opened = opener.packet.open(PathId::ZERO, number as u64, HEADER_LEN, packet);
-            if opened.is_err() {
+            if !open(number as u64, packet) {
                 return Err("a packet of the floor did not open".into());
             }
         }
@@ -45,4 +114,16 @@ pub(super) fn measure() -> Result<Sample, Error> {
     }
     let packets = PACKETS / BATCH * BATCH;
     Ok(Sample { ns_per_packet: spent.as_nanos() as f64 / packets as f64, ack_ns_per_packet: None })
+}
+
+/// Puts the mask on that `over_batches`'s callers take off.
+fn protect(keys: &BothKeys, packet: &mut [u8], header_len: usize) {
+    let (at, len, from) = if header_len == HEADER_LEN {
+        (HEADER_LEN - 4, 4, HEADER_LEN)
+    } else {
+        let fields = REVERSO_HEADER_LEN - (REVERSO_MASKED - 1);
+        (fields, REVERSO_MASKED - 1, fields + REVERSO_SAMPLE)
+    };
+    let mask = keys.sealer.local.header.mask(&sample(packet, from));
+    unmask(packet, &mask, at, len);
 }

@@ -5,15 +5,17 @@
 
 mod floor;
 mod ours;
-mod quiche;
+pub(crate) mod pages;
+mod peer;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::json;
 
 use crate::Error;
 use crate::report::{Report, median, minimum, rounded};
+use crate::stacks::Identity;
 
 /// UDP payload of every packet.
 const PACKET_LEN: u16 = 1350;
@@ -35,6 +37,23 @@ pub(crate) struct Options {
     /// The quiche peer
     #[arg(long, value_name = "PROGRAM", default_value_os_t = crate::stacks::peer("quiche"))]
     quiche: PathBuf,
+    /// The quiceh peer
+    #[arg(long, value_name = "PROGRAM", default_value_os_t = crate::stacks::peer("quiceh"))]
+    quiceh: PathBuf,
+    /// Leave out HTTP/3
+    #[arg(long)]
+    no_http3: bool,
+}
+
+impl Options {
+    /// Whether a peer takes part; a missing one is named.
+    fn has(&self, program: &Path) -> bool {
+        let built = program.is_file();
+        if !built && !self.alone {
+            eprintln!("skipped: {} is not built", program.display());
+        }
+        built && !self.alone
+    }
 }
 
 /// One run of one stack.
@@ -50,68 +69,103 @@ pub(crate) struct Sample {
 #[derive(Clone, Copy, PartialEq)]
 enum Subject {
     Floor,
+    FloorReverso,
     Anabranch(usize),
     Quiche(usize),
+    Quiceh(Wire, usize),
+}
+
+/// What packets look like.
+#[derive(Clone, Copy, PartialEq)]
+enum Wire {
+    V1,
+    Reverso,
 }
 
 impl Subject {
     fn name(self) -> &'static str {
         match self {
             Self::Floor => "floor",
+            Self::FloorReverso => "floor-reverso",
             Self::Anabranch(_) => "anabranch-v1",
             Self::Quiche(_) => "quiche",
+            Self::Quiceh(Wire::V1, _) => "quiceh-v1",
+            Self::Quiceh(Wire::Reverso, _) => "quiceh-reverso",
         }
     }
 
     fn batch(self) -> usize {
         match self {
-            Self::Floor => 0,
-            Self::Anabranch(batch) | Self::Quiche(batch) => batch,
+            Self::Floor | Self::FloorReverso => 0,
+            Self::Anabranch(batch) | Self::Quiche(batch) | Self::Quiceh(_, batch) => batch,
         }
     }
 
-    fn measure(self, options: &Options) -> Result<Sample, Error> {
+    /// What it can at best come down to.
+    fn floor(self) -> Self {
+        match self {
+            Self::FloorReverso | Self::Quiceh(Wire::Reverso, _) => Self::FloorReverso,
+            _ => Self::Floor,
+        }
+    }
+
+    fn measure(self, options: &Options, identity: &Identity) -> Result<Sample, Error> {
         match self {
             Self::Floor => floor::measure(),
+            Self::FloorReverso => floor::measure_reverso(),
             Self::Anabranch(batch) => ours::measure(batch),
-            Self::Quiche(batch) => quiche::measure(&options.quiche, batch),
+            Self::Quiche(batch) => peer::measure(&options.quiche, batch, &[]),
+            Self::Quiceh(wire, batch) => {
+                let wire = if wire == Wire::Reverso { "reverso" } else { "v1" };
+                let mut flags = vec!["--wire".to_owned(), wire.to_owned()];
+                flags.extend(identity.flags());
+                peer::measure(&options.quiceh, batch, &flags)
+            }
         }
     }
 }
 
 pub(crate) fn run(options: &Options) -> Result<Report, Error> {
-    let mut subjects = vec![Subject::Floor];
+    let identity = Identity::new()?;
+    let mut subjects = vec![Subject::Floor, Subject::FloorReverso];
     subjects.extend(options.batches.iter().map(|&batch| Subject::Anabranch(batch)));
-    if options.quiche.is_file() && !options.alone {
+    if options.has(&options.quiche) {
         subjects.extend(options.batches.iter().map(|&batch| Subject::Quiche(batch)));
-    } else if !options.alone {
-        eprintln!("skipped: quiche ({} is not built)", options.quiche.display());
+    }
+    let quiceh = options.has(&options.quiceh);
+    for wire in [Wire::V1, Wire::Reverso] {
+        let batches = options.batches.iter().filter(|_| quiceh);
+        subjects.extend(batches.map(|&batch| Subject::Quiceh(wire, batch)));
     }
     let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); subjects.len()];
     for round in 0..options.rounds as usize {
         eprintln!("round {} of {}", round + 1, options.rounds);
         for turn in 0..subjects.len() {
             let index = (turn + round) % subjects.len();
-            samples[index].push(subjects[index].measure(options)?);
+            samples[index].push(subjects[index].measure(options, &identity)?);
         }
     }
-    Ok(report(&subjects, &samples))
+    let mut report = report(&subjects, &samples);
+    if !options.no_http3 {
+        pages::add(&mut report, options.rounds, quiceh.then_some(options.quiceh.as_path()), &identity)?;
+    }
+    Ok(report)
 }
 
 fn report(subjects: &[Subject], samples: &[Vec<Sample>]) -> Report {
     let values = |index: usize| samples[index].iter().map(|sample| sample.ns_per_packet).collect::<Vec<_>>();
-    let middle = |index: usize| median(&values(index));
-    let floor = middle(0);
-    let quiche = |batch: usize| {
-        let index = subjects.iter().position(|subject| *subject == Subject::Quiche(batch));
-        index.map(middle)
+    let of = |wanted: Subject| {
+        let index = subjects.iter().position(|subject| *subject == wanted);
+        index.map(|index| median(&values(index)))
     };
     let mut rows = Vec::new();
     let mut lines = Vec::new();
     for (index, subject) in subjects.iter().enumerate() {
-        let (ns, least) = (middle(index), minimum(&values(index)));
+        let (ns, least) = (median(&values(index)), minimum(&values(index)));
         let acks: Vec<f64> = samples[index].iter().filter_map(|sample| sample.ack_ns_per_packet).collect();
-        let against = quiche(subject.batch()).map(|quiche| ns / quiche);
+        let floor = of(subject.floor()).map(|floor| ns / floor);
+        let against = of(Subject::Quiche(subject.batch())).map(|quiche| ns / quiche);
+        let reference = of(Subject::Quiceh(Wire::Reverso, subject.batch())).map(|quiceh| ns / quiceh);
         let cell = |value: Option<f64>| value.map_or(String::from("–"), |value| format!("{value:.2}"));
         let ack = (!acks.is_empty()).then(|| median(&acks));
         lines.push(vec![
@@ -119,22 +173,36 @@ fn report(subjects: &[Subject], samples: &[Vec<Sample>]) -> Report {
             if subject.batch() == 0 { "–".to_owned() } else { subject.batch().to_string() },
             format!("{ns:.0}"),
             format!("{least:.0}"),
-            cell(Some(ns / floor)),
+            cell(floor),
             cell(against),
+            cell(reference),
             ack.map_or(String::from("–"), |ack| format!("{ack:.0}")),
         ]);
-        if *subject != Subject::Floor {
+        if subject.batch() > 0 {
             rows.push(json!({
                 "name": subject.name(), "batch": subject.batch(), "ns_per_packet": rounded(ns),
-                "min_ns_per_packet": rounded(least), "floor_ratio": rounded(ns / floor),
-                "quiche_ratio": against.map(rounded), "ack_ns_per_packet": ack.map(rounded),
+                "min_ns_per_packet": rounded(least), "floor_ratio": floor.map(rounded),
+                "quiche_ratio": against.map(rounded), "reference_ratio": reference.map(rounded),
+                "ack_ns_per_packet": ack.map(rounded),
             }));
         }
     }
+    let floor = |subject| of(subject).map(rounded);
     Report {
         title: format!("Receive path, {PACKET_LEN}-byte packets, AES-128-GCM, ns per packet"),
-        columns: vec!["stack", "batch", "median", "minimum", "× floor", "× quiche", "ACKs (extra)"],
+        columns: vec![
+            "stack",
+            "batch",
+            "median",
+            "minimum",
+            "× floor",
+            "× quiche",
+            "× reference",
+            "ACKs (extra)",
+        ],
         rows: lines,
-        json: json!({ "floor_ns": rounded(floor), "rows": rows }),
+        json: json!({
+            "floor_ns": floor(Subject::Floor), "floor_reverso_ns": floor(Subject::FloorReverso), "rows": rows,
+        }),
     }
 }

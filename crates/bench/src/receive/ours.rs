@@ -14,7 +14,7 @@ use crate::Error;
 use crate::memory::{Memory, Wire};
 
 /// A sender that nothing holds back, and packets of one size.
-fn transport() -> TransportConfig {
+pub(super) fn transport() -> TransportConfig {
     let mut transport = TransportConfig::default();
     transport.recovery.pacing = false;
     transport.recovery.mtu.initial = PACKET_LEN;

@@ -1,4 +1,4 @@
-//! quiche's receive path, in a process of its own.
+//! Other stacks' receive paths, in processes of their own.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -8,15 +8,20 @@ use serde_json::Value;
 use super::{PACKETS, Sample};
 use crate::Error;
 
-/// Measures batches of `batch` datagrams.
-pub(super) fn measure(program: &Path, batch: usize) -> Result<Sample, Error> {
+/// Measures batches of `batch` datagrams with a peer's program, which is told `more`.
+pub(super) fn measure(program: &Path, batch: usize, more: &[String]) -> Result<Sample, Error> {
     let mut command = Command::new(program);
-    command.args(["receive", "--batch", &batch.to_string(), "--packets", &PACKETS.to_string()]);
+    command.args(["receive", "--batch", &batch.to_string(), "--packets", &PACKETS.to_string()]).args(more);
+    let ns = said(&mut command)?["ns_per_packet"].as_f64().ok_or("a peer gave no ns_per_packet")?;
+    Ok(Sample { ns_per_packet: ns, ack_ns_per_packet: None })
+}
+
+/// What a program says in JSON.
+pub(super) fn said(command: &mut Command) -> Result<Value, Error> {
     let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output()?;
     if !output.status.success() {
-        return Err(format!("{} receive ended with {}", program.display(), output.status).into());
+        let program = command.get_program().display();
+        return Err(format!("{program} ended with {}", output.status).into());
     }
-    let result: Value = serde_json::from_slice(&output.stdout)?;
-    let ns = result["ns_per_packet"].as_f64().ok_or("the quiche peer gave no ns_per_packet")?;
-    Ok(Sample { ns_per_packet: ns, ack_ns_per_packet: None })
+    Ok(serde_json::from_slice(&output.stdout)?)
 }

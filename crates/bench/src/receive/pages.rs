@@ -1,0 +1,145 @@
+//! 2.5 MB over HTTP/3 in 80 answers, without sockets: milliseconds of the client from packets to content it has read.
+//!
+//! As in the reference's own benchmark, the answers' packets come in batches of 157, and each sample has a new connection. Every stack
+//! runs in a process of its own, once with the system's malloc as it is and once with a malloc that keeps the memory it has.
+
+mod ours;
+
+use std::path::Path;
+use std::process::Command;
+
+use clap::Args;
+use serde_json::json;
+
+use super::peer::said;
+use crate::Error;
+use crate::report::{Report, median, minimum, rounded};
+use crate::stacks::Identity;
+
+/// Our name.
+const OURS: &str = "anabranch-v1";
+
+/// Connections in one run of one stack.
+const SAMPLES: usize = 25;
+
+/// What glibc's malloc is told so that it keeps memory: nothing is mapped by itself, nothing given back.
+const RETAINED: [(&str, &str); 2] =
+    [("MALLOC_MMAP_THRESHOLD_", "33554432"), ("MALLOC_TRIM_THRESHOLD_", "4294967296")];
+
+/// What is measured.
+#[derive(Clone, Copy, PartialEq)]
+enum Stack {
+    Anabranch,
+    Quiceh(&'static str),
+}
+
+/// One of them with one allocator.
+#[derive(Clone, Copy)]
+struct Subject {
+    stack: Stack,
+    retained: bool,
+}
+
+impl Subject {
+    fn name(self) -> String {
+        match self.stack {
+            Stack::Anabranch => OURS.to_owned(),
+            Stack::Quiceh(wire) => format!("quiceh-{wire}"),
+        }
+    }
+
+    fn allocator(self) -> &'static str {
+        if self.retained { "retained" } else { "default" }
+    }
+
+    /// Milliseconds of a sample, the median of a run.
+    fn measure(self, quiceh: &Path, identity: &Identity) -> Result<f64, Error> {
+        let mut command = match self.stack {
+            Stack::Anabranch => {
+                let mut command = Command::new(std::env::current_exe()?);
+                command.args(["pages", "--json", "-"]);
+                command
+            }
+            Stack::Quiceh(wire) => {
+                let mut command = Command::new(quiceh);
+                command.args(["pages", "--wire", wire]).args(identity.flags());
+                command
+            }
+        };
+        command.args(["--samples", &SAMPLES.to_string()]);
+        if self.retained {
+            command.envs(RETAINED);
+        }
+        Ok(said(&mut command)?["ms"].as_f64().ok_or("a run gave no ms")?)
+    }
+}
+
+/// Measures all of them in every round and adds what came of it to `report`; quiceh is left out if it is not there.
+pub(super) fn add(
+    report: &mut Report,
+    rounds: u32,
+    quiceh: Option<&Path>,
+    identity: &Identity,
+) -> Result<(), Error> {
+    let mut stacks = vec![Stack::Anabranch];
+    if quiceh.is_some() {
+        stacks.extend([Stack::Quiceh("v1"), Stack::Quiceh("reverso")]);
+    }
+    let both = |stack| [false, true].map(|retained| Subject { stack, retained });
+    let subjects: Vec<Subject> = stacks.into_iter().flat_map(both).collect();
+    let mut samples: Vec<Vec<f64>> = vec![Vec::new(); subjects.len()];
+    for round in 0..rounds as usize {
+        eprintln!("HTTP/3, round {} of {rounds}", round + 1);
+        for turn in 0..subjects.len() {
+            let index = (turn + round) % subjects.len();
+            samples[index].push(subjects[index].measure(quiceh.unwrap_or(Path::new("")), identity)?);
+        }
+    }
+    let rows = subjects.iter().zip(&samples).map(|(subject, samples)| {
+        json!({
+            "name": subject.name(), "allocator": subject.allocator(),
+            "ms": rounded(median(samples)), "min_ms": rounded(minimum(samples)),
+        })
+    });
+    report.json["http3"] = rows.collect();
+    for (subject, samples) in subjects.iter().zip(&samples) {
+        let mut line = vec![String::from("–"); report.columns.len()];
+        line[0] = format!("{}, HTTP/3, {} malloc", subject.name(), subject.allocator());
+        line[2] = format!("{:.2} ms", median(samples));
+        line[3] = format!("{:.2} ms", minimum(samples));
+        report.rows.push(line);
+    }
+    Ok(())
+}
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Connections
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
+    samples: u32,
+}
+
+/// Our own part, in this process; the others' programs print the same.
+pub(crate) fn run(options: &Options) -> Result<Report, Error> {
+    let samples = ours::measure(options.samples)?;
+    let (middle, least) = (median(&samples), minimum(&samples));
+    Ok(Report {
+        title: String::from("2.5 MB over HTTP/3 in 80 answers, ms"),
+        columns: vec!["stack", "median", "minimum"],
+        rows: vec![vec![OURS.to_owned(), format!("{middle:.2}"), format!("{least:.2}")]],
+        json: json!({
+            "name": OURS, "samples": options.samples, "ms": rounded(middle), "min_ms": rounded(least),
+        }),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_answers_arrive() {
+        let result = run(&Options { samples: 1 }).unwrap();
+        assert!(result.json["ms"].as_f64().unwrap() > 0.0);
+    }
+}

@@ -30,6 +30,10 @@ const QUICHE_KNOWS_NO_RESETS: &str =
 const QUICHE_SENDS_NO_RESETS: &str =
     "the stack sends no stateless resets by itself, and the peer's program sends none";
 
+/// So it does with itself: `cargo xtask interop --reverso --between quiceh quiceh`.
+const LATE_DATA: &str =
+    "the reference panics, stalls or closes with PROTOCOL_VIOLATION when data arrives out of order";
+
 /// Our second probe is a PING.
 const FIRST_IS_A_PROBE: &str = "aioquic closes if the first Initial packet that it can read has no CRYPTO frame, as a probe may \
                                 (RFC 9002 section 6.2.4)";
@@ -180,6 +184,38 @@ const KNOWN: &[Known] = &[
         why: QUICHE_SENDS_NO_RESETS,
     },
     Known {
+        peer: "quiceh",
+        client: true,
+        case: "download-reordering",
+        applies: late_data_was_too_much,
+        gap: false,
+        why: LATE_DATA,
+    },
+    Known {
+        peer: "quiceh",
+        client: true,
+        case: "download-both",
+        applies: late_data_was_too_much,
+        gap: false,
+        why: LATE_DATA,
+    },
+    Known {
+        peer: "quiceh",
+        client: false,
+        case: "upload-reordering",
+        applies: late_data_was_too_much,
+        gap: false,
+        why: LATE_DATA,
+    },
+    Known {
+        peer: "quiceh",
+        client: false,
+        case: "upload-both",
+        applies: late_data_was_too_much,
+        gap: false,
+        why: LATE_DATA,
+    },
+    Known {
         peer: "noq",
         client: false,
         case: "http3",
@@ -219,6 +255,12 @@ fn reset_was_not_noticed(_: &Seen, failure: &str) -> bool {
 
 fn client_was_left_alone(_: &Seen, failure: &str) -> bool {
     failure.contains("did not answer") || failure.contains("took longer")
+}
+
+fn late_data_was_too_much(_: &Seen, failure: &str) -> bool {
+    ["panicked at", "timed out", "did not answer", "took longer", "0xa"]
+        .iter()
+        .any(|sign| failure.contains(sign))
 }
 
 fn early_data_was_refused(seen: &Seen, failure: &str) -> bool {
@@ -270,6 +312,11 @@ mod tests {
         assert!(!explained("quinn", "rebind-port", &seen, "client took longer than 60 s"));
         assert!(explained("noq", "http3", &seen, "alert 120: peer doesn't support any known protocol"));
         assert!(!explained("noq", "http3", &seen, "file differs"));
+        let stalled = "the connection timed out";
+        assert!(explain("quiceh", OURS, "download-both", &seen, stalled).is_some());
+        assert!(explain(OURS, "quiceh", "download-both", &seen, stalled).is_none());
+        assert!(explain(OURS, "quiceh", "upload-both", &seen, stalled).is_some());
+        assert!(explain(OURS, "quiceh", "upload-both", &seen, "file differs").is_none());
         let early = Seen { zero_rtt: 1, ..Seen::default() };
         assert!(matches!(
             explain(OURS, "ngtcp2", "zerortt", &early, "0-RTT was not accepted"),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anabranch_lab::claim::{self, Claim, PAPERS, Paper, Results, Verdict};
-use anabranch_lab::experiment;
+use anabranch_lab::experiment::{self, MAX_REPETITIONS};
 use anabranch_lab::record::Row;
 use anabranch_lab::run::RunOptions;
 use anabranch_lab::sweep::{SweepOptions, sweep};
@@ -34,7 +34,7 @@ pub(crate) struct Claims {
     #[arg(long, value_name = "0,4,8", value_delimiter = ',')]
     points: Option<Vec<u64>>,
     /// Repetitions of each point
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_REPETITIONS)))]
     repetitions: Option<u32>,
     /// Judge by the results that are there, without running anything
     #[arg(long)]

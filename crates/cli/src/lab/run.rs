@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anabranch_lab::experiment::{self, Experiment, Workload};
+use anabranch_lab::experiment::{self, Experiment, MAX_REPETITIONS, Workload};
 use anabranch_lab::plan;
 use anabranch_lab::run::RunOptions;
 use anabranch_lab::sweep::{Shard, SweepOptions, sweep};
@@ -43,7 +43,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "FILE.csv", conflicts_with = "data")]
     design: Option<PathBuf>,
     /// Repetitions of each point
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_REPETITIONS)))]
     repetitions: Option<u32>,
     /// Bytes of each download
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]

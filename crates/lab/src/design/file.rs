@@ -1,8 +1,9 @@
 //! Designs from CSV files: one row per point.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::{MAX_PATHS, PathDesign, Point, QueueRule};
+use super::{MAX_NUMBER, MAX_PATHS, PathDesign, Point, QueueRule};
 
 /// What is wrong with a design, in one line.
 #[derive(Debug, thiserror::Error)]
@@ -80,8 +81,14 @@ fn parse_with(file: &str, text: impl std::io::Read, rule: QueueRule) -> Result<V
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text);
     let columns = Columns::find(file, reader.headers().map_err(fault)?)?;
     let mut points = Vec::new();
+    let mut numbers = BTreeSet::new();
     for record in reader.records() {
-        points.push(columns.point(file, &record.map_err(fault)?, rule)?);
+        let record = record.map_err(fault)?;
+        let point = columns.point(file, &record, rule)?;
+        if !numbers.insert(point.run) {
+            return Err(columns.wrong_number(file, &record, "a number of its own"));
+        }
+        points.push(point);
     }
     if points.is_empty() {
         return Err(DesignError::Empty { file: file.to_owned() });
@@ -133,20 +140,18 @@ impl Columns {
         Ok(Self { run: at("run".to_owned()).map_err(missing)?.1, paths })
     }
 
+    /// Why the value in the column `run` cannot be.
+    fn wrong_number(&self, file: &str, record: &csv::StringRecord, expected: &'static str) -> DesignError {
+        wrong(file, record, "run", self.run, expected)
+    }
+
     fn point(&self, file: &str, record: &csv::StringRecord, rule: QueueRule) -> Result<Point, DesignError> {
-        let line = record.position().map_or(0, csv::Position::line);
-        let wrong = |column: &str, index, expected| DesignError::Value {
-            file: file.to_owned(),
-            line,
-            column: column.to_owned(),
-            value: record[index].to_owned(),
-            expected,
-        };
         let number = |(column, index): &Column, lowest: f64, highest: f64, expected| {
             let value = record[*index].parse::<f64>().ok().filter(|value| (lowest..=highest).contains(value));
-            value.ok_or_else(|| wrong(column, *index, expected))
+            value.ok_or_else(|| wrong(file, record, column, *index, expected))
         };
-        let run = record[self.run].parse().map_err(|_| wrong("run", self.run, "a number from 0 on"))?;
+        let run = record[self.run].parse().ok().filter(|run| *run <= MAX_NUMBER);
+        let run = run.ok_or_else(|| self.wrong_number(file, record, "a number from 0 to 4294967295"))?;
         let paths = self.paths.iter().map(|PathColumns { rate, delay, queue, loss }| {
             let rate_mbps = number(rate, 1e-3, 1e6, "a rate from 0.001 to 1000000")?;
             let owd_ms = number(delay, 0.0, 1e5, "a delay from 0 to 100000")?;
@@ -164,6 +169,22 @@ impl Columns {
             Ok(PathDesign { rate_mbps, owd_ms, queue_packets, loss_percent, changes: Vec::new() })
         });
         Ok(Point { run, paths: paths.collect::<Result<_, _>>()? })
+    }
+}
+
+fn wrong(
+    file: &str,
+    record: &csv::StringRecord,
+    column: &str,
+    index: usize,
+    expected: &'static str,
+) -> DesignError {
+    DesignError::Value {
+        file: file.to_owned(),
+        line: record.position().map_or(0, csv::Position::line),
+        column: column.to_owned(),
+        value: record[index].to_owned(),
+        expected,
     }
 }
 
@@ -218,6 +239,14 @@ mod tests {
         assert_eq!(
             error(&format!("{HEADER}\n0,1,1,1,1,1,1\n1,1,-1,1,1,1,1\n")),
             "d.csv, line 3: `-1` in column `owd_ms_0` is not a delay from 0 to 100000"
+        );
+        assert_eq!(
+            error(&format!("{HEADER}\n4,1,1,1,1,1,1\n4,1,1,1,1,1,1\n")),
+            "d.csv, line 3: `4` in column `run` is not a number of its own"
+        );
+        assert_eq!(
+            error(&format!("{HEADER}\n4294967296,1,1,1,1,1,1\n")),
+            "d.csv, line 2: `4294967296` in column `run` is not a number from 0 to 4294967295"
         );
         assert_eq!(error(&format!("{HEADER}\n")), "d.csv: no points");
         assert!(error(&format!("{HEADER}\n0,1\n")).lines().count() == 1);

@@ -26,11 +26,13 @@ pub use wsp::Wsp;
 pub const MAX_UDP_PAYLOAD: usize = 1472;
 /// Paths that a point may have.
 pub const MAX_PATHS: usize = 8;
+/// Largest number of a point; seeds of runs have this many bits for it.
+pub const MAX_NUMBER: u64 = u32::MAX as u64;
 
 /// A point of a design: links in parallel between two hosts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
-    /// Its number in the file.
+    /// Its number in the file, up to [`MAX_NUMBER`]; no two points of a design have the same.
     pub run: u64,
     /// Its paths; the first one carries the handshake.
     pub paths: Vec<PathDesign>,

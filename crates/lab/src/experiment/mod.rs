@@ -18,6 +18,9 @@ use crate::profile::{UnknownLayer, Variant};
 
 pub use variant::variant;
 
+/// Repetitions that an experiment may have.
+pub const MAX_REPETITIONS: u32 = 10_000;
+
 /// Points × variants × repetitions of one workload.
 #[derive(Clone, Debug)]
 pub struct Experiment {
@@ -101,9 +104,11 @@ impl Experiment {
         })
     }
 
-    /// The seed of a run: equal for all variants at a point, so that they meet the same losses.
+    /// The seed of a run: equal for all variants at a point, so that they meet the same losses, and different for every two
+    /// repetitions and points. What does not fit into the lowest 8 bits of a repetition stands above the 32 of a point.
     pub fn seed(&self, job: Job) -> u64 {
-        self.points[job.point].run << 8 | u64::from(job.repetition)
+        let repetition = u64::from(job.repetition);
+        repetition >> 8 << 40 | self.points[job.point].run << 8 | repetition & 0xff
     }
 
     /// The same with the points of a CSV file.

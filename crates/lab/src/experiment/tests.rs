@@ -1,4 +1,7 @@
+use std::collections::BTreeSet;
+
 use super::*;
+use crate::design::MAX_NUMBER;
 
 #[test]
 fn every_name_is_an_experiment() {
@@ -64,6 +67,24 @@ fn jobs_are_all_combinations_in_the_order_of_rows() {
     assert_eq!(seed(0, 1, 1), seed(1, 1, 1));
     assert_ne!(seed(0, 1, 0), seed(0, 1, 1));
     assert_ne!(seed(0, 0, 0), seed(0, 1, 0));
+}
+
+#[test]
+fn no_two_repetitions_share_a_seed() {
+    let mut experiment = named("conext17-handover", None).unwrap();
+    experiment.points.truncate(4);
+    // The smallest numbers, and the largest.
+    for (point, run) in experiment.points.iter_mut().zip([0, 1, MAX_NUMBER - 1, MAX_NUMBER]) {
+        point.run = run;
+    }
+    let mut seeds = BTreeSet::new();
+    for point in 0..4 {
+        for repetition in 0..MAX_REPETITIONS {
+            assert!(seeds.insert(experiment.seed(Job { variant: 0, point, repetition })), "{repetition}");
+        }
+    }
+    // As they were when repetitions were fewer.
+    assert_eq!(experiment.seed(Job { variant: 0, point: 1, repetition: 255 }), 0x1ff);
 }
 
 #[test]

@@ -17,11 +17,9 @@ use std::path::Path;
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::experiment::Experiment;
+use crate::experiment::{Experiment, MAX_REPETITIONS};
 use check::Source;
 
-/// Repetitions of a plan.
-const MAX_REPETITIONS: u64 = 10_000;
 /// Bytes that a plan file may have.
 const MAX_PLAN_BYTES: u64 = 16 << 20;
 
@@ -71,7 +69,7 @@ pub fn parse(file: &str, text: &str, folder: &Path) -> Result<Experiment, PlanEr
         workload: workload::workload(&source, plan.workload)?,
         variants: variants::variants(&source, plan.variant)?,
         points,
-        repetitions: whole(&plan.repetitions, "repetitions", 1, MAX_REPETITIONS)? as u32,
+        repetitions: whole(&plan.repetitions, "repetitions", 1, u64::from(MAX_REPETITIONS))? as u32,
         deadline: Duration::from_secs(whole(&plan.deadline_s, "deadline_s", 1000, 1_000_000)?),
     })
 }

@@ -7,7 +7,7 @@ use toml::Spanned;
 
 use super::check::Source;
 use super::{PlanError, generate};
-use crate::design::{self, Change, MAX_PATHS, PathDesign, Point};
+use crate::design::{self, Change, MAX_NUMBER, MAX_PATHS, PathDesign, Point};
 use crate::experiment;
 
 /// Changes that a path may have.
@@ -131,7 +131,7 @@ fn inline_points(
 ) -> Result<Vec<Point>, PlanError> {
     let mut points: Vec<Point> = Vec::new();
     for (index, text) in texts.iter().enumerate() {
-        let given = text.run.as_ref().map(|run| source.whole(run, "run", 0, 1 << 32)).transpose()?;
+        let given = text.run.as_ref().map(|run| source.whole(run, "run", 0, MAX_NUMBER)).transpose()?;
         let run = given.unwrap_or(index as u64);
         let here = text.paths.span();
         if points.iter().any(|point| point.run == run) {

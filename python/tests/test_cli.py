@@ -98,8 +98,8 @@ def test_runs_are_counted_as_journals_grow(tmp_path: Path) -> None:
     assert counter.runs() == 0
     for folder in folders:
         folder.mkdir()
-        (folder / "journal.jsonl").write_text("head\nrun\nhalf")
+        (folder / "journal.jsonl").write_text('head\n{"asked":1}\n{"job":1}\n{"job"')
     assert counter.runs() == 2
     with (folders[0] / "journal.jsonl").open("a") as journal:
-        journal.write(" a line\n")
+        journal.write(":2}\n")
     assert counter.runs() == 3

@@ -33,6 +33,8 @@ pub(crate) enum Exit {
     Interrupted = 10,
     /// The server answered, but not with what was asked for: an HTTP status of 300 or more.
     Http = 11,
+    /// Results are not whole.
+    Incomplete = 12,
     /// A test case of the interop runner failed, for whatever reason.
     Failed = 1,
     /// The interop runner's test case is unknown.

@@ -41,7 +41,8 @@ struct Cli {
 
 const AFTER_HELP: &str = "\
 Exit status: 0 success, 2 usage, 3 name resolution, 4 handshake, 5 certificate, 6 protocol, 7 timeout,
-8 files and sockets, 9 port in use, 10 interrupted by a signal, 11 HTTP status of 300 or more.
+8 files and sockets, 9 port in use, 10 interrupted by a signal, 11 HTTP status of 300 or more,
+12 results of the lab that are not whole.
 
 Environment: SSLKEYLOGFILE names a file for TLS secrets, QLOGDIR a directory for traces of connections.";
 

@@ -10,6 +10,8 @@ from anabranch_lab import program
 from anabranch_lab.failure import Exit, Failure
 
 JOURNAL = "journal.jsonl"
+# How the line of a finished run begins; others say what was asked for.
+RUN = b'{"job":'
 # More are of no use: a shard takes a process of its own.
 MAX_SHARDS = 100_000
 
@@ -80,7 +82,7 @@ class Counter:
     def __init__(self, folders: list[Path]) -> None:
         """Begin at nothing."""
         self._ends = dict.fromkeys(folders, 0)
-        self._lines = dict.fromkeys(folders, 0)
+        self._runs = dict.fromkeys(folders, 0)
 
     def runs(self) -> int:
         """Runs that are written down so far."""
@@ -88,10 +90,13 @@ class Counter:
             try:
                 with (folder / JOURNAL).open("rb") as journal:
                     journal.seek(end)
-                    while part := journal.read(1 << 20):
-                        self._lines[folder] += part.count(b"\n")
-                    self._ends[folder] = journal.tell()
+                    for line in journal:
+                        # The last line may be half written.
+                        if not line.endswith(b"\n"):
+                            break
+                        self._ends[folder] += len(line)
+                        self._runs[folder] += line.startswith(RUN)
             except OSError:
                 # Not there yet, or not here; it only makes the count smaller.
                 continue
-        return sum(max(lines - 1, 0) for lines in self._lines.values())
+        return sum(self._runs.values())

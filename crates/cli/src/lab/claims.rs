@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use anabranch_lab::claim::{self, Claim, PAPERS, Paper, Results, Verdict};
+use anabranch_lab::claim::{self, Claim, PAPERS, Results, Verdict};
 use anabranch_lab::experiment::{self, MAX_REPETITIONS};
 use anabranch_lab::record::Row;
 use anabranch_lab::run::RunOptions;
-use anabranch_lab::sweep::{SweepOptions, sweep};
+use anabranch_lab::sweep::SweepOptions;
 use clap::Args;
 use serde_json::json;
 
-use super::progress::Bar;
 use super::run::{COMMIT, RESULTS, STANDARD};
+use super::watch::Watch;
 use crate::exit::{Exit, Failure, Result, say};
 
 /// Check the papers' claims: run what they need, and say for each whether it holds
@@ -21,9 +21,9 @@ use crate::exit::{Exit, Failure, Result, say};
 /// look at a few points first.
 #[derive(Args, Debug)]
 pub(crate) struct Claims {
-    /// Papers; all of them without this
-    #[arg(value_name = "PAPER", value_parser = paper)]
-    papers: Vec<&'static Paper>,
+    /// Papers, or single claims by their short names; all of them without this
+    #[arg(value_name = "PAPER|CLAIM", value_parser = wanted)]
+    claims: Vec<Wanted>,
     /// Directory with a directory of results for each experiment
     #[arg(long, value_name = "DIR", default_value = RESULTS)]
     out: PathBuf,
@@ -47,18 +47,33 @@ pub(crate) struct Claims {
     json: Option<String>,
 }
 
-fn paper(name: &str) -> std::result::Result<&'static Paper, String> {
-    let names = || PAPERS.iter().map(|paper| paper.name).collect::<Vec<_>>().join(", ");
-    claim::paper(name).ok_or_else(|| format!("one of {}", names()))
+/// What one word of the command line asks for.
+#[derive(Clone, Debug)]
+struct Wanted(Vec<&'static Claim>);
+
+fn wanted(name: &str) -> std::result::Result<Wanted, String> {
+    if let Some(paper) = claim::paper(name) {
+        return Ok(Wanted(paper.claims.iter().collect()));
+    }
+    let all = || PAPERS.iter().flat_map(|paper| paper.claims);
+    let found: Vec<_> = all().filter(|claim| claim.id.eq_ignore_ascii_case(name)).collect();
+    if found.is_empty() {
+        let known = PAPERS.iter().map(|paper| paper.name).chain(all().map(|claim| claim.id));
+        return Err(format!("one of {}", known.collect::<Vec<_>>().join(", ")));
+    }
+    Ok(Wanted(found))
 }
 
 pub(super) fn run(options: &Claims) -> Result {
-    let papers: Vec<&Paper> =
-        if options.papers.is_empty() { PAPERS.iter().collect() } else { options.papers.clone() };
-    let claims: Vec<&Claim> = papers.iter().flat_map(|paper| paper.claims).collect();
+    let asked = |claim: &&Claim| {
+        options.claims.is_empty()
+            || options.claims.iter().any(|wanted| wanted.0.iter().any(|one| one.id == claim.id))
+    };
+    let claims: Vec<&Claim> = PAPERS.iter().flat_map(|paper| paper.claims).filter(asked).collect();
+    let watch = Watch::new()?;
     let mut rows = Vec::new();
     for (experiment, variants) in needed(&claims) {
-        rows.extend(options.rows(experiment, variants)?);
+        rows.extend(options.rows(experiment, variants, &watch)?);
     }
     let results: Results = rows.into_iter().collect();
     let verdicts: Vec<(&Claim, Verdict)> =
@@ -85,7 +100,7 @@ fn needed(claims: &[&Claim]) -> BTreeMap<&'static str, Vec<String>> {
 }
 
 impl Claims {
-    fn rows(&self, name: &str, variants: Vec<String>) -> Result<Vec<Row>> {
+    fn rows(&self, name: &str, variants: Vec<String>, watch: &Watch) -> Result<Vec<Row>> {
         let dir = self.out.join(name);
         if self.no_run {
             // Without results the verdict says what is missing.
@@ -102,10 +117,7 @@ impl Claims {
             points: self.points.clone(),
             ..SweepOptions::default()
         };
-        let bar = Bar::new();
-        let rows = sweep(&experiment, &options, &bar);
-        bar.clear();
-        Ok(rows?)
+        watch.sweep(&experiment, &options)
     }
 }
 
@@ -160,6 +172,13 @@ mod tests {
         let claim = claim::paper("conext17").unwrap().claims[0];
         let text = described(&claim, &claim.verdict(&Results::default()));
         assert!(text.starts_with("Q1  cannot be decided here: ") && text.contains("but        needs TCP"));
-        assert!(paper("ccr23").unwrap_err().contains("ccr22, conext17"));
+        assert!(wanted("ccr23").unwrap_err().contains("ccr22, conext17, D1, "));
+    }
+
+    #[test]
+    fn claims_can_be_asked_for_one_by_one() {
+        let ids = |name| wanted(name).unwrap().0.iter().map(|claim| claim.id).collect::<Vec<_>>();
+        assert_eq!(ids("q7"), ["Q7"]);
+        assert_eq!(ids("conext17"), ["Q1", "Q2", "Q3", "Q4", "Q5", "Q6", "Q7"]);
     }
 }

@@ -9,6 +9,8 @@ use super::summary;
 use crate::exit::{Result, note, say};
 
 /// Bring the results of several directories together, as shards leave them
+///
+/// Runs that the shards were told to run must be there; if not, nothing is written, and the exit status is 12.
 #[derive(Args, Debug)]
 pub(crate) struct Merge {
     /// Directories with results of the same experiment
@@ -17,12 +19,15 @@ pub(crate) struct Merge {
     /// Where everything goes
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
+    /// Take what is there, even if runs are missing
+    #[arg(long)]
+    partial: bool,
 }
 
 pub(super) fn run(options: &Merge) -> Result {
-    let merged = merge(&options.dirs, &options.out)?;
-    if merged.missing > 0 {
-        note(format_args!("anabranch: {} runs of the experiment are in none of them", merged.missing));
+    let merged = merge(&options.dirs, &options.out, options.partial)?;
+    if merged.missing.runs > 0 {
+        note(format_args!("anabranch: {}", merged.missing));
     }
     say(summary::table(&summary::of(&merged.rows)))?;
     say(format_args!("results: {}", options.out.display()))

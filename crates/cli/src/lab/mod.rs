@@ -4,9 +4,9 @@ mod claims;
 mod figures;
 mod list;
 mod merge;
-mod progress;
 mod run;
 mod summary;
+mod watch;
 
 use anabranch_lab::store::StoreError;
 use anabranch_lab::sweep::SweepError;
@@ -25,6 +25,11 @@ pub(crate) enum Lab {
     List(list::List),
     Merge(merge::Merge),
 }
+
+/// How a sweep that was stopped goes on.
+const RESUME: &str = "the same command goes on where it stopped";
+/// What to do about runs that are missing.
+const COMPLETE: &str = "give the commands that ran these shards again, or take what is there with --partial";
 
 pub(crate) fn run(command: Lab) -> Result {
     match command {
@@ -50,9 +55,8 @@ impl From<SweepError> for Failure {
             SweepError::Other { .. } => {
                 (Exit::Usage, Some("name another directory with --out, or remove this one"))
             }
-            SweepError::Stopped { .. } => {
-                (Exit::Interrupted, Some("the same command goes on where it stopped"))
-            }
+            SweepError::Stopped { .. } => (Exit::Interrupted, Some(RESUME)),
+            SweepError::Incomplete(_) => (Exit::Incomplete, Some(COMPLETE)),
             _ => (Exit::Usage, None),
         };
         let failure = Self::new(exit, error);

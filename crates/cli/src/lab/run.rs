@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use anabranch_lab::experiment::{self, Experiment, MAX_REPETITIONS, Workload};
 use anabranch_lab::plan;
 use anabranch_lab::run::RunOptions;
-use anabranch_lab::sweep::{Shard, SweepOptions, sweep};
+use anabranch_lab::sweep::{Shard, SweepOptions};
 use clap::Args;
 
-use super::progress::Bar;
+use super::watch::Watch;
 use super::{figures, summary};
 use crate::exit::{Exit, Failure, Result, say};
 
@@ -21,7 +21,8 @@ pub(super) const STANDARD: &str = "-";
 
 /// Run an experiment: all its variants at all its points
 ///
-/// Results are written as runs finish. A command that was ended early goes on where it was when it is given again.
+/// Results are written as runs finish. A command that was ended early goes on where it was when it is given again: Ctrl-C waits
+/// for the runs under way, a second one does not.
 #[derive(Args, Debug)]
 pub(crate) struct Run {
     /// An experiment, see `anabranch lab list`, or a plan of your own
@@ -74,10 +75,7 @@ pub(super) fn run(options: Run) -> Result {
         variants: options.variants,
         points: options.points,
     };
-    let bar = Bar::new();
-    let rows = sweep(&experiment, &sweep_options, &bar);
-    bar.clear();
-    let rows = rows?;
+    let rows = Watch::new()?.sweep(&experiment, &sweep_options)?;
     let summaries = summary::of(&rows);
     // A part of the runs has no figures yet: `lab merge` and `lab figures` make them.
     let drawn = match sweep_options.shard.of {

@@ -10,6 +10,7 @@ mod mobility;
 mod tests;
 mod variant;
 
+use core::fmt;
 use core::time::Duration;
 use std::path::Path;
 
@@ -91,6 +92,25 @@ pub struct Job {
     pub point: usize,
     /// Repetition, from 0 on.
     pub repetition: u32,
+}
+
+impl fmt::Display for Workload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Download { bytes, until: End::LastByte } => write!(f, "download of {bytes} bytes"),
+            Self::Download { bytes, until: End::Closed } => {
+                write!(f, "download of {bytes} bytes and a closing packet")
+            }
+            Self::Requests { request, answer, every, count } => {
+                let every = every.as_millis();
+                write!(f, "{count} requests of {request} bytes, one each {every} ms, for {answer} bytes")
+            }
+            Self::Competition { others, length, one_link } => {
+                let over = if *one_link { " over one link" } else { "" };
+                write!(f, "competition with {others} others{over} for {} s", length.as_secs_f64())
+            }
+        }
+    }
 }
 
 impl Experiment {

@@ -1,5 +1,7 @@
-//! The journal: what it is of in the first line, then a line for each finished run, in whatever order they finish.
+//! The journal: what it is of in the first line, then a line for each finished run, in whatever order they finish, and one for
+//! each different thing that was asked for.
 
+use core::fmt::Debug;
 use std::fs::File;
 use std::hash::Hasher;
 use std::io::{self, BufRead, BufReader, Write};
@@ -11,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher13;
 
 use super::SweepError;
+use super::asked::Asked;
 use crate::experiment::{Experiment, Job};
 use crate::record::{Row, Timeline};
 use crate::run::Finished;
@@ -19,18 +22,31 @@ use crate::store::StoreError;
 /// Its name.
 pub(super) const NAME: &str = "journal.jsonl";
 
-/// What a journal is of. Runs of different headers do not go together.
+/// What a journal is of. Runs of different headers do not go together. How many repetitions there are is no part of it: more of
+/// them leave the others as they are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Header {
     experiment: String,
-    /// Fingerprint of points, variants and workload.
-    plan: String,
+    workload: String,
+    /// Simulated.
+    deadline_ms: u64,
+    /// Fingerprint.
+    points: String,
+    /// Fingerprint.
+    variants: String,
     commit: String,
-    /// Runs in all.
-    pub(super) runs: usize,
 }
 
-/// A line of the journal.
+/// A line of what was asked for.
+#[derive(Serialize, Deserialize)]
+struct Ask<A> {
+    asked: A,
+}
+
+/// How such a line begins.
+const ASK: &[u8] = b"{\"asked\":";
+
+/// A line of a finished run.
 #[derive(Serialize, Deserialize)]
 struct Entry {
     /// Variant, point, repetition.
@@ -60,55 +76,77 @@ pub(super) struct Journal {
 
 impl Header {
     pub(super) fn of(experiment: &Experiment, commit: &str) -> Self {
-        let mut hasher = SipHasher13::new();
-        hasher.write(format!("{experiment:?}").as_bytes());
         Self {
             experiment: experiment.name.clone(),
-            plan: format!("{:016x}", hasher.finish()),
+            workload: experiment.workload.to_string(),
+            deadline_ms: experiment.deadline.as_millis() as u64,
+            points: fingerprint(&experiment.points),
+            variants: fingerprint(&experiment.variants),
             commit: commit.to_owned(),
-            runs: experiment.jobs().count(),
         }
     }
 
-    /// For people.
-    pub(super) fn describe(&self) -> String {
-        let Self { experiment, plan, commit, .. } = self;
-        format!("{experiment} (plan {plan}, commit {commit})")
+    /// What it has that is not as in `wanted`, for people.
+    pub(super) fn differences(&self, wanted: &Self) -> String {
+        let seconds = |ms: u64| format!("{} s", ms as f64 / 1e3);
+        let all = [
+            ("experiment", self.experiment.clone(), wanted.experiment.clone()),
+            ("workload", self.workload.clone(), wanted.workload.clone()),
+            ("deadline", seconds(self.deadline_ms), seconds(wanted.deadline_ms)),
+            ("points with fingerprint", self.points.clone(), wanted.points.clone()),
+            ("variants with fingerprint", self.variants.clone(), wanted.variants.clone()),
+            ("commit", self.commit.clone(), wanted.commit.clone()),
+        ];
+        let different = all.into_iter().filter(|(_, found, wanted)| found != wanted);
+        let said = different.map(|(what, found, wanted)| format!("{what} {found} instead of {wanted}"));
+        said.collect::<Vec<_>>().join(", ")
     }
 }
 
+fn fingerprint(of: &impl Debug) -> String {
+    let mut hasher = SipHasher13::new();
+    hasher.write(format!("{of:?}").as_bytes());
+    format!("{:016x}", hasher.finish())
+}
+
 impl Journal {
-    /// Opens or begins the journal of a directory and reads what is done. A last line that is not whole, as a killed process
+    /// Opens or begins the journal of a directory and reads what is in it. A last line that is not whole, as a killed process
     /// or a full disk leaves it, is cut off.
-    pub(super) fn open(dir: &Path, header: &Header) -> Result<(Self, Vec<Done>), SweepError> {
+    pub(super) fn open(dir: &Path, header: &Header) -> Result<(Self, Found), SweepError> {
         let name = dir.join(NAME);
         let fault = |error: io::Error| StoreError::new(&name, error);
         let options = File::options().read(true).write(true).create(true).truncate(false).open(&name);
         let file = options.map_err(fault)?;
         let found = read(&name, &file)?;
-        let mut done = Vec::new();
-        let mut end = 0;
-        if let Some(found) = found {
-            if found.header != *header {
-                let (found, wanted) = (found.header.describe(), header.describe());
-                return Err(SweepError::Other { dir: dir.to_owned(), found, wanted });
-            }
-            (done, end) = (found.done, found.end);
+        if let Some(found) = &found {
+            found.must_be_of(header, dir)?;
         }
-        file.set_len(end).map_err(fault)?;
-        let journal = Self { name, file, end: Mutex::new(end) };
-        if end == 0 {
+        let is_new = found.is_none();
+        let found = found.unwrap_or_else(|| Found::empty(header.clone()));
+        file.set_len(found.end).map_err(fault)?;
+        let journal = Self { name, file, end: Mutex::new(found.end) };
+        if is_new {
             journal.write(&line(header)?)?;
         }
-        Ok((journal, done))
+        Ok((journal, found))
     }
 
     /// What the journal of a directory says, which is left as it is.
-    pub(super) fn look(dir: &Path) -> Result<(Self, Header, Vec<Done>), SweepError> {
+    pub(super) fn look(dir: &Path) -> Result<(Self, Found), SweepError> {
         let name = dir.join(NAME);
         let file = File::open(&name).map_err(|error| StoreError::new(&name, error))?;
         let found = read(&name, &file)?.ok_or_else(|| StoreError::new(&name, "is empty"))?;
-        Ok((Self { name, file, end: Mutex::new(found.end) }, found.header, found.done))
+        Ok((Self { name, file, end: Mutex::new(found.end) }, found))
+    }
+
+    /// Whether a directory has one.
+    pub(super) fn is_in(dir: &Path) -> bool {
+        dir.join(NAME).exists()
+    }
+
+    /// Writes down what was asked for.
+    pub(super) fn ask(&self, asked: &Asked) -> Result<(), SweepError> {
+        self.write(&line(&Ask { asked })?).map(drop)
     }
 
     /// Writes a run down. Gives it back as it is read again.
@@ -155,11 +193,27 @@ impl Journal {
 }
 
 /// What a journal holds as far as it is whole.
-struct Found {
-    header: Header,
-    done: Vec<Done>,
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub(super) header: Header,
+    pub(super) asked: Vec<Asked>,
+    pub(super) done: Vec<Done>,
     /// Bytes of whole lines.
     end: u64,
+}
+
+impl Found {
+    fn empty(header: Header) -> Self {
+        Self { header, asked: Vec::new(), done: Vec::new(), end: 0 }
+    }
+
+    /// Fails if this, found in `dir`, has runs of something else.
+    pub(super) fn must_be_of(&self, wanted: &Header, dir: &Path) -> Result<(), SweepError> {
+        if self.header == *wanted {
+            return Ok(());
+        }
+        Err(SweepError::Other { dir: dir.to_owned(), differences: self.header.differences(wanted) })
+    }
 }
 
 /// `None` if there is not even a first line.
@@ -176,11 +230,18 @@ fn read(name: &Path, file: &File) -> Result<Option<Found>, SweepError> {
         let fault = |error| StoreError::new(name, format!("line {number}: {error}"));
         match &mut found {
             None => {
-                let header = serde_json::from_slice(&line).map_err(fault)?;
-                found = Some(Found { header, done: Vec::new(), end: line.len() as u64 });
+                let header = serde_json::from_slice(&line);
+                let header = header.map_err(|error| {
+                    StoreError::new(name, format!("no journal of this version of the program: {error}"))
+                })?;
+                found = Some(Found { end: line.len() as u64, ..Found::empty(header) });
             }
             Some(found) => {
-                found.done.push(parse(&line, found.end).map_err(fault)?);
+                if line.starts_with(ASK) {
+                    found.asked.push(serde_json::from_slice::<Ask<Asked>>(&line).map_err(fault)?.asked);
+                } else {
+                    found.done.push(parse(&line, found.end).map_err(fault)?);
+                }
                 found.end += line.len() as u64;
             }
         }

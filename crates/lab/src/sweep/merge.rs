@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::journal::Journal;
+use super::asked::{Asked, Missing};
+use super::journal::{Found, Journal};
 use super::{SweepError, finish, lock};
 use crate::experiment::Job;
 use crate::record::Row;
@@ -13,35 +14,55 @@ use crate::record::Row;
 pub struct Merged {
     /// All rows, in the order of jobs.
     pub rows: Vec<Row>,
-    /// Runs of the experiment that are in none of the directories.
-    pub missing: usize,
+    /// Runs that were asked for and are in none of the directories.
+    pub missing: Missing,
 }
 
 /// Adds the runs of `dirs`, which must be of the same experiment and commit, to those in `out`, and writes the results. A run
-/// that is there twice is taken once: both are the same.
+/// that is there twice is taken once: both are the same. Runs that the directories, or others of their shards, were asked for
+/// may only be missing if the results are to be `partial`.
 ///
 /// # Errors
-/// If a directory has no journal or one of something else, or a file cannot be read or written.
-pub fn merge(dirs: &[PathBuf], out: &Path) -> Result<Merged, SweepError> {
+/// If a directory has no journal or one of something else, if runs are missing, or if a file cannot be read or written.
+/// Except in the last case, nothing has been written.
+pub fn merge(dirs: &[PathBuf], out: &Path, partial: bool) -> Result<Merged, SweepError> {
     let parts = dirs.iter().map(|dir| Journal::look(dir)).collect::<Result<Vec<_>, _>>()?;
-    let Some((_, header, _)) = parts.first() else { return Ok(Merged { rows: Vec::new(), missing: 0 }) };
-    let _lock = lock(out)?;
-    for ((_, other, _), dir) in parts.iter().zip(dirs) {
-        if other != header {
-            let (found, wanted) = (other.describe(), header.describe());
-            return Err(SweepError::Other { dir: dir.clone(), found, wanted });
-        }
+    let Some((_, first)) = parts.first() else {
+        return Ok(Merged { rows: Vec::new(), missing: Missing::default() });
+    };
+    for ((_, part), dir) in parts.iter().zip(dirs) {
+        part.must_be_of(&first.header, dir)?;
     }
-    let (journal, mut done) = Journal::open(out, header)?;
-    let runs = header.runs;
+    let before = if Journal::is_in(out) { Some(Journal::look(out)?.1) } else { None };
+    if let Some(before) = &before {
+        before.must_be_of(&first.header, out)?;
+    }
+    let all = || before.iter().chain(parts.iter().map(|(_, part)| part));
+    let missing = missing(all());
+    if missing.runs > 0 && !partial {
+        return Err(SweepError::Incomplete(missing));
+    }
+
+    let _lock = lock(out)?;
+    let (journal, Found { asked, mut done, .. }) = Journal::open(out, &first.header)?;
+    let mut asked: BTreeSet<Asked> = asked.into_iter().collect();
     let mut there: BTreeSet<Job> = done.iter().map(|run| run.job).collect();
-    for (from, _, part) in &parts {
-        for run in part {
+    for (from, part) in &parts {
+        for one in &part.asked {
+            if asked.insert(one.clone()) {
+                journal.ask(one)?;
+            }
+        }
+        for run in &part.done {
             if there.insert(run.job) {
                 done.push(journal.copy(from, run)?);
             }
         }
     }
-    let rows = finish(out, &journal, done)?;
-    Ok(Merged { missing: runs.saturating_sub(rows.len()), rows })
+    Ok(Merged { missing, rows: finish(out, &journal, done)? })
+}
+
+fn missing<'a>(parts: impl Iterator<Item = &'a Found> + Clone) -> Missing {
+    let there = parts.clone().flat_map(|part| &part.done).map(|run| run.job).collect();
+    Missing::of(parts.flat_map(|part| &part.asked), &there)
 }

@@ -3,6 +3,7 @@
 //! A directory of results has a journal with a line for each finished run. A sweep that ended early, for whatever reason, goes
 //! on where it was; what it does not find in the journal, it runs.
 
+mod asked;
 mod benefit;
 mod journal;
 mod merge;
@@ -17,14 +18,17 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 
 use crate::experiment::{Experiment, Job};
 use crate::record::Row;
 use crate::run::{self, RunOptions};
 use crate::store::{self, RunTimeline, StoreError};
 
+use self::asked::Asked;
 use self::journal::{Done, Header, Journal};
 
+pub use self::asked::Missing;
 pub use self::merge::{Merged, merge};
 
 /// Held by whoever writes to a directory.
@@ -48,7 +52,7 @@ pub struct SweepOptions {
 }
 
 /// One of `of` parts of equal size, from 0 on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Shard {
     /// Which one.
     pub index: usize,
@@ -86,15 +90,16 @@ pub enum SweepError {
     #[error("{}: another process is writing its results there", .0.display())]
     InUse(PathBuf),
     /// The directory has results of something else.
-    #[error("{}: has runs of {found}, not of {wanted}", dir.display())]
+    #[error("{}: has runs of something else: {differences}", dir.display())]
     Other {
         /// The directory.
         dir: PathBuf,
-        /// What its journal is of.
-        found: String,
-        /// What was to be run.
-        wanted: String,
+        /// What its journal is of, where that is not what was to be run.
+        differences: String,
     },
+    /// What was to come together is not all there.
+    #[error("{0}")]
+    Incomplete(Missing),
     /// There is no such variant.
     #[error("unknown variant `{name}`: use some of {known}")]
     UnknownVariant {
@@ -137,9 +142,14 @@ pub fn sweep(
     options: &SweepOptions,
     progress: &dyn Progress,
 ) -> Result<Vec<Row>, SweepError> {
-    let jobs = options.jobs(experiment)?;
+    let asked = Asked::of(experiment, options)?;
+    let jobs: Vec<Job> = asked.jobs().collect();
     let _lock = lock(&options.dir)?;
-    let (journal, done) = Journal::open(&options.dir, &Header::of(experiment, &options.run.commit))?;
+    let (journal, found) = Journal::open(&options.dir, &Header::of(experiment, &options.run.commit))?;
+    let done = found.done;
+    if !found.asked.contains(&asked) {
+        journal.ask(&asked)?;
+    }
     if let Some(qlog) = &options.run.qlog {
         fs::create_dir_all(qlog).map_err(|error| StoreError::new(qlog, error))?;
     }
@@ -149,51 +159,37 @@ pub fn sweep(
     let done = Mutex::new(done);
     let one = |job: &Job| {
         let finished = run::run(experiment, *job, &options.run);
-        let run = journal.append(*job, finished)?;
+        let run = journal.append(*job, finished).map_err(Ended::Failed)?;
         let told = progress.finished(&run.row);
         let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
         done.push(run);
         match told {
             ControlFlow::Continue(()) => Ok(()),
-            ControlFlow::Break(()) => Err(SweepError::Stopped { done: done.len(), runs: jobs.len() }),
+            ControlFlow::Break(()) => Err(Ended::Told),
         }
     };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build();
     let pool = pool.map_err(|error| SweepError::Threads(error.to_string()))?;
     // Runs of very different lengths are handed out one by one.
-    pool.install(|| left.par_iter().with_max_len(1).try_for_each(one))?;
-    finish(&options.dir, &journal, done.into_inner().unwrap_or_else(PoisonError::into_inner))
-}
-
-impl SweepOptions {
-    /// The jobs that are asked for, in their order.
-    fn jobs(&self, experiment: &Experiment) -> Result<Vec<Job>, SweepError> {
-        if self.shard.index >= self.shard.of {
-            return Err(SweepError::Shard(self.shard));
+    let ended = pool.install(|| left.par_iter().with_max_len(1).try_for_each(one));
+    let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    match ended {
+        Ok(()) => finish(&options.dir, &journal, done),
+        Err(Ended::Failed(error)) => Err(error),
+        // Runs that were under way on other threads have ended, too.
+        Err(Ended::Told) => {
+            let there: BTreeSet<Job> = done.iter().map(|run| run.job).collect();
+            let done = jobs.iter().filter(|job| there.contains(*job)).count();
+            Err(SweepError::Stopped { done, runs: jobs.len() })
         }
-        let names: Vec<_> = experiment.variants.iter().map(|variant| variant.name.as_str()).collect();
-        if let Some(name) = self.variants.iter().flatten().find(|name| !names.contains(&name.as_str())) {
-            return Err(SweepError::UnknownVariant { name: name.clone(), known: names.join(", ") });
-        }
-        let numbers: Vec<_> = experiment.points.iter().map(|point| point.run).collect();
-        if let Some(&point) = self.points.iter().flatten().find(|point| !numbers.contains(point)) {
-            return Err(SweepError::UnknownPoint { point, known: describe(&numbers) });
-        }
-        let wanted = |job: &Job| {
-            let variant =
-                self.variants.as_ref().is_none_or(|all| all.iter().any(|one| one == names[job.variant]));
-            variant && self.points.as_ref().is_none_or(|points| points.contains(&numbers[job.point]))
-        };
-        Ok(experiment.jobs().filter(wanted).skip(self.shard.index).step_by(self.shard.of).collect())
     }
 }
 
-/// Numbers of points for people: a range if they are one.
-fn describe(numbers: &[u64]) -> String {
-    match numbers {
-        [first, .., last] if last - first == numbers.len() as u64 - 1 => format!("{first} to {last}"),
-        _ => numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(", "),
-    }
+/// Why no more runs begin.
+enum Ended {
+    /// [`Progress::finished`] said so.
+    Told,
+    Failed(SweepError),
 }
 
 /// Writes the results of what is done.

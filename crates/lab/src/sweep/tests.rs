@@ -1,4 +1,5 @@
 use core::sync::atomic::{AtomicUsize, Ordering};
+use core::time::Duration;
 use std::fs::OpenOptions;
 use std::io::Write;
 
@@ -69,8 +70,8 @@ fn results_are_the_same_however_they_come_about() {
         let shard = Shard { index, of: 2 };
         sweep(&experiment, &SweepOptions { shard, ..options(dir(3 + index), 2) }, &()).unwrap();
     }
-    let merged = merge(&[dir(4).to_owned(), dir(3).to_owned()], dir(5)).unwrap();
-    assert_eq!((merged.missing, merged.rows), (0, rows));
+    let merged = merge(&[dir(4).to_owned(), dir(3).to_owned()], dir(5), false).unwrap();
+    assert_eq!((merged.missing.runs, merged.missing.of, merged.rows), (0, 8, rows));
     assert_eq!(results(dir(5)), results(dir(0)), "merged");
 }
 
@@ -129,15 +130,85 @@ fn what_cannot_be_is_said_before_anything_runs() {
     drop(held);
     let one = SweepOptions { points: Some(vec![4]), variants: Some(vec!["path-0".into()]), ..base() };
     sweep(&experiment, &one, &()).unwrap();
-    let other = sweep(&download(20_000), &one, &()).unwrap_err();
-    assert!(matches!(other, SweepError::Other { .. }), "{other}");
+    let empty = tempfile::tempdir().unwrap();
+    assert!(merge(&[empty.path().to_owned()], dir.path(), true).is_err());
+}
+
+#[test]
+fn runs_of_something_else_are_refused_with_what_is_different() {
+    let experiment = download(10_000);
+    let dir = tempfile::tempdir().unwrap();
+    let mut one = SweepOptions { points: Some(vec![4]), ..options(dir.path(), 1) };
+    one.variants = Some(vec!["path-0".into()]);
+    sweep(&experiment, &one, &()).unwrap();
+    let journal = || fs::read(dir.path().join(journal::NAME)).unwrap();
+    let before = journal();
+    let fault = |experiment: &Experiment, options: &SweepOptions| {
+        let fault = sweep(experiment, options, &()).unwrap_err().to_string();
+        assert_eq!(fault.lines().count(), 1, "{fault}");
+        let (place, differences) = fault.split_once(": has runs of something else: ").unwrap();
+        assert_eq!(Path::new(place), dir.path());
+        differences.to_owned()
+    };
+    let closing = "bytes and a closing packet";
+    assert_eq!(
+        fault(&download(20_000), &one),
+        format!("workload download of 10000 {closing} instead of download of 20000 {closing}")
+    );
     let mut newer = one.clone();
     newer.run.commit = "beef".into();
-    assert!(
-        fault(&newer).contains("commit c0ffee) and not") || fault(&newer).contains("commit c0ffee), not of")
-    );
-    let empty = tempfile::tempdir().unwrap();
-    assert!(merge(&[empty.path().to_owned()], dir.path()).is_err());
+    assert_eq!(fault(&experiment, &newer), "commit c0ffee instead of beef");
+    let slow = Experiment { deadline: Duration::from_millis(1500), ..experiment.clone() };
+    assert_eq!(fault(&slow, &newer), "deadline 60 s instead of 1.5 s, commit c0ffee instead of beef");
+    let mut others = experiment.clone();
+    others.variants.pop();
+    assert!(fault(&others, &one).starts_with("variants with fingerprint "));
+    let mut elsewhere = experiment.clone();
+    elsewhere.points[1].paths[0].owd_ms += 1.0;
+    assert!(fault(&elsewhere, &one).starts_with("points with fingerprint "));
+    assert_eq!(journal(), before);
+
+    // More repetitions leave the first as they were.
+    let more = Experiment { repetitions: 3, ..experiment.clone() };
+    let rows = sweep(&more, &one, &()).unwrap();
+    assert_eq!(rows.iter().map(|row| row.repetition).collect::<Vec<_>>(), [0, 1, 2]);
+    assert!(journal().starts_with(&before));
+    assert_eq!(sweep(&experiment, &one, &()).unwrap(), rows);
+}
+
+#[test]
+fn results_that_are_not_whole_must_be_asked_for() {
+    let experiment = download(10_000);
+    let dirs: Vec<_> = (0..4).map(|_| tempfile::tempdir().unwrap()).collect();
+    let dir = |index: usize| dirs[index].path().to_owned();
+    // Of the experiment's eight runs, four are asked for.
+    let shard = |index, place: usize| SweepOptions {
+        shard: Shard { index, of: 3 },
+        points: Some(vec![9]),
+        ..options(&dir(place), 1)
+    };
+    sweep(&experiment, &shard(0, 0), &()).unwrap();
+    // Nothing runs at all, but it is known what there was to run.
+    fs::write(dir(1).join(journal::NAME), "").unwrap();
+    Journal::open(&dir(1), &Header::of(&experiment, "c0ffee"))
+        .unwrap()
+        .0
+        .ask(&Asked::of(&experiment, &shard(1, 1)).unwrap())
+        .unwrap();
+    let out = dir(3).join("out");
+    let fault = merge(&[dir(0), dir(1)], &out, false).unwrap_err();
+    assert!(matches!(fault, SweepError::Incomplete(_)));
+    assert_eq!(fault.to_string(), "2 of 4 runs are missing: 1 of shard 1/3, 1 of shard 2/3");
+    assert!(!out.exists(), "nothing is written");
+
+    let merged = merge(&[dir(0)], &out, true).unwrap();
+    assert_eq!((merged.rows.len(), merged.missing.runs, merged.missing.of), (2, 2, 4));
+    // What is there already knows what it lacks.
+    sweep(&experiment, &shard(1, 1), &()).unwrap();
+    assert!(merge(&[dir(1)], &out, false).unwrap_err().to_string().ends_with("1 of shard 2/3"));
+    sweep(&experiment, &shard(2, 2), &()).unwrap();
+    let merged = merge(&[dir(1), dir(2)], &out, false).unwrap();
+    assert_eq!((merged.rows.len(), merged.missing.runs), (4, 0));
 }
 
 /// A file that takes nothing stands for a full disk.
@@ -148,8 +219,8 @@ fn a_line_that_cannot_be_written_is_one_clear_error() {
     let one = SweepOptions { points: Some(vec![4]), ..options(dir.path(), 1) };
     sweep(&experiment, &one, &()).unwrap();
     let before = fs::read(dir.path().join(journal::NAME)).unwrap();
-    let (read_only, _, done) = Journal::look(dir.path()).unwrap();
-    let fault = read_only.copy(&read_only, &done[0]).unwrap_err().to_string();
+    let (read_only, found) = Journal::look(dir.path()).unwrap();
+    let fault = read_only.copy(&read_only, &found.done[0]).unwrap_err().to_string();
     assert!(fault.contains(journal::NAME) && fault.lines().count() == 1, "{fault}");
     assert_eq!(fs::read(dir.path().join(journal::NAME)).unwrap(), before);
 }

@@ -1,0 +1,159 @@
+//! Which runs a sweep was asked for, and which of them are nowhere when sweeps come together.
+
+use core::fmt;
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Shard, SweepError, SweepOptions};
+use crate::experiment::{Experiment, Job};
+
+/// Shards that a sentence names; the rest are counted.
+const MAX_NAMED: usize = 8;
+
+/// Some variants at some points, and a shard of the runs that this makes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(super) struct Asked {
+    /// Indices in ascending order.
+    variants: Vec<usize>,
+    /// Likewise.
+    points: Vec<usize>,
+    repetitions: u32,
+    shard: Shard,
+}
+
+/// Runs that are missing, of those that were asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Missing {
+    /// How many there are.
+    pub runs: usize,
+    /// How many were asked for, whatever the shard.
+    pub of: usize,
+    /// The shards to run again, with what each lacks.
+    pub shards: BTreeMap<Shard, usize>,
+}
+
+impl Asked {
+    /// What `options` ask for.
+    pub(super) fn of(experiment: &Experiment, options: &SweepOptions) -> Result<Self, SweepError> {
+        let SweepOptions { shard, variants, points, .. } = options;
+        if shard.index >= shard.of {
+            return Err(SweepError::Shard(*shard));
+        }
+        let names: Vec<_> = experiment.variants.iter().map(|variant| variant.name.as_str()).collect();
+        if let Some(name) = variants.iter().flatten().find(|name| !names.contains(&name.as_str())) {
+            return Err(SweepError::UnknownVariant { name: name.clone(), known: names.join(", ") });
+        }
+        let numbers: Vec<_> = experiment.points.iter().map(|point| point.run).collect();
+        if let Some(&point) = points.iter().flatten().find(|point| !numbers.contains(point)) {
+            return Err(SweepError::UnknownPoint { point, known: describe(&numbers) });
+        }
+        let named = |name: &str| variants.as_ref().is_none_or(|all| all.iter().any(|one| one == name));
+        let numbered = |number: &u64| points.as_ref().is_none_or(|all| all.contains(number));
+        Ok(Self {
+            variants: (0..names.len()).filter(|index| named(names[*index])).collect(),
+            points: (0..numbers.len()).filter(|index| numbered(&numbers[*index])).collect(),
+            repetitions: experiment.repetitions,
+            shard: *shard,
+        })
+    }
+
+    /// The runs of the shard, in their order.
+    pub(super) fn jobs(&self) -> impl Iterator<Item = Job> {
+        // A shard of nothing is no sweep's; a journal may say anything.
+        self.whole().skip(self.shard.index).step_by(self.shard.of.max(1))
+    }
+
+    /// The runs of all shards, in their order.
+    fn whole(&self) -> impl Iterator<Item = Job> {
+        self.variants.iter().flat_map(move |&variant| {
+            self.points.iter().flat_map(move |&point| {
+                (0..self.repetitions).map(move |repetition| Job { variant, point, repetition })
+            })
+        })
+    }
+}
+
+impl Missing {
+    /// What is not `there` of all that was `asked` for. A sweep that was asked for a shard stands for the others, too.
+    pub(super) fn of<'a>(asked: impl IntoIterator<Item = &'a Asked>, there: &BTreeSet<Job>) -> Self {
+        let whole = |one: &Asked| Asked { shard: Shard { index: 0, of: one.shard.of.max(1) }, ..one.clone() };
+        let wholes: BTreeSet<Asked> = asked.into_iter().map(whole).collect();
+        let mut wanted = BTreeSet::new();
+        let mut missing = Self::default();
+        for one in &wholes {
+            for (place, job) in one.whole().enumerate() {
+                if wanted.insert(job) && !there.contains(&job) {
+                    let of = one.shard.of;
+                    missing.runs += 1;
+                    *missing.shards.entry(Shard { index: place % of, of }).or_default() += 1;
+                }
+            }
+        }
+        missing.of = wanted.len();
+        missing
+    }
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { runs, of, shards } = self;
+        write!(f, "{runs} of {of} runs are missing")?;
+        let named = shards.iter().filter(|(shard, _)| shard.of > 1);
+        for (place, (shard, runs)) in named.clone().take(MAX_NAMED).enumerate() {
+            let before = if place == 0 { ": " } else { ", " };
+            write!(f, "{before}{runs} of shard {}/{}", shard.index, shard.of)?;
+        }
+        match named.count().saturating_sub(MAX_NAMED) {
+            0 => Ok(()),
+            1 => write!(f, " and some of another shard"),
+            more => write!(f, " and some of {more} other shards"),
+        }
+    }
+}
+
+/// Numbers of points for people: a range if they are one.
+fn describe(numbers: &[u64]) -> String {
+    match numbers {
+        [first, .., last] if last - first == numbers.len() as u64 - 1 => format!("{first} to {last}"),
+        _ => numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(", "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(variants: &[usize], points: &[usize], repetitions: u32, index: usize, of: usize) -> Asked {
+        let shard = Shard { index, of };
+        Asked { variants: variants.to_vec(), points: points.to_vec(), repetitions, shard }
+    }
+
+    #[test]
+    fn shards_divide_what_was_asked_for() {
+        let whole: Vec<Job> = asked(&[0, 2], &[1, 3], 3, 0, 1).jobs().collect();
+        assert_eq!(whole.len(), 12);
+        assert!(whole.is_sorted());
+        let mut shards: Vec<Job> = (0..5)
+            .flat_map(|index| asked(&[0, 2], &[1, 3], 3, index, 5).jobs().collect::<Vec<_>>())
+            .collect();
+        shards.sort();
+        assert_eq!(shards, whole);
+    }
+
+    #[test]
+    fn one_shard_tells_what_others_lack() {
+        let shard = |index| asked(&[0], &[4, 9], 5, index, 3);
+        let there = BTreeSet::from_iter(shard(0).jobs().chain(shard(2).jobs().skip(1)));
+        let missing = Missing::of([&shard(0)], &there);
+        assert_eq!((missing.runs, missing.of), (4, 10));
+        assert_eq!(missing.to_string(), "4 of 10 runs are missing: 3 of shard 1/3, 1 of shard 2/3");
+        // Part of it was asked for once more, in other shards, and one run of more repetitions, in none.
+        let more = [shard(0), asked(&[0], &[4, 9], 5, 1, 2), asked(&[0], &[4], 6, 0, 1)];
+        let missing = Missing::of(&more, &there);
+        assert_eq!((missing.runs, missing.of), (5, 11));
+        assert_eq!(Missing::of([&shard(0)], &shard(0).whole().collect()).runs, 0);
+        let none = Missing::of([&asked(&[0], &[0], 20, 0, 20)], &BTreeSet::new()).to_string();
+        assert!(none.ends_with(", 1 of shard 7/20 and some of 12 other shards"), "{none}");
+    }
+}

@@ -1,0 +1,213 @@
+//! `anabranch lab` as scripts see it: small experiments, from the plan to the figures.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
+
+#[path = "lab/interrupted.rs"]
+mod interrupted;
+#[path = "lab/refused.rs"]
+mod refused;
+#[path = "lab/shards.rs"]
+mod shards;
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// Two variants at two points, twice: eight runs.
+const PLAN: &str = r#"name = "tiny"
+about = "what tests run"
+repetitions = 2
+deadline_s = 60
+
+[workload.download]
+bytes = 20_000
+
+[[points.inline]]
+run = 3
+paths = [{ rate_mbps = 20, owd_ms = 5, queue_packets = 30 }, { rate_mbps = 10, owd_ms = 20, queue_packets = 40 }]
+
+[[points.inline]]
+run = 8
+paths = [{ rate_mbps = 5, owd_ms = 15, queue_bdp = 2, loss_percent = 2 }, { rate_mbps = 8, owd_ms = 9, queue_bdp = 1 }]
+
+[[variant]]
+name = "both"
+layers = ["default"]
+
+[[variant]]
+name = "quic-path-0"
+layers = ["default", "path-0"]
+"#;
+
+/// What a sweep leaves that depends on nothing but its plan, its seeds and the program.
+const RESULTS: [&str; 3] = ["runs.parquet", "runs.csv", "timelines.jsonl"];
+
+/// An empty directory with a plan in it.
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new(plan: &str) -> Self {
+        let place = Self(tempfile::tempdir().unwrap());
+        std::fs::write(place.path("plan.toml"), plan).unwrap();
+        place
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
+        command.arg("lab").args(args).current_dir(self.0.path());
+        command
+    }
+
+    fn lab(&self, args: &[&str]) -> Output {
+        self.command(args).output().unwrap()
+    }
+
+    /// What a command says that does what it should.
+    fn says(&self, args: &[&str]) -> String {
+        let output = self.lab(args);
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {}", stderr(&output));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// The line of a command that fails with `status`.
+    fn fails(&self, status: i32, args: &[&str]) -> String {
+        let output = self.lab(args);
+        let line = stderr(&output);
+        assert_eq!(output.status.code(), Some(status), "{args:?}: {line}");
+        assert!(output.stdout.is_empty(), "{args:?}");
+        assert!(line.starts_with("anabranch: ") && line.trim_end().lines().count() == 1, "{args:?}: {line}");
+        line
+    }
+
+    fn results(&self, dir: &str) -> [Vec<u8>; 3] {
+        RESULTS.map(|name| std::fs::read(self.path(dir).join(name)).unwrap())
+    }
+
+    /// Lines of finished runs.
+    fn journal(&self, dir: &str) -> Vec<String> {
+        let text = std::fs::read_to_string(self.path(dir).join("journal.jsonl")).unwrap_or_default();
+        let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+        whole.filter(|line| line.starts_with("{\"job\":")).map(str::to_owned).collect()
+    }
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// Names of everything in a directory.
+fn names(dir: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name());
+    let mut names: Vec<_> = entries.map(|name| name.into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_plan_is_run_and_summed_up() {
+    let place = Place::new(PLAN);
+    let text = place.says(&["run", "plan.toml", "--out", "all"]);
+    assert!(text.starts_with("tiny: what tests run; points: the plan's own"), "{text}");
+    assert!(
+        text.contains("both") && text.contains("results: all") && text.contains("report: all/"),
+        "{text}"
+    );
+    let facts = place.says(&["run", "plan.toml", "--out", "some", "--points", "8", "--json", "-"]);
+    let facts: Value = serde_json::from_str(&facts).unwrap();
+    assert_eq!((&facts["experiment"], &facts["out"]), (&"tiny".into(), &"some".into()));
+    let variants = facts["variants"].as_array().unwrap();
+    let names: Vec<_> = variants.iter().map(|variant| variant["variant"].as_str().unwrap()).collect();
+    assert_eq!(names, ["both", "quic-path-0"]);
+    for variant in variants {
+        assert_eq!((&variant["runs"], &variant["failures"]), (&2.into(), &0.into()), "{variant}");
+        assert!(variant["transfer_time_s"]["median"].as_f64().unwrap() > 0.03, "{variant}");
+    }
+
+    let csv = std::fs::read_to_string(place.path("some/runs.csv")).unwrap();
+    let mut lines = csv.lines().map(|line| line.split(',').take(5).collect::<Vec<_>>());
+    assert_eq!(lines.next().unwrap(), ["experiment", "variant", "point", "repetition", "seed"]);
+    let rows: Vec<_> = lines.collect();
+    assert_eq!(rows.len(), 4);
+    assert_eq!(rows[1], ["tiny", "both", "8", "1", "2049"]);
+    assert!(rows.iter().all(|row| row[2] == "8"), "{csv}");
+    // The rest of the runs is added to those that are there.
+    assert_eq!(place.journal("some").len(), 4);
+    place.says(&["run", "plan.toml", "--out", "some"]);
+    assert_eq!((place.journal("some").len(), place.results("some")), (8, place.results("all")));
+}
+
+#[test]
+fn what_there_is_to_run_is_listed() {
+    let place = Place::new(PLAN);
+    let all = place.says(&["list"]);
+    for part in ["  ccr22-heterogeneous-2path: ", "  conext17-handover: ", "  mobility: ", "picoquic", "ar5"]
+    {
+        assert!(all.contains(part), "{part} is missing in\n{all}");
+    }
+    let one = place.says(&["list", "conext17-handover"]);
+    assert!(
+        one.starts_with("conext17-handover: ") && one.lines().any(|line| line == "  mpquic-no-signal"),
+        "{one}"
+    );
+    let line = place.fails(2, &["list", "conext18"]);
+    assert!(line.contains("unknown experiment `conext18`: use one of ccr22-homogeneous-2path, "), "{line}");
+}
+
+#[test]
+fn claims_are_judged() {
+    let place = Place::new(PLAN);
+    let claims = |args: &[&str]| -> Vec<Value> {
+        serde_json::from_str(&place.says(&[&["claims", "--json", "-"], args].concat())).unwrap()
+    };
+    // Without runs nothing can be said of any.
+    let none = claims(&["--no-run"]);
+    let ids: Vec<_> = none.iter().map(|claim| claim["id"].as_str().unwrap()).collect();
+    let expected: Vec<_> =
+        (1..=15).map(|n| format!("D{n}")).chain((1..=7).map(|n| format!("Q{n}"))).collect();
+    assert_eq!(ids, expected);
+    for claim in &none {
+        assert!(claim["holds"].is_null() && !claim["why"].as_str().unwrap().is_empty(), "{claim}");
+        assert!(!claim["threshold"].as_str().unwrap().is_empty(), "{claim}");
+    }
+    // The smallest: one point of the handover, and what its figures say.
+    let judged = claims(&["Q7", "--points", "100", "--repetitions", "1", "--out", "results"]);
+    assert_eq!(judged.len(), 1);
+    assert_eq!(judged[0]["id"], "Q7");
+    assert!(judged[0]["holds"].is_boolean(), "{}", judged[0]);
+    assert!(judged[0]["figure"].as_str().unwrap().contains("late in a run"), "{}", judged[0]);
+    assert_eq!(place.journal("results/conext17-handover").len(), 2);
+    // The same from what is there, and for people.
+    assert_eq!(claims(&["Q7", "--no-run", "--out", "results"]), judged);
+    let text = place.says(&["claims", "Q7", "--no-run", "--out", "results"]);
+    assert!(text.starts_with("Q7") && text.contains("threshold") && text.lines().count() >= 3, "{text}");
+    let wrong = place.lab(&["claims", "D16"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(stderr(&wrong).contains("one of ccr22, conext17, D1, "), "{}", stderr(&wrong));
+}
+
+#[test]
+fn figures_are_drawn_and_drawn_again() {
+    let place = Place::new(PLAN);
+    let text =
+        place.says(&["run", "conext17-handover", "--points", "100", "--repetitions", "1", "--out", "r"]);
+    assert!(text.contains("figures: conext17-11 in r/figures"), "{text}");
+    let drawn = names(&place.path("r/figures"));
+    assert_eq!(drawn, ["conext17-11.png", "conext17-11.svg"]);
+    let read = || -> Vec<Vec<u8>> {
+        let figures = drawn.iter().map(|name| place.path("r/figures").join(name));
+        figures.chain([place.path("r/report.html")]).map(|name| std::fs::read(name).unwrap()).collect()
+    };
+    let before = read();
+    assert!(before[0].starts_with(b"\x89PNG\r\n") && before[1].starts_with(b"<svg"));
+    std::fs::remove_dir_all(place.path("r/figures")).unwrap();
+    std::fs::remove_file(place.path("r/report.html")).unwrap();
+    let text = place.says(&["figures", "r"]);
+    assert!(text.starts_with("report: r/report.html\nfigures: conext17-11 in r/figures"), "{text}");
+    assert!(read() == before, "drawn again from what is written down");
+    let line = place.fails(8, &["figures", "nowhere"]);
+    assert!(line.contains("nowhere"), "{line}");
+}

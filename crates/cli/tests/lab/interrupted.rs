@@ -1,0 +1,108 @@
+//! Sweeps that are ended early, and go on.
+
+use std::collections::BTreeSet;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::{PLAN, Place, stderr};
+
+/// How long a test waits for what must happen.
+const PATIENCE: Duration = Duration::from_secs(120);
+const RUNS: usize = 160;
+
+/// As many runs as take a while.
+fn long() -> Place {
+    let place = Place::new(&PLAN.replace("repetitions = 2", "repetitions = 40").replace("20_000", "200_000"));
+    place.says(&["run", "plan.toml", "--out", "whole"]);
+    assert_eq!(place.journal("whole").len(), RUNS);
+    place
+}
+
+/// A sweep that has written down something of its own.
+fn begin(place: &Place) -> Child {
+    let before = place.journal("parts").len();
+    let mut command = place.command(&["run", "plan.toml", "--out", "parts", "--threads", "2"]);
+    let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let start = Instant::now();
+    while place.journal("parts").len() < before + 5 {
+        assert!(start.elapsed() < PATIENCE, "nothing is written down");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    child
+}
+
+fn send(child: &Child, signal: Signal) {
+    kill(Pid::from_raw(child.id().try_into().unwrap()), signal).unwrap();
+}
+
+/// Gives the same command again, and looks whether all is there, and nothing was run twice.
+fn goes_on(place: &Place) {
+    let before = place.journal("parts");
+    place.says(&["run", "plan.toml", "--out", "parts", "--threads", "2"]);
+    let after = place.journal("parts");
+    assert_eq!(after[..before.len()], before);
+    let job = |line: &String| line.split_once("\"paths\"").unwrap().0.to_owned();
+    let jobs: BTreeSet<String> = after.iter().map(job).collect();
+    assert_eq!((after.len(), jobs.len()), (RUNS, RUNS));
+    assert_eq!(place.results("parts"), place.results("whole"));
+}
+
+#[test]
+fn a_killed_sweep_goes_on() {
+    let place = long();
+    let mut child = begin(&place);
+    child.kill().unwrap();
+    assert_eq!(child.wait().unwrap().code(), None);
+    assert!((5..RUNS).contains(&place.journal("parts").len()));
+    assert!(!place.path("parts/runs.csv").exists());
+    goes_on(&place);
+}
+
+#[test]
+fn a_signal_ends_a_sweep_in_good_order() {
+    let place = long();
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        let child = begin(&place);
+        send(&child, signal);
+        let output = child.wait_with_output().unwrap();
+        let (line, done) = (stderr(&output), place.journal("parts").len());
+        assert_eq!(output.status.code(), Some(10), "{line}");
+        let said =
+            format!("stopped with {done} of {RUNS} runs done; the same command goes on where it stopped");
+        assert_eq!(line, format!("anabranch: {said}\n"));
+        assert!(done < RUNS, "it ended before the signal came");
+    }
+    goes_on(&place);
+}
+
+/// The first signal waits for the run under way, which takes long; the second does not.
+#[test]
+fn a_second_signal_does_not_wait() {
+    let place = Place::new(
+        &PLAN.replace("20_000", "2_000_000_000").replace("deadline_s = 60", "deadline_s = 100_000"),
+    );
+    let args =
+        ["run", "plan.toml", "--out", "parts", "--points", "3", "--variants", "both", "--threads", "1"];
+    let mut child = place.command(&args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let start = Instant::now();
+    let journal = place.path("parts/journal.jsonl");
+    while std::fs::read_to_string(&journal).unwrap_or_default().lines().count() < 2 {
+        assert!(start.elapsed() < PATIENCE, "nothing begins");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    send(&child, Signal::SIGINT);
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(child.try_wait().unwrap(), None, "it waits for its run");
+    send(&child, Signal::SIGINT);
+    let output = child.wait_with_output().unwrap();
+    let said = "anabranch: stopped at once; the same command goes on where it stopped\n";
+    assert_eq!((output.status.code(), stderr(&output)), (Some(10), said.to_owned()));
+    assert_eq!(place.journal("parts").len(), 0);
+    // Nobody holds the directory any longer.
+    let line = place.fails(2, &["run", "plan.toml", "--out", "parts", "--bytes", "1000"]);
+    assert!(line.contains("instead of download of 1000 bytes"), "{line}");
+}

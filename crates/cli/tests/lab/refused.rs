@@ -1,0 +1,80 @@
+//! What cannot be, told before anything runs.
+
+use super::{PLAN, Place, names};
+
+#[test]
+fn a_wrong_plan_is_one_line_with_file_line_and_what_may_stand_there() {
+    for (right, wrong, said) in [
+        (
+            "[\"default\", \"path-0\"]",
+            "[\"path-9\"]",
+            "line 23: unknown profile `path-9`: use one of default, picoquic, ",
+        ),
+        ("bytes = 20_000", "bytes = 0", "line 7: 0 in `bytes` is not a whole number from 1 to 100000000000"),
+        ("queue_packets = 40", "size = 40", "line 11: unknown field `size`, expected one of `rate_mbps`, "),
+        (
+            "repetitions = 2",
+            "repetitions = 10001",
+            "line 3: 10001 in `repetitions` is not a whole number from 1 to",
+        ),
+        ("owd_ms = 15, ", "", "line 15: missing field `owd_ms`"),
+        ("run = 8", "run = 3", "line 15: there is another point 3"),
+        (
+            "[workload.download]",
+            "[workload.upload]",
+            "line 6: unknown field `upload`, expected one of `download`",
+        ),
+    ] {
+        assert!(PLAN.contains(right), "{right}");
+        let place = Place::new(&PLAN.replace(right, wrong));
+        let line = place.fails(2, &["run", "plan.toml", "--out", "results"]);
+        assert!(line.starts_with("anabranch: plan.toml, line ") && line.contains(said), "{line}");
+        assert_eq!(names(place.0.path()), ["plan.toml"], "nothing has begun");
+    }
+    let place = Place::new(PLAN);
+    for (args, said) in [
+        (&["run", "none.toml"][..], "none.toml: "),
+        (&["run", "ccr23"], "unknown experiment `ccr23`: use one of ccr22-"),
+        (
+            &["run", "plan.toml", "--variants", "both,all"],
+            "unknown variant `all`: use some of both, quic-path-0",
+        ),
+        (&["run", "plan.toml", "--points", "4"], "unknown point 4: this design has 3, 8"),
+        (&["run", "mobility", "--design", "plan.toml"], "plan.toml: "),
+        (&["run", "conext17-handover", "--bytes", "5"], "conext17-handover has no download for --bytes"),
+    ] {
+        let line = place.fails(2, &[args, &["--out", "results"]].concat());
+        assert!(line.contains(said), "{line}");
+        assert_eq!(names(place.0.path()), ["plan.toml"], "nothing has begun");
+    }
+}
+
+#[test]
+fn a_directory_keeps_the_results_of_one_thing() {
+    let place = Place::new(PLAN);
+    let run = ["run", "plan.toml", "--points", "3", "--variants", "both", "--out", "results"];
+    let with = |more: &[&'static str]| [&run[..], more].concat();
+    place.says(&run);
+    let before = place.results("results");
+    let remedy = "; name another directory with --out, or remove this one";
+
+    let line = place.fails(2, &with(&["--bytes", "30000"]));
+    let said = "results: has runs of something else: workload download of 20000 bytes instead of download of 30000 bytes";
+    assert_eq!(line.trim_end(), format!("anabranch: {said}{remedy}"));
+    // Another build of the program.
+    let journal = place.path("results/journal.jsonl");
+    let text = std::fs::read_to_string(&journal).unwrap();
+    let (head, commit) = text.split_once("\"commit\":\"").unwrap();
+    let (commit, rest) = commit.split_once('"').unwrap();
+    std::fs::write(&journal, format!("{head}\"commit\":\"0123456789ab\"{rest}")).unwrap();
+    let line = place.fails(2, &run);
+    assert!(line.contains(&format!("commit 0123456789ab instead of {commit}{remedy}")), "{line}");
+    std::fs::write(&journal, text).unwrap();
+    assert_eq!(place.results("results"), before);
+
+    // More repetitions are more runs of the same.
+    place.says(&with(&["--repetitions", "3"]));
+    assert_eq!(place.journal("results").len(), 3);
+    place.says(&run);
+    assert_eq!(place.journal("results").len(), 3);
+}

@@ -17,6 +17,9 @@ const SEED: Seed = Seed(2017);
 /// Simulated time after which a run has failed; the slowest path alone needs half an hour for 20 MB.
 const DEADLINE: Duration = Duration::from_secs(7200);
 
+/// Runs of each variant at a point, whose median counts, with and without random losses.
+const REPETITIONS: u32 = 3;
+
 /// What the name of a class says.
 struct Class {
     high_bdp: bool,
@@ -84,8 +87,7 @@ pub(super) fn download(name: &str, data: Option<&Path>) -> Result<Experiment, Ex
         workload: Workload::Download { bytes: class.bytes, until: End::LastByte },
         points,
         variants: variants(["mpquic", "quic-path-0", "quic-path-1"])?,
-        // The median of three; without random losses they would be the same run three times.
-        repetitions: if class.losses { 3 } else { 1 },
+        repetitions: REPETITIONS,
         deadline: DEADLINE,
     })
 }
@@ -102,8 +104,13 @@ mod tests {
             ("conext17-high-bdp-no-loss-256kb", 200.0, 0.0),
             ("conext17-high-bdp-losses-scripts", 200.0, 2.5),
         ] {
-            let points = named(name, None).unwrap().points;
-            assert_eq!(points.len(), 506);
+            let experiment = named(name, None).unwrap();
+            assert_eq!(
+                (experiment.points.len(), experiment.repetitions),
+                (506, 3),
+                "the median of three counts"
+            );
+            let points = experiment.points;
             for pair in points.chunks(2) {
                 assert_eq!(pair[0].paths, pair[1].paths.iter().rev().cloned().collect::<Vec<_>>());
                 for path in &pair[0].paths {

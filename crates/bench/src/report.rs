@@ -1,5 +1,6 @@
 //! Results: as a table for people, as one JSON object for scripts.
 
+use comfy_table::{Table, presets};
 use serde_json::Value;
 
 use crate::Error;
@@ -27,19 +28,9 @@ pub(crate) fn publish(report: &Report, target: Option<&str>) -> Result<(), Error
 
 /// A Markdown table with aligned columns, as docs/performance.md shows it.
 fn table(report: &Report) -> String {
-    let header: Vec<String> = report.columns.iter().map(|&column| column.to_owned()).collect();
-    let width = |index: usize| {
-        let cells = report.rows.iter().map(|row| &row[index]).chain([&header[index]]);
-        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..header.len()).map(width).collect();
-    let line = |cells: &[String]| {
-        let padded = cells.iter().zip(&widths).map(|(cell, &width)| format!(" {cell:width$} |"));
-        format!("|{}\n", padded.collect::<String>())
-    };
-    let rule: Vec<String> = widths.iter().map(|&width| "-".repeat(width)).collect();
-    let body: String = report.rows.iter().map(|row| line(row)).collect();
-    format!("{}\n\n{}{}{}", report.title, line(&header), line(&rule), body)
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_MARKDOWN).set_header(&report.columns).add_rows(&report.rows);
+    format!("{}\n\n{table}\n", report.title)
 }
 
 /// The middle value; for an even count the mean of the two in the middle; NaN without values.
@@ -97,6 +88,6 @@ mod tests {
             rows: vec![vec!["wide cell".into(), "1".into()]],
             json: Value::Null,
         };
-        assert_eq!(table(&report), "T\n\n| a         | long |\n| --------- | ---- |\n| wide cell | 1    |\n");
+        assert_eq!(table(&report), "T\n\n| a         | long |\n|-----------|------|\n| wide cell | 1    |\n");
     }
 }

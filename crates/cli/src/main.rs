@@ -18,6 +18,7 @@ mod perf;
 mod serve;
 mod server;
 mod signal;
+mod table;
 mod target;
 
 use std::process::ExitCode;

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::links::{Fail, Plan};
 use super::transfer::Outcome;
 use crate::output::hex;
+use crate::table::table;
 
 /// Everything that was measured.
 #[derive(Clone, Debug)]
@@ -92,31 +93,26 @@ impl Summary {
 
     /// The table and what it comes to.
     pub(super) fn text(&self) -> String {
-        let mut text = String::new();
-        let width = self.plan.0.iter().map(|link| link.text.len()).max().unwrap_or(0).max(16);
-        let head = format!(
-            "{:<6}{:<width$}{:>14}{:>14}{:>11}{:>10}{:>7}  {}",
-            "path", "link", "alone", "together", "RTT", "window", "lost", "state"
-        );
-        let _ = writeln!(text, "{head}");
         let last = self.outcome.timeline.samples.last();
-        for (index, link) in self.plan.0.iter().enumerate() {
-            let Some(path) = last.and_then(|last| last.paths.get(index)) else { continue };
+        let paths = self.plan.0.iter().enumerate().filter_map(|(index, link)| {
+            let path = last?.paths.get(index)?;
             let refusal = self.outcome.refusals.get(index).cloned().flatten();
-            let state = refusal.map_or_else(|| path.state.to_owned(), |why| format!("{}: {why}", path.state));
-            let _ = writeln!(
-                text,
-                "{index:<6}{:<width$}{:>14}{:>14}{:>11}{:>10}{:>7}  {state}",
-                link.text,
+            Some(vec![
+                index.to_string(),
+                link.text.clone(),
                 mbps(self.alone[index]),
                 mbps(self.carried(index)),
                 format!("{:.1} ms", path.rtt.as_secs_f64() * 1e3),
                 format!("{} kB", path.window / 1000),
-                path.lost,
-            );
-        }
-        let (links, best, total) = (self.plan.rate() as f64, self.best_alone(), self.goodput());
-        let _ = writeln!(text, "{:<6}{:<width$}{:>14}{:>14}", "total", mbps(links), mbps(best), mbps(total));
+                path.lost.to_string(),
+                refusal.map_or_else(|| path.state.to_owned(), |why| format!("{}: {why}", path.state)),
+            ])
+        });
+        let rates = [self.plan.rate() as f64, self.best_alone(), self.goodput()].map(mbps);
+        let total = vec!["total".to_owned()].into_iter().chain(rates).collect();
+        let header = ["path", "link", "alone", "together", "RTT", "window", "lost", "state"];
+        let mut text = table(&header, &[0, 1, 7], paths.chain([total]));
+        text.push('\n');
         text.push('\n');
         for (name, value) in self.findings() {
             let _ = writeln!(text, "{name:<14}{value}");

@@ -31,15 +31,7 @@ pub(super) fn of(rows: &[Row]) -> Vec<Summary> {
 pub(super) fn table(summaries: &[Summary]) -> String {
     let header =
         ["variant", "runs", "failed", "median s", "p95 s", "worst s", "resent %", "ranges", "at limit"];
-    let lines: Vec<[String; 9]> =
-        [header.map(str::to_owned)].into_iter().chain(summaries.iter().map(Summary::cells)).collect();
-    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..header.len()).map(width).collect();
-    let line = |cells: &[String; 9]| {
-        let numbers = cells.iter().zip(&widths).skip(1).map(|(cell, width)| format!("  {cell:>width$}"));
-        format!("{:<width$}{}\n", cells[0], numbers.collect::<String>(), width = widths[0])
-    };
-    lines.iter().map(line).collect()
+    crate::table::table(&header, &[0], summaries.iter().map(|summary| summary.cells().to_vec()))
 }
 
 impl Summary {
@@ -122,11 +114,13 @@ mod tests {
         assert_eq!([0.5, 0.95, 1.0].map(|share| b.quantile(share)), [Some(10.0), Some(19.0), Some(20.0)]);
         assert_eq!((a.runs, a.quantile(0.5), a.mean_ranges), (1, None, None));
         let table = table(&summaries);
-        assert_eq!(table.lines().count(), 3);
-        assert!(table.starts_with("variant  runs  failed  median s"), "{table}");
+        let lines: Vec<_> = table.lines().collect();
+        assert_eq!(lines.len(), 3);
         assert!(
-            table.lines().all(|line| line.chars().count() == table.lines().next().unwrap().chars().count())
+            lines[0].starts_with("variant  runs  failed  median s") && lines[1].starts_with("b          21"),
+            "{table}"
         );
+        assert!(lines[1].ends_with('-') && lines.iter().all(|line| line.len() == lines[0].len()), "{table}");
         assert_eq!(b.json()["transfer_time_s"]["p95"], 19.0);
     }
 }

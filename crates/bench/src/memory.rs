@@ -4,8 +4,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use anabranch_seeded::{Identity, VirtualClock, deterministic_provider, seed_thread};
 use anabranch_tls as tls;
-use anabranch_tls::deterministic::{Identity, VirtualClock, deterministic_provider, seed_thread};
 use anabranch_transport::{
     ClientConfig, Connection, Datagram, Endpoint, EndpointConfig, Event, FourTuple, Handle, ServerConfig,
     TransmitBuf, TransportConfig,

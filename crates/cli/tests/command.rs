@@ -5,6 +5,8 @@
 mod awkward;
 #[path = "command/demo.rs"]
 mod demo;
+#[path = "command/randomness.rs"]
+mod randomness;
 
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, UdpSocket};

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use anabranch_tls::deterministic::{VirtualClock, seed_thread};
+use anabranch_seeded::{VirtualClock, seed_thread};
 use anabranch_transport::trace::Observer;
 use anabranch_transport::{Endpoint, Handle};
 use anabranch_wire::Time;

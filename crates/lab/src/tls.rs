@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anabranch_tls::deterministic::{Identity, VirtualClock, deterministic_provider};
+use anabranch_seeded::{Identity, VirtualClock, deterministic_provider};
 use anabranch_tls::{ClientConfig, ConfigError, ServerConfig};
 
 /// Name in the certificate of every simulated server.
@@ -15,8 +15,8 @@ pub const ALPN: &str = "lab";
 ///
 /// # Errors
 /// If TLS refuses the configuration, which would be a fault of this crate.
-pub fn pair(clock: &Arc<VirtualClock>) -> Result<(ClientConfig, ServerConfig), ConfigError> {
-    let identity = Identity::new(1, &[SERVER_NAME])?;
+pub(crate) fn pair(clock: &Arc<VirtualClock>) -> Result<(ClientConfig, ServerConfig), ConfigError> {
+    let identity = Identity::new(1, &[SERVER_NAME]).map_err(|error| ConfigError::Tls(error.to_string()))?;
     let client = ClientConfig::builder()
         .provider(deterministic_provider())
         .time(Arc::clone(clock) as _)

@@ -6,8 +6,6 @@
 
 mod chacha;
 mod client_hello;
-#[cfg(any(test, feature = "lab"))]
-pub mod deterministic;
 mod header_key;
 #[cfg(test)]
 mod hex;

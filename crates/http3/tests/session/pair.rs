@@ -6,15 +6,36 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_http3::{Code, Config, Event, ReadError, Session};
-use anabranch_lab::tls::{SERVER_NAME, pair};
-use anabranch_tls::deterministic::{VirtualClock, seed_thread};
+use anabranch_seeded::{Identity, VirtualClock, deterministic_provider, seed_thread};
 use anabranch_transport::stream::{StreamEvent, Streams};
 use anabranch_transport::{
     ClientConfig, Connection, ConnectionError, Datagram, Endpoint, EndpointConfig, FourTuple, Handle,
-    ServerConfig, TransmitBuf, TransportConfig,
+    ServerConfig, TransmitBuf, TransportConfig, tls,
 };
 use anabranch_wire::{Dir, Side, StreamId, Time};
 use bytes::Bytes;
+
+/// Name in the server's certificate.
+const SERVER_NAME: &str = "server.test";
+
+/// TLS of a client and a server that trust each other.
+fn seeded_tls() -> (tls::ClientConfig, tls::ServerConfig) {
+    let identity = Identity::new(1, &[SERVER_NAME]).unwrap();
+    let clock = VirtualClock::new();
+    let client = tls::ClientConfig::builder()
+        .provider(deterministic_provider())
+        .time(Arc::clone(&clock) as _)
+        .roots(identity.roots().unwrap())
+        .alpn(["h3"])
+        .build();
+    let server = tls::ServerConfig::builder()
+        .provider(deterministic_provider())
+        .time(clock)
+        .certificate(vec![identity.certificate], identity.key)
+        .alpn(["h3"])
+        .build();
+    (client.unwrap(), server.unwrap())
+}
 
 /// One side.
 pub(crate) struct Host {
@@ -62,7 +83,7 @@ impl Pair {
 
     pub(crate) fn with(setup: Setup) -> Self {
         seed_thread(7);
-        let (client_tls, server_tls) = pair(&VirtualClock::new()).unwrap();
+        let (client_tls, server_tls) = seeded_tls();
         let transport = Arc::new(setup.transport);
         let mut client_config = ClientConfig::new(client_tls);
         client_config.transport = Arc::clone(&transport);

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use rustls::KeyLog;
 
 use super::{ClientConfig, ConfigError, KeyChange, ServerConfig, Session, TlsError, TlsErrorKind};
-use crate::deterministic::{Identity, VirtualClock, deterministic_provider, seed_thread};
 use crate::{ClientHello, DirectionKeys, PacketKey, Secrets, Suite, TAG_LEN, client_hello_parameters};
+use anabranch_seeded::{Identity, VirtualClock, deterministic_provider, seed_thread};
 
 const NAME: &str = "server.test";
 const CLIENT_PARAMETERS: &[u8] = b"client parameters";

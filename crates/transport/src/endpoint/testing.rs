@@ -3,8 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
+use anabranch_seeded::{Identity, deterministic_provider, seed_thread};
 use anabranch_tls as tls;
-use anabranch_tls::deterministic::{Identity, deterministic_provider, seed_thread};
 use anabranch_tls::{DirectionKeys, TAG_LEN, initial_keys};
 use anabranch_wire::{ConnectionId, Frame, Frames, PacketKind, PathId, Side, Version, parse_packet};
 
@@ -41,13 +41,13 @@ pub(super) fn configs() -> (ServerConfig, ClientConfig) {
     let identity = Identity::new(3, &["server.test"]).unwrap();
     let client = tls::ClientConfig::builder()
         .provider(deterministic_provider())
-        .time(tls::deterministic::VirtualClock::new())
+        .time(anabranch_seeded::VirtualClock::new())
         .roots(identity.roots().unwrap())
         .alpn(["test"])
         .build();
     let server = tls::ServerConfig::builder()
         .provider(deterministic_provider())
-        .time(tls::deterministic::VirtualClock::new())
+        .time(anabranch_seeded::VirtualClock::new())
         .certificate(vec![identity.certificate], identity.key)
         .alpn(["test"])
         .build();

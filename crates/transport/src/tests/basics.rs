@@ -80,10 +80,10 @@ fn keep_alive_keeps_a_connection_alive() {
 #[test]
 fn without_a_common_protocol_the_handshake_fails_with_its_alert() {
     let mut pair = Pair::with(|client, _| {
-        let identity = anabranch_tls::deterministic::Identity::new(1, &["localhost"]).unwrap();
+        let identity = anabranch_seeded::Identity::new(1, &["localhost"]).unwrap();
         client.tls = anabranch_tls::ClientConfig::builder()
             .roots(identity.roots().unwrap())
-            .time(anabranch_tls::deterministic::VirtualClock::new())
+            .time(anabranch_seeded::VirtualClock::new())
             .alpn(["other"])
             .build()
             .unwrap();

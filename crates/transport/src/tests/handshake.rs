@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use anabranch_seeded::{Identity, VirtualClock, deterministic_provider};
 use anabranch_tls as tls;
-use anabranch_tls::deterministic::{Identity, VirtualClock, deterministic_provider};
 use anabranch_wire::{Dir, Side, TransportErrorCode as Code, Version};
 use bytes::Bytes;
 

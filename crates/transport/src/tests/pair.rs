@@ -7,8 +7,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use anabranch_seeded::{Identity, deterministic_provider, seed_thread};
 use anabranch_tls as tls;
-use anabranch_tls::deterministic::{Identity, deterministic_provider, seed_thread};
 use anabranch_wire::{Dir, Direction, Ecn, Side, StreamId, Time, Version};
 use bytes::Bytes;
 
@@ -86,7 +86,7 @@ pub(super) fn configs() -> (ClientConfig, ServerConfig) {
     let identity = Identity::new(1, &["localhost"]).unwrap();
     let client = tls::ClientConfig::builder()
         .provider(deterministic_provider())
-        .time(tls::deterministic::VirtualClock::new())
+        .time(anabranch_seeded::VirtualClock::new())
         .roots(identity.roots().unwrap())
         .alpn([ALPN])
         .early_data(true)
@@ -94,7 +94,7 @@ pub(super) fn configs() -> (ClientConfig, ServerConfig) {
         .unwrap();
     let server = tls::ServerConfig::builder()
         .provider(deterministic_provider())
-        .time(tls::deterministic::VirtualClock::new())
+        .time(anabranch_seeded::VirtualClock::new())
         .certificate(vec![identity.certificate.clone()], identity.key.clone_key())
         .alpn([ALPN])
         .early_data(true)

@@ -8,8 +8,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use anabranch_seeded::{Identity, VirtualClock, deterministic_provider, seed_thread};
 use anabranch_transport::stream::StreamEvent;
-use anabranch_transport::tls::deterministic::{Identity, VirtualClock, deterministic_provider, seed_thread};
 use anabranch_transport::tls::{self};
 use anabranch_transport::wire::{Dir, Ecn, StreamId, Time};
 use anabranch_transport::{

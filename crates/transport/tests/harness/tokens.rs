@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use anabranch_transport::tls::deterministic::{Identity, VirtualClock, deterministic_provider, seed_thread};
+use anabranch_seeded::{Identity, VirtualClock, deterministic_provider, seed_thread};
 use anabranch_transport::tls::{self, initial_keys};
 use anabranch_transport::wire::{ConnectionId, PacketKind, PathId, Side, Time, Version, parse_packet};
 use anabranch_transport::{Datagram, EndpointConfig, FourTuple, RetryPolicy, Route, Router, ServerConfig};

@@ -10,6 +10,7 @@ use super::Fault;
 /// Package names and their floors.
 const FLOORS: &[(&str, u8)] = &[
     ("anabranch-wire", 1),
+    ("anabranch-seeded", 2),
     ("anabranch-tls", 2),
     ("anabranch-recovery", 2),
     ("anabranch-transport", 3),
@@ -25,6 +26,11 @@ const FLOORS: &[(&str, u8)] = &[
     // Tasks and fuzz targets are not part of the house; nothing may use them.
     ("xtask", 8),
 ];
+
+/// Its randomness is worthless as protection: only what never meets a network may be built on it.
+const SEEDED: &str = "anabranch-seeded";
+/// Those that may.
+const SEEDED_USERS: &[&str] = &["anabranch-lab", "anabranch-bench"];
 
 /// What cargo knows about the workspace's manifests.
 pub(super) fn metadata(root: &Path) -> Result<Value, String> {
@@ -52,6 +58,11 @@ pub(super) fn check(metadata: &Value) -> Vec<Fault> {
         };
         for dependency in array(&package["dependencies"]).iter().filter(|it| it["path"].is_string()) {
             let used = text(&dependency["name"]);
+            if used == SEEDED && dependency["kind"] != "dev" && !SEEDED_USERS.contains(&name) {
+                let what = format!("uses {used}, which only {} may", SEEDED_USERS.join(" and "));
+                faults.push(Fault { place: place.clone(), what });
+                continue;
+            }
             if is_exempt(dependency) || self::floor(used).is_some_and(|lower| lower < floor) {
                 continue;
             }
@@ -64,10 +75,9 @@ pub(super) fn check(metadata: &Value) -> Vec<Fault> {
     faults
 }
 
-/// Tests may use the lab, and crates in the shape the lab gives them.
+/// Tests may use the lab, and seeded TLS.
 fn is_exempt(dependency: &Value) -> bool {
-    let lab = array(&dependency["features"]).iter().any(|feature| feature == "lab");
-    dependency["kind"] == "dev" && (lab || dependency["name"] == "anabranch-lab")
+    dependency["kind"] == "dev" && (dependency["name"] == "anabranch-lab" || dependency["name"] == SEEDED)
 }
 
 fn floor(package: &str) -> Option<u8> {
@@ -115,11 +125,26 @@ mod tests {
 
     #[test]
     fn tests_may_use_the_lab() {
-        let tests =
-            |used, features: Value| check(&package("anabranch-tls", &uses(used, &json!("dev"), &features)));
-        assert_eq!(tests("anabranch-lab", json!([])), []);
-        assert_eq!(tests("anabranch-tls", json!(["lab"])), []);
-        assert_eq!(tests("anabranch-transport", json!([])).len(), 1);
+        let tests = |used| check(&package("anabranch-tls", &uses(used, &json!("dev"), &json!([]))));
+        assert_eq!(tests("anabranch-lab"), []);
+        assert_eq!(tests("anabranch-seeded"), []);
+        assert_eq!(tests("anabranch-transport").len(), 1);
+    }
+
+    #[test]
+    fn what_meets_a_network_has_no_seeded_tls() {
+        for (user, allowed) in [
+            ("anabranch-lab", true),
+            ("anabranch-bench", true),
+            ("anabranch", false),
+            ("anabranch-cli", false),
+            ("anabranch-transport", false),
+        ] {
+            for kind in [Value::Null, json!("build")] {
+                let faults = check(&package(user, &uses(SEEDED, &kind, &json!([]))));
+                assert_eq!(faults.is_empty(), allowed, "{user}");
+            }
+        }
     }
 
     #[test]

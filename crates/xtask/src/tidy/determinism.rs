@@ -3,7 +3,7 @@
 use super::{Fault, Source};
 
 /// Folders below `crates` that are deterministic.
-const DETERMINISTIC: &[&str] = &["wire", "tls", "recovery", "transport", "http3", "qlog", "lab"];
+const DETERMINISTIC: &[&str] = &["wire", "seeded", "tls", "recovery", "transport", "http3", "qlog", "lab"];
 
 /// What differs from run to run.
 const FORBIDDEN: &[&str] = &[

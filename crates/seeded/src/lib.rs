@@ -1,7 +1,11 @@
 //! TLS whose every random choice comes from a seed, for simulations and tests; worthless as protection.
 //!
 //! With the same seed, certificate and clock, two runs exchange the same bytes: randoms, key shares (X25519), tickets and
-//! signatures (Ed25519, which has no randomness). Feature `lab` only.
+//! signatures (Ed25519, which has no randomness).
+//!
+//! It is a crate of its own so that nothing which talks to a network can reach it: the library and its users do not depend on
+//! it, whatever else is built with them, and `cargo xtask tidy` sees to it.
+#![forbid(unsafe_code)]
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -19,8 +23,6 @@ use rustls::crypto::{
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, UnixTime};
 use rustls::time_provider::TimeProvider;
 use rustls::{Error, NamedGroup, PeerMisbehaved, RootCertStore};
-
-use crate::ConfigError;
 
 thread_local! {
     static GENERATOR: RefCell<Option<ChaCha20Rng>> = const { RefCell::new(None) };
@@ -143,29 +145,31 @@ pub struct Identity {
 
 impl Identity {
     /// The identity for host names `names` that `seed` gives, always the same.
-    pub fn new(seed: u64, names: &[&str]) -> Result<Self, ConfigError> {
+    ///
+    /// # Errors
+    /// If one of the names is none.
+    pub fn new(seed: u64, names: &[&str]) -> Result<Self, rcgen::Error> {
         // RFC 8410 §7: PrivateKeyInfo of version 0 with the 32-byte key in an OCTET STRING inside an OCTET STRING
         let mut pkcs8 = vec![0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
         let mut key = [0; 32];
         ChaCha20Rng::seed_from_u64(seed).fill_bytes(&mut key);
         pkcs8.extend_from_slice(&key);
         let pkcs8 = PrivatePkcs8KeyDer::from(pkcs8);
-        let certificate = KeyPair::from_pkcs8_der_and_sign_algo(&pkcs8, &PKCS_ED25519)
-            .and_then(|pair| {
-                let mut params =
-                    CertificateParams::new(names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>())?;
-                params.distinguished_name = DistinguishedName::new();
-                params
-                    .distinguished_name
-                    .push(DnType::CommonName, names.first().copied().unwrap_or("anabranch"));
-                params.self_signed(&pair)
-            })
-            .map_err(|error| ConfigError::Tls(error.to_string()))?;
+        let certificate = KeyPair::from_pkcs8_der_and_sign_algo(&pkcs8, &PKCS_ED25519).and_then(|pair| {
+            let mut params =
+                CertificateParams::new(names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>())?;
+            params.distinguished_name = DistinguishedName::new();
+            params.distinguished_name.push(DnType::CommonName, names.first().copied().unwrap_or("anabranch"));
+            params.self_signed(&pair)
+        })?;
         Ok(Self { certificate: certificate.der().clone(), key: pkcs8.into() })
     }
 
     /// A root store that trusts this certificate.
-    pub fn roots(&self) -> Result<RootCertStore, ConfigError> {
+    ///
+    /// # Errors
+    /// If the certificate is none, which would be a fault of this crate.
+    pub fn roots(&self) -> Result<RootCertStore, Error> {
         let mut roots = RootCertStore::empty();
         roots.add(self.certificate.clone())?;
         Ok(roots)
@@ -173,5 +177,28 @@ impl Identity {
 }
 
 #[cfg(test)]
-#[path = "deterministic_tests.rs"]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_without_a_seed_fails() {
+        let unseeded = std::thread::spawn(|| fill(&mut [0; 8]).is_err());
+        assert!(unseeded.join().unwrap());
+    }
+
+    #[test]
+    fn identities_depend_on_the_seed_alone() {
+        let identity = |seed| Identity::new(seed, &["a.test", "b.test"]).unwrap();
+        assert_eq!(identity(1).certificate, identity(1).certificate);
+        assert_ne!(identity(1).certificate, identity(2).certificate);
+        assert_eq!(identity(1).certificate.len(), identity(2).certificate.len());
+    }
+
+    #[test]
+    fn the_clock_shows_what_it_was_set_to() {
+        let clock = VirtualClock::new();
+        let start = clock.current_time().map(|now| now.as_secs());
+        clock.set(Time::from_millis(90_000));
+        assert_eq!(clock.current_time().map(|now| now.as_secs()), start.map(|start| start + 90));
+    }
+}

@@ -1,10 +1,11 @@
+//! Sessions whose randomness and time are seeded repeat themselves to the byte: simulations rest on that.
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
 use std::sync::Arc;
 
+use anabranch_seeded::{Identity, VirtualClock, deterministic_provider, seed_thread};
+use anabranch_tls::{ClientConfig, ServerConfig, Session};
 use anabranch_wire::Time;
-use rustls::time_provider::TimeProvider;
-
-use super::{Identity, VirtualClock, deterministic_provider, fill, seed_thread};
-use crate::{ClientConfig, ServerConfig, Session};
 
 /// All bytes of two handshakes, the second one resumed.
 fn transcript(seed: u64) -> Vec<Vec<u8>> {
@@ -71,26 +72,4 @@ fn threads_do_not_disturb_each_other() {
     let there = std::thread::spawn(|| transcript(1));
     transcript(9);
     assert_eq!(there.join().unwrap(), here);
-}
-
-#[test]
-fn a_thread_without_a_seed_fails() {
-    let unseeded = std::thread::spawn(|| fill(&mut [0; 8]).is_err());
-    assert!(unseeded.join().unwrap());
-}
-
-#[test]
-fn identities_depend_on_the_seed_alone() {
-    let identity = |seed| Identity::new(seed, &["a.test", "b.test"]).unwrap();
-    assert_eq!(identity(1).certificate, identity(1).certificate);
-    assert_ne!(identity(1).certificate, identity(2).certificate);
-    assert_eq!(identity(1).certificate.len(), identity(2).certificate.len());
-}
-
-#[test]
-fn the_clock_shows_what_it_was_set_to() {
-    let clock = VirtualClock::new();
-    let start = clock.current_time().map(|now| now.as_secs());
-    clock.set(Time::from_millis(90_000));
-    assert_eq!(clock.current_time().map(|now| now.as_secs()), start.map(|start| start + 90));
 }

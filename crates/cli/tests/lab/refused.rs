@@ -18,7 +18,7 @@ fn a_wrong_plan_is_one_line_with_file_line_and_what_may_stand_there() {
             "line 3: 10001 in `repetitions` is not a whole number from 1 to",
         ),
         ("owd_ms = 15, ", "", "line 15: missing field `owd_ms`"),
-        ("run = 8", "run = 3", "line 15: there is another point 3"),
+        ("run = 8", "run = 3", "line 14: there is another point 3"),
         (
             "[workload.download]",
             "[workload.upload]",

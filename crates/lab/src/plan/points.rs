@@ -135,8 +135,9 @@ fn inline_points(
         let run = given.unwrap_or(index as u64);
         let here = text.paths.span();
         if points.iter().any(|point| point.run == run) {
-            return Err(source
-                .fault(here, format!("there is another point {run}: `run` gives each a number of its own")));
+            let here = text.run.as_ref().map_or(here, Spanned::span);
+            let message = format!("there is another point {run}: `run` gives each a number of its own");
+            return Err(source.fault(here, message));
         }
         let count = text.paths.get_ref().len();
         if !(1..=MAX_PATHS).contains(&count) {

@@ -20,6 +20,7 @@ mod server;
 mod signal;
 mod table;
 mod target;
+mod wire;
 
 use std::process::ExitCode;
 

@@ -13,6 +13,7 @@ use clap::Args;
 
 use crate::exit::{Exit, Failure, Result};
 use crate::insecure::AcceptAnyCertificate;
+use crate::wire::Wire;
 
 /// Longest idle timeout, in milliseconds: 49 days.
 const MAX_IDLE_MS: u64 = u32::MAX as u64;
@@ -33,6 +34,10 @@ pub(crate) struct Tuning {
     /// Congestion controller
     #[arg(long, value_name = "NAME", default_value = "cubic")]
     pub(crate) congestion: Algorithm,
+    /// What packets look like: a client's from the first one on, and nothing else; a server's rather, besides those of
+    /// version 1. Servers have VReverso for whoever asks for it unless this says otherwise
+    #[arg(long, value_name = "WIRE", value_enum, conflicts_with = "v2")]
+    pub(crate) wire: Option<Wire>,
     /// Speak QUIC version 2 (RFC 9369) too, and rather
     #[arg(long)]
     pub(crate) v2: bool,
@@ -53,11 +58,30 @@ impl Tuning {
             // Who waits longer for a silent peer also waits longer for its first word.
             handshake_timeout: defaults.handshake_timeout.max(Duration::from_millis(self.idle_ms)),
             max_idle_timeout: (self.idle_ms > 0).then(|| Duration::from_millis(self.idle_ms)),
-            versions: if self.v2 { vec![Version::V2, Version::V1] } else { vec![Version::V1] },
+            versions: match self.wire {
+                Some(wire) => vec![wire.version()],
+                None if self.v2 => vec![Version::V2, Version::V1],
+                None => vec![Version::V1],
+            },
             ..defaults
         };
         transport.recovery.congestion = self.congestion;
         transport
+    }
+
+    /// The same for a server.
+    pub(crate) fn served(&self) -> TransportConfig {
+        let versions = match self.wire {
+            Some(wire) => wire.served(),
+            None if self.v2 => Wire::V2.served(),
+            None => Wire::Reverso.served(),
+        };
+        TransportConfig { versions, ..self.transport() }
+    }
+
+    /// The version of a client's first packets.
+    pub(crate) fn first_version(&self) -> Version {
+        self.wire.map_or(Version::V1, Wire::version)
     }
 }
 
@@ -77,6 +101,8 @@ pub(crate) struct ClientPlan<'a> {
     pub(crate) trust: &'a Trust,
     pub(crate) alpn: &'a str,
     pub(crate) transport: TransportConfig,
+    /// The version of the first packets.
+    pub(crate) first: Version,
     /// Offer only TLS_CHACHA20_POLY1305_SHA256.
     pub(crate) chacha20: bool,
     /// Remember sessions, to resume them.
@@ -98,6 +124,7 @@ impl ClientPlan<'_> {
         let tls = builder.build().map_err(|error| Failure::new(Exit::Usage, error))?;
         let mut config = ClientConfig::new(tls);
         config.transport = Arc::new(self.transport);
+        config.initial_version = self.first;
         Ok(config)
     }
 }

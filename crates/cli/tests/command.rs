@@ -293,6 +293,28 @@ fn cases_over_perf() {
 }
 
 #[test]
+fn vreverso_is_for_whoever_asks_for_it() {
+    let work = ["--download", "3000000", "--upload", "1000000"];
+    let server = Server::start(&["perf", "server"], &[]);
+    let with = |args: &[&str]| case(&server, &[args, &work[..]].concat());
+    assert_eq!(with(&[])["version"], "0x00000001");
+    assert_eq!(with(&["--wire", "reverso"])["version"], "0x00791097");
+    assert_eq!(with(&["--wire", "reverso", "--case", "upgrade"])["version"], "0x00791097");
+    assert_eq!(with(&["--wire", "reverso", "--case", "keyupdate"])["version"], "0x00791097");
+    assert_eq!(with(&["--wire", "reverso", "--case", "zerortt"])["zero_rtt_accepted"], true);
+    assert_eq!(with(&["--wire", "reverso", "--case", "migration"])["migrations"], 1);
+    // Nobody falls back in silence.
+    let server = Server::start(&["perf", "server"], &["--wire", "v1"]);
+    assert_ne!(status(&server.perf_client(&["--wire", "reverso"])), 0);
+    assert_eq!(status(&server.perf_client(&["--wire", "reverso", "--case", "upgrade"])), 6);
+
+    let here = tempfile::tempdir().unwrap();
+    let args = ["demo", "--size", "3", "--wire", "reverso", "--json", "-"];
+    let output = anabranch(here.path(), &args);
+    assert_eq!(status(&output), 0, "{}", stderr(&output));
+}
+
+#[test]
 fn versions_are_negotiated() {
     let server = Server::start(&["perf", "server"], &[]);
     assert_eq!(case(&server, &["--case", "versionnegotiation"])["version_negotiation"], true);

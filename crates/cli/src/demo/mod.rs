@@ -31,6 +31,7 @@ use self::summary::{Settings, Summary};
 use self::transfer::{Ends, NAME, Scene};
 use crate::exit::{self, Exit, Failure, Result};
 use crate::signal::Stop;
+use crate::wire::Wire;
 
 /// Application protocol between the two.
 const ALPN: [&str; 1] = ["anabranch-demo"];
@@ -69,6 +70,9 @@ pub(crate) struct Demo {
     /// Packet number spaces: one for each path, or one for all of them
     #[arg(long, value_name = "multiple|single", default_value_t = Numbering::Multiple)]
     numbering: Numbering,
+    /// What packets look like
+    #[arg(long, value_name = "WIRE", value_enum, default_value = "v1")]
+    wire: Wire,
     /// Write figures as JSON to a file or, as `-`, to standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -172,13 +176,15 @@ impl Demo {
             send_buffer: WINDOW,
             ..StreamsConfig::default()
         };
-        let mut transport = TransportConfig { streams, multipath, ..TransportConfig::default() };
+        let versions = vec![self.wire.version()];
+        let mut transport = TransportConfig { streams, multipath, versions, ..TransportConfig::default() };
         transport.recovery.congestion = self.congestion;
         let transport = Arc::new(transport);
         let mut server = identity.server_config(ALPN)?;
         server.transport = Arc::clone(&transport);
         let mut client = config::client(identity.roots()?, ALPN)?;
         client.transport = Arc::clone(&transport);
+        client.initial_version = self.wire.version();
         let qlog = self.qlog.clone().filter(|_| transport.multipath.is_some());
         Ok(Ends { client, server, qlog })
     }

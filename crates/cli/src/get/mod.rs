@@ -108,7 +108,8 @@ async fn fetch_all(options: Get, endpoint: LazyEndpoint) -> Result {
         .map_err(|error| Failure::new(Exit::Usage, format!("--timeout: {error}")))?;
     let alpn = if options.hq { hq::ALPN } else { H3 };
     let transport = TransportConfig { multipath: options.paths.config(), ..options.tuning.transport() };
-    let plan = ClientPlan { trust: &options.trust, alpn, transport, chacha20: false, resume: true };
+    let first = options.tuning.first_version();
+    let plan = ClientPlan { trust: &options.trust, alpn, transport, first, chacha20: false, resume: true };
     let (config, paths) = (plan.config()?, options.paths.clone());
     let terms = Arc::new(Terms { endpoint, config, hq: options.hq, paths, timeout });
     let in_turn = jobs.iter().any(|job| job.destination == Destination::Standard);

@@ -60,6 +60,7 @@ impl Work {
             idle_ms: self.case.idle_ms(),
             window: WINDOW,
             congestion: Algorithm::Cubic,
+            wire: None,
             v2: self.case == TestCase::V2,
         };
         let case = match self.case {

@@ -114,7 +114,7 @@ pub(crate) enum Case {
     ChaCha20,
     /// Begin with QUIC version 2
     V2,
-    /// Begin with version 1 and have the server choose version 2 (with --v2)
+    /// Begin with version 1 and have the server choose another one (that of --wire, version 2 with --v2)
     Upgrade,
     /// Change the port in the middle, as a NAT does
     Rebind,
@@ -186,8 +186,10 @@ impl Client {
     fn config(&self, alpn: &str) -> Result<ClientConfig> {
         let mut transport: TransportConfig = self.tuning.transport();
         transport.multipath = self.multipath.config();
-        let begins_with_v2 = matches!(self.case, Case::V2 | Case::VersionNegotiation);
-        if begins_with_v2 {
+        if self.case == Case::Upgrade && self.tuning.wire.is_some() {
+            transport.versions.push(Version::V1);
+        }
+        if matches!(self.case, Case::V2 | Case::VersionNegotiation) {
             transport.versions = vec![Version::V2, Version::V1];
         }
         // The interop runner counts what comes in 1-RTT packets, and a probe for larger packets is one.
@@ -197,11 +199,12 @@ impl Client {
         }
         let resume = matches!(self.case, Case::Resumption | Case::ZeroRtt);
         let chacha20 = self.case == Case::ChaCha20;
-        let mut config = ClientPlan { trust: &self.trust, alpn, transport, chacha20, resume }.config()?;
-        if begins_with_v2 {
-            config.initial_version = Version::V2;
-        }
-        Ok(config)
+        let first = match self.case {
+            Case::V2 | Case::VersionNegotiation => Version::V2,
+            Case::Upgrade => Version::V1,
+            _ => self.tuning.first_version(),
+        };
+        ClientPlan { trust: &self.trust, alpn, transport, first, chacha20, resume }.config()
     }
 }
 
@@ -299,7 +302,10 @@ async fn once(caller: &Caller, case: Case, work: &Work) -> Result {
         Case::KeyUpdate if stats.key_updates == 0 => failed("the keys were not updated"),
         Case::Migration if !moved => failed("the server did not answer on the new path"),
         Case::Ecn if !ecn.is_capable() => failed("the server did not validate the client's ECN marks"),
-        Case::V2 | Case::Upgrade if version != Version::V2 => failed("the server does not speak version 2"),
+        Case::V2 if version != Version::V2 => failed("the server does not speak version 2"),
+        Case::Upgrade if caller.config.transport.versions.first() != Some(&version) => {
+            failed("the server does not change the version")
+        }
         Case::VersionNegotiation if version != Version::V1 => failed("the server speaks version 2"),
         _ => Ok(()),
     }

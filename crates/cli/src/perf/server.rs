@@ -59,7 +59,7 @@ pub(crate) struct Server {
 
 pub(crate) async fn run(options: Server) -> Result {
     let root = options.root.as_deref().map(directory).transpose()?;
-    let mut transport = options.tuning.transport();
+    let mut transport = options.tuning.served();
     transport.migration = !options.no_migration;
     transport.multipath = options.paths.config();
     let mut config = options.identity.load()?.quic(&[ALPN, hq::ALPN, http3::ALPN], transport)?;

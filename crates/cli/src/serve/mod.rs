@@ -108,7 +108,7 @@ fn listen(
     shared: &Arc<Shared>,
     accepting: &mut JoinSet<()>,
 ) -> Result<Vec<Endpoint>> {
-    let transport = TransportConfig { multipath: options.paths.config(), ..options.tuning.transport() };
+    let transport = TransportConfig { multipath: options.paths.config(), ..options.tuning.served() };
     let config = certified.quic(quic::PROTOCOLS, transport)?;
     let ports = sockets.udp_ports();
     let mut endpoints = Vec::new();

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use anabranch::Connection;
+use anabranch::{Connection, Version};
 use clap::Args;
 use serde_json::json;
 use tokio::sync::watch;
@@ -54,8 +54,15 @@ impl Client {
 pub(super) async fn run(options: Client) -> Result {
     let transport = options.common.transport();
     let chacha20 = options.case == "chacha20";
-    let config =
-        ClientPlan { trust: &options.trust, alpn: ALPN, transport, chacha20, resume: false }.config()?;
+    let config = ClientPlan {
+        trust: &options.trust,
+        alpn: ALPN,
+        transport,
+        first: Version::V1,
+        chacha20,
+        resume: false,
+    }
+    .config()?;
     let endpoint = client_endpoint(options.connect)?;
     let connecting = endpoint.connect_with(&config, options.connect, &options.name)?;
     let connection = connecting.await.map_err(exit::handshake)?;

@@ -142,6 +142,13 @@ impl RangeSet {
         removed
     }
 
+    /// The parts of `within` that are in the set, ascending.
+    pub(crate) fn within(&self, within: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
+        let first = self.ranges.partition_point(|range| range.end <= within.start);
+        let inside = self.ranges.range(first..).take_while(move |range| range.start < within.end);
+        inside.map(move |range| range.start.max(within.start)..range.end.min(within.end))
+    }
+
     /// The parts of `within` that are not in the set, ascending.
     pub(crate) fn gaps(&self, within: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
         let first = self.ranges.partition_point(|range| range.end <= within.start);

@@ -13,6 +13,15 @@ use crate::space::AckPolicy;
 /// are ignored (RFC 9000 §8.1.3 leaves a client free to).
 pub(super) const MAX_NEW_TOKENS: u64 = 16;
 
+/// What a packet's frames say about the packet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen {
+    /// It has to be acknowledged.
+    pub(super) eliciting: bool,
+    /// It does not move the connection to its path.
+    pub(super) probing: bool,
+}
+
 impl Connection {
     /// Processes a packet's frames, then owes its acknowledgment.
     pub(super) fn on_payload(
@@ -22,29 +31,52 @@ impl Connection {
         ecn: Option<Ecn>,
         payload: &[u8],
     ) -> Result<(), TransportError> {
-        let mut eliciting = false;
-        let mut probing = true;
+        match self.on_frames(now, context, payload)? {
+            Some(seen) => self.after_frames(now, context, ecn, seen),
+            None => Ok(()),
+        }
+    }
+
+    /// Processes frames; `None` if that ended the connection.
+    pub(super) fn on_frames(
+        &mut self,
+        now: Time,
+        context: &Context,
+        payload: &[u8],
+    ) -> Result<Option<Seen>, TransportError> {
+        let mut seen = Seen { eliciting: false, probing: true };
         for frame in Frames::new(payload, context.direction) {
             let frame = frame?;
             if !frame.allowed_in(context.kind) {
                 // RFC 9000 §12.4
                 return Err(violation("frame is not allowed in this packet").in_frame(frame.kind()));
             }
-            eliciting |= frame.is_ack_eliciting();
+            seen.eliciting |= frame.is_ack_eliciting();
             // With a single number space the status says which path is being probed.
-            probing &=
+            seen.probing &=
                 frame.is_probing() || self.numbering.is_single() && matches!(frame, Frame::PathStatus { .. });
             self.on_frame(now, context, &frame).map_err(|error| match error.frame_type {
                 0 => error.in_frame(frame.kind()),
                 _ => error,
             })?;
             if !self.state.is_active() {
-                return Ok(());
+                return Ok(None);
             }
         }
-        self.owe_ack(now, context, ecn, eliciting);
+        Ok(Some(seen))
+    }
+
+    /// What follows once all frames of a packet have been processed.
+    pub(super) fn after_frames(
+        &mut self,
+        now: Time,
+        context: &Context,
+        ecn: Option<Ecn>,
+        seen: Seen,
+    ) -> Result<(), TransportError> {
+        self.owe_ack(now, context, ecn, seen.eliciting);
         if context.kind == PacketKind::OneRtt {
-            self.after_data_packet(now, context, probing);
+            self.after_data_packet(now, context, seen.probing);
         }
         if self.numbering.is_single() {
             self.retire_lent(now)?;

@@ -9,6 +9,7 @@ use super::connection::Connection;
 use super::multipath::AckStats;
 use crate::datagram_io::FourTuple;
 use crate::path::{IdleReason, PathState};
+use crate::stream::ReceivedBytes;
 
 /// A path as it is now.
 #[derive(Clone, Debug)]
@@ -58,6 +59,8 @@ pub struct ConnectionStats {
     pub key_updates: u64,
     /// Packets that failed to decrypt.
     pub undecryptable: u64,
+    /// Stream bytes received, by the way they took.
+    pub received: ReceivedBytes,
 }
 
 impl Connection {
@@ -140,6 +143,7 @@ impl Connection {
             acks: self.ack_stats,
             key_updates: self.keys.one_rtt.as_ref().map_or(0, |keys| keys.generation),
             undecryptable: self.keys.failed_opens,
+            received: self.streams.received(),
         }
     }
 }

@@ -205,9 +205,21 @@ impl OneRtt {
     /// A bit that differs from the current phase means the next phase, or, while its keys are kept and the packet is older
     /// than anything of this phase, the previous one; the keys decide, so both are tried.
     pub(crate) fn open(&mut self, now: Time, sealed: Sealed, packet: &mut [u8]) -> Result<Opened, OpenError> {
-        let Sealed { path, number, key_phase, header_len, first_of_phase } = sealed;
+        let Sealed { path, number, header_len, .. } = sealed;
+        self.open_with(now, sealed, |key| key.open(path, number, header_len, packet))
+    }
+
+    /// Opens a packet as `open` does with the key of the phase that it shows; one key at most is tried.
+    #[inline]
+    pub(crate) fn open_with(
+        &mut self,
+        now: Time,
+        sealed: Sealed,
+        open: impl FnOnce(&PacketKey) -> Result<usize, OpenError>,
+    ) -> Result<Opened, OpenError> {
+        let Sealed { number, key_phase, first_of_phase, .. } = sealed;
         if key_phase == self.phase {
-            let len = self.remote.packet.open(path, number, header_len, packet)?;
+            let len = open(&self.remote.packet)?;
             if !std::mem::replace(&mut self.peer_followed, true)
                 && let Some((_, until)) = &mut self.previous_remote
             {
@@ -220,10 +232,10 @@ impl OneRtt {
         }
         let older = first_of_phase.is_none_or(|first| number < first);
         if let (Some((key, _)), true) = (&self.previous_remote, older) {
-            let len = key.open(path, number, header_len, packet)?;
+            let len = open(key)?;
             return Ok(Opened { len, updated: false });
         }
-        let len = self.next_remote.open(path, number, header_len, packet)?;
+        let len = open(&self.next_remote)?;
         Ok(Opened { len, updated: true })
     }
 }

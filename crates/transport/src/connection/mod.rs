@@ -17,6 +17,7 @@ mod named;
 mod negotiation;
 mod packet;
 mod parameters;
+mod place;
 mod receive;
 mod timers;
 mod transmit;

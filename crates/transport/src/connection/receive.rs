@@ -1,14 +1,16 @@
 //! From a batch of datagrams to authenticated packets (RFC 9000 §12, RFC 9001 §5).
 
+use anabranch_tls::OpenError;
 use anabranch_wire::{
     ConnectionId, Direction, Ecn, Format, Frames, PacketKind, PathId, Protected, SpaceId, Time,
     TransportErrorCode, Unmasked, decode_packet_number, parse_packet,
 };
 
 use super::connection::Connection;
-use super::keys::Sealed;
+use super::keys::{Opened, Sealed};
 use super::masks::{MASKS_AT_ONCE, Mask};
 use super::named::check_named;
+use super::place::Unopened;
 use super::transmit::MIN_INITIAL_SIZE;
 use crate::datagram_io::{Datagram, FourTuple};
 use crate::error::TransportError;
@@ -40,10 +42,10 @@ pub(super) struct Context {
 
 /// A datagram's properties that its packets share.
 #[derive(Clone, Copy, Debug)]
-struct Envelope {
-    tuple: FourTuple,
-    ecn: Option<Ecn>,
-    len: usize,
+pub(super) struct Envelope {
+    pub(super) tuple: FourTuple,
+    pub(super) ecn: Option<Ecn>,
+    pub(super) len: usize,
     /// For a datagram that is a 1-RTT packet, perhaps: its mask, made together with others.
     mask: Option<Mask>,
 }
@@ -77,7 +79,7 @@ impl Undecrypted {
 }
 
 /// Why a packet goes no further.
-enum Stop {
+pub(super) enum Stop {
     Drop(DropReason),
     Fail(TransportError),
 }
@@ -172,6 +174,12 @@ impl Connection {
             return Ok(());
         }
         let (unmasked, number) = self.unmask(space, path, packet, header, envelope.mask)?;
+        if let Some(named) = unmasked.placement {
+            let unopened = Unopened { envelope, path, header, unmasked: &unmasked, number };
+            if let Some(done) = self.place(now, &unopened, &named, packet) {
+                return done;
+            }
+        }
         let payload_len = self.open(now, path, packet, header, &unmasked, number)?;
         if space == SpaceId::Data
             && !self.numbering.is_single()
@@ -190,7 +198,7 @@ impl Connection {
         let payload = &packet[unmasked.header_len..unmasked.header_len + payload_len];
         let direction = self.initial_of_other_version(header).unwrap_or(self.format).direction;
         if self.format.names_stream && space == SpaceId::Data {
-            check_named(Frames::new(payload, direction), unmasked.placement)?;
+            check_named(payload, direction, unmasked.placement.as_ref())?;
         }
         let path = match header.kind {
             PacketKind::OneRtt if self.numbering.is_single() => {
@@ -321,20 +329,10 @@ impl Connection {
         unmasked: &Unmasked,
         number: u64,
     ) -> Result<usize, Stop> {
-        let nonce_path = match header.kind {
-            PacketKind::OneRtt => self.numbering.nonce_path(path),
-            _ => PathId::ZERO,
-        };
+        let sealed = self.sealed(path, header.kind, unmasked, number);
         let original = self.initial_of_other_version(header).is_some();
-        let header_len = unmasked.header_len;
         let opened = match (header.kind, &mut self.keys.one_rtt) {
-            (PacketKind::OneRtt, Some(keys)) => {
-                let received = self.paths.get(path).map(|path| &path.received);
-                let first_of_phase = self.numbering.first_of_phase(received);
-                let key_phase = unmasked.key_phase;
-                let sealed = Sealed { path: nonce_path, number, key_phase, header_len, first_of_phase };
-                keys.open(now, sealed, packet).map(|opened| (opened.len, opened.updated))
-            }
+            (PacketKind::OneRtt, Some(keys)) => keys.open(now, sealed, packet),
             (kind, _) => {
                 let keys = match kind {
                     PacketKind::Initial if original => {
@@ -345,14 +343,39 @@ impl Connection {
                     _ => self.keys.early.as_deref(),
                 };
                 let key = keys.ok_or(Stop::Drop(DropReason::KeyUnavailable))?;
-                key.packet.open(nonce_path, number, header_len, packet).map(|len| (len, false))
+                let opened = key.packet.open(sealed.path, number, sealed.header_len, packet);
+                opened.map(|len| Opened { len, updated: false })
             }
         };
-        let Ok((len, updated)) = opened else {
+        self.after_open(now, path, header.kind, unmasked, number, opened)
+    }
+
+    /// What is known of a packet that is to be opened.
+    pub(super) fn sealed(&self, path: PathId, kind: PacketKind, unmasked: &Unmasked, number: u64) -> Sealed {
+        let &Unmasked { key_phase, header_len, .. } = unmasked;
+        if kind != PacketKind::OneRtt {
+            return Sealed { path: PathId::ZERO, number, key_phase, header_len, first_of_phase: None };
+        }
+        let received = self.paths.get(path).map(|path| &path.received);
+        let first_of_phase = self.numbering.first_of_phase(received);
+        Sealed { path: self.numbering.nonce_path(path), number, key_phase, header_len, first_of_phase }
+    }
+
+    /// A packet was opened, or could not be; the length of its plaintext.
+    pub(super) fn after_open(
+        &mut self,
+        now: Time,
+        path: PathId,
+        kind: PacketKind,
+        unmasked: &Unmasked,
+        number: u64,
+        opened: Result<Opened, OpenError>,
+    ) -> Result<usize, Stop> {
+        let Ok(Opened { len, updated }) = opened else {
             self.keys.on_failed_open()?;
             return Err(Stop::Drop(DropReason::Undecryptable));
         };
-        if header.kind == PacketKind::OneRtt {
+        if kind == PacketKind::OneRtt {
             if updated {
                 self.on_peer_key_update(now);
             }
@@ -383,7 +406,7 @@ impl Connection {
         }
     }
 
-    fn is_duplicate(&self, space: SpaceId, path: PathId, number: u64) -> bool {
+    pub(super) fn is_duplicate(&self, space: SpaceId, path: PathId, number: u64) -> bool {
         match Self::level_index(space) {
             Some(index) => self.levels[index].received.is_duplicate(number),
             None => {
@@ -393,7 +416,7 @@ impl Connection {
     }
 
     /// What an authentic packet changes whatever its frames are.
-    fn on_authentic_packet(
+    pub(super) fn on_authentic_packet(
         &mut self,
         now: Time,
         context: &Context,

@@ -6,6 +6,7 @@ use anabranch_wire::{Dir, Stream, StreamId, Time};
 
 use super::Streams;
 use super::receive::overrun;
+use super::receive_buffer::{ReceiveBuffer, TooFragmented};
 use super::table::Found;
 use super::types::StreamEvent;
 use crate::error::TransportError;
@@ -19,25 +20,43 @@ impl Streams {
         frame: &Stream<'_>,
     ) -> Result<(), TransportError> {
         self.now = now;
-        self.rtt = rtt;
         let Some(key) = self.receiving(frame.id)? else {
             return Ok(());
         };
-        let end = frame.offset.saturating_add(frame.data.len() as u64);
-        self.claim(key, end, frame.fin)?;
+        self.copy_in(now, rtt, key, frame)
+    }
+
+    /// `len` bytes of a stream, which `put` puts into its buffer.
+    #[expect(clippy::too_many_arguments, reason = "a frame's fields, and where it came")]
+    #[inline]
+    pub(super) fn take_in(
+        &mut self,
+        now: Time,
+        rtt: Duration,
+        key: usize,
+        offset: u64,
+        len: usize,
+        fin: bool,
+        put: impl FnOnce(&mut ReceiveBuffer) -> Result<bool, TooFragmented>,
+    ) -> Result<(), TransportError> {
+        self.now = now;
+        self.rtt = rtt;
+        self.claim(key, offset.saturating_add(len as u64), fin)?;
         let stream = self.table.stream(key);
+        let id = stream.id;
         let Some(half) = &mut stream.receive else {
             return Ok(());
         };
-        let news = half.on_data(frame.offset, frame.data, frame.fin)?;
+        let news = half.on_data(offset, len, fin, put)?;
         if half.stopped.is_some() {
             self.drop_unread(key);
             self.settle(key);
             return Ok(());
         }
         if news && !std::mem::replace(&mut half.notified, true) {
-            self.events.push_back(StreamEvent::Readable(frame.id));
+            self.events.push_back(StreamEvent::Readable(id));
         }
+        self.restock(key);
         self.widen_windows(key);
         Ok(())
     }

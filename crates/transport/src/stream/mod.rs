@@ -12,6 +12,7 @@ mod copies;
 mod incoming;
 mod named;
 mod outgoing;
+mod placed;
 mod ready;
 mod receive;
 mod receive_buffer;
@@ -25,8 +26,11 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use anabranch_wire::{Dir, Side, StreamId, Time, TransportParameters};
+use bytes::BytesMut;
 
 pub(crate) use self::named::{MIN_NAMED_ROOM, Named};
+pub use self::placed::ReceivedBytes;
+pub(crate) use self::placed::Reserved;
 use self::ready::{Place, ReadyQueue};
 pub(crate) use self::receive_buffer::ReceiveBuffer;
 pub use self::state::SendState;
@@ -65,6 +69,11 @@ pub struct Streams {
     control: VecDeque<StreamId>,
     due: Due,
     events: VecDeque<StreamEvent>,
+    /// Headers name streams: data is decrypted to where it belongs.
+    named: bool,
+    /// Memory for the next chunk of whichever stream needs one.
+    spare: Option<BytesMut>,
+    received: ReceivedBytes,
     /// Time and round trip when stream data last arrived; good enough for what the application does next.
     now: Time,
     rtt: Duration,
@@ -125,6 +134,9 @@ impl Streams {
             control: VecDeque::new(),
             due: Due::default(),
             events: VecDeque::new(),
+            named: false,
+            spare: None,
+            received: ReceivedBytes::default(),
             now: Time::ZERO,
             rtt: Duration::ZERO,
         }
@@ -133,6 +145,7 @@ impl Streams {
     /// Whether headers name streams in the version that is used now: then the first bidirectional stream of the client stands for
     /// none. Said again whenever the version changes, which it cannot once a stream is open.
     pub(crate) fn set_named(&mut self, named: bool) {
+        self.named = named;
         self.due.max_streams.bi |= self.table.skip_first(named);
     }
 
@@ -261,6 +274,10 @@ impl Streams {
             let dir = self.table.stream(key).id.dir();
             if self.table.remove(key) {
                 self.due.max_streams.set(dir, true);
+            }
+            if self.table.len() == 0 {
+                // An idle connection keeps no memory.
+                self.spare = None;
             }
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anabranch_wire::{Time, TransportErrorCode};
 use bytes::Bytes;
 
-use super::receive_buffer::{MIN_FRAGMENTS, ReceiveBuffer};
+use super::receive_buffer::{MIN_FRAGMENTS, ReceiveBuffer, TooFragmented};
 use super::state::{ReceiveInput, ReceiveState};
 use super::types::ReadError;
 use crate::error::TransportError;
@@ -83,18 +83,25 @@ impl ReceiveHalf {
         self.credit.receive(end).map_err(|_| overrun("stream data beyond the stream's limit"))
     }
 
-    /// Takes in data that [`Self::claim`] allowed; says whether the application can learn something new.
+    /// Takes in `len` bytes of data that [`Self::claim`] allowed and that `put` puts into the buffer; says whether the application
+    /// can learn something new.
     #[inline]
-    pub(crate) fn on_data(&mut self, offset: u64, data: &[u8], fin: bool) -> Result<bool, TransportError> {
+    pub(crate) fn on_data(
+        &mut self,
+        offset: u64,
+        len: usize,
+        fin: bool,
+        put: impl FnOnce(&mut ReceiveBuffer) -> Result<bool, TooFragmented>,
+    ) -> Result<bool, TransportError> {
         if fin && self.apply(ReceiveInput::Fin) {
-            let size = offset + data.len() as u64;
+            let size = offset + len as u64;
             self.final_size = Some(size);
             self.buffer.set_limit(size);
         }
         if self.stopped.is_some() || !self.state.may_receive() {
             return Ok(false);
         }
-        let grew = self.buffer.insert(offset, data).map_err(|_| {
+        let grew = put(&mut self.buffer).map_err(|_| {
             // Dropping the data would break the promise that acknowledged data is kept (RFC 9000 §13.1).
             error(TransportErrorCode::INTERNAL_ERROR, "more holes in a stream than can be kept")
         })?;

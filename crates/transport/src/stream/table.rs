@@ -132,6 +132,8 @@ pub(crate) struct Table {
     window_rule: WindowRule,
     /// Offset up to which we may send on streams that the peer opens.
     remote_send_window: u64,
+    /// Headers name streams.
+    named: bool,
 }
 
 /// A fast hash under a secret: a peer chooses which of the streams that it may open it keeps open, and must not be able to
@@ -162,12 +164,14 @@ impl Table {
             receive_window_max: config.stream_window_max,
             window_rule: config.window_rule,
             remote_send_window: 0,
+            named: false,
         }
     }
 
     /// Whether the client's first bidirectional stream is skipped; says whether the peer should be told a new limit. It counts
     /// in the limits as one that is over. Does nothing once streams are open.
     pub(crate) fn skip_first(&mut self, skip: bool) -> bool {
+        self.named = skip;
         let skipped = u64::from(skip);
         if self.side.is_client() {
             let local = &mut self.local[slot(Dir::Bi)];
@@ -231,6 +235,15 @@ impl Table {
         Some(key)
     }
 
+    /// The stream `id` if there is an object for it. Makes none, whoever asks.
+    #[inline]
+    pub(crate) fn existing(&self, id: StreamId) -> Option<usize> {
+        match self.last {
+            Some((last, key)) if last == id => Some(key),
+            _ => self.keys.get(&id).copied(),
+        }
+    }
+
     /// Makes the object of a stream that the peer has opened by using a higher one.
     fn touch(&mut self, id: StreamId, now: Time) -> Option<usize> {
         if id.initiator() == self.side {
@@ -249,7 +262,10 @@ impl Table {
         let send = (is_local || is_bidi).then(|| SendHalf::new(send_window));
         let receive = (!is_local || is_bidi)
             .then(|| ReceiveCredit::new(self.window_rule, self.receive_window, self.receive_window_max, now));
-        let receive = receive.map(ReceiveHalf::new);
+        let mut receive = receive.map(ReceiveHalf::new);
+        if let Some(half) = receive.as_mut().filter(|_| self.named) {
+            half.buffer.expect_places();
+        }
         let key = self.streams.insert(Stream { id, send, receive, control: Control::default() });
         self.keys.insert(id, key);
         key

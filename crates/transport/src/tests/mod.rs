@@ -22,6 +22,7 @@ mod named;
 mod over;
 mod pair;
 mod paths;
+mod place;
 mod resumption;
 mod schedulers;
 mod single;

@@ -330,6 +330,12 @@ impl<'a> Frames<'a> {
         Self { reader: Reader::new(payload, direction), without_frames: payload.is_empty() }
     }
 
+    /// Bytes of the payload that have not been read.
+    #[inline]
+    pub const fn remaining(&self) -> usize {
+        self.reader.remaining()
+    }
+
     /// Whether all of the payload has been read.
     #[inline]
     pub const fn is_over(&self) -> bool {

@@ -2,14 +2,20 @@
 //!
 //! The buffer is a list of chunks whose edges float: a chunk covers the bytes from `start` to its end, chunks do not
 //! overlap, and between them there may be holes that nothing has arrived for. Live bytes never move. A wire format that
-//! decrypts into the buffer only needs a chunk with room at the right offset; see [`reassembler`] for the one that copies.
+//! decrypts into the buffer only needs a chunk with room at the right offset, see [`placement`]; [`reassembler`] is for those that
+//! copy.
 
+mod placement;
 mod reassembler;
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use bytes::{Buf, Bytes, BytesMut};
 
+use self::placement::is_free;
+pub(crate) use self::placement::{Saved, Slot};
+pub(crate) use self::reassembler::TooFragmented;
 use crate::ranges::RangeSet;
 
 /// First chunk of a stream, about one packet: most streams are small.
@@ -25,8 +31,8 @@ pub(crate) const MIN_FRAGMENTS: usize = 1024;
 /// Chunks that were read to their end and are kept for the next ones: about as many as a batch of datagrams fills.
 const MAX_SPARES: usize = 4;
 
-/// Room for bytes `[start, end)` of the stream. `data` reaches as far as anything has arrived; holes in it are zero, and never
-/// shown.
+/// Room for bytes `[start, end)` of the stream. `data` reaches at least as far as anything has arrived; what it has in holes and
+/// behind is never shown.
 #[derive(Debug)]
 struct Chunk {
     start: u64,
@@ -53,6 +59,8 @@ pub(crate) struct ReceiveBuffer {
     /// Nothing can arrive at or beyond this offset, so no chunk reaches beyond it.
     limit: u64,
     max_fragments: usize,
+    /// Room behind each chunk.
+    slack: usize,
 }
 
 impl Default for ReceiveBuffer {
@@ -66,6 +74,7 @@ impl Default for ReceiveBuffer {
             next_chunk: MIN_CHUNK,
             limit: u64::MAX,
             max_fragments: MIN_FRAGMENTS,
+            slack: 0,
         }
     }
 }
@@ -114,8 +123,7 @@ impl ReceiveBuffer {
         debug_assert!(n as u64 <= self.readable(), "consumed more than is readable");
         self.read = self.ready.min(self.read + n as u64);
         while self.chunks.front().is_some_and(|chunk| chunk.end <= self.read) {
-            if let Some(mut chunk) = self.chunks.pop_front() {
-                chunk.data.clear();
+            if let Some(chunk) = self.chunks.pop_front() {
                 self.keep(chunk.data);
             }
         }
@@ -161,28 +169,39 @@ impl ReceiveBuffer {
     /// A new chunk lies in the hole around `offset` only: it starts where the hole starts, or for data far ahead on a grid
     /// counted from there, so that neither a jump nor descending offsets make many chunks or large ones.
     fn chunk_at(&mut self, offset: u64, len: usize) -> &mut Chunk {
-        let above = match self.chunks.back() {
-            Some(last) if last.start <= offset => self.chunks.len(),
-            _ => self.chunks.partition_point(|chunk| chunk.start <= offset),
+        let above = match self.chunk_of(offset) {
+            Ok(at) => return &mut self.chunks[at],
+            Err(above) => above,
         };
-        let below = above.checked_sub(1).map(|at| (at, self.chunks[at].end));
-        if let Some((at, _)) = below.filter(|(_, end)| offset < *end) {
-            return &mut self.chunks[at];
-        }
-        let hole_start = below.map_or(self.read, |(_, end)| end);
-        let hole_end = self.chunks.get(above).map_or(self.limit, |chunk| chunk.start.min(self.limit));
         let size = self.next_chunk.max(len.min(MAX_CHUNK)) as u64;
-        let start = offset - (offset - hole_start) % size;
-        let end = hole_end.min(start.saturating_add(size)).max(offset + 1);
+        let Range { start, end } = self.hole_part(above, offset, size);
         self.next_chunk = (self.next_chunk * 2).min(MAX_CHUNK);
-        let data = self.memory((end - start) as usize);
+        let data = self.memory((end - start) as usize + self.slack);
         self.chunks.insert(above, Chunk { start, end, data });
         &mut self.chunks[above]
     }
 
+    /// The chunk that covers `offset`, or the first one above.
+    fn chunk_of(&self, offset: u64) -> Result<usize, usize> {
+        let above = match self.chunks.back() {
+            Some(last) if last.start <= offset => self.chunks.len(),
+            _ => self.chunks.partition_point(|chunk| chunk.start <= offset),
+        };
+        let below = above.checked_sub(1).filter(|at| offset < self.chunks[*at].end);
+        below.ok_or(above)
+    }
+
+    /// The part of the hole below the chunk `above` that a chunk of `size` for `offset` takes.
+    fn hole_part(&self, above: usize, offset: u64, size: u64) -> Range<u64> {
+        let hole_start = above.checked_sub(1).map_or(self.read, |at| self.chunks[at].end);
+        let hole_end = self.chunks.get(above).map_or(self.limit, |chunk| chunk.start.min(self.limit));
+        let start = offset - (offset - hole_start) % size;
+        start..hole_end.min(start.saturating_add(size)).max(offset + 1)
+    }
+
     /// Empty memory with room for `size` bytes.
     fn memory(&mut self, size: usize) -> BytesMut {
-        let free = self.spares.iter_mut().position(|spare| spare.try_reclaim(size));
+        let free = self.spares.iter_mut().position(|spare| is_free(spare, size));
         free.and_then(|index| self.spares.remove(index)).unwrap_or_else(|| BytesMut::with_capacity(size))
     }
 }

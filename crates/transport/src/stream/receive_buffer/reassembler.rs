@@ -32,11 +32,23 @@ impl ReceiveBuffer {
             self.copy_in(gap.start, &data[within(&gap, offset)]);
         }
         self.ahead = ahead;
-        if wanted.start > self.ready {
-            self.ahead.insert(wanted);
+        self.mark(offset, data.len())
+    }
+
+    /// Bytes have been put where they belong; says whether more can be read now.
+    pub(super) fn mark(&mut self, offset: u64, len: usize) -> Result<bool, TooFragmented> {
+        let wanted = offset.max(self.ready)..offset + len as u64;
+        if wanted.is_empty() {
             return Ok(false);
         }
-        Ok(self.advance_to(end))
+        if wanted.start <= self.ready {
+            return Ok(self.advance_to(wanted.end));
+        }
+        if self.ahead.len() >= self.max_fragments {
+            return Err(TooFragmented);
+        }
+        self.ahead.insert(wanted);
+        Ok(false)
     }
 
     /// Everything below `end` is here, and maybe more that waited for it.

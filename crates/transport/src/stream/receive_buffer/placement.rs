@@ -1,0 +1,188 @@
+//! Places in the buffer for packets that are decrypted right there.
+//!
+//! A packet's plaintext is its data and, behind that, its other frames. The latter land on bytes that come later, some of which
+//! may be there already; so those are saved before and restored after, whether the packet proves authentic or not. All other
+//! bytes of the place have never been received, and whatever is left there is never shown.
+
+use std::ops::Range;
+
+use bytes::BytesMut;
+use smallvec::SmallVec;
+
+use super::reassembler::TooFragmented;
+use super::{Chunk, MAX_CHUNK, ReceiveBuffer};
+
+/// Most received bytes that are saved for one packet; more are left alone, and the packet's data is copied.
+pub(crate) const MAX_SAVED: usize = 256;
+
+/// Room behind a chunk for what is behind the data in the chunk's last packet.
+const SLACK: usize = 1_536;
+
+/// Received bytes of a place.
+pub(crate) type Saved = SmallVec<[u8; MAX_SAVED]>;
+
+/// Where a packet is decrypted to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slot {
+    /// Offset of the first byte in the stream.
+    pub(crate) offset: u64,
+    len: usize,
+    chunk: usize,
+    /// The chunk was made for this packet.
+    is_new: bool,
+}
+
+impl Slot {
+    fn window(&self) -> Range<u64> {
+        self.offset..self.offset + self.len as u64
+    }
+}
+
+impl ReceiveBuffer {
+    /// Packets are going to be decrypted to their places.
+    pub(crate) fn expect_places(&mut self) {
+        self.slack = SLACK;
+    }
+
+    /// A place for `len` bytes from `offset` on; `None` if there is none without an allocation, or if too much of it has been
+    /// received. `spare` is memory for a chunk that needs to be made.
+    pub(crate) fn reserve(&mut self, offset: u64, len: usize, spare: &mut Option<BytesMut>) -> Option<Slot> {
+        let window = offset..offset.checked_add(len as u64)?;
+        if offset < self.read || offset >= self.limit {
+            return None;
+        }
+        let known: u64 = self.known(window).map(|range| range.end - range.start).sum();
+        if known > MAX_SAVED as u64 {
+            return None;
+        }
+        let (chunk, is_new) = match self.chunk_of(offset) {
+            Ok(chunk) => (chunk, false),
+            Err(above) => {
+                let memory = self.spare_memory(spare)?;
+                let size = memory.capacity().saturating_sub(SLACK).min(self.next_chunk).max(1);
+                let range = self.hole_part(above, offset, size as u64);
+                self.chunks.insert(above, Chunk { start: range.start, end: range.end, data: memory });
+                (above, true)
+            }
+        };
+        let slot = Slot { offset, len, chunk, is_new };
+        let Chunk { start, data, .. } = &mut self.chunks[chunk];
+        let end = (offset - *start) as usize + len;
+        if end > data.capacity() {
+            self.give_back(&slot, spare);
+            return None;
+        }
+        if data.len() < end {
+            data.resize(end, 0);
+        }
+        Some(slot)
+    }
+
+    /// Memory that is there already: of chunks that were read, or `spare`.
+    fn spare_memory(&mut self, spare: &mut Option<BytesMut>) -> Option<BytesMut> {
+        let wanted = self.next_chunk + SLACK;
+        let free = self.spares.iter_mut().position(|memory| is_free(memory, wanted));
+        free.and_then(|index| self.spares.remove(index)).or_else(|| spare.take())
+    }
+
+    /// Memory for the chunk after the next packets.
+    pub(crate) fn new_spare(&self) -> BytesMut {
+        BytesMut::with_capacity(self.next_chunk + SLACK)
+    }
+
+    /// The bytes of the place.
+    #[inline]
+    pub(crate) fn window_mut(&mut self, slot: &Slot) -> &mut [u8] {
+        let chunk = &mut self.chunks[slot.chunk];
+        let at = (slot.offset - chunk.start) as usize;
+        &mut chunk.data[at..at + slot.len]
+    }
+
+    /// Copies what has been received of the place.
+    pub(crate) fn save(&mut self, slot: &Slot, saved: &mut Saved) {
+        if self.is_clear(slot) {
+            return;
+        }
+        for range in self.known(slot.window()) {
+            let chunk = &self.chunks[slot.chunk];
+            let at = (range.start - chunk.start) as usize;
+            saved.extend_from_slice(&chunk.data[at..at + (range.end - range.start) as usize]);
+        }
+    }
+
+    /// Puts back what [`Self::save`] copied.
+    pub(crate) fn restore(&mut self, slot: &Slot, saved: &Saved) {
+        if saved.is_empty() {
+            return;
+        }
+        let mut rest = &saved[..];
+        let Chunk { start, data, .. } = &mut self.chunks[slot.chunk];
+        for range in known(self.ready, &self.ahead, slot.window()) {
+            let at = (range.start - *start) as usize;
+            let (now, later) = rest.split_at((range.end - range.start) as usize);
+            data[at..at + now.len()].copy_from_slice(now);
+            rest = later;
+        }
+    }
+
+    /// The packet was not authentic: a chunk that was made for it goes.
+    pub(crate) fn give_back(&mut self, slot: &Slot, spare: &mut Option<BytesMut>) {
+        if !slot.is_new {
+            return;
+        }
+        if let Some(chunk) = self.chunks.remove(slot.chunk) {
+            match spare {
+                None => *spare = Some(chunk.data),
+                Some(_) => self.spares.push_front(chunk.data),
+            }
+        }
+    }
+
+    /// Whether data of `len` bytes at the start of the place does not reach into the next chunk.
+    pub(crate) fn fits(&self, slot: &Slot, len: usize) -> bool {
+        let end = slot.offset + len as u64;
+        self.chunks.get(slot.chunk + 1).is_none_or(|next| end <= next.start)
+    }
+
+    /// The first `len` bytes of the place, which they [fit](Self::fits), are data; says whether more can be read now.
+    pub(crate) fn commit(&mut self, slot: &Slot, len: usize) -> Result<bool, TooFragmented> {
+        if slot.is_new {
+            self.next_chunk = (self.next_chunk * 2).min(MAX_CHUNK);
+        }
+        let chunk = &mut self.chunks[slot.chunk];
+        // The edge floats: data that crosses it stays in one piece.
+        chunk.end = chunk.end.max(slot.offset + len as u64);
+        self.mark(slot.offset, len)
+    }
+
+    #[inline]
+    fn is_clear(&self, slot: &Slot) -> bool {
+        slot.offset >= self.ready && self.ahead.is_empty()
+    }
+
+    fn known(&self, window: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+        known(self.ready, &self.ahead, window)
+    }
+}
+
+/// What has been received of `window`, ascending.
+fn known(
+    ready: u64,
+    ahead: &crate::ranges::RangeSet,
+    window: Range<u64>,
+) -> impl Iterator<Item = Range<u64>> {
+    let below = window.start..ready.min(window.end);
+    Some(below).into_iter().filter(|range| !range.is_empty()).chain(ahead.within(window))
+}
+
+/// Whether `memory`, of a chunk that was read, can be used again for `size` bytes. What it holds is as good as zeroes.
+pub(super) fn is_free(memory: &mut BytesMut, size: usize) -> bool {
+    if memory.capacity() >= size {
+        return true;
+    }
+    memory.clear();
+    memory.try_reclaim(size)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,259 @@
+//! Packets in any order, twice, cut anew, forged: what can be read is what was sent, after each of them.
+
+use proptest::prelude::*;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+
+use super::*;
+use crate::ranges::RangeSet;
+
+/// What the stream holds at an offset.
+fn content(offset: u64) -> u8 {
+    (offset.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
+}
+
+fn data(offset: u64, len: usize) -> Vec<u8> {
+    (offset..offset + len as u64).map(content).collect()
+}
+
+/// A packet as it arrives.
+#[derive(Clone, Debug)]
+struct Packet {
+    offset: u64,
+    len: usize,
+    /// Bytes behind the data.
+    footer: usize,
+    is_forged: bool,
+}
+
+/// The buffer, and what is known of it from outside.
+struct Model {
+    buffer: ReceiveBuffer,
+    spare: Option<BytesMut>,
+    received: RangeSet,
+    read: u64,
+    placed: u64,
+    restored: u64,
+    bytes: u64,
+}
+
+impl Model {
+    fn new() -> Self {
+        let mut buffer = ReceiveBuffer::default();
+        buffer.expect_places();
+        Self { buffer, spare: None, received: RangeSet::default(), read: 0, placed: 0, restored: 0, bytes: 0 }
+    }
+
+    /// What a connection does with a packet.
+    fn arrive(&mut self, packet: &Packet, rng: &mut ChaCha8Rng) {
+        let &Packet { offset, len, footer, is_forged } = packet;
+        let slot = self.buffer.reserve(offset, len + footer, &mut self.spare);
+        if let Some(slot) = slot {
+            let mut saved = Saved::new();
+            self.buffer.save(&slot, &mut saved);
+            let window = self.buffer.window_mut(&slot);
+            assert_eq!(window.len(), len + footer);
+            // A failed open leaves anything; one that succeeds leaves the frames behind the data.
+            rng.fill_bytes(window);
+            if is_forged {
+                self.buffer.restore(&slot, &saved);
+                self.buffer.give_back(&slot, &mut self.spare);
+                return;
+            }
+            window[..len].copy_from_slice(&data(offset, len));
+            let fits = self.buffer.fits(&slot, len);
+            self.buffer.restore(&slot, &saved);
+            self.restored += saved.len() as u64;
+            if fits {
+                self.placed += len as u64;
+                self.buffer.commit(&slot, len).unwrap();
+            } else {
+                self.buffer.insert(offset, &data(offset, len)).unwrap();
+            }
+        } else if is_forged {
+            return;
+        } else {
+            self.buffer.insert(offset, &data(offset, len)).unwrap();
+        }
+        self.bytes += len as u64;
+        if self.spare.is_none() {
+            self.spare = Some(self.buffer.new_spare());
+        }
+        self.received.insert(offset..offset + len as u64);
+    }
+
+    /// All that has been received is there, readable or not.
+    fn check(&mut self) {
+        let ready = self.received.range_of(0).map_or(0, |range| range.end);
+        assert_eq!(self.buffer.ready(), ready.max(self.read));
+        for range in self.received.within(self.read..u64::MAX) {
+            let mut at = range.start;
+            while at < range.end {
+                let chunk = &self.buffer.chunks[self.buffer.chunk_of(at).expect("a chunk of received bytes")];
+                let end = chunk.end.min(range.end);
+                let bytes = &chunk.data[(at - chunk.start) as usize..(end - chunk.start) as usize];
+                assert!(bytes == data(at, bytes.len()), "bytes {at}..{end} changed");
+                at = end;
+            }
+        }
+        for pair in self.buffer.chunks.iter().zip(self.buffer.chunks.iter().skip(1)) {
+            assert!(pair.0.end <= pair.1.start, "chunks overlap");
+        }
+    }
+
+    fn read(&mut self, rng: &mut ChaCha8Rng) {
+        let peeked = self.buffer.peek();
+        assert!(peeked == data(self.read, peeked.len()));
+        let n = peeked.len().min(rng.next_u32() as usize % 6_000);
+        if rng.next_u32().is_multiple_of(3) {
+            assert!(self.buffer.take(n) == data(self.read, n));
+        } else {
+            self.buffer.consume(n);
+        }
+        self.read += n as u64;
+    }
+}
+
+/// A window of a stream over some paths: each keeps its order, and what is behind on one comes late. Some packets come twice,
+/// cut anew, forged.
+fn window(rng: &mut ChaCha8Rng, from: u64, packets: usize) -> Vec<Packet> {
+    let paths = 1 + rng.next_u32() as usize % 4;
+    let mut queues: Vec<Vec<Packet>> = vec![Vec::new(); paths];
+    let mut offset = from;
+    for _ in 0..packets {
+        let len = if rng.next_u32().is_multiple_of(5) { 1 + rng.next_u32() as usize % 1_300 } else { 1_300 };
+        let footer = 5 + if rng.next_u32().is_multiple_of(4) { rng.next_u32() as usize % 60 } else { 3 };
+        let packet = Packet { offset, len, footer, is_forged: false };
+        offset += len as u64;
+        for _ in 0..1 + usize::from(rng.next_u32().is_multiple_of(12)) {
+            let path = rng.next_u32() as usize % paths;
+            if rng.next_u32().is_multiple_of(8) {
+                let shift = u64::from(rng.next_u32() % 3) * 400;
+                queues[path].push(Packet { offset: packet.offset + shift, is_forged: true, ..packet });
+            }
+            queues[path].push(packet.clone());
+        }
+        if rng.next_u32().is_multiple_of(10) && len > 2 {
+            let cut = 1 + rng.next_u32() as usize % (len - 1);
+            let path = rng.next_u32() as usize % paths;
+            queues[path].push(Packet { len: cut, ..packet });
+            let offset = packet.offset + cut as u64;
+            queues[path].push(Packet { offset, len: len - cut, ..packet });
+        }
+    }
+    let mut arriving = Vec::new();
+    for queue in &mut queues {
+        queue.reverse();
+    }
+    while queues.iter().any(|queue| !queue.is_empty()) {
+        // Runs from one path, as batches bring them.
+        let path = rng.next_u32() as usize % paths;
+        for _ in 0..rng.next_u32() % 12 {
+            arriving.extend(queues[path].pop());
+        }
+    }
+    arriving
+}
+
+fn play(seed: u64, windows: usize, packets: usize) -> Model {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut model = Model::new();
+    for _ in 0..windows {
+        let from = model.received.max().map_or(0, |max| max + 1);
+        for packet in window(&mut rng, from, packets) {
+            model.arrive(&packet, &mut rng);
+            model.check();
+            if rng.next_u32().is_multiple_of(3) {
+                model.read(&mut rng);
+            }
+        }
+        assert!(model.received.len() <= 1, "all of the window came");
+    }
+    model
+}
+
+#[test]
+fn received_bytes_stay_as_they_are_whatever_arrives() {
+    let (mut packets, mut bytes, mut placed, mut restored) = (0, 0, 0, 0);
+    for seed in 0..80 {
+        let model = play(seed, 8, 150);
+        packets += 8 * 150;
+        bytes += model.bytes;
+        placed += model.placed;
+        restored += model.restored;
+    }
+    assert!(packets >= 90_000);
+    assert!(placed * 100 > bytes * 80, "{placed} of {bytes} bytes placed");
+    assert!(restored * 100 < bytes * 4, "{restored} of {bytes} bytes restored");
+}
+
+#[test]
+fn in_order_nothing_is_copied_and_no_memory_is_asked_for() {
+    let mut buffer = ReceiveBuffer::default();
+    buffer.expect_places();
+    let mut spare = Some(buffer.new_spare());
+    let mut at = 0;
+    for round in 0..2_000 {
+        let slot = buffer.reserve(at, 1_308, &mut spare).expect("a place");
+        buffer.window_mut(&slot).fill(round as u8);
+        assert!(buffer.commit(&slot, 1_300).unwrap());
+        if spare.is_none() {
+            assert!(round < 400, "read memory is used again");
+            spare = Some(buffer.new_spare());
+        }
+        at += 1_300;
+        if round % 10 == 9 {
+            while buffer.readable() > 0 {
+                let n = buffer.peek().len();
+                buffer.consume(n);
+            }
+        }
+    }
+    assert!(spare.is_some());
+}
+
+/// A copy of a packet, each of its bits flipped, falls on what its neighbours brought.
+#[test]
+fn a_forged_packet_leaves_its_neighbours_alone() {
+    let mut buffer = ReceiveBuffer::default();
+    let mut spare = Some(buffer.new_spare());
+    buffer.insert(0, &data(0, 100)).unwrap();
+    buffer.insert(300, &data(300, 250)).unwrap();
+    for bit in 0..200 * 8_u64 {
+        let slot = buffer.reserve(100, 210, &mut spare).expect("a place");
+        let mut saved = Saved::new();
+        buffer.save(&slot, &mut saved);
+        assert_eq!(saved.len(), 10);
+        let zero = bit % 2 == 0;
+        buffer.window_mut(&slot).fill(if zero { 0 } else { bit as u8 });
+        buffer.restore(&slot, &saved);
+        buffer.give_back(&slot, &mut spare);
+    }
+    assert!(buffer.peek() == data(0, 100));
+    buffer.insert(100, &data(100, 200)).unwrap();
+    assert!(buffer.peek() == data(0, 550));
+}
+
+#[test]
+fn a_place_is_refused_where_it_would_cost_too_much() {
+    let mut buffer = ReceiveBuffer::default();
+    let mut spare = None;
+    assert!(buffer.reserve(0, 100, &mut spare).is_none(), "there is no memory, and none is made");
+    spare = Some(buffer.new_spare());
+    buffer.set_limit(3_000);
+    assert!(buffer.reserve(3_000, 100, &mut spare).is_none(), "beyond what was allowed");
+    assert!(buffer.reserve(0, 60_000, &mut spare).is_none(), "longer than any place");
+    assert!(spare.is_some(), "the memory is kept");
+    buffer.insert(0, &data(0, MAX_SAVED + 1)).unwrap();
+    assert!(buffer.reserve(0, 500, &mut spare).is_none(), "{MAX_SAVED} bytes are saved at most");
+    assert!(buffer.reserve(1, 500, &mut spare).is_some());
+    buffer.consume(10);
+    assert!(buffer.reserve(9, 500, &mut spare).is_none(), "already read");
+}
+
+proptest! {
+    #[test]
+    fn any_order_gives_the_stream(seed: u64) {
+        play(seed, 2, 40);
+    }
+}

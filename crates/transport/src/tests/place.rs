@@ -1,0 +1,176 @@
+//! Data decrypted to where it is read: what becomes of it on networks that lose, reorder, repeat and forge.
+
+use std::time::Duration;
+
+use anabranch_wire::{Dir, Side, StreamId, Version};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+
+use super::multipath::second_addr;
+use super::pair::{Flying, Pair, over, pattern};
+use super::paths::{address_of_client, open_and_wait};
+use crate::stream::ReceivedBytes;
+use crate::{MultipathConfig, Numbering, NumberingChoice};
+
+fn connected() -> Pair {
+    let mut pair = Pair::new();
+    pair.connect();
+    pair.settle();
+    pair
+}
+
+fn received(pair: &mut Pair, side: Side) -> ReceivedBytes {
+    pair.end(side).stats().received
+}
+
+#[test]
+fn a_download_in_order_is_not_copied() {
+    over(Version::REVERSO, || {
+        let mut pair = connected();
+        for from in [Side::Server, Side::Client, Side::Server] {
+            let before = received(&mut pair, from.peer());
+            let data = pattern(3_000_000);
+            assert!(pair.transfer(from, &data) == data);
+            let after = received(&mut pair, from.peer());
+            let copied = after.copied - before.copied;
+            assert_eq!(after.placed - before.placed + copied, 3_000_000);
+            // The first packet of a stream is what makes it, and the very first one finds no memory.
+            assert!(copied <= 3_000, "{copied} bytes copied");
+            assert_eq!(after.restored, before.restored);
+        }
+    });
+}
+
+#[test]
+fn version_1_copies() {
+    let mut pair = connected();
+    let data = pattern(100_000);
+    assert!(pair.transfer(Side::Server, &data) == data);
+    let received = received(&mut pair, Side::Client);
+    assert_eq!(received, ReceivedBytes { copied: 100_000, ..ReceivedBytes::default() });
+}
+
+/// Datagrams are dropped, doubled, delayed, and copies with one bit flipped go before and behind.
+fn hostile(seed: u64) -> Box<dyn FnMut(Side, Flying) -> Vec<Flying>> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    Box::new(move |_, flying| {
+        let mut arriving = Vec::new();
+        let mut one_in = |n: u32| rng.next_u32().is_multiple_of(n);
+        let (lost, doubled, late, forged) = (one_in(40), one_in(15), one_in(6), one_in(4));
+        let late =
+            if late { Duration::from_micros(u64::from(rng.next_u32() % 8_000)) } else { Duration::ZERO };
+        if forged {
+            for at in [flying.at, flying.at + late] {
+                let mut copy = Flying { at, ..flying.clone() };
+                let bit = rng.next_u32() as usize % (8 * copy.bytes.len());
+                copy.bytes[bit / 8] ^= 1 << (bit % 8);
+                arriving.push(copy);
+            }
+        }
+        if doubled {
+            let at = flying.at + Duration::from_micros(u64::from(rng.next_u32() % 5_000));
+            arriving.push(Flying { at, ..flying.clone() });
+        }
+        if !lost {
+            arriving.push(Flying { at: flying.at + late, ..flying });
+        }
+        arriving
+    })
+}
+
+#[test]
+fn nothing_that_a_network_does_changes_a_byte() {
+    over(Version::REVERSO, || {
+        for seed in 0..6 {
+            let mut pair = connected();
+            pair.network = Some(hostile(seed));
+            for from in [Side::Server, Side::Client] {
+                let data = pattern(700_000);
+                assert!(pair.transfer(from, &data) == data, "seed {seed}");
+                let received = received(&mut pair, from.peer());
+                assert!(received.placed > 300_000, "{received:?}");
+                assert!(received.restored > 0, "{received:?}");
+            }
+            assert_eq!(pair.closed(Side::Client), None);
+        }
+    });
+}
+
+#[test]
+fn several_paths_bring_what_belongs_together() {
+    over(Version::REVERSO, || {
+        for numbering in [Numbering::Multiple, Numbering::Single] {
+            let mut pair = Pair::with_transport(|transport| {
+                let choice = NumberingChoice::Only(numbering);
+                transport.multipath =
+                    Some(MultipathConfig { numbering: choice, ..MultipathConfig::default() });
+            });
+            pair.connect();
+            pair.settle();
+            open_and_wait(&mut pair, second_addr());
+            // 10 ms, and four times as much.
+            pair.network = Some(Box::new(|from, mut flying| {
+                if address_of_client(from, &flying) == second_addr() {
+                    flying.at += Duration::from_millis(30);
+                }
+                vec![flying]
+            }));
+            for from in [Side::Server, Side::Client] {
+                let before = received(&mut pair, from.peer());
+                let data = pattern(8_000_000);
+                assert!(pair.transfer(from, &data) == data);
+                let after = received(&mut pair, from.peer());
+                let placed = after.placed - before.placed;
+                let restored = after.restored - before.restored;
+                assert!(placed > 6_000_000, "{numbering:?} {after:?}");
+                assert!(restored < placed * 3 / 100, "{numbering:?} {after:?}");
+            }
+        }
+    });
+}
+
+#[test]
+fn packets_that_are_not_authentic_make_no_stream_and_keep_no_memory() {
+    over(Version::REVERSO, || {
+        let mut pair = connected();
+        let mut rng = ChaCha8Rng::seed_from_u64(1);
+        pair.client().ping(anabranch_wire::PathId::ZERO);
+        pair.drain();
+        let honest = pair.to_server.back().expect("a packet").bytes.clone();
+        for _ in 0..2_000 {
+            let mut bytes = honest[..9].to_vec();
+            bytes.resize(1_200, 0);
+            rng.fill_bytes(&mut bytes[9..]);
+            bytes[0] ^= (rng.next_u32() & 0x1f) as u8;
+            pair.send_raw(Side::Client, bytes);
+        }
+        pair.settle();
+        assert_eq!(pair.server().streams().open_streams(), 0);
+        assert!(pair.server().stats().undecryptable > 1_500);
+        assert_eq!(received(&mut pair, Side::Server), ReceivedBytes::default());
+    });
+}
+
+#[test]
+fn a_stream_that_is_stopped_or_reset_takes_nothing_in() {
+    over(Version::REVERSO, || {
+        for stop in [false, true] {
+            let mut pair = connected();
+            let id = pair.server().streams().open(Dir::Uni).unwrap();
+            pair.server().streams().write(id, &pattern(200_000)).unwrap();
+            pair.run_for(Duration::from_millis(15));
+            assert_eq!(
+                pair.client().streams().accept(Dir::Uni),
+                Some(StreamId::new(Side::Server, Dir::Uni, 0))
+            );
+            match stop {
+                true => drop(pair.client().streams().stop(id, 7)),
+                false => drop(pair.server().streams().reset(id, 7)),
+            }
+            pair.settle();
+            assert!(pair.client().streams().peek(id).is_err());
+            let data = pattern(100_000);
+            assert!(pair.transfer(Side::Server, &data) == data);
+        }
+    });
+}

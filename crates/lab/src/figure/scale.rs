@@ -10,6 +10,8 @@ use super::chart::Axis;
 const MAX_TICKS: usize = 10;
 /// Fewest values that a logarithmic axis names before it takes evenly spaced ones.
 const MIN_TICKS: usize = 4;
+/// The longest part of a logarithmic axis without a named value before it takes evenly spaced ones.
+const MAX_BLANK: f64 = 0.4;
 
 /// A linear or logarithmic axis.
 #[derive(Clone, Debug)]
@@ -25,6 +27,20 @@ impl From<&Axis> for Scale {
 }
 
 impl Scale {
+    /// How far along the axis the value lies: 0 at its start, 1 at its end.
+    fn share(&self, value: f64) -> f64 {
+        let Range { start, end } = self.range;
+        if self.log { (value / start).ln() / (end / start).ln() } else { (value - start) / (end - start) }
+    }
+
+    /// The longest part of the axis between neighbours of `values`, which ascend, and its ends.
+    fn longest_blank(&self, values: &[f64]) -> f64 {
+        let stops = values.iter().map(|value| self.share(*value)).chain([1.0]);
+        let (longest, _) =
+            stops.fold((0.0, 0.0), |(longest, last), stop| (f64::max(longest, stop - last), stop));
+        longest
+    }
+
     /// Values to be named: of a logarithmic axis powers of ten, with 2 and 5 or all between them if they are few; evenly
     /// spaced ones if even these are too few.
     fn ticks(&self, most: usize) -> Vec<f64> {
@@ -36,7 +52,7 @@ impl Scale {
                     between.iter().map(move |digit| f64::from(*digit) * 10_f64.powi(decade))
                 });
                 let values: Vec<f64> = values.filter(within).collect();
-                if (MIN_TICKS..=most).contains(&values.len()) {
+                if (MIN_TICKS..=most).contains(&values.len()) && self.longest_blank(&values) <= MAX_BLANK {
                     return values;
                 }
             }
@@ -59,13 +75,7 @@ impl Ranged for Scale {
     type ValueType = f64;
 
     fn map(&self, value: &f64, (from, to): (i32, i32)) -> i32 {
-        let Range { start, end } = self.range;
-        let share = if self.log {
-            (value / start).ln() / (end / start).ln()
-        } else {
-            (value - start) / (end - start)
-        };
-        from + (share * f64::from(to - from)).round() as i32
+        from + (self.share(*value) * f64::from(to - from)).round() as i32
     }
 
     fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
@@ -111,6 +121,7 @@ mod tests {
         assert_eq!(named(&scale(0.0, 1.0, false)), "0 0.1 0.2 0.3 0.4 0.5 0.6 0.7 0.8 0.9 1");
         assert_eq!(named(&scale(4.5, 6.3, false)), "4.6 4.8 5 5.2 5.4 5.6 5.8 6 6.2");
         assert_eq!(named(&scale(0.7, 1.1, true)), "0.7 0.8 0.9 1");
+        assert_eq!(named(&scale(0.66, 1.4, true)), "0.7 0.8 0.9 1 1.1 1.2 1.3 1.4");
         assert_eq!(named(&scale(0.975, 1.065, true)), "0.98 0.99 1 1.01 1.02 1.03 1.04 1.05 1.06");
         assert_eq!(named(&scale(0.9, 40.0, true)), "1 2 5 10 20");
         assert_eq!(named(&scale(9e3, 3e8, true)), "10k 100k 1M 10M 100M");

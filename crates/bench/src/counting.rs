@@ -1,9 +1,15 @@
-//! The system's allocator, counting the bytes that are live.
+//! The system's allocator, counting the bytes that are live and how often memory was asked for.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 static LIVE: AtomicUsize = AtomicUsize::new(0);
+static ASKED: AtomicUsize = AtomicUsize::new(0);
+
+/// How often memory has been asked for.
+pub(crate) fn allocations() -> usize {
+    ASKED.load(Ordering::Relaxed)
+}
 
 /// Counts what Rust code asks for: not the allocator's own overhead, not what C code takes from `malloc` itself.
 pub(crate) struct Counting;
@@ -11,18 +17,21 @@ pub(crate) struct Counting;
 // SAFETY: every call is passed on to `System` unchanged; counting has no influence on the memory.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ASKED.fetch_add(1, Ordering::Relaxed);
         LIVE.fetch_add(layout.size(), Ordering::Relaxed);
         // SAFETY: the caller keeps `alloc`'s contract.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        ASKED.fetch_add(1, Ordering::Relaxed);
         LIVE.fetch_add(layout.size(), Ordering::Relaxed);
         // SAFETY: the caller keeps `alloc_zeroed`'s contract.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        ASKED.fetch_add(1, Ordering::Relaxed);
         LIVE.fetch_add(new_size, Ordering::Relaxed);
         LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
         // SAFETY: the caller keeps `realloc`'s contract.

@@ -75,6 +75,7 @@ impl Memory {
         let tls = MemoryTls::new()?;
         let transport = Arc::new(transport);
         let mut config = ClientConfig::new(tls.client);
+        config.initial_version = transport.versions.first().copied().unwrap_or(config.initial_version);
         config.transport = Arc::clone(&transport);
         let mut server_config = ServerConfig::new(tls.server);
         server_config.transport = transport;

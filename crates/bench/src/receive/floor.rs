@@ -113,7 +113,11 @@ fn over_batches(
         spent += begin.elapsed();
     }
     let packets = PACKETS / BATCH * BATCH;
-    Ok(Sample { ns_per_packet: spent.as_nanos() as f64 / packets as f64, ack_ns_per_packet: None })
+    Ok(Sample {
+        ns_per_packet: spent.as_nanos() as f64 / packets as f64,
+        ack_ns_per_packet: None,
+        bytes: None,
+    })
 }
 
 /// Puts the mask on that `over_batches`'s callers take off.

@@ -10,6 +10,7 @@ mod peer;
 
 use std::path::{Path, PathBuf};
 
+use anabranch_wire::Version;
 use clap::Args;
 use serde_json::json;
 
@@ -63,6 +64,16 @@ pub(crate) struct Sample {
     pub(crate) ns_per_packet: f64,
     /// Making the ACK packets that the batch leads to, spread over the packets received.
     pub(crate) ack_ns_per_packet: Option<f64>,
+    /// What became of the stream's bytes, for ours.
+    pub(crate) bytes: Option<Bytes>,
+}
+
+/// How often received bytes were moved, and memory asked for.
+#[derive(Clone, Copy)]
+pub(crate) struct Bytes {
+    pub(crate) copied: u64,
+    pub(crate) restored: u64,
+    pub(crate) allocations_per_packet: f64,
 }
 
 /// What is measured in turn.
@@ -70,16 +81,34 @@ pub(crate) struct Sample {
 enum Subject {
     Floor,
     FloorReverso,
-    Anabranch(usize),
+    Anabranch(Wire, usize),
     Quiche(usize),
     Quiceh(Wire, usize),
 }
 
 /// What packets look like.
-#[derive(Clone, Copy, PartialEq)]
-enum Wire {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Wire {
+    /// QUIC version 1
     V1,
+    /// QUIC VReverso
     Reverso,
+}
+
+impl Wire {
+    const fn version(self) -> Version {
+        match self {
+            Self::V1 => Version::V1,
+            Self::Reverso => Version::REVERSO,
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::V1 => "v1",
+            Self::Reverso => "reverso",
+        }
+    }
 }
 
 impl Subject {
@@ -87,7 +116,8 @@ impl Subject {
         match self {
             Self::Floor => "floor",
             Self::FloorReverso => "floor-reverso",
-            Self::Anabranch(_) => "anabranch-v1",
+            Self::Anabranch(Wire::V1, _) => "anabranch-v1",
+            Self::Anabranch(Wire::Reverso, _) => "anabranch-reverso",
             Self::Quiche(_) => "quiche",
             Self::Quiceh(Wire::V1, _) => "quiceh-v1",
             Self::Quiceh(Wire::Reverso, _) => "quiceh-reverso",
@@ -97,14 +127,16 @@ impl Subject {
     fn batch(self) -> usize {
         match self {
             Self::Floor | Self::FloorReverso => 0,
-            Self::Anabranch(batch) | Self::Quiche(batch) | Self::Quiceh(_, batch) => batch,
+            Self::Anabranch(_, batch) | Self::Quiche(batch) | Self::Quiceh(_, batch) => batch,
         }
     }
 
     /// What it can at best come down to.
     fn floor(self) -> Self {
         match self {
-            Self::FloorReverso | Self::Quiceh(Wire::Reverso, _) => Self::FloorReverso,
+            Self::FloorReverso | Self::Anabranch(Wire::Reverso, _) | Self::Quiceh(Wire::Reverso, _) => {
+                Self::FloorReverso
+            }
             _ => Self::Floor,
         }
     }
@@ -113,11 +145,10 @@ impl Subject {
         match self {
             Self::Floor => floor::measure(),
             Self::FloorReverso => floor::measure_reverso(),
-            Self::Anabranch(batch) => ours::measure(batch),
+            Self::Anabranch(wire, batch) => ours::measure(wire.version(), batch),
             Self::Quiche(batch) => peer::measure(&options.quiche, batch, &[]),
             Self::Quiceh(wire, batch) => {
-                let wire = if wire == Wire::Reverso { "reverso" } else { "v1" };
-                let mut flags = vec!["--wire".to_owned(), wire.to_owned()];
+                let mut flags = vec!["--wire".to_owned(), wire.name().to_owned()];
                 flags.extend(identity.flags());
                 peer::measure(&options.quiceh, batch, &flags)
             }
@@ -128,7 +159,9 @@ impl Subject {
 pub(crate) fn run(options: &Options) -> Result<Report, Error> {
     let identity = Identity::new()?;
     let mut subjects = vec![Subject::Floor, Subject::FloorReverso];
-    subjects.extend(options.batches.iter().map(|&batch| Subject::Anabranch(batch)));
+    for wire in [Wire::V1, Wire::Reverso] {
+        subjects.extend(options.batches.iter().map(|&batch| Subject::Anabranch(wire, batch)));
+    }
     if options.has(&options.quiche) {
         subjects.extend(options.batches.iter().map(|&batch| Subject::Quiche(batch)));
     }
@@ -179,12 +212,18 @@ fn report(subjects: &[Subject], samples: &[Vec<Sample>]) -> Report {
             ack.map_or(String::from("–"), |ack| format!("{ack:.0}")),
         ]);
         if subject.batch() > 0 {
-            rows.push(json!({
+            let mut row = json!({
                 "name": subject.name(), "batch": subject.batch(), "ns_per_packet": rounded(ns),
                 "min_ns_per_packet": rounded(least), "floor_ratio": floor.map(rounded),
                 "quiche_ratio": against.map(rounded), "reference_ratio": reference.map(rounded),
                 "ack_ns_per_packet": ack.map(rounded),
-            }));
+            });
+            if let Some(bytes) = samples[index].last().and_then(|sample| sample.bytes) {
+                row["copied_bytes"] = bytes.copied.into();
+                row["restored_bytes"] = bytes.restored.into();
+                row["allocations_per_packet"] = bytes.allocations_per_packet.into();
+            }
+            rows.push(row);
         }
     }
     let floor = |subject| of(subject).map(rounded);

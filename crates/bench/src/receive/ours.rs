@@ -4,18 +4,17 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use anabranch_transport::recovery::InitialWindow;
-use anabranch_transport::stream::WriteError;
+use anabranch_transport::stream::{ReceivedBytes, WriteError};
 use anabranch_transport::{Datagram, Handle, TransmitBuf, TransportConfig};
-use anabranch_wire::{Dir, StreamId};
-use bytes::Bytes;
+use anabranch_wire::{Dir, StreamId, Version};
 
-use super::{PACKET_LEN, PACKETS, Sample};
-use crate::Error;
-use crate::memory::{Memory, Wire};
+use super::{Bytes, PACKET_LEN, PACKETS, Sample};
+use crate::memory::{self, Memory};
+use crate::{Error, counting};
 
 /// A sender that nothing holds back, and packets of one size.
-pub(super) fn transport() -> TransportConfig {
-    let mut transport = TransportConfig::default();
+pub(super) fn transport(version: Version) -> TransportConfig {
+    let mut transport = TransportConfig { versions: vec![version], ..TransportConfig::default() };
     transport.recovery.pacing = false;
     transport.recovery.mtu.initial = PACKET_LEN;
     transport.recovery.mtu.maximum = PACKET_LEN;
@@ -31,23 +30,31 @@ struct Spent {
     receiving: Duration,
     acknowledging: Duration,
     packets: usize,
+    allocations: usize,
 }
 
 /// Measures batches of `batch` datagrams.
-pub(super) fn measure(batch: usize) -> Result<Sample, Error> {
-    let mut flow = Flow::new()?;
+pub(super) fn measure(version: Version, batch: usize) -> Result<Sample, Error> {
+    let mut flow = Flow::new(version)?;
     let mut spent = Spent::default();
     for _ in 0..PACKETS / 10 / batch {
         flow.receive(batch, &mut spent)?;
     }
     spent = Spent::default();
+    let before = flow.received()?;
     for _ in 0..PACKETS / batch {
         flow.receive(batch, &mut spent)?;
     }
+    let after = flow.received()?;
     let per_packet = |time: Duration| time.as_nanos() as f64 / spent.packets as f64;
     Ok(Sample {
         ns_per_packet: per_packet(spent.receiving),
         ack_ns_per_packet: Some(per_packet(spent.acknowledging)),
+        bytes: Some(Bytes {
+            copied: after.copied - before.copied,
+            restored: after.restored - before.restored,
+            allocations_per_packet: spent.allocations as f64 / spent.packets as f64,
+        }),
     })
 }
 
@@ -57,17 +64,17 @@ struct Flow {
     client: Handle,
     server: Handle,
     stream: StreamId,
-    block: Bytes,
+    block: bytes::Bytes,
     /// Sent and not yet received.
-    backlog: VecDeque<Wire>,
+    backlog: VecDeque<memory::Wire>,
     /// Where batches are received, one packet after another.
     buffer: Vec<u8>,
     acks: TransmitBuf,
 }
 
 impl Flow {
-    fn new() -> Result<Self, Error> {
-        let mut memory = Memory::new(transport())?;
+    fn new(version: Version) -> Result<Self, Error> {
+        let mut memory = Memory::new(transport(version))?;
         let (client, server) = memory.connect()?;
         let stream = memory.server(server)?.streams().open(Dir::Uni).ok_or("no stream may be opened")?;
         Ok(Self {
@@ -75,11 +82,16 @@ impl Flow {
             client,
             server,
             stream,
-            block: Bytes::from(vec![0x5a; 1 << 20]),
+            block: bytes::Bytes::from(vec![0x5a; 1 << 20]),
             backlog: VecDeque::new(),
             buffer: Vec::new(),
             acks: TransmitBuf::new(1),
         })
+    }
+
+    /// How the client received its bytes.
+    fn received(&mut self) -> Result<ReceivedBytes, Error> {
+        Ok(self.memory.client(self.client)?.stats().received)
     }
 
     /// The next batch goes from the wire to the application.
@@ -87,7 +99,7 @@ impl Flow {
         while self.backlog.len() < batch {
             self.send()?;
         }
-        let wires: Vec<Wire> = self.backlog.drain(..batch).collect();
+        let wires: Vec<memory::Wire> = self.backlog.drain(..batch).collect();
         self.buffer.clear();
         wires.iter().for_each(|wire| self.buffer.extend_from_slice(&wire.bytes));
         let mut rest = self.buffer.as_mut_slice();
@@ -99,6 +111,7 @@ impl Flow {
         }
         let now = self.memory.now;
         let client = self.memory.client(self.client)?;
+        let allocations = counting::allocations();
         let begin = Instant::now();
         client.handle_batch(now, &mut datagrams);
         while client.poll_event().is_some() {}
@@ -107,6 +120,7 @@ impl Flow {
             client.streams().consume(self.stream, len)?;
         }
         spent.receiving += begin.elapsed();
+        spent.allocations += counting::allocations() - allocations;
         spent.packets += batch;
         self.acknowledge(spent)
     }
@@ -123,7 +137,7 @@ impl Flow {
             let Some(transmit) = transmit else { break };
             let tuple =
                 anabranch_transport::FourTuple { local: transmit.tuple.remote, remote: transmit.tuple.local };
-            sent.push(Wire { tuple, bytes: self.acks.filled(&transmit).to_vec() });
+            sent.push(memory::Wire { tuple, bytes: self.acks.filled(&transmit).to_vec() });
         }
         self.memory.deliver_to_server(sent);
         Ok(())

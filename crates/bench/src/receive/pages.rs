@@ -11,13 +11,11 @@ use std::process::Command;
 use clap::Args;
 use serde_json::json;
 
+use super::Wire;
 use super::peer::said;
 use crate::Error;
 use crate::report::{Report, median, minimum, rounded};
 use crate::stacks::Identity;
-
-/// Our name.
-const OURS: &str = "anabranch-v1";
 
 /// Connections in one run of one stack.
 const SAMPLES: usize = 25;
@@ -29,8 +27,8 @@ const RETAINED: [(&str, &str); 2] =
 /// What is measured.
 #[derive(Clone, Copy, PartialEq)]
 enum Stack {
-    Anabranch,
-    Quiceh(&'static str),
+    Anabranch(Wire),
+    Quiceh(Wire),
 }
 
 /// One of them with one allocator.
@@ -43,8 +41,8 @@ struct Subject {
 impl Subject {
     fn name(self) -> String {
         match self.stack {
-            Stack::Anabranch => OURS.to_owned(),
-            Stack::Quiceh(wire) => format!("quiceh-{wire}"),
+            Stack::Anabranch(wire) => format!("anabranch-{}", wire.name()),
+            Stack::Quiceh(wire) => format!("quiceh-{}", wire.name()),
         }
     }
 
@@ -55,14 +53,14 @@ impl Subject {
     /// Milliseconds of a sample, the median of a run.
     fn measure(self, quiceh: &Path, identity: &Identity) -> Result<f64, Error> {
         let mut command = match self.stack {
-            Stack::Anabranch => {
+            Stack::Anabranch(wire) => {
                 let mut command = Command::new(std::env::current_exe()?);
-                command.args(["pages", "--json", "-"]);
+                command.args(["pages", "--json", "-", "--wire", wire.name()]);
                 command
             }
             Stack::Quiceh(wire) => {
                 let mut command = Command::new(quiceh);
-                command.args(["pages", "--wire", wire]).args(identity.flags());
+                command.args(["pages", "--wire", wire.name()]).args(identity.flags());
                 command
             }
         };
@@ -81,9 +79,10 @@ pub(super) fn add(
     quiceh: Option<&Path>,
     identity: &Identity,
 ) -> Result<(), Error> {
-    let mut stacks = vec![Stack::Anabranch];
+    let wires = [Wire::V1, Wire::Reverso];
+    let mut stacks = Vec::from(wires.map(Stack::Anabranch));
     if quiceh.is_some() {
-        stacks.extend([Stack::Quiceh("v1"), Stack::Quiceh("reverso")]);
+        stacks.extend(wires.map(Stack::Quiceh));
     }
     let both = |stack| [false, true].map(|retained| Subject { stack, retained });
     let subjects: Vec<Subject> = stacks.into_iter().flat_map(both).collect();
@@ -117,18 +116,22 @@ pub(crate) struct Options {
     /// Connections
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     samples: u32,
+    /// What packets look like
+    #[arg(long, value_enum, default_value_t = Wire::V1)]
+    wire: Wire,
 }
 
 /// Our own part, in this process; the others' programs print the same.
 pub(crate) fn run(options: &Options) -> Result<Report, Error> {
-    let samples = ours::measure(options.samples)?;
+    let samples = ours::measure(options.wire.version(), options.samples)?;
+    let name = format!("anabranch-{}", options.wire.name());
     let (middle, least) = (median(&samples), minimum(&samples));
     Ok(Report {
         title: String::from("2.5 MB over HTTP/3 in 80 answers, ms"),
         columns: vec!["stack", "median", "minimum"],
-        rows: vec![vec![OURS.to_owned(), format!("{middle:.2}"), format!("{least:.2}")]],
+        rows: vec![vec![name.clone(), format!("{middle:.2}"), format!("{least:.2}")]],
         json: json!({
-            "name": OURS, "samples": options.samples, "ms": rounded(middle), "min_ms": rounded(least),
+            "name": name, "samples": options.samples, "ms": rounded(middle), "min_ms": rounded(least),
         }),
     })
 }
@@ -139,7 +142,9 @@ mod tests {
 
     #[test]
     fn all_answers_arrive() {
-        let result = run(&Options { samples: 1 }).unwrap();
-        assert!(result.json["ms"].as_f64().unwrap() > 0.0);
+        for wire in [Wire::V1, Wire::Reverso] {
+            let result = run(&Options { samples: 1, wire }).unwrap();
+            assert!(result.json["ms"].as_f64().unwrap() > 0.0);
+        }
     }
 }

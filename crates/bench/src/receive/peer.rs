@@ -13,7 +13,7 @@ pub(super) fn measure(program: &Path, batch: usize, more: &[String]) -> Result<S
     let mut command = Command::new(program);
     command.args(["receive", "--batch", &batch.to_string(), "--packets", &PACKETS.to_string()]).args(more);
     let ns = said(&mut command)?["ns_per_packet"].as_f64().ok_or("a peer gave no ns_per_packet")?;
-    Ok(Sample { ns_per_packet: ns, ack_ns_per_packet: None })
+    Ok(Sample { ns_per_packet: ns, ack_ns_per_packet: None, bytes: None })
 }
 
 /// What a program says in JSON.

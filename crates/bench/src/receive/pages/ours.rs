@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anabranch_http3::{Config, Event, ReadError, Session};
 use anabranch_transport::{Connection, FourTuple, Handle, TransmitBuf, TransportConfig};
-use anabranch_wire::{Side, StreamId, Time};
+use anabranch_wire::{Side, StreamId, Time, Version};
 use bytes::Bytes;
 use http::{Request, Response};
 
@@ -27,11 +27,11 @@ const WARM_UP: u32 = 5;
 const EXCHANGES: usize = 5;
 
 /// The milliseconds of each sample.
-pub(super) fn measure(samples: u32) -> Result<Vec<f64>, Error> {
+pub(super) fn measure(version: Version, samples: u32) -> Result<Vec<f64>, Error> {
     for _ in 0..WARM_UP {
-        Pages::new()?.sample()?;
+        Pages::new(version)?.sample()?;
     }
-    (0..samples).map(|_| Pages::new()?.sample()).collect()
+    (0..samples).map(|_| Pages::new(version)?.sample()).collect()
 }
 
 /// One end's HTTP/3, and what it said that nobody has looked at.
@@ -50,8 +50,8 @@ struct Pages {
 }
 
 /// The server may send all answers at once.
-fn generous() -> TransportConfig {
-    let mut transport = transport();
+fn generous(version: Version) -> TransportConfig {
+    let mut transport = transport(version);
     transport.streams.connection_window = 1 << 24;
     transport.streams.connection_window_max = 1 << 24;
     transport.streams.send_buffer = 1 << 24;
@@ -59,8 +59,8 @@ fn generous() -> TransportConfig {
 }
 
 impl Pages {
-    fn new() -> Result<Self, Error> {
-        let mut memory = Memory::new(generous())?;
+    fn new(version: Version) -> Result<Self, Error> {
+        let mut memory = Memory::new(generous(version))?;
         let (client, server) = memory.connect()?;
         let end = |side, handle| {
             let config = Config { grease: false, ..Config::default() };

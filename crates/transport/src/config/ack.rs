@@ -136,7 +136,7 @@ pub enum Horizon {
     None,
     /// Those smaller than the largest received number less this many.
     Packets(u64),
-    /// The lowest range, once it is this old and this many frames have named it, or the peer is known to know it.
+    /// The lowest range, once it is this old, and this many frames have named it or the peer is known to know it.
     Delay {
         /// Time since the range last grew.
         age: Duration,

@@ -145,8 +145,8 @@ impl History {
         self.records.drain(..settled);
     }
 
-    /// End of the lowest ranges that are at least `age` old and that `times_sent` frames named, or that the peer has
-    /// heard or lie in `known`. The highest range stays, whatever its age.
+    /// End of the lowest ranges that are at least `age` old and that `times_sent` frames named or the peer knows. The highest
+    /// range stays, whatever its age.
     pub(super) fn horizon(
         &self,
         now: Time,
@@ -154,11 +154,11 @@ impl History {
         age: Duration,
         times_sent: u32,
     ) -> Option<u64> {
-        let settled = |record: &&Record| {
-            record.is_known(known)
-                || record.times_sent[Telling::First as usize] >= times_sent
-                    && now.saturating_since(record.since) >= age
+        let told = |record: &Record| {
+            record.is_known(known) || record.times_sent[Telling::First as usize] >= times_sent
         };
+        // What the peer knows waits, too: packets of a slower path with smaller numbers may still be under way.
+        let settled = |record: &&Record| now.saturating_since(record.since) >= age && told(record);
         let (_, below) = self.records.split_last()?;
         below.iter().take_while(settled).last().map(|record| record.range.end)
     }

@@ -555,7 +555,9 @@ fn a_horizon_of_time_gives_up_what_is_old_and_was_told_or_is_known() {
     received.numbers.on_ack_acked(told);
     receive(&mut received, &POLICY, [8]);
     assert_eq!(ack_in(&mut received, at(1_050), 100).unwrap().0, [(8, 8)]);
-    assert!(received.is_duplicate(1) && received.is_duplicate(5), "known to the peer");
+    assert!(!received.is_duplicate(5), "known to the peer, but not old");
+    assert_eq!(ack_in(&mut received, at(2_060), 100).unwrap().0, [(8, 8)]);
+    assert!(received.is_duplicate(1) && received.is_duplicate(5) && !received.is_duplicate(7));
 }
 
 /// What each order, horizon and limit has in common.

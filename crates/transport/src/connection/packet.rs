@@ -97,6 +97,26 @@ impl Connection {
         Some(Draft { kind, space, start, end, outgoing, numbered, tokens, tracked: true, mtu_probe: false })
     }
 
+    /// A packet of what is owed in its space.
+    #[inline]
+    pub(super) fn draft_filled(
+        &mut self,
+        now: Time,
+        target: Target,
+        fill: Fill,
+        room: &mut [u8],
+        start: usize,
+    ) -> Option<Draft> {
+        let Target { path, space, kind, .. } = target;
+        if space == SpaceId::Data && self.format.names_stream {
+            return self.draft_named(now, target, fill, room, start);
+        }
+        self.draft(target, room, start, |this, writer, tokens| match space {
+            SpaceId::Data => this.fill_data(now, path, kind, fill, writer, tokens),
+            _ => this.fill_handshake(now, space, fill, writer, tokens),
+        })
+    }
+
     fn next_number(&mut self, path: PathId, space: SpaceId) -> Numbered {
         match Self::level_index(space) {
             Some(index) => {

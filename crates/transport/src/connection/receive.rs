@@ -139,19 +139,20 @@ impl Connection {
         }
     }
 
-    fn handle_packet(
+    /// Deals with a packet that has no number, or cannot be opened now; the space and the path of any other.
+    fn admit(
         &mut self,
         now: Time,
         envelope: Envelope,
-        packet: &mut [u8],
+        packet: &[u8],
         header: &Protected,
-    ) -> Result<(), Stop> {
+    ) -> Result<Option<(SpaceId, PathId)>, Stop> {
         let Some(space) = header.kind.space() else {
             match header.kind {
                 PacketKind::VersionNegotiation => self.on_version_negotiation(now, packet, header),
                 _ => self.on_retry(now, packet, header),
             }
-            return Ok(());
+            return Ok(None);
         };
         if !header.fixed_bit && !self.config.grease {
             return Err(Stop::Drop(DropReason::Malformed));
@@ -171,8 +172,19 @@ impl Connection {
             if !wanted || !self.undecrypted.keep(envelope, packet, validated) {
                 return Err(Stop::Drop(DropReason::KeyUnavailable));
             }
-            return Ok(());
+            return Ok(None);
         }
+        Ok(Some((space, path)))
+    }
+
+    fn handle_packet(
+        &mut self,
+        now: Time,
+        envelope: Envelope,
+        packet: &mut [u8],
+        header: &Protected,
+    ) -> Result<(), Stop> {
+        let Some((space, path)) = self.admit(now, envelope, packet, header)? else { return Ok(()) };
         let (unmasked, number) = self.unmask(space, path, packet, header, envelope.mask)?;
         if let Some(named) = unmasked.placement {
             let unopened = Unopened { envelope, path, header, unmasked: &unmasked, number };

@@ -156,17 +156,9 @@ impl Connection {
                 break;
             }
             let target = Target { path: id, space, kind, dcid: None, announced: None };
-            let (room, data) = (&mut datagram[at..], space == SpaceId::Data);
-            let draft = if data && self.format.names_stream {
-                self.draft_named(now, target, fill, room, at)
-            } else {
-                self.draft(target, room, at, |this, writer, tokens| match space {
-                    SpaceId::Data => this.fill_data(now, id, kind, fill, writer, tokens),
-                    _ => this.fill_handshake(now, space, fill, writer, tokens),
-                })
-            };
+            let draft = self.draft_filled(now, target, fill, &mut datagram[at..], at);
             let Some(draft) = draft else { continue };
-            if data {
+            if space == SpaceId::Data {
                 self.copy_as_picked(id, turn, &draft);
             }
             at = draft.end;

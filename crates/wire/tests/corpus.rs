@@ -5,6 +5,8 @@
 use std::fs;
 use std::path::Path;
 
+#[path = "harness/directions.rs"]
+mod directions;
 #[path = "harness/frames.rs"]
 mod frames;
 #[path = "harness/headers.rs"]
@@ -31,6 +33,20 @@ fn headers() {
 #[test]
 fn frames() {
     replay("frames", frames::run);
+}
+
+#[test]
+fn directions() {
+    replay("directions", directions::run);
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::test_runner::Config::with_cases(20_000))]
+
+    #[test]
+    fn directions_of_anything(data in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..200)) {
+        directions::run(&data);
+    }
 }
 
 #[test]

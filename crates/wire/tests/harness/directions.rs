@@ -1,0 +1,155 @@
+//! The same fields in version 1's order and in VReverso's give the same frames, or the same error.
+
+use anabranch_wire::{Frame, FrameError, Frames, MAX_VARINT, Version, push_varint, varint_len};
+
+/// Frames in one payload, most.
+const MAX_FRAMES: usize = 12;
+
+/// Types and their fields: a varint, a byte string with its length, a connection ID with its length, or that many bytes.
+const SHAPES: &[(u64, &str)] = &[
+    (0x01, ""),
+    (0x04, "vvv"),
+    (0x05, "vv"),
+    (0x06, "vs"),
+    (0x07, "s"),
+    (0x0a, "vs"),
+    (0x0e, "vvs"),
+    (0x0f, "vvs"),
+    (0x10, "v"),
+    (0x11, "vv"),
+    (0x12, "v"),
+    (0x13, "v"),
+    (0x14, "v"),
+    (0x15, "vv"),
+    (0x16, "v"),
+    (0x17, "v"),
+    (0x18, "vvct"),
+    (0x19, "v"),
+    (0x1a, "8"),
+    (0x1b, "8"),
+    (0x1c, "vvs"),
+    (0x1d, "vs"),
+    (0x1e, ""),
+    (0x1f, ""),
+    (0x31, "s"),
+    (0x40, "v"),
+    (0xaf, "vvvv"),
+    (0x3e75, "vv"),
+    (0x3e76, "vv"),
+    (0x3e77, "vv"),
+    (0x3e78, "vvvct"),
+    (0x3e79, "vv"),
+    (0x3e7a, "v"),
+    (0x3e7b, "v"),
+    (0x3e7c, "vv"),
+];
+
+/// A field in both orders.
+enum Field {
+    Varint(u64),
+    Bytes(Vec<u8>),
+}
+
+/// Gives bytes as long as there are any, then zeroes.
+struct Source<'a>(&'a [u8]);
+
+impl Source<'_> {
+    fn byte(&mut self) -> u8 {
+        let Some((&byte, rest)) = self.0.split_first() else { return 0 };
+        self.0 = rest;
+        byte
+    }
+
+    /// Values of all sizes, those at the edges of encodings and limits among them.
+    fn value(&mut self) -> u64 {
+        let kind = self.byte();
+        let near = u64::from(kind >> 4);
+        match kind & 0x0f {
+            0..=5 => u64::from(self.byte()),
+            6 => 0x3f + near,
+            7 => 0x3fff + near,
+            8 => 0x3fff_ffff + near,
+            9 => (1 << 32) - 8 + near,
+            10 => (1 << 60) - 8 + near,
+            11 => MAX_VARINT - near,
+            _ => (0..8).fold(0, |value, _| value << 8 | u64::from(self.byte())) & MAX_VARINT,
+        }
+    }
+
+    fn bytes(&mut self, len: usize) -> Vec<u8> {
+        (0..len).map(|_| self.byte()).collect()
+    }
+}
+
+pub(crate) fn run(data: &[u8]) {
+    let mut source = Source(data);
+    let mut fields = Vec::new();
+    for _ in 0..1 + usize::from(source.byte()) % MAX_FRAMES {
+        let (kind, shape) = SHAPES[usize::from(source.byte()) % SHAPES.len()];
+        fields.push(Field::Varint(kind));
+        for field in shape.bytes() {
+            match field {
+                b'v' => fields.push(Field::Varint(source.value())),
+                b's' => {
+                    let bytes = source.byte() % 40;
+                    let bytes = source.bytes(bytes.into());
+                    fields.extend([Field::Varint(bytes.len() as u64), Field::Bytes(bytes)]);
+                }
+                b'c' => {
+                    let len = source.byte() % 24;
+                    fields.extend([Field::Bytes(vec![len]), Field::Bytes(source.bytes(len.into()))]);
+                }
+                b't' => fields.push(Field::Bytes(source.bytes(16))),
+                _ => fields.push(Field::Bytes(source.bytes(8))),
+            }
+        }
+    }
+    // Some payloads end in the middle of their last frame.
+    let cut = usize::from(source.byte() % 4).min(fields.len() - 1);
+    fields.truncate(fields.len() - cut);
+    compare(&fields);
+}
+
+fn compare(fields: &[Field]) {
+    let forward: Vec<u8> = fields.iter().flat_map(encode_forward).collect();
+    let backward: Vec<u8> = fields.iter().rev().flat_map(encode_backward).collect();
+    assert_eq!(forward.len(), backward.len());
+    let direction = |version: Version| version.format().expect("a version that is spoken").direction;
+    let one = Frames::new(&forward, direction(Version::V1));
+    let mut other = Frames::new(&backward, direction(Version::REVERSO));
+    for read in one {
+        let mirrored = other.next().expect("as many frames");
+        assert!(is_same(&read, &mirrored), "{read:?} {mirrored:?}");
+    }
+    assert!(other.next().is_none());
+}
+
+fn is_same(one: &Result<Frame<'_>, FrameError>, other: &Result<Frame<'_>, FrameError>) -> bool {
+    match (one, other) {
+        (Ok(Frame::Ack(one)), Ok(Frame::Ack(other))) => one.ranges().eq(other.ranges()),
+        (Ok(one), Ok(other)) => one == other,
+        (Err(one), Err(other)) => (one.code, one.frame_type) == (other.code, other.frame_type),
+        _ => false,
+    }
+}
+
+fn encode_forward(field: &Field) -> Vec<u8> {
+    match field {
+        Field::Varint(value) => {
+            let mut bytes = Vec::new();
+            push_varint(&mut bytes, *value);
+            bytes
+        }
+        Field::Bytes(bytes) => bytes.clone(),
+    }
+}
+
+fn encode_backward(field: &Field) -> Vec<u8> {
+    match field {
+        Field::Varint(value) => {
+            let len = varint_len(*value);
+            (value << 2 | u64::from(len.trailing_zeros())).to_be_bytes()[8 - len..].to_vec()
+        }
+        Field::Bytes(bytes) => bytes.clone(),
+    }
+}

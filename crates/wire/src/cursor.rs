@@ -123,7 +123,13 @@ impl<'a> Reader<'a> {
     pub fn varint(&mut self) -> Result<u64, Malformed> {
         match self.direction {
             Direction::Forward => {
-                let log2_len = self.rest.first().ok_or(Malformed)? >> 6;
+                let (first, rest) = self.rest.split_first().ok_or(Malformed)?;
+                let log2_len = first >> 6;
+                // Most numbers are small.
+                if log2_len == 0 {
+                    self.rest = rest;
+                    return Ok(u64::from(*first));
+                }
                 Ok(self.integer(log2_len)? & (u64::MAX >> (66 - (8 << log2_len))))
             }
             Direction::Backward => {

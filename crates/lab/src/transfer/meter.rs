@@ -131,16 +131,19 @@ impl Totals {
     fn on_sent(&mut self, now: Time, packet: &PacketTrace<'_>) {
         self.first_sent.get_or_insert(now);
         let mut stream_bytes = 0;
-        for frame in Frames::new(packet.payload, packet.direction).map_while(Result::ok) {
+        let mut frames = Frames::new(packet.payload, packet.direction);
+        let mut before = frames.remaining();
+        while let Some(Ok(frame)) = frames.next() {
             match &frame {
                 Frame::Stream(stream) => stream_bytes += stream.data.len() as u64,
                 Frame::Ack(ack) => {
                     self.ack_frames += 1;
-                    self.ack_bytes += frame.size() as u64;
-                    self.ack_ranges += ack.ranges().count() as u64;
+                    self.ack_bytes += (before - frames.remaining()) as u64;
+                    self.ack_ranges += ack.range_count();
                 }
                 _ => {}
             }
+            before = frames.remaining();
         }
         self.stream_bytes += stream_bytes;
         let path = self.path(packet.path);

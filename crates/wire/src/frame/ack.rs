@@ -31,6 +31,12 @@ impl<'a> Ack<'a> {
         AckRanges { next: Some(start..=self.largest), rest: Reader::new(rest, direction) }
     }
 
+    /// How many ranges there are.
+    #[inline]
+    pub fn range_count(&self) -> u64 {
+        self.blocks.count + 1
+    }
+
     #[inline]
     pub(super) fn check(&self) -> Result<(), Fault> {
         // RFC 9000 §19.3.1: a computed packet number below 0 is an error.

@@ -41,15 +41,18 @@ impl Client {
     }
 
     fn on_sent(&mut self, packet: &PacketTrace<'_>) {
-        for frame in Frames::new(packet.payload, packet.direction).map_while(Result::ok) {
+        let mut frames = Frames::new(packet.payload, packet.direction);
+        let mut before = frames.remaining();
+        while let Some(Ok(frame)) = frames.next() {
             if let Frame::Ack(ack) = &frame {
-                let ranges = ack.ranges().count();
+                let ranges = ack.range_count() as usize;
                 if ranges > self.ranges.len() {
                     self.ranges.resize(ranges, 0);
                 }
                 self.ranges[ranges - 1] += 1;
-                self.ack_bytes += frame.size() as u64;
+                self.ack_bytes += (before - frames.remaining()) as u64;
             }
+            before = frames.remaining();
         }
     }
 

@@ -71,6 +71,8 @@ pub struct AckInfo {
     pub via: PathId,
     /// Whether the frame measures the path.
     pub measures: Measures,
+    /// The largest order that the frame names, if it is told without what frames before it have named.
+    pub largest: Option<u64>,
 }
 
 /// Which packet of an ACK frame measures the round trip of its path.

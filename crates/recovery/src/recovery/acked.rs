@@ -13,7 +13,8 @@ use crate::outcome::{AckError, AckInfo, Measures, Outcome};
 use crate::rate::{RateSample, Snapshot};
 
 impl<T: Clone> Recovery<T> {
-    /// An ACK frame arrived for packets of `space` on this path. `ranges` are descending and hold in-path orders.
+    /// An ACK frame arrived for packets of `space` on this path. `ranges` are descending and hold in-path orders; what frames
+    /// before it have named may be left out of them.
     pub fn on_ack(
         &mut self,
         now: Time,
@@ -26,7 +27,7 @@ impl<T: Clone> Recovery<T> {
         self.timer.touched = self.timer.touched.max(now);
         let prior_in_flight = self.bytes_in_flight;
         let prior_epoch = self.epoch.id;
-        let mut largest = None;
+        let mut largest = ack.largest;
         let mut tally = Tally::default();
         for range in ranges {
             let (low, high) = range.into_inner();

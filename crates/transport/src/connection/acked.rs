@@ -38,19 +38,19 @@ impl Connection {
                     self.outcome = outcome;
                     return self.on_shared_ack(now, context, ack);
                 };
-                let orders = self.numbering.orders(id, ack.ranges());
                 let (via, measures) = match self.config.ack.mixed_round_trips {
                     true => (id, Measures::Newest),
                     false => (context.path, Measures::Largest),
                 };
                 let delay = self.ack_delay(ack.delay);
-                let info = AckInfo { delay, ecn: ack.ecn, ecn_is_shared: false, via, measures };
+                let info =
+                    AckInfo { delay, ecn: ack.ecn, ecn_is_shared: false, via, measures, ..AckInfo::default() };
                 let siblings = self.siblings(id);
                 let Some(path) = self.paths.get_mut(id) else {
                     self.outcome = outcome;
                     return Ok(());
                 };
-                let result = path.recovery.on_ack(now, context.space, orders, info, &siblings, &mut outcome);
+                let result = path.recovery.on_ack(now, context.space, ack.ranges(), info, &siblings, &mut outcome);
                 if result.is_ok() {
                     self.numbering.on_acked(id, ack.largest);
                 }

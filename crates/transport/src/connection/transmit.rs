@@ -372,6 +372,7 @@ impl Connection {
     /// A datagram that validates a path: challenges that are due, responses that are owed (RFC 9000 §8.2). Alone, so that
     /// it can have another destination and always has full size.
     fn transmit_validation(&mut self, now: Time, id: PathId, out: &mut TransmitBuf) -> Option<Transmit> {
+        self.paths.get(id).filter(|path| path.owes_validation())?;
         self.keys.one_rtt.as_ref()?;
         if !self.handshake.complete {
             return None;

@@ -260,6 +260,11 @@ impl Path {
         cid
     }
 
+    /// Whether there may be a challenge or a response to send.
+    pub(crate) fn owes_validation(&self) -> bool {
+        !self.validations.is_empty() || !self.responses.is_empty()
+    }
+
     /// Whether [`Self::cid_for`] other addresses is about to be asked and has to take a new connection ID.
     pub(crate) fn needs_cid_for_others(&self) -> bool {
         let has = |tuple: &FourTuple| {

@@ -161,6 +161,10 @@ impl Responses {
         self.0.len()
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Response> {
         self.0.iter()

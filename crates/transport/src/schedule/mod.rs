@@ -255,12 +255,9 @@ impl std::error::Error for UnknownAlgorithm {}
 /// Views of a connection's paths, few enough for the stack.
 pub(crate) type Views = SmallVec<[PathView; 4]>;
 
-/// The paths that come into question: available ones that work, else backups that work, else whatever is there.
-pub(crate) fn candidates(paths: &mut Views) {
-    let rank = |path: &PathView| (path.is_failing, !path.is_available);
-    if let Some(best) = paths.iter().map(rank).min() {
-        paths.retain(|path| rank(path) == best);
-    }
+/// The paths of the lowest rank come into question: available ones that work, else backups that work, else whatever is there.
+pub(crate) fn rank(is_failing: bool, is_available: bool) -> (bool, bool) {
+    (is_failing, !is_available)
 }
 
 #[cfg(test)]

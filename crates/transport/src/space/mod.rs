@@ -7,7 +7,9 @@ mod per_path;
 mod received;
 mod single;
 
+use std::iter::Cloned;
 use std::ops::RangeInclusive;
+use std::slice;
 
 use anabranch_recovery::{EcnFinding, SharedEcn};
 use anabranch_wire::{AckRanges, Ecn, EcnCounts, PathId, SpaceId, Time, Writer};
@@ -15,7 +17,7 @@ use anabranch_wire::{AckRanges, Ecn, EcnCounts, PathId, SpaceId, Time, Writer};
 use self::per_path::PerPath;
 use self::received::Numbers;
 pub(crate) use self::received::{AckPolicy, MAX_RANGES, Received, Told};
-use self::single::{RunOrders, Single};
+use self::single::{Ranges, RunOrders, Single};
 use crate::config::AckConfig;
 use crate::random::Random;
 use crate::token::Tokens;
@@ -146,19 +148,43 @@ impl Numbering {
         }
     }
 
-    /// The ranges of an ACK frame as in-path orders of `path`; those of other paths are left out.
-    pub(crate) fn orders<'a>(&'a self, path: PathId, ranges: AckRanges<'a>) -> OrderRanges<'a> {
+    /// What a plain ACK frame names that none before it has named, descending.
+    pub(crate) fn news(&self, ranges: AckRanges<'_>) -> Ranges {
         match self {
-            Self::PerPath(_) => OrderRanges::Numbers(ranges),
-            Self::Single(inner) => OrderRanges::Runs(inner.orders(path, ranges)),
+            Self::PerPath(_) => ranges.collect(),
+            Self::Single(inner) => inner.news(ranges),
         }
     }
 
-    /// A number in `ranges` that was never sent, as far as that is known here and not to the path's `Recovery`.
-    pub(crate) fn unsent(&self, ranges: AckRanges<'_>) -> Option<u64> {
+    /// A number among these that was never sent, as far as that is known here and not to the path's `Recovery`.
+    pub(crate) fn unsent(&self, news: &[RangeInclusive<u64>]) -> Option<u64> {
         match self {
             Self::PerPath(_) => None,
-            Self::Single(inner) => inner.unsent(ranges),
+            Self::Single(inner) => inner.unsent(news.iter().cloned()),
+        }
+    }
+
+    /// These numbers as in-path orders of `path`, in descending ranges; those of other paths are left out.
+    pub(crate) fn orders<'a>(&'a self, path: PathId, news: &'a [RangeInclusive<u64>]) -> OrderRanges<'a> {
+        let news = news.iter().cloned();
+        match self {
+            Self::PerPath(_) => OrderRanges::Numbers(news),
+            Self::Single(inner) => OrderRanges::Runs(inner.orders(path, news)),
+        }
+    }
+
+    /// The largest order of `path` that a plain ACK frame names.
+    pub(crate) fn largest_named(&self, path: PathId, mut ranges: AckRanges<'_>) -> Option<u64> {
+        match self {
+            Self::PerPath(_) => ranges.next().map(|range| *range.end()),
+            Self::Single(inner) => inner.orders(path, ranges).next().map(|range| *range.end()),
+        }
+    }
+
+    /// The packets of these numbers have been acknowledged.
+    pub(crate) fn on_named(&mut self, news: &[RangeInclusive<u64>]) {
+        if let Self::Single(inner) = self {
+            inner.on_named(news);
         }
     }
 
@@ -318,13 +344,16 @@ impl Numbering {
     }
 }
 
+/// Ranges from a list.
+type Listed<'a> = Cloned<slice::Iter<'a, RangeInclusive<u64>>>;
+
 /// Ranges of in-path orders, descending.
 #[derive(Clone, Debug)]
 pub(crate) enum OrderRanges<'a> {
     /// Numbers are orders.
-    Numbers(AckRanges<'a>),
+    Numbers(Listed<'a>),
     /// Numbers are looked up.
-    Runs(RunOrders<'a>),
+    Runs(RunOrders<'a, Listed<'a>>),
 }
 
 impl Iterator for OrderRanges<'_> {

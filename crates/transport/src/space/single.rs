@@ -8,10 +8,12 @@ use std::ops::RangeInclusive;
 
 use anabranch_recovery::SharedEcn;
 use anabranch_wire::{AckRanges, PathId};
+use smallvec::SmallVec;
 
 use super::per_path::PerPath;
 use super::{Line, Numbered, Numbers};
 use crate::random::Random;
+use crate::ranges::RangeSet;
 
 /// Runs remembered. They outlive what is under way only as long as an older packet is, on a slow path for instance; if that
 /// takes so long that the bound is reached, the oldest are forgotten, and an acknowledgment that comes after all is too late.
@@ -19,6 +21,12 @@ pub(crate) const MAX_RUNS: usize = 1 << 14;
 
 /// Skipped numbers remembered, to catch a peer that acknowledges what it cannot have received (RFC 9000 §21.4).
 pub(crate) const MAX_SKIPPED: usize = 32;
+
+/// Ranges of acknowledged numbers remembered. What is forgotten is looked at again when a frame names it again.
+pub(crate) const MAX_NAMED: usize = 1 << 12;
+
+/// Ranges of numbers, descending; most ACK frames say little that others have not said.
+pub(crate) type Ranges = SmallVec<[RangeInclusive<u64>; 4]>;
 
 /// Numbers that may arrive between the sending of a packet on a slow path and its arrival; a packet number is encoded
 /// unambiguously over twice that distance, in three bytes.
@@ -48,6 +56,9 @@ pub(crate) struct Single {
     runs: VecDeque<Run>,
     /// The newest numbers that were left out, ascending.
     skipped: VecDeque<u64>,
+    /// Numbers of which an ACK frame says nothing new: those that others have named, and all below `settled` that were sent.
+    named: RangeSet,
+    settled: u64,
     /// The next order of each path.
     orders: Vec<(PathId, u64)>,
     /// What was received, on all paths.
@@ -67,6 +78,8 @@ impl Single {
             line,
             runs: (len > 0).then_some(run).into_iter().collect(),
             skipped: VecDeque::new(),
+            named: RangeSet::default(),
+            settled: 0,
             orders: vec![(PathId::ZERO, sent)],
             received,
             ecn: SharedEcn::new(marked),
@@ -81,8 +94,10 @@ impl Single {
         let next = self.line.next;
         self.line.skip_if_due(random, window_packets);
         if self.line.next > next {
-            if self.skipped.len() == MAX_SKIPPED {
-                self.skipped.pop_front();
+            if self.skipped.len() == MAX_SKIPPED
+                && let Some(forgotten) = self.skipped.pop_front().filter(|number| *number < self.settled)
+            {
+                self.named.insert(forgotten..forgotten + 1);
             }
             self.skipped.push_back(next);
         }
@@ -117,8 +132,40 @@ impl Single {
         self.line.largest_acked = self.line.largest_acked.max(Some(largest));
     }
 
+    /// What `ranges` of an ACK frame name that no frame before has named, descending.
+    pub(super) fn news(&self, ranges: AckRanges<'_>) -> Ranges {
+        let mut news = Ranges::new();
+        let mut named = self.named.iter().rev().peekable();
+        for range in ranges {
+            let (low, mut end) = (*range.start(), *range.end() + 1);
+            while named.next_if(|known| known.start >= end).is_some() {}
+            while let Some(known) = named.next_if(|known| known.start > low) {
+                if known.end < end {
+                    news.push(known.end..=end - 1);
+                }
+                end = known.start;
+            }
+            // The next one may go on below this range.
+            let low = named.peek().map_or(low, |known| known.end.max(low));
+            if low < end {
+                news.push(low..=end - 1);
+            }
+        }
+        news
+    }
+
+    /// What these `news` name is no news any longer.
+    pub(super) fn on_named(&mut self, news: &[RangeInclusive<u64>]) {
+        for range in news {
+            self.named.insert(*range.start()..*range.end() + 1);
+        }
+        while self.named.len() > MAX_NAMED {
+            self.named.pop_min();
+        }
+    }
+
     /// A number in `ranges` that was never sent, if one is known.
-    pub(super) fn unsent(&self, ranges: AckRanges<'_>) -> Option<u64> {
+    pub(super) fn unsent(&self, ranges: impl IntoIterator<Item = RangeInclusive<u64>>) -> Option<u64> {
         ranges.into_iter().find_map(|range| {
             let (low, high) = range.into_inner();
             if high >= self.line.next {
@@ -137,9 +184,20 @@ impl Single {
 
     /// The number of the packet at `order` on `path`, unless that is forgotten.
     pub(super) fn number_of(&self, path: PathId, order: u64) -> Option<u64> {
-        let holds =
-            |run: &&Run| run.path == path && run.order <= order && order - run.order < u64::from(run.len);
-        self.runs.iter().rev().find(holds).map(|run| run.first + (order - run.order))
+        let (mut from, mut to) = (0, self.runs.len());
+        while from < to {
+            let middle = usize::midpoint(from, to);
+            // Only the path's own runs tell which way to go; their orders ascend.
+            let own = self.runs.range(from..=middle).rposition(|run| run.path == path);
+            match own.map(|at| (from + at, self.runs[from + at])) {
+                Some((at, run)) if run.order > order => to = at,
+                Some((_, run)) if order - run.order < u64::from(run.len) => {
+                    return Some(run.first + (order - run.order));
+                }
+                _ => from = middle + 1,
+            }
+        }
+        None
     }
 
     /// The order of the first packet on `path` whose number is at least `number`; the path's next one if there is none.
@@ -149,9 +207,13 @@ impl Single {
         run.map_or(self.order(path), |run| run.order + number.saturating_sub(run.first))
     }
 
-    /// The orders on `path` of what `ranges` name, newest first.
-    pub(super) fn orders<'a>(&'a self, path: PathId, ranges: AckRanges<'a>) -> RunOrders<'a> {
-        RunOrders { runs: &self.runs, path, ranges, range: None }
+    /// The orders on `path` of what `ranges`, which descend, name, newest first.
+    pub(super) fn orders<I: IntoIterator<Item = RangeInclusive<u64>>>(
+        &self,
+        path: PathId,
+        ranges: I,
+    ) -> RunOrders<'_, I::IntoIter> {
+        RunOrders { runs: &self.runs, path, ranges: ranges.into_iter(), range: None }
     }
 
     /// Forgets runs of which nothing is open any more: of each path, `settled_below` tells the oldest order that may still
@@ -159,9 +221,17 @@ impl Single {
     pub(super) fn settle(&mut self, settled_below: impl Fn(PathId) -> Option<u64>) {
         while let Some(run) = self.runs.front() {
             if settled_below(run.path).is_some_and(|order| run.order + u64::from(run.len) > order) {
-                return;
+                break;
             }
             self.runs.pop_front();
+        }
+        let open = self.runs.front().map_or(self.line.next, |run| run.first);
+        let newly = self.settled..open.max(self.settled);
+        self.settled = newly.end;
+        if !newly.is_empty() {
+            self.named.insert(newly.clone());
+            let skipped = self.skipped.iter().filter(|number| newly.contains(number));
+            skipped.for_each(|number| _ = self.named.remove(*number..*number + 1));
         }
     }
 
@@ -178,15 +248,15 @@ impl Single {
 
 /// Orders on one path, in descending ranges.
 #[derive(Clone, Debug)]
-pub(crate) struct RunOrders<'a> {
+pub(crate) struct RunOrders<'a, I> {
     runs: &'a VecDeque<Run>,
     path: PathId,
-    ranges: AckRanges<'a>,
+    ranges: I,
     /// What is left of the current range: its ends, and how many runs lie at or below its upper one.
     range: Option<(u64, u64, usize)>,
 }
 
-impl Iterator for RunOrders<'_> {
+impl<I: Iterator<Item = RangeInclusive<u64>>> Iterator for RunOrders<'_, I> {
     type Item = RangeInclusive<u64>;
 
     fn next(&mut self) -> Option<RangeInclusive<u64>> {

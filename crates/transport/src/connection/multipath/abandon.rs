@@ -137,7 +137,7 @@ impl Connection {
 
     fn forget_unopened(&mut self, id: PathId) {
         let Some(multipath) = &mut self.multipath else { return };
-        let Some(unopened) = multipath.unopened.remove(&id) else { return };
+        let Some(unopened) = multipath.unopened.change().remove(&id) else { return };
         for (_, cid) in unopened.local.iter() {
             self.endpoint_events.push_back(EndpointEvent::CidRetired(cid));
         }

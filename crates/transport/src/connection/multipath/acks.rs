@@ -36,7 +36,7 @@ impl Connection {
         let copies_due = copies && self.config.ack.path == AckPath::FastestAndAll;
         let owing = self.paths.iter().filter(|other| {
             let debt = &other.received.debt;
-            debt.is_due(now) || debt.can_ack()
+            debt.can_ack() || debt.is_due(now)
         });
         let carried = owing.filter(|other| self.ack_carrier(other) == path.id);
         carried.fold((copies_due, copies), |(due, any), other| {
@@ -81,8 +81,8 @@ impl Connection {
         let (mut due, mut any) = (false, false);
         for other in self.paths.iter() {
             let debt = &other.received.debt;
-            let here = self.stand_in(other).or_else(|| self.common_carrier()).unwrap_or(other.id) == path.id;
-            due |= here && debt.is_due(now);
+            due |= debt.is_due(now)
+                && self.stand_in(other).or_else(|| self.common_carrier()).unwrap_or(other.id) == path.id;
             any |= debt.can_ack() || debt.ack_now();
         }
         let copies = self.owes_ack_copy(path);

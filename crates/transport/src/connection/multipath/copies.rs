@@ -8,7 +8,7 @@ use anabranch_recovery::{Recovery, Sent};
 use anabranch_wire::{PathId, SpaceId, Time, Writer};
 
 use crate::connection::connection::Connection;
-use crate::schedule::{Carrier, PathView, Scheduler as _, candidates};
+use crate::schedule::{Carrier, PathView, Scheduler as _};
 use crate::stream::Named;
 use crate::token::{Token, Tokens};
 
@@ -152,15 +152,17 @@ impl Connection {
         if self.multipath.is_none() || self.paths.len() == 1 || !self.handshake.confirmed {
             return false;
         }
+        if self.paths.iter().all(|path| path.recovery.bytes_in_flight() == 0) {
+            return false;
+        }
         // Whatever its state, what a path has under way may be repeated elsewhere; the slowest has the most to gain.
         let mut busy = self.views();
-        let mut idle = busy.clone();
         busy.retain(|view| view.in_flight > 0);
         if busy.is_empty() {
             return false;
         }
         busy.sort_by_key(|view| Reverse(view.one_way()));
-        candidates(&mut idle);
+        let mut idle = self.candidates(&[]);
         idle.retain(|view| view.has_room());
         idle.sort_by_key(PathView::one_way);
         for idle in &idle {

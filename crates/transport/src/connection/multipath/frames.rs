@@ -94,7 +94,7 @@ impl Connection {
                 open.remote_cids.on_new(issued)?;
                 self.collect_reset_tokens();
             }
-        } else if let Some(unopened) = multipath.unopened.get_mut(&path) {
+        } else if let Some(unopened) = multipath.unopened.change().get_mut(&path) {
             unopened.remote.on_new(issued)?;
             if multipath.cids_blocked == Some(path) {
                 multipath.cids_blocked = None;
@@ -113,7 +113,7 @@ impl Connection {
         let retired = match (self.paths.get_mut(path), &mut self.multipath) {
             (Some(open), _) if open.is_abandoned() => None,
             (Some(open), _) => open.local_cids.on_retire(sequence, &context.dcid)?,
-            (None, Some(multipath)) => match multipath.unopened.get_mut(&path) {
+            (None, Some(multipath)) => match multipath.unopened.change().get_mut(&path) {
                 Some(unopened) => unopened.local.on_retire(sequence, &context.dcid)?,
                 None => None,
             },

@@ -17,8 +17,7 @@ mod schedule;
 mod send;
 mod shared_ack;
 mod status;
-
-use std::collections::BTreeMap;
+mod unopened;
 
 use anabranch_wire::{ConnectionId, PathId, Side};
 
@@ -34,6 +33,8 @@ pub(crate) use self::failure::MAX_PROBE_INTERVAL;
 pub use self::open::OpenPathError;
 use self::pool::Pool;
 pub(super) use self::schedule::{Tried, Turn};
+pub(super) use self::unopened::Unopened;
+use self::unopened::UnopenedPaths;
 use crate::path::{Health, LocalCids, RemoteCids, Status};
 use crate::schedule::{Algorithm, AnyScheduler};
 
@@ -53,7 +54,7 @@ pub(super) struct Multipath {
     /// Largest path ID that this end may use.
     remote_max: PathId,
     /// Connection IDs of the paths up to `local_max` that are neither open nor gone. An ID that leaves never comes back.
-    unopened: BTreeMap<PathId, Unopened>,
+    unopened: UnopenedPaths,
     /// Which path the next packet with data takes.
     scheduler: AnyScheduler,
     /// What is to be repeated on other paths.
@@ -90,15 +91,6 @@ pub(super) struct Multipath {
     pool: Option<Pool>,
 }
 
-/// Connection IDs of a path that is not open.
-#[derive(Debug)]
-pub(super) struct Unopened {
-    pub(super) local: LocalCids,
-    pub(super) remote: RemoteCids,
-    /// What the peer has said that the path will be for.
-    status: Status,
-}
-
 /// A PATH_ABANDON frame that is owed or under way.
 #[derive(Clone, Copy, Debug)]
 struct Abandon {
@@ -113,7 +105,7 @@ impl Multipath {
         let mut new = Self {
             local_max: PathId::ZERO,
             remote_max: PathId(remote_max),
-            unopened: BTreeMap::new(),
+            unopened: UnopenedPaths::default(),
             scheduler: AnyScheduler::new(scheduler),
             copies: Copies::default(),
             ack_path: None,
@@ -148,7 +140,8 @@ impl Multipath {
             let mut local = LocalCids::unopened(self.local_max);
             local.set_limit(self.cid_limits.1.min(CIDS_AHEAD as u64));
             let remote = RemoteCids::unopened(self.local_max, self.cid_limits.0);
-            self.unopened.insert(self.local_max, Unopened { local, remote, status: Status::new() });
+            let unopened = Unopened { local, remote, status: Status::new() };
+            self.unopened.change().insert(self.local_max, unopened);
         }
     }
 
@@ -229,23 +222,23 @@ impl Multipath {
     fn take(&mut self, id: PathId) -> Option<Unopened> {
         match &mut self.pool {
             Some(pool) => Some(pool.take(id)),
-            None => self.unopened.remove(&id),
+            None => self.unopened.change().remove(&id),
         }
     }
 
     /// Connection IDs that this end has issued for a path that is not open.
     pub(super) fn local_cids_mut(&mut self, path: PathId) -> Option<&mut LocalCids> {
-        self.unopened.get_mut(&path).map(|unopened| &mut unopened.local)
+        self.unopened.change().get_mut(&path).map(|unopened| &mut unopened.local)
     }
 
     /// Connection IDs that the peer has issued for a path that is not open.
     pub(super) fn remote_cids_mut(&mut self, path: PathId) -> Option<&mut RemoteCids> {
-        self.unopened.get_mut(&path).map(|unopened| &mut unopened.remote)
+        self.unopened.change().get_mut(&path).map(|unopened| &mut unopened.remote)
     }
 
     /// The connection IDs of paths up to `max` that are not open.
     pub(super) fn unopened_mut(&mut self, max: PathId) -> impl Iterator<Item = &mut Unopened> {
-        self.unopened.range_mut(..=max).map(|(_, unopened)| unopened)
+        self.unopened.change().range_mut(..=max).map(|(_, unopened)| unopened)
     }
 }
 

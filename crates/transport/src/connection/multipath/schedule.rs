@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 
 use crate::connection::connection::Connection;
 use crate::path::{LocalCids, Path, RemoteCids};
-use crate::schedule::{Carrier, PathView, Pick, Scheduler as _, Views, Work, candidates};
+use crate::schedule::{Carrier, PathView, Pick, Scheduler as _, Views, Work, rank};
 
 /// Paths that could not send what they were picked for.
 pub(in crate::connection) type Tried = SmallVec<[PathId; 4]>;
@@ -35,14 +35,15 @@ impl Connection {
             let main = self.paths.main().id;
             return if tried.contains(&main) { Turn::default() } else { Turn::all_on(main) };
         }
+        if let Some(multipath) = &mut self.multipath {
+            multipath.unopened.review();
+        }
         // Whoever only acknowledges asks no scheduler.
         let (streams, control) = (self.has_streams(), self.has_shared_control());
         if !streams && !control {
             return Turn::default();
         }
-        let mut views = self.views();
-        candidates(&mut views);
-        views.retain(|view| !tried.contains(&view.id));
+        let views = self.candidates(tried);
         let work = Work {
             // What has a route cannot be delivered by just any path: nobody is to wait for a better one. Nor is this the end
             // of the data if the peer's limits or the send buffer keep the application from writing more.
@@ -78,12 +79,27 @@ impl Connection {
 
     /// The usable paths as the scheduler sees them.
     pub(super) fn views(&self) -> Views {
-        let weight = |id| self.multipath.as_ref().map_or(1, |multipath| multipath.weight(id));
-        let usable = self
-            .paths
-            .iter()
-            .filter(|path| path.is_usable() && !path.is_held && !path.is_amplification_blocked());
-        usable.map(|path| view(path, weight(path.id))).collect()
+        self.usable().map(|path| self.view(path)).collect()
+    }
+
+    /// The paths that come into question, but for those of `tried`: available ones that work, else backups that work, else
+    /// whatever is there.
+    pub(super) fn candidates(&self, tried: &[PathId]) -> Views {
+        let rank = |path: &Path| rank(path.is_failing, path.is_available());
+        let mut views = Views::new();
+        let Some(best) = self.usable().map(rank).min() else { return views };
+        for path in self.usable().filter(|path| rank(path) == best && !tried.contains(&path.id)) {
+            views.push(self.view(path));
+        }
+        views
+    }
+
+    fn usable(&self) -> impl Iterator<Item = &Path> {
+        self.paths.iter().filter(|path| path.is_usable() && !path.is_held && !path.is_amplification_blocked())
+    }
+
+    fn view(&self, path: &Path) -> PathView {
+        view(path, self.multipath.as_ref().map_or(1, |multipath| multipath.weight(path.id)))
     }
 
     /// Weighs a path for schedulers that share by weight; 1 without being told, 0 for when no other has room. Says whether

@@ -16,10 +16,7 @@ impl Multipath {
             || self.alternatives.has_pending()
             || self.abandons.iter().any(|abandon| !abandon.sent)
             || self.pool.as_ref().is_some_and(Pool::has_pending)
-            || self
-                .unopened
-                .values()
-                .any(|unopened| unopened.local.has_pending() || unopened.remote.has_pending())
+            || self.unopened.has_pending()
     }
 
     fn write(&mut self, writer: &mut Writer<'_>, tokens: &mut Tokens) {
@@ -51,9 +48,11 @@ impl Multipath {
             }
         }
         self.alternatives.write(writer, tokens);
-        for unopened in self.unopened.values_mut() {
-            unopened.local.write(writer, tokens, true);
-            unopened.remote.write(writer, tokens, true);
+        if self.unopened.has_pending() {
+            for unopened in self.unopened.change().values_mut() {
+                unopened.local.write(writer, tokens, true);
+                unopened.remote.write(writer, tokens, true);
+            }
         }
         if let Some(pool) = &mut self.pool {
             pool.write(writer, tokens);

@@ -29,7 +29,8 @@ impl Connection {
         context: &Context,
         ack: &Ack<'_>,
     ) -> Result<(), TransportError> {
-        if let Some(number) = self.numbering.unsent(ack.ranges()) {
+        let news = self.numbering.news(ack.ranges());
+        if let Some(number) = self.numbering.unsent(&news) {
             return Err(Self::optimistic_ack(AckError::Unsent(number)));
         }
         // The delay and the time are those of the largest packet, and of the way back that the frame has taken: only if that is
@@ -44,13 +45,15 @@ impl Connection {
         for index in 0..self.paths.len() {
             let id = self.paths.nth(index);
             let siblings = self.siblings(id);
-            let orders = self.numbering.orders(id, ack.ranges());
+            let mut orders = self.numbering.orders(id, &news).peekable();
+            // What was named before counts where the newest packet is measured.
+            let largest = orders.peek().and_then(|_| self.numbering.largest_named(id, ack.ranges()));
             let (via, measures) = match mixed {
                 true => (id, Measures::Newest),
                 false if origin == Some(id) => (context.path, Measures::Largest),
                 false => (context.path, Measures::Nothing),
             };
-            let info = AckInfo { delay, ecn: None, ecn_is_shared: true, via, measures };
+            let info = AckInfo { delay, ecn: None, ecn_is_shared: true, via, measures, largest };
             let Some(path) = self.paths.get_mut(id) else { continue };
             result = path.recovery.on_ack(now, SpaceId::Data, orders, info, &siblings, &mut outcome);
             if result.is_err() {
@@ -73,6 +76,7 @@ impl Connection {
         outcome.clear();
         self.outcome = outcome;
         result.map_err(Self::optimistic_ack)?;
+        self.numbering.on_named(&news);
         self.numbering.on_acked(PathId::ZERO, ack.largest);
         self.hear_echo(now, context.path, ack.largest, delay);
         self.judge_shared_ecn(now, marked, ack, &touched);

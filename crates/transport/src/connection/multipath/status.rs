@@ -35,7 +35,7 @@ impl Connection {
     pub(super) fn on_path_status(&mut self, now: Time, id: PathId, available: bool, sequence: u64) {
         let Some(multipath) = &mut self.multipath else { return };
         let Some(path) = self.paths.get_mut(id) else {
-            if let Some(unopened) = multipath.unopened.get_mut(&id) {
+            if let Some(unopened) = multipath.unopened.change().get_mut(&id) {
                 unopened.status.learn(available, sequence);
             }
             return;

@@ -40,6 +40,8 @@ pub(crate) struct LocalCids {
     limit: u64,
     /// Whether this end uses IDs at all: an empty first one means that it never issues any.
     zero_length: bool,
+    /// Active ones whose NEW_CONNECTION_ID is owed.
+    owed: u8,
 }
 
 impl LocalCids {
@@ -54,7 +56,15 @@ impl LocalCids {
     /// No IDs yet, as every path but the first begins.
     pub(crate) fn unopened(path: PathId) -> Self {
         // RFC 9000 §18.2: 2 is what a peer accepts that does not say otherwise.
-        Self { path, active: Vec::new(), next_sequence: 0, retire_prior_to: 0, limit: 2, zero_length: false }
+        Self {
+            path,
+            active: Vec::new(),
+            next_sequence: 0,
+            retire_prior_to: 0,
+            limit: 2,
+            zero_length: false,
+            owed: 0,
+        }
     }
 
     /// None, ever: paths that share their packet numbers have one pool of IDs.
@@ -66,6 +76,7 @@ impl LocalCids {
         let sequence = self.next_sequence;
         self.next_sequence += 1;
         self.active.push(LocalCid { sequence, cid, token, announcement });
+        self.count_owed();
         sequence
     }
 
@@ -143,16 +154,27 @@ impl LocalCids {
         if self.active[at].cid == *used {
             return violation("RETIRE_CONNECTION_ID for the ID of its own packet");
         }
-        Ok(Some(self.active.remove(at).cid))
+        let cid = self.active.remove(at).cid;
+        self.count_owed();
+        Ok(Some(cid))
     }
 
     /// Whether a NEW_CONNECTION_ID is to be sent.
     pub(crate) fn has_pending(&self) -> bool {
-        self.active.iter().any(|local| local.announcement == Announcement::Owed)
+        self.owed > 0
+    }
+
+    /// Asked for each packet, changed next to never.
+    fn count_owed(&mut self) {
+        // There are fewer than 2 * MAX_LOCAL_CIDS + 2 of them.
+        self.owed = self.active.iter().filter(|local| local.announcement == Announcement::Owed).count() as u8;
     }
 
     /// Writes as many owed NEW_CONNECTION_ID frames as fit, PATH_NEW_CONNECTION_ID if `multipath`.
     pub(crate) fn write(&mut self, w: &mut Writer<'_>, tokens: &mut Tokens, multipath: bool) {
+        if !self.has_pending() {
+            return;
+        }
         for local in self.active.iter_mut().filter(|local| local.announcement == Announcement::Owed) {
             let LocalCid { sequence, cid, token: Some(token), .. } = *local else { continue };
             let frame = Frame::NewConnectionId(NewConnectionId {
@@ -163,11 +185,12 @@ impl LocalCids {
                 token,
             });
             if w.frame(&frame).is_err() {
-                return;
+                break;
             }
             local.announcement = Announcement::Sent;
             tokens.push(Token::NewConnectionId { path: self.path, sequence });
         }
+        self.count_owed();
     }
 
     /// The NEW_CONNECTION_ID of `sequence` was lost: it is sent again, unless the peer has it or gave it up.
@@ -183,6 +206,7 @@ impl LocalCids {
     fn announce(&mut self, sequence: u64, change: impl FnOnce(Announcement) -> Announcement) {
         if let Some(local) = self.active.iter_mut().find(|local| local.sequence == sequence) {
             local.announcement = change(local.announcement);
+            self.count_owed();
         }
     }
 }

@@ -50,29 +50,35 @@ pub(super) struct History {
     max_tellings: u32,
     /// Serial numbers of the latest frames and what they named, in the order in which they left.
     told: VecDeque<(u32, Chosen)>,
+    /// Room for the records to come, kept so that nothing is allocated.
+    spare: Vec<Record>,
+    /// Whether the ranges have changed since the records followed them.
+    is_behind: bool,
 }
 
 impl History {
     /// Nothing yet; `max_tellings` frames name a range that does not grow.
     pub(super) fn new(max_tellings: u32) -> Self {
-        Self { records: Vec::new(), max_tellings, told: VecDeque::new() }
+        Self { records: Vec::new(), max_tellings, told: VecDeque::new(), spare: Vec::new(), is_behind: false }
+    }
+
+    /// The ranges have changed.
+    pub(super) fn on_change(&mut self) {
+        self.is_behind = true;
     }
 
     /// Follows the changes of `received`: a range that grew, or that others joined, is a new one.
     pub(super) fn follow(&mut self, now: Time, received: &RangeSet) {
-        let mut old = std::mem::take(&mut self.records).into_iter().peekable();
-        self.records = received
-            .iter()
-            .map(|range| {
-                while old.next_if(|record| record.range.start < range.start).is_some() {}
-                old.next_if(|record| record.range == range).unwrap_or(Record {
-                    range,
-                    times_sent: [0; 2],
-                    since: now,
-                    heard: false,
-                })
-            })
-            .collect();
+        if !std::mem::take(&mut self.is_behind) {
+            return;
+        }
+        std::mem::swap(&mut self.records, &mut self.spare);
+        let mut old = self.spare.drain(..).peekable();
+        self.records.extend(received.iter().map(|range| {
+            while old.next_if(|record| record.range.start < range.start).is_some() {}
+            let new = |range| Record { range, times_sent: [0; 2], since: now, heard: false };
+            old.next_if(|record| record.range == range).unwrap_or_else(|| new(range))
+        }));
     }
 
     /// The ranges of the next frame, descending: the one that ends with `largest`, and at most `max_ranges - 1` of those below

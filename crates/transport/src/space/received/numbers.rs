@@ -163,6 +163,7 @@ impl Numbers {
             self.proof_from = self.frames;
         }
         self.ranges.insert(pn..pn + 1);
+        self.note_change();
         match ecn {
             Some(Ecn::Ect0) => self.ecn.ect0 += 1,
             Some(Ecn::Ect1) => self.ecn.ect1 += 1,
@@ -175,6 +176,12 @@ impl Numbers {
             news.on_packet(path, pn);
         }
         self.keep_to_bounds();
+    }
+
+    fn note_change(&mut self) {
+        if let Some(Records { history: Some(history), .. }) = self.records.as_deref_mut() {
+            history.on_change();
+        }
     }
 
     fn news_mut(&mut self) -> Option<&mut News> {
@@ -213,6 +220,7 @@ impl Numbers {
         if horizon > self.horizon {
             self.ranges.remove(self.horizon..horizon);
             self.horizon = horizon;
+            self.note_change();
         }
     }
 

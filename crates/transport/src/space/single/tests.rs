@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anabranch_wire::{Direction, Frame, Frames, Writer, write_ack};
 use proptest::prelude::*;
@@ -177,4 +177,50 @@ proptest! {
             prop_assert_eq!(orders(&single, path, &ranges), expected);
         }
     }
+
+    /// Whatever frames come, each number is news once, and numbers that were never sent are always.
+    #[test]
+    fn what_was_named_before_is_no_news(
+        paths in proptest::collection::vec(0u32..3, 200..400),
+        frames in proptest::collection::vec(proptest::collection::btree_set(0u64..420, 2..20), 1..30),
+        settled in 0u64..60,
+    ) {
+        let (mut single, mut random) = single();
+        let sent: BTreeSet<u64> = paths.iter().map(|path| send(&mut single, &mut random, *path).number).collect();
+        let mut known: BTreeSet<u64> = BTreeSet::new();
+        for (at, bounds) in frames.into_iter().enumerate() {
+            if at == 5 {
+                single.settle(|_| Some(settled));
+                let first = single.runs.front().map_or(u64::MAX, |run| run.first);
+                known.extend(sent.range(..first));
+            }
+            let bounds: Vec<u64> = bounds.into_iter().collect();
+            let mut ranges: Vec<_> = bounds.chunks_exact(2).map(|pair| pair[0]..=pair[1] - 1).collect();
+            ranges.reverse();
+            ranges.dedup_by(|low, high| *low.end() + 1 >= *high.start());
+            let news = with_ack(&ranges, |ranges| single.news(ranges));
+            let expected: Vec<u64> =
+                ranges.iter().flat_map(|range| range.clone().rev()).filter(|number| !known.contains(number)).collect();
+            prop_assert_eq!(news.iter().flat_map(|range| range.clone().rev()).collect::<Vec<_>>(), expected);
+            let honest: Vec<_> = news.into_iter().flat_map(|range| range.rev()).filter(|n| sent.contains(n)).collect();
+            known.extend(&honest);
+            honest.into_iter().for_each(|number| single.on_named(&[number..=number]));
+        }
+    }
+}
+
+/// Row M12: a peer that acknowledges every other number makes no more be remembered than there is room for.
+#[test]
+fn row_m12_what_is_named_is_bounded() {
+    let (mut single, mut random) = single();
+    for _ in 0..4 * MAX_NAMED as u64 {
+        send(&mut single, &mut random, 0);
+    }
+    for number in (0..4 * MAX_NAMED as u64).step_by(2) {
+        single.on_named(&[number..=number]);
+    }
+    assert_eq!(single.named.len(), MAX_NAMED);
+    let last = 4 * MAX_NAMED as u64 - 2;
+    assert!(with_ack(&[last..=last], |ranges| single.news(ranges)).is_empty());
+    assert_eq!(with_ack(&[0..=0], |ranges| single.news(ranges))[..], [0..=0], "forgotten, and of no effect");
 }

@@ -4,12 +4,11 @@ use anabranch_wire::Time;
 
 use super::{PathView, Pick, Scheduler, Work};
 
-/// Packets that a path may send before its share is looked at again. What leaves together costs the host little, and with a
-/// system call for each packet two paths cost nearly four times as much as one.
-const BURST: usize = 16;
-
 /// The path whose bytes sent are furthest behind its weight. No path is kept waiting for that: once the windows of the others
 /// are full, a path may get more than its share. Weight 0 is a path that carries data only when no other has room.
+///
+/// Shares are given in whole batches: what leaves together costs the host little. With a system call for each packet two paths
+/// cost nearly four times as much as one, and with batches of 16 packets still a sixth more.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Weighted;
 
@@ -21,7 +20,6 @@ impl Scheduler for Weighted {
             // Scaled, so that whole numbers tell small differences apart.
             weight => (u128::from(path.bytes_sent) << 32) / u128::from(weight),
         };
-        let burst = |path| Pick { packets: BURST, ..Pick::on(path) };
-        Pick::or_wait(open.min_by_key(share).map(|path| path.id), burst)
+        Pick::or_wait(open.min_by_key(share).map(|path| path.id), Pick::on)
     }
 }

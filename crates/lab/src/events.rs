@@ -1,15 +1,27 @@
 //! The event queue: what happens next, in an order that depends on nothing but the simulation.
 
 use std::cmp::{Ordering, Reverse};
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 use anabranch_wire::Time;
 
 /// Things that will happen, earliest first; those of one instant in the order in which they were added.
+///
+/// Most of what happens on a network is added in the order in which it happens, link by link. Such things wait in a line each,
+/// and only the heads of the lines are compared.
 #[derive(Debug)]
 pub struct Events<T> {
     heap: BinaryHeap<Reverse<Entry<T>>>,
+    lines: Vec<VecDeque<Entry<T>>>,
     added: u64,
+    /// Where the next thing waits; `None` if there is none.
+    next: Option<Place>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Heap,
+    Line(usize),
 }
 
 #[derive(Debug)]
@@ -21,30 +33,77 @@ struct Entry<T> {
 
 impl<T> Default for Events<T> {
     fn default() -> Self {
-        Self { heap: BinaryHeap::new(), added: 0 }
+        Self { heap: BinaryHeap::new(), lines: Vec::new(), added: 0, next: None }
     }
 }
 
 impl<T> Events<T> {
     /// `what` will happen at `at`.
     pub fn add(&mut self, at: Time, what: T) {
-        self.heap.push(Reverse(Entry { at, sequence: self.added, what }));
+        let entry = self.entry(at, what);
+        if self.is_next(at) {
+            self.next = Some(Place::Heap);
+        }
+        self.heap.push(Reverse(entry));
+    }
+
+    /// `what` will happen at `at`, as a rule not before what was added to the same line earlier: that costs least. Lines are
+    /// few, and counted from 0.
+    pub fn add_in_line(&mut self, line: usize, at: Time, what: T) {
+        if line >= self.lines.len() {
+            self.lines.resize_with(line + 1, VecDeque::new);
+        }
+        if self.lines[line].back().is_some_and(|last| last.at > at) {
+            return self.add(at, what);
+        }
+        let entry = self.entry(at, what);
+        if self.is_next(at) {
+            self.next = Some(Place::Line(line));
+        }
+        self.lines[line].push_back(entry);
+    }
+
+    fn entry(&mut self, at: Time, what: T) -> Entry<T> {
         self.added += 1;
+        Entry { at, sequence: self.added, what }
+    }
+
+    /// Whether what is added for `at` comes before all that is there.
+    fn is_next(&self, at: Time) -> bool {
+        self.next_time().is_none_or(|next| at < next)
+    }
+
+    fn first(&self) -> Option<&Entry<T>> {
+        match self.next? {
+            Place::Heap => self.heap.peek().map(|Reverse(entry)| entry),
+            Place::Line(line) => self.lines[line].front(),
+        }
     }
 
     /// When the next thing happens.
     pub fn next_time(&self) -> Option<Time> {
-        self.heap.peek().map(|Reverse(entry)| entry.at)
+        self.first().map(|entry| entry.at)
     }
 
     /// The next thing without taking it.
     pub fn peek(&self) -> Option<(Time, &T)> {
-        self.heap.peek().map(|Reverse(entry)| (entry.at, &entry.what))
+        self.first().map(|entry| (entry.at, &entry.what))
     }
 
     /// Takes the next thing.
     pub fn pop(&mut self) -> Option<(Time, T)> {
-        self.heap.pop().map(|Reverse(entry)| (entry.at, entry.what))
+        let entry = match self.next? {
+            Place::Heap => self.heap.pop().map(|Reverse(entry)| entry),
+            Place::Line(line) => self.lines[line].pop_front(),
+        };
+        let heads = self
+            .lines
+            .iter()
+            .enumerate()
+            .filter_map(|(at, line)| Some((line.front()?.key(), Place::Line(at))));
+        let heap = self.heap.peek().map(|Reverse(entry)| (entry.key(), Place::Heap));
+        self.next = heads.chain(heap).min_by_key(|(key, _)| *key).map(|(_, place)| place);
+        entry.map(|entry| (entry.at, entry.what))
     }
 }
 
@@ -77,6 +136,7 @@ impl<T> Ord for Entry<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::Seed;
 
     #[test]
     fn earliest_first_and_first_come_first_served() {
@@ -87,5 +147,27 @@ mod tests {
         assert_eq!(events.next_time(), Some(Time::from_millis(1)));
         let order: String = std::iter::from_fn(|| events.pop()).map(|(_, what)| what).collect();
         assert_eq!(order, "abcd");
+    }
+
+    #[test]
+    fn lines_change_nothing_about_the_order() {
+        let mut rng = Seed(3).rng("lines");
+        let (mut in_lines, mut plain) = (Events::default(), Events::default());
+        for n in 0..5_000 {
+            if rng.chance(0.6) {
+                let at = Time::from_micros(n / 2 + rng.below(20));
+                match rng.below(4) {
+                    3 => in_lines.add(at, n),
+                    line => in_lines.add_in_line(line as usize, at, n),
+                }
+                plain.add(at, n);
+            } else {
+                assert_eq!(in_lines.peek(), plain.peek());
+                assert_eq!(in_lines.pop(), plain.pop());
+            }
+        }
+        let rest: Vec<_> = std::iter::from_fn(|| in_lines.pop()).collect();
+        assert_eq!(rest, std::iter::from_fn(|| plain.pop()).collect::<Vec<_>>());
+        assert!(rest.len() > 500);
     }
 }

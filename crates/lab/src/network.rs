@@ -132,7 +132,8 @@ impl Network {
         let packet = Packet { source, destination, ecn, payload: self.buffers.copy(payload) };
         self.chains[link.chains][end].push(now, packet, &mut self.buffers, &mut self.arrivals);
         for (at, packet) in self.arrivals.drain(..) {
-            self.events.add(at, Event::Arrival(to, self.flying.insert(packet)));
+            let event = Event::Arrival(to, self.flying.insert(packet));
+            self.events.add_in_line(2 * link.chains + end, at, event);
         }
     }
 

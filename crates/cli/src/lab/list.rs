@@ -18,7 +18,12 @@ pub(super) fn run(options: &List) -> Result {
     if let Some(name) = &options.name {
         let experiment = named(name)?;
         say(describe(&experiment))?;
-        return experiment.variants.iter().try_for_each(|variant| say(format_args!("  {}", variant.name)));
+        let (usual, others) = experiment.variants.split_at(experiment.usual_variants().len());
+        usual.iter().try_for_each(|variant| say(format_args!("  {}", variant.name)))?;
+        if !others.is_empty() {
+            say("if they are asked for with --variants:")?;
+        }
+        return others.iter().try_for_each(|variant| say(format_args!("  {}", variant.name)));
     }
     say("Experiments:")?;
     for name in experiment::NAMES {
@@ -29,7 +34,7 @@ pub(super) fn run(options: &List) -> Result {
 }
 
 fn describe(of: &Experiment) -> String {
-    let (variants, points) = (of.variants.len(), of.points.len());
-    let runs = of.jobs().count();
+    let (variants, points) = (of.usual_variants().len(), of.points.len());
+    let runs = variants * points * of.repetitions as usize;
     format!("{}: {} ({variants} variants at {points} points, {runs} runs)", of.name, of.about)
 }

@@ -19,7 +19,10 @@ pub(super) const COMMIT: &str = env!("ANABRANCH_COMMIT");
 /// Standard output.
 pub(super) const STANDARD: &str = "-";
 
-/// Run an experiment: all its variants at all its points
+/// Stands for all variants, those too that are not run otherwise.
+const ALL: &str = "all";
+
+/// Run an experiment: all its usual variants at all its points
 ///
 /// Results are written as runs finish. A command that was ended early goes on where it was when it is given again: Ctrl-C waits
 /// for the runs under way, a second one does not.
@@ -31,7 +34,7 @@ pub(crate) struct Run {
     /// Directory of the results [default: lab-results/NAME]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Run these variants only
+    /// Run these variants only, or all of them: `all`
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     variants: Option<Vec<String>>,
     /// Run these points only, by the numbers that their design gives them
@@ -66,13 +69,18 @@ pub(crate) struct Run {
 pub(super) fn run(options: Run) -> Result {
     let experiment = options.experiment()?;
     let dir = options.out.unwrap_or_else(|| Path::new(RESULTS).join(&experiment.name));
+    let all = options.variants.as_deref().is_some_and(|names| names == [ALL]);
+    let variants = match all {
+        true => Some(experiment.variants.iter().map(|variant| variant.name.clone()).collect()),
+        false => options.variants,
+    };
     let qlog = options.qlog.then(|| dir.join("qlog"));
     let sweep_options = SweepOptions {
         dir,
         run: RunOptions { commit: COMMIT.to_owned(), qlog },
         threads: options.threads.map_or(0, usize::from),
         shard: options.shard.unwrap_or_default(),
-        variants: options.variants,
+        variants,
         points: options.points,
     };
     let rows = Watch::new()?.sweep(&experiment, &sweep_options)?;

@@ -27,7 +27,7 @@ pub(super) fn homogeneous_2path(name: &str, data: Option<&Path>) -> Result<Exper
         );
     }
     names.push("pquic".to_owned());
-    experiment(name, "CCR 2022, two paths alike, 50 MB", data, &names, paths)
+    experiment(name, "CCR 2022, two paths alike, 50 MB", data, [names, Vec::new()], paths)
 }
 
 /// 100 Mbit/s and 200 ms of round-trip time shared between two paths (figures 3 to 6).
@@ -39,19 +39,36 @@ pub(super) fn heterogeneous_2path(name: &str, data: Option<&Path>) -> Result<Exp
             |balance: f64| path(TOTAL_RATE * (bandwidth - balance).abs(), 100.0 * (delay - balance).abs());
         vec![part(0.0), part(1.0)]
     };
-    let mut names = Vec::new();
+    // Figure 6, and what the text says of figures 3a and 5.
+    let mut plotted = [
+        "pquic",
+        "single-cubic-noaf-fixed",
+        "multiple-cubic-noaf-fixed",
+        "multiple-cubic-ar5-original",
+        "multiple-cubic-ah128-original",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    let mut others = Vec::new();
     for behaviour in ["original", "fixed"] {
         for congestion in ["cubic", "bbr1"] {
-            for limit in ["", "-ar5", "-ar8", "-ar16", "-ar64", "-ah128", "-ah1024", "-noaf"] {
-                names.push(format!("single-{congestion}{limit}-{behaviour}"));
-            }
-            for limit in ["", "-ar5", "-ah128", "-ah1024", "-noaf"] {
-                names.push(format!("multiple-{congestion}{limit}-{behaviour}"));
-            }
+            plotted.push(format!("multiple-{congestion}-{behaviour}"));
+            plotted.extend(
+                ["", "-ar5", "-ah128", "-ah1024"]
+                    .map(|limit| format!("single-{congestion}{limit}-{behaviour}")),
+            );
+            others.extend(
+                ["-ar8", "-ar16", "-ar64", "-noaf"]
+                    .map(|limit| format!("single-{congestion}{limit}-{behaviour}")),
+            );
+            others.extend(
+                ["-ar5", "-ah128", "-ah1024", "-noaf"]
+                    .map(|limit| format!("multiple-{congestion}{limit}-{behaviour}")),
+            );
         }
     }
-    names.push("pquic".to_owned());
-    experiment(name, "CCR 2022, two different paths, 50 MB", data, &names, paths)
+    others.retain(|name| !plotted.contains(name));
+    experiment(name, "CCR 2022, two different paths, 50 MB", data, [plotted, others], paths)
 }
 
 /// 100 Mbit/s and 300 ms of round-trip time shared between three paths by weights (figure 7).
@@ -66,15 +83,15 @@ pub(super) fn heterogeneous_3path(name: &str, data: Option<&Path>) -> Result<Exp
         let parts = shares(&at[..3]).zip(shares(&at[3..6]));
         parts.map(|(rate, delay)| path(TOTAL_RATE * rate, 150.0 * delay)).collect()
     };
-    let mut names = Vec::new();
+    let (mut plotted, mut others) = (vec!["pquic".to_owned()], Vec::new());
     for congestion in ["cubic", "bbr1"] {
-        for choice in ["single", "multiple"] {
-            names.extend(["", "-noaf"].map(|frequency| format!("{choice}-{congestion}{frequency}-fixed")));
+        for choice in ["single", "multiple", "single-ar64"] {
+            let (numbering, limit) = choice.split_at(choice.find('-').unwrap_or(choice.len()));
+            plotted.push(format!("{numbering}-{congestion}{limit}-fixed"));
+            others.push(format!("{numbering}-{congestion}{limit}-noaf-fixed"));
         }
-        names.extend(["", "-noaf"].map(|frequency| format!("single-{congestion}-ar64{frequency}-fixed")));
     }
-    names.push("pquic".to_owned());
-    experiment(name, "CCR 2022, three different paths, 50 MB", data, &names, paths)
+    experiment(name, "CCR 2022, three different paths, 50 MB", data, [plotted, others], paths)
 }
 
 /// A path with the queue of the study: one and a half of what a round trip carries, counted as its scripts do.
@@ -85,12 +102,13 @@ fn path(rate_mbps: f64, owd_ms: f64) -> PathDesign {
     PathDesign { rate_mbps, owd_ms, queue_packets, ..PathDesign::default() }
 }
 
-/// The published points, or as many generated ones; parameters take coordinates in alphabetical order.
+/// The published points, or as many generated ones; parameters take coordinates in alphabetical order. Usual variants are those
+/// that the study plots or makes claims of; the others, and single paths, are for questions of one's own.
 fn experiment(
     name: &str,
     about: &str,
     data: Option<&Path>,
-    variant_names: &[String],
+    [plotted, others]: [Vec<String>; 2],
     paths: impl Fn(&[f64]) -> Vec<PathDesign>,
 ) -> Result<Experiment, ExperimentError> {
     let (points, source) = match data {
@@ -106,7 +124,8 @@ fn experiment(
     };
     let paths = points.first().map_or(0, |point| point.paths.len());
     let alone = (0..paths).map(|path| single_path(&["picoquic", "fixed", "cubic"], path));
-    let mut variants = variants(variant_names.iter().map(String::as_str))?;
+    let usual = plotted.len();
+    let mut variants = variants(plotted.iter().chain(&others).map(String::as_str))?;
     variants.extend(alone.collect::<Result<Vec<_>, _>>()?);
     Ok(Experiment {
         name: name.to_owned(),
@@ -114,6 +133,7 @@ fn experiment(
         workload: Workload::Download { bytes: 50_000_000, until: End::Closed },
         points,
         variants,
+        usual,
         repetitions: 1,
         deadline: DEADLINE,
     })

@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::path::Path;
 
 use super::variant::variants;
-use super::{End, Experiment, ExperimentError, Workload};
+use super::{ALL_VARIANTS, End, Experiment, ExperimentError, Workload};
 use crate::design::{self, Factor, PathDesign, Point, QueueRule, Wsp};
 use crate::random::Seed;
 
@@ -87,6 +87,7 @@ pub(super) fn download(name: &str, data: Option<&Path>) -> Result<Experiment, Ex
         workload: Workload::Download { bytes: class.bytes, until: End::LastByte },
         points,
         variants: variants(["mpquic", "quic-path-0", "quic-path-1"])?,
+        usual: ALL_VARIANTS,
         repetitions: REPETITIONS,
         deadline: DEADLINE,
     })

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anabranch_transport::recovery::Algorithm;
 
-use super::{Experiment, ExperimentError, Workload};
+use super::{ALL_VARIANTS, Experiment, ExperimentError, Workload};
 use crate::design::{PathDesign, Point, factorial};
 use crate::profile::{Settings, Variant};
 
@@ -38,6 +38,7 @@ pub(super) fn shared_bottleneck(name: &str, _data: Option<&Path>) -> Result<Expe
         workload: Workload::Competition { others: OTHERS, length: Duration::from_secs(60), one_link: true },
         points: points.collect(),
         variants: two_paths.chain(one_path).collect::<Result<_, _>>()?,
+        usual: ALL_VARIANTS,
         repetitions: 3,
         deadline: Duration::from_secs(120),
     })

@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::path::Path;
 
 use super::variant::variants;
-use super::{Experiment, ExperimentError, Workload};
+use super::{ALL_VARIANTS, Experiment, ExperimentError, Workload};
 use crate::design::{Change, PathDesign, Point};
 
 /// When the first path begins to lose packets.
@@ -29,6 +29,7 @@ pub(super) fn handover(name: &str, _data: Option<&Path>) -> Result<Experiment, E
         workload: Workload::Requests { request: 750, answer: 750, every: EVERY, count: COUNT },
         points: points.into(),
         variants: variants(["mpquic", "mpquic-no-signal"])?,
+        usual: ALL_VARIANTS,
         repetitions: 10,
         deadline: Duration::from_secs(60),
     })

@@ -10,7 +10,7 @@ use std::path::Path;
 use anabranch_transport::schedule::Algorithm;
 
 use super::variant::single_path;
-use super::{End, Experiment, ExperimentError, Workload};
+use super::{ALL_VARIANTS, End, Experiment, ExperimentError, Workload};
 use crate::design::{Change, PathDesign, Point};
 use crate::profile::{Settings, Variant};
 use crate::random::{Rng, Seed};
@@ -44,6 +44,7 @@ pub(super) fn mobility(name: &str, _data: Option<&Path>) -> Result<Experiment, E
         workload: Workload::Download { bytes: 40_000_000, until: End::LastByte },
         points: (0..POINTS).map(walk).collect(),
         variants: variants.collect::<Result<_, _>>()?,
+        usual: ALL_VARIANTS,
         repetitions: 1,
         deadline: Duration::from_secs(600),
     })

@@ -35,6 +35,8 @@ pub struct Experiment {
     pub points: Vec<Point>,
     /// Configurations of the stack.
     pub variants: Vec<Variant>,
+    /// How many of them, from the first on, are run unless others are asked for by name.
+    pub usual: usize,
     /// How often each is run, each time with another seed.
     pub repetitions: u32,
     /// Simulated time after which a run has failed.
@@ -113,7 +115,15 @@ impl fmt::Display for Workload {
     }
 }
 
+/// Every variant is run unless some are asked for by name.
+pub const ALL_VARIANTS: usize = usize::MAX;
+
 impl Experiment {
+    /// The variants that are run unless others are asked for by name.
+    pub fn usual_variants(&self) -> &[Variant] {
+        &self.variants[..self.usual.min(self.variants.len())]
+    }
+
     /// All its runs, in the order of their rows in the results.
     pub fn jobs(&self) -> impl Iterator<Item = Job> {
         let (points, repetitions) = (self.points.len(), self.repetitions);

@@ -48,6 +48,18 @@ pub enum Form {
     Requests(u64, &'static [Series]),
 }
 
+impl Form {
+    /// The variants that it shows or compares.
+    pub fn variants(&self) -> Vec<&'static str> {
+        match self {
+            Self::Distribution(_, series) | Self::Boxes(_, series) | Self::Requests(_, series) => {
+                series.iter().map(|series| series.variant).collect()
+            }
+            Self::Ratio(_, series) => series.iter().flat_map(|series| series.over).collect(),
+        }
+    }
+}
+
 /// A curve.
 #[derive(Clone, Copy, Debug)]
 pub struct Series {

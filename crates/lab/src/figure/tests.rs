@@ -2,7 +2,8 @@ use std::collections::BTreeSet;
 
 use super::chart::Shape;
 use super::{Chart, FIGURES, Figure, of, png, svg};
-use crate::claim::Results;
+use crate::claim::{self, Results};
+use crate::experiment;
 use crate::record::Row;
 
 fn figure(id: &str) -> &'static Figure {
@@ -25,6 +26,19 @@ fn figures_have_names_of_their_own() {
     let ids: Vec<_> = FIGURES.iter().copied().flatten().map(|figure| figure.id).collect();
     assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len());
     assert_eq!(of("ccr22-heterogeneous-3path").count(), 2);
+}
+
+#[test]
+fn the_usual_variants_are_those_of_the_figures_and_claims() {
+    let claims = claim::paper("ccr22").unwrap().claims;
+    for name in ["ccr22-homogeneous-2path", "ccr22-heterogeneous-2path", "ccr22-heterogeneous-3path"] {
+        let drawn = of(name).flat_map(|figure| figure.form.variants());
+        let needs = claims.iter().flat_map(|claim| claim.needs).filter(|need| need.experiment == name);
+        let claimed = needs.flat_map(|need| need.variants.iter().copied());
+        let experiment = experiment::named(name, None).unwrap();
+        let usual = experiment.usual_variants().iter().map(|variant| variant.name.as_str());
+        assert_eq!(usual.collect::<BTreeSet<_>>(), drawn.chain(claimed).collect());
+    }
 }
 
 #[test]

@@ -17,7 +17,7 @@ use std::path::Path;
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::experiment::{Experiment, MAX_REPETITIONS};
+use crate::experiment::{ALL_VARIANTS, Experiment, MAX_REPETITIONS};
 use check::Source;
 
 /// Bytes that a plan file may have.
@@ -69,6 +69,7 @@ pub fn parse(file: &str, text: &str, folder: &Path) -> Result<Experiment, PlanEr
         workload: workload::workload(&source, plan.workload)?,
         variants: variants::variants(&source, plan.variant)?,
         points,
+        usual: ALL_VARIANTS,
         repetitions: whole(&plan.repetitions, "repetitions", 1, u64::from(MAX_REPETITIONS))? as u32,
         deadline: Duration::from_secs(whole(&plan.deadline_s, "deadline_s", 1000, 1_000_000)?),
     })

@@ -2,7 +2,7 @@ use core::time::Duration;
 
 use super::*;
 use crate::design::{Change, PathDesign, Point};
-use crate::experiment::End;
+use crate::experiment::{ALL_VARIANTS, End};
 use crate::profile::Variant;
 use crate::transfer::Transfer;
 
@@ -27,6 +27,7 @@ pub(crate) fn experiment(workload: Workload) -> Experiment {
             variant("path-0", &["default", "cubic", "path-0"]),
             variant("path-1", &["default", "cubic", "path-1"]),
         ],
+        usual: ALL_VARIANTS,
         repetitions: 1,
         deadline: Duration::from_secs(60),
     }

@@ -48,10 +48,13 @@ impl Asked {
         if let Some(&point) = points.iter().flatten().find(|point| !numbers.contains(point)) {
             return Err(SweepError::UnknownPoint { point, known: describe(&numbers) });
         }
-        let named = |name: &str| variants.as_ref().is_none_or(|all| all.iter().any(|one| one == name));
+        let wanted = |index: &usize| match variants {
+            Some(all) => all.iter().any(|one| one == names[*index]),
+            None => *index < experiment.usual,
+        };
         let numbered = |number: &u64| points.as_ref().is_none_or(|all| all.contains(number));
         Ok(Self {
-            variants: (0..names.len()).filter(|index| named(names[*index])).collect(),
+            variants: (0..names.len()).filter(wanted).collect(),
             points: (0..numbers.len()).filter(|index| numbered(&numbers[*index])).collect(),
             repetitions: experiment.repetitions,
             shard: *shard,

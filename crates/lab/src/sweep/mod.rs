@@ -45,7 +45,7 @@ pub struct SweepOptions {
     pub threads: usize,
     /// Which part of the runs is to be done here.
     pub shard: Shard,
-    /// Names of the only variants to run.
+    /// Names of the only variants to run; the usual ones without this.
     pub variants: Option<Vec<String>>,
     /// Numbers of the only points to run.
     pub points: Option<Vec<u64>>,

@@ -137,7 +137,7 @@ impl Pick {
     }
 }
 
-/// Decides which path carries what any path may carry.
+/// Decides which path carries what any path may carry. Asked only if a path has room.
 pub trait Scheduler {
     /// Where stream data and datagrams go: one of `paths`, which are the best of their kind: available ones, or backups if there are none, or
     /// failing ones if nothing else is left.

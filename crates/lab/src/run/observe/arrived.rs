@@ -20,6 +20,10 @@ impl Arrived {
         if start >= end {
             return;
         }
+        if start == self.next && self.beyond.first_key_value().is_none_or(|(first, _)| *first > end) {
+            self.next = end;
+            return;
+        }
         if let Some((&before, &until)) = self.beyond.range(..start).next_back()
             && until >= start
         {

@@ -43,6 +43,9 @@ impl Connection {
         if !streams && !control {
             return Turn::default();
         }
+        if !self.usable().any(|path| path.recovery.has_room() && !tried.contains(&path.id)) {
+            return Turn { shared: true, ..Turn::default() };
+        }
         let views = self.candidates(tried);
         let work = Work {
             // What has a route cannot be delivered by just any path: nobody is to wait for a better one. Nor is this the end

@@ -43,14 +43,21 @@ impl Connection {
                     false => (context.path, Measures::Largest),
                 };
                 let delay = self.ack_delay(ack.delay);
-                let info =
-                    AckInfo { delay, ecn: ack.ecn, ecn_is_shared: false, via, measures, ..AckInfo::default() };
+                let info = AckInfo {
+                    delay,
+                    ecn: ack.ecn,
+                    ecn_is_shared: false,
+                    via,
+                    measures,
+                    ..AckInfo::default()
+                };
                 let siblings = self.siblings(id);
                 let Some(path) = self.paths.get_mut(id) else {
                     self.outcome = outcome;
                     return Ok(());
                 };
-                let result = path.recovery.on_ack(now, context.space, ack.ranges(), info, &siblings, &mut outcome);
+                let result =
+                    path.recovery.on_ack(now, context.space, ack.ranges(), info, &siblings, &mut outcome);
                 if result.is_ok() {
                     self.numbering.on_acked(id, ack.largest);
                 }

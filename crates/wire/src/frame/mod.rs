@@ -342,12 +342,6 @@ impl<'a> Frames<'a> {
         self.reader.is_empty()
     }
 
-    /// Bytes not yet read.
-    #[inline]
-    pub const fn remaining(&self) -> usize {
-        self.reader.remaining()
-    }
-
     #[inline]
     fn read(&mut self) -> Result<Frame<'a>, FrameError> {
         let before = self.reader.remaining();

@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(named(&scale(0.0, 1.0, false)), "0 0.1 0.2 0.3 0.4 0.5 0.6 0.7 0.8 0.9 1");
         assert_eq!(named(&scale(4.5, 6.3, false)), "4.6 4.8 5 5.2 5.4 5.6 5.8 6 6.2");
         assert_eq!(named(&scale(0.7, 1.1, true)), "0.7 0.8 0.9 1");
-        assert_eq!(named(&scale(0.66, 1.4, true)), "0.7 0.8 0.9 1 1.1 1.2 1.3 1.4");
+        assert_eq!(named(&scale(0.66, 1.41, true)), "0.7 0.8 0.9 1 1.1 1.2 1.3 1.4");
         assert_eq!(named(&scale(0.975, 1.065, true)), "0.98 0.99 1 1.01 1.02 1.03 1.04 1.05 1.06");
         assert_eq!(named(&scale(0.9, 40.0, true)), "1 2 5 10 20");
         assert_eq!(named(&scale(9e3, 3e8, true)), "10k 100k 1M 10M 100M");

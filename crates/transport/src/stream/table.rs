@@ -103,7 +103,7 @@ impl Remote {
     /// Whether a new limit is worth a frame: it adds much, or the peer has little left.
     fn is_grant_due(&self) -> bool {
         let gain = self.allowed().saturating_sub(self.limit);
-        let left = self.limit - self.opened;
+        let left = self.limit.saturating_sub(self.opened);
         gain > 0 && (gain >= self.concurrent / 4 || left < self.concurrent / 4)
     }
 }
@@ -338,8 +338,10 @@ impl Table {
                 false => Err(state_error("a frame for a stream that has not been opened")),
             };
         }
+        // Some clients do not count the stream that is skipped.
+        let uncounted = u64::from(self.named && id.dir() == Dir::Bi && !self.side.is_client());
         let remote = &mut self.remote[slot(id.dir())];
-        if index >= remote.limit {
+        if index >= remote.limit + uncounted {
             // RFC 9000 §4.6
             return Err(TransportError::new(TransportErrorCode::STREAM_LIMIT_ERROR, "too many streams"));
         }

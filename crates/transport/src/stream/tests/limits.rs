@@ -333,3 +333,19 @@ fn windows_stay_for_a_slow_reader() {
     assert!(stream <= 2000, "{stream}");
     assert!(connection <= 3000, "{connection}");
 }
+
+/// VReverso skips the client's first bidirectional stream; the reference's client does not count it.
+#[test]
+fn a_client_that_does_not_count_the_skipped_stream_opens_one_more() {
+    for (skips, most) in [(false, 10), (true, 11)] {
+        let (_, mut server) = pair(&config());
+        server.set_named(skips);
+        let frame = |index| {
+            let id = StreamId::new(Side::Client, Dir::Bi, index);
+            (id, stream_frame(id, 0, b"x", true))
+        };
+        assert!(receive(&mut server, Time::ZERO, &frame(most - 1).1).is_ok());
+        let error = receive(&mut server, Time::ZERO, &frame(most).1).unwrap_err();
+        assert_eq!(error.code, anabranch_wire::TransportErrorCode::STREAM_LIMIT_ERROR);
+    }
+}

@@ -36,12 +36,6 @@ struct Record {
     heard: bool,
 }
 
-impl Record {
-    fn is_known(&self, known: &Range<u64>) -> bool {
-        self.heard || known.start <= self.range.start && self.range.end <= known.end
-    }
-}
-
 /// One record for each range of a [`RangeSet`], ascending like them, as many as that one holds.
 #[derive(Debug)]
 pub(super) struct History {
@@ -83,19 +77,18 @@ impl History {
 
     /// The ranges of the next frame, descending: the one that ends with `largest`, and at most `max_ranges - 1` of those below
     /// it: what the fewest frames of this `telling` named, the lower of two first, or what is newest, after the `order`. What the
-    /// peer has heard, or what lies in `known`, is left out.
+    /// peer has heard is left out.
     pub(super) fn choose(
         &self,
         order: RangeOrder,
         largest: u64,
-        known: &Range<u64>,
         max_ranges: usize,
         telling: Telling,
     ) -> Chosen {
         let times = |record: &Record| record.times_sent[telling as usize];
         let below = self.records.partition_point(|record| record.range.start <= largest);
         let Some((top, rest)) = self.records[..below].split_last() else { return Chosen::new() };
-        let wanted = |record: &&Record| !record.is_known(known) && times(record) < self.max_tellings;
+        let wanted = |record: &&Record| !record.heard && times(record) < self.max_tellings;
         let mut rest: Vec<&Record> = rest.iter().filter(wanted).collect();
         let room = max_ranges.saturating_sub(1);
         if rest.len() > room {
@@ -151,18 +144,10 @@ impl History {
         self.records.drain(..settled);
     }
 
-    /// End of the lowest ranges that are at least `age` old and that `times_sent` frames named or the peer knows. The highest
+    /// End of the lowest ranges that are at least `age` old and that `times_sent` frames named or the peer heard of. The highest
     /// range stays, whatever its age.
-    pub(super) fn horizon(
-        &self,
-        now: Time,
-        known: &Range<u64>,
-        age: Duration,
-        times_sent: u32,
-    ) -> Option<u64> {
-        let told = |record: &Record| {
-            record.is_known(known) || record.times_sent[Telling::First as usize] >= times_sent
-        };
+    pub(super) fn horizon(&self, now: Time, age: Duration, times_sent: u32) -> Option<u64> {
+        let told = |record: &Record| record.heard || record.times_sent[Telling::First as usize] >= times_sent;
         // What the peer knows waits, too: packets of a slower path with smaller numbers may still be under way.
         let settled = |record: &&Record| now.saturating_since(record.since) >= age && told(record);
         let (_, below) = self.records.split_last()?;

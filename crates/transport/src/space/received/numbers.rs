@@ -251,30 +251,26 @@ impl Numbers {
             .map(move |(_, range)| range.start..range.end.min(largest + 1))
     }
 
-    /// The ranges of an ACK of `path` with this `largest` number, after the order that is in use.
+    /// The ranges of an ACK of `path` with this `largest` number, after the order that is in use, unless that is
+    /// [plain](Self::is_plain).
     pub(super) fn choose(&mut self, now: Time, path: PathId, largest: u64, telling: Telling) -> Choice {
-        let known = 0..self.confirmed;
         let Self { ranges, records, .. } = self;
         if let Some(Records { horizon, history: Some(history), .. }) = records.as_deref_mut() {
             history.follow(now, ranges);
             if let Horizon::Delay { age, times_sent } = *horizon
-                && let Some(end) = history.horizon(now, &known, age, times_sent).filter(|end| *end <= largest)
+                && let Some(end) = history.horizon(now, age, times_sent).filter(|end| *end <= largest)
             {
                 history.forget_below(end);
                 self.give_up_below(end);
             }
         }
         let max_ranges = usize::from(self.max_ranges);
-        let all = largest + 1;
         match self.order {
             RangeOrder::OldestFirst => self.oldest(largest),
             order @ (RangeOrder::NewestFirst | RangeOrder::LeastSentFirst) => {
-                if let Some(history) = self.history() {
-                    let ranges = history.choose(order, largest, &known, max_ranges, telling);
-                    Choice { ranges, below: 0 }
-                } else {
-                    Choice { ranges: self.unconfirmed(largest).take(max_ranges).collect(), below: all }
-                }
+                let history = self.history();
+                let chosen = history.map(|history| history.choose(order, largest, max_ranges, telling));
+                Choice { ranges: chosen.unwrap_or_default(), below: 0 }
             }
             RangeOrder::NewsFirst => {
                 let news = self.news();

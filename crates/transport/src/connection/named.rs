@@ -89,7 +89,7 @@ impl Connection {
             if fill.streams {
                 self.fill_datagrams(&carrier, writer, tokens);
             }
-            self.fill_control_copies(&carrier, writer, tokens);
+            self.fill_copies(&carrier, writer, tokens);
         }
         self.fill_ping(target.path, fill, writer, tokens);
     }

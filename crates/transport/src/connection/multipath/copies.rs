@@ -88,7 +88,8 @@ impl Connection {
         }
     }
 
-    /// Writes what is to be repeated on the path until the packet is full.
+    /// Writes what is to be repeated on the path until the packet is full, or until the next STREAM frame if that needs a
+    /// packet whose header names it.
     pub(in crate::connection) fn fill_copies(
         &mut self,
         carrier: &Carrier,
@@ -99,7 +100,9 @@ impl Connection {
         let Some(queue) = multipath.and_then(|multipath| multipath.copies.queue(carrier.path)) else {
             return;
         };
-        while let Some(token) = queue.pop_front() {
+        let named = self.format.names_stream;
+        while let Some(token) = queue.front().copied().filter(|token| !named || stream_of(token).is_none()) {
+            queue.pop_front();
             if let Some(left) = self.streams.write_copy(token, carrier, writer, tokens) {
                 queue.push_front(left);
                 return;
@@ -125,25 +128,6 @@ impl Connection {
         let multipath = self.multipath.as_mut();
         if let Some(queue) = multipath.and_then(|multipath| multipath.copies.queue(path)) {
             queue.push_front(left);
-        }
-    }
-
-    /// Writes frames that are to be repeated with `carrier`, up to the next STREAM frame.
-    pub(in crate::connection) fn fill_control_copies(
-        &mut self,
-        carrier: &Carrier,
-        writer: &mut Writer<'_>,
-        tokens: &mut Tokens,
-    ) {
-        let multipath = self.multipath.as_mut();
-        let Some(queue) = multipath.and_then(|multipath| multipath.copies.queue(carrier.path)) else {
-            return;
-        };
-        while let Some(token) = queue.front().copied().filter(|token| stream_of(token).is_none()) {
-            if self.streams.write_copy(token, carrier, writer, tokens).is_some() {
-                return;
-            }
-            queue.pop_front();
         }
     }
 

@@ -7,6 +7,8 @@ use std::time::Duration;
 use anabranch_lab::link::{Blackout, Limit, LinkSpec, Rate};
 use anabranch_wire::{Time, Version};
 
+use super::chapter::Described;
+
 const KB: usize = 1_000;
 const MB: usize = 1_000_000;
 
@@ -101,6 +103,16 @@ pub(super) struct Case {
     pub(super) patience: Duration,
     /// Whether the case is quick and clear enough for every change.
     pub(super) smoke: bool,
+}
+
+impl Described for Case {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn about(&self) -> &'static str {
+        self.about
+    }
 }
 
 impl Case {

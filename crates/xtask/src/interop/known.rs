@@ -6,8 +6,8 @@ use super::watch::Seen;
 
 /// A failure that is not this project's.
 struct Known {
-    /// Whose it is, and whether as a client.
-    peer: &'static str,
+    /// Whose it is, and whether as clients.
+    peers: &'static [&'static str],
     client: bool,
     case: &'static str,
     /// Whether this is what happened, by what was seen and what the failure says.
@@ -19,6 +19,9 @@ struct Known {
 
 /// One full packet of the usual path MTUs, in bytes.
 const PACKET: u64 = 1500;
+
+/// A stack, and its fork.
+const QUICHES: &[&str] = &["quiche", "quiceh"];
 
 /// See peers/README.md.
 const QUICHE_LOSES_SIGHT: &str = "quiche's server, and that of its fork quiceh, does not survive a change of the client's \
@@ -40,7 +43,7 @@ const FIRST_IS_A_PROBE: &str = "aioquic closes if the first Initial packet that 
 
 const KNOWN: &[Known] = &[
     Known {
-        peer: "quinn",
+        peers: &["quinn"],
         client: false,
         case: "amplificationlimit",
         applies: one_packet_too_much,
@@ -48,7 +51,7 @@ const KNOWN: &[Known] = &[
         why: "the server sends a whole packet as long as one byte of it fits below three times the client's",
     },
     Known {
-        peer: "quic-go",
+        peers: &["quic-go"],
         client: false,
         case: "amplificationlimit",
         applies: one_packet_too_much,
@@ -56,15 +59,15 @@ const KNOWN: &[Known] = &[
         why: "the server sends a whole packet as long as it is still below three times the client's",
     },
     Known {
-        peer: "quiche",
+        peers: QUICHES,
         client: false,
         case: "ecn",
         applies: marks_were_not_reported,
         gap: true,
-        why: "quiche does not count marks",
+        why: "quiche and its fork quiceh do not count marks",
     },
     Known {
-        peer: "aioquic",
+        peers: &["aioquic"],
         client: false,
         case: "ecn",
         applies: marks_were_not_reported,
@@ -72,7 +75,7 @@ const KNOWN: &[Known] = &[
         why: "aioquic neither marks nor reads ECN",
     },
     Known {
-        peer: "quiche",
+        peers: QUICHES,
         client: false,
         case: "rebind-port",
         applies: client_was_left_alone,
@@ -80,7 +83,7 @@ const KNOWN: &[Known] = &[
         why: QUICHE_LOSES_SIGHT,
     },
     Known {
-        peer: "quiche",
+        peers: QUICHES,
         client: false,
         case: "rebind-addr",
         applies: client_was_left_alone,
@@ -88,7 +91,7 @@ const KNOWN: &[Known] = &[
         why: QUICHE_LOSES_SIGHT,
     },
     Known {
-        peer: "quiche",
+        peers: QUICHES,
         client: false,
         case: "connectionmigration",
         applies: client_was_left_alone,
@@ -96,7 +99,7 @@ const KNOWN: &[Known] = &[
         why: QUICHE_LOSES_SIGHT,
     },
     Known {
-        peer: "aioquic",
+        peers: &["aioquic"],
         client: false,
         case: "handshakecorruption",
         applies: probe_came_first,
@@ -104,7 +107,7 @@ const KNOWN: &[Known] = &[
         why: FIRST_IS_A_PROBE,
     },
     Known {
-        peer: "aioquic",
+        peers: &["aioquic"],
         client: false,
         case: "handshakeloss",
         applies: probe_came_first,
@@ -112,7 +115,7 @@ const KNOWN: &[Known] = &[
         why: FIRST_IS_A_PROBE,
     },
     Known {
-        peer: "aioquic",
+        peers: &["aioquic"],
         client: true,
         case: STATELESS_RESET,
         applies: reset_was_not_noticed,
@@ -120,7 +123,7 @@ const KNOWN: &[Known] = &[
         why: "aioquic keeps reset tokens and never looks for them in what it receives",
     },
     Known {
-        peer: "quiche",
+        peers: QUICHES,
         client: true,
         case: STATELESS_RESET,
         applies: reset_was_not_noticed,
@@ -128,7 +131,7 @@ const KNOWN: &[Known] = &[
         why: QUICHE_KNOWS_NO_RESETS,
     },
     Known {
-        peer: "quiche",
+        peers: QUICHES,
         client: false,
         case: STATELESS_RESET,
         applies: reset_was_not_noticed,
@@ -136,55 +139,7 @@ const KNOWN: &[Known] = &[
         why: QUICHE_SENDS_NO_RESETS,
     },
     Known {
-        peer: "quiceh",
-        client: false,
-        case: "ecn",
-        applies: marks_were_not_reported,
-        gap: true,
-        why: "quiceh does not count marks",
-    },
-    Known {
-        peer: "quiceh",
-        client: false,
-        case: "rebind-port",
-        applies: client_was_left_alone,
-        gap: false,
-        why: QUICHE_LOSES_SIGHT,
-    },
-    Known {
-        peer: "quiceh",
-        client: false,
-        case: "rebind-addr",
-        applies: client_was_left_alone,
-        gap: false,
-        why: QUICHE_LOSES_SIGHT,
-    },
-    Known {
-        peer: "quiceh",
-        client: false,
-        case: "connectionmigration",
-        applies: client_was_left_alone,
-        gap: false,
-        why: QUICHE_LOSES_SIGHT,
-    },
-    Known {
-        peer: "quiceh",
-        client: true,
-        case: STATELESS_RESET,
-        applies: reset_was_not_noticed,
-        gap: true,
-        why: QUICHE_KNOWS_NO_RESETS,
-    },
-    Known {
-        peer: "quiceh",
-        client: false,
-        case: STATELESS_RESET,
-        applies: reset_was_not_noticed,
-        gap: true,
-        why: QUICHE_SENDS_NO_RESETS,
-    },
-    Known {
-        peer: "quiceh",
+        peers: &["quiceh"],
         client: true,
         case: "download-reordering",
         applies: late_data_was_too_much,
@@ -192,7 +147,7 @@ const KNOWN: &[Known] = &[
         why: LATE_DATA,
     },
     Known {
-        peer: "quiceh",
+        peers: &["quiceh"],
         client: true,
         case: "download-both",
         applies: late_data_was_too_much,
@@ -200,7 +155,7 @@ const KNOWN: &[Known] = &[
         why: LATE_DATA,
     },
     Known {
-        peer: "quiceh",
+        peers: &["quiceh"],
         client: false,
         case: "upload-reordering",
         applies: late_data_was_too_much,
@@ -208,7 +163,7 @@ const KNOWN: &[Known] = &[
         why: LATE_DATA,
     },
     Known {
-        peer: "quiceh",
+        peers: &["quiceh"],
         client: false,
         case: "upload-both",
         applies: late_data_was_too_much,
@@ -216,7 +171,7 @@ const KNOWN: &[Known] = &[
         why: LATE_DATA,
     },
     Known {
-        peer: "noq",
+        peers: &["noq"],
         client: false,
         case: "http3",
         applies: protocol_is_unknown,
@@ -224,7 +179,7 @@ const KNOWN: &[Known] = &[
         why: "no crate brings HTTP/3 to noq",
     },
     Known {
-        peer: "ngtcp2",
+        peers: &["ngtcp2"],
         client: false,
         case: "zerortt",
         applies: early_data_was_refused,
@@ -269,7 +224,7 @@ fn early_data_was_refused(seen: &Seen, failure: &str) -> bool {
 
 /// What a failure of `case` between `client` and `server` really is, if it is one of theirs.
 pub(super) fn explain(client: &str, server: &str, case: &str, seen: &Seen, failure: &str) -> Option<Outcome> {
-    let theirs = |known: &&Known| known.peer == if known.client { client } else { server };
+    let theirs = |known: &&Known| known.peers.contains(&if known.client { client } else { server });
     let known = KNOWN.iter().find(|known| theirs(known) && known.case == case)?;
     let role = if known.client { "client" } else { "server" };
     let outcome = || match known.gap {

@@ -1,6 +1,7 @@
 //! `cargo xtask interop`: this project's command against other stacks, both ways, case by case.
 
 mod case;
+mod chapter;
 mod field;
 mod judge;
 mod known;
@@ -19,6 +20,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use case::Case;
+use chapter::Chapter;
 use field::Field;
 use judge::Outcome;
 use program::{OURS, PEERS, Program};
@@ -74,21 +76,16 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<bool, String> {
         println!("\n{}", report::matrix(&report::names(&done.cases), std::slice::from_ref(&done.column)));
         return Ok(!done.column.has_failed());
     }
-    if arguments.multipath {
-        let done = several_paths(root, arguments)?;
-        println!("\n{}", done.matrix());
+    if arguments.multipath || arguments.reverso {
+        let chapter = match arguments.multipath {
+            true => multipath::SUBJECT.play(root, arguments)?,
+            false => reverso::SUBJECT.play(root, arguments)?,
+        };
+        println!("\n{}", chapter.matrix());
         if is_whole(arguments) {
-            done.write(root)?;
+            chapter.write(root)?;
         }
-        return Ok(!done.has_failed());
-    }
-    if arguments.reverso {
-        let done = reversed(root, arguments)?;
-        println!("\n{}", done.matrix());
-        if is_whole(arguments) {
-            done.write(root)?;
-        }
-        return Ok(!done.has_failed());
+        return Ok(!chapter.has_failed());
     }
     let cases = chosen(arguments)?;
     let field = Field::new()?;
@@ -109,10 +106,10 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<bool, String> {
         let versions: Vec<_> =
             programs.iter().filter_map(|(_, program)| version(program.as_ref().ok()?)).collect();
         let contract = netns::run(root, arguments)?;
-        let paths = several_paths(root, &Arguments { no_build: true, ..arguments.clone() })?;
-        let reversed = reversed(root, &Arguments { no_build: true, ..arguments.clone() })?;
-        failed |= paths.has_failed() | reversed.has_failed();
-        let chapters = paths.chapter() + &reversed.chapter();
+        let built = Arguments { no_build: true, ..arguments.clone() };
+        let chapters = [multipath::SUBJECT.play(root, &built)?, reverso::SUBJECT.play(root, &built)?];
+        failed |= chapters.iter().any(Chapter::has_failed);
+        let chapters: String = chapters.iter().map(Chapter::text).collect();
         let document = report::document(&cases, &columns, &versions, &contract, &chapters);
         let docs = root.join("docs");
         fs::create_dir_all(&docs)
@@ -120,20 +117,6 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<bool, String> {
             .map_err(|error| format!("docs/interop.md: {error}"))?;
     }
     Ok(!failed)
-}
-
-/// The cases of multipath, with whoever can do it.
-fn several_paths(root: &Path, arguments: &Arguments) -> Result<multipath::Done, String> {
-    let pairs = multipath::everybody(arguments);
-    let programs = programs(root, &pairs, !arguments.no_build);
-    multipath::run(arguments, &pairs, &programs, &Field::new()?)
-}
-
-/// The cases of VReverso, with whoever speaks it.
-fn reversed(root: &Path, arguments: &Arguments) -> Result<reverso::Done, String> {
-    let pairs = reverso::everybody(arguments);
-    let programs = programs(root, &pairs, !arguments.no_build);
-    reverso::run(arguments, &pairs, &programs, &Field::new()?)
 }
 
 /// A program by its name, or why it cannot take part.
@@ -200,12 +183,7 @@ fn is_whole(arguments: &Arguments) -> bool {
 }
 
 fn chosen(arguments: &Arguments) -> Result<Vec<Case>, String> {
-    let mut cases = case::all();
-    if let Some(unknown) = arguments.case.iter().find(|name| !cases.iter().any(|case| case.name == **name)) {
-        let names: Vec<_> = cases.iter().map(|case| case.name).collect();
-        return Err(format!("there is no case {unknown}; there are {}", names.join(", ")));
-    }
-    cases.retain(|case| arguments.case.is_empty() || arguments.case.iter().any(|name| name == case.name));
+    let mut cases = chapter::chosen(case::all(), arguments)?;
     cases.retain(|case| case.smoke || !arguments.smoke);
     Ok(cases)
 }

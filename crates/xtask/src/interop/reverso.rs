@@ -1,25 +1,16 @@
 //! `cargo xtask interop --reverso`: QUIC VReverso with its reference, both ways, over good links and bad ones.
 
-use std::fmt::Write as _;
-use std::fs;
-use std::path::Path;
 use std::time::Duration;
 
 use anabranch_lab::link::LinkSpec;
 use anabranch_wire::Version;
 
 use super::case::{Case, Check, Expected, Work};
+use super::chapter::Subject;
 use super::field::Field;
 use super::judge::Outcome;
-use super::program::{OURS, Program};
-use super::report::{self, Column};
-use super::run::play as play_case;
-use super::{Arguments, Known, outcome, pairs, play_all};
-
-/// Peers that speak it.
-const PEERS: &[&str] = &["quiceh"];
-
-const VERSION: Version = Version(0x0079_1097);
+use super::program::Program;
+use super::run;
 
 const KB: usize = 1_000;
 const MB: usize = 1_000_000;
@@ -79,53 +70,19 @@ fn all() -> Vec<Case> {
 /// What makes all of them cases of VReverso.
 fn in_this_version(case: Case) -> Case {
     let case = case.check(Check::Reported("version", Expected::Is("0x00791097")));
-    // Who watches has to know where its packets end.
-    let seen = case.link.is_some() && VERSION.format().is_some();
-    if seen { case.check(Check::Version(VERSION)) } else { case }
+    // Without a link nobody watches.
+    if case.link.is_some() { case.check(Check::Version(Version::REVERSO)) } else { case }
 }
 
-/// What came of the cases that were chosen.
-pub(super) struct Done {
-    cases: Vec<Case>,
-    columns: Vec<Column>,
-}
+/// The chapter on VReverso.
+pub(super) const SUBJECT: Subject<Case> =
+    Subject { name: "VReverso", preface: PREFACE, peers: &["quiceh"], cases: all, play };
 
-/// Whom this project's command plays with.
-pub(super) fn everybody(arguments: &Arguments) -> Vec<(String, String)> {
-    let mut arguments = arguments.clone();
-    if arguments.peer.is_empty() {
-        arguments.peer = [OURS].iter().chain(PEERS).map(|name| (*name).to_owned()).collect();
+fn play(case: &Case, client: &Program, server: &Program, field: &Field) -> Outcome {
+    match speechless(client, server) {
+        Some(why) => Outcome::Skipped(why),
+        None => run::play(case, client, server, field),
     }
-    pairs(&arguments)
-}
-
-/// Plays the cases that are asked for.
-pub(super) fn run(
-    arguments: &Arguments,
-    pairs: &[(String, String)],
-    programs: &[Known],
-    field: &Field,
-) -> Result<Done, String> {
-    let mut cases = all();
-    if let Some(unknown) = arguments.case.iter().find(|name| !cases.iter().any(|case| case.name == **name)) {
-        return Err(format!(
-            "there is no case {unknown} of VReverso; there are {}",
-            report::names(&cases).join(", ")
-        ));
-    }
-    cases.retain(|case| arguments.case.is_empty() || arguments.case.iter().any(|name| name == case.name));
-    let columns = play_all(pairs, arguments.jobs.into(), |client, server| {
-        let play = |case: &Case| {
-            let outcome = outcome(client, server, programs, |from, to| match speechless(from, to) {
-                Some(why) => Outcome::Skipped(why),
-                None => play_case(case, from, to, field),
-            });
-            println!("{}", report::line(client, server, case.name, &outcome));
-            outcome
-        };
-        cases.iter().map(play).collect()
-    });
-    Ok(Done { cases, columns })
 }
 
 /// Why these two cannot speak VReverso to each other.
@@ -134,44 +91,7 @@ fn speechless(client: &Program, server: &Program) -> Option<String> {
     Some(format!("{} has no --wire reverso", one.name))
 }
 
-impl Done {
-    pub(super) fn has_failed(&self) -> bool {
-        self.columns.iter().any(Column::has_failed)
-    }
-
-    /// The matrix for the terminal.
-    pub(super) fn matrix(&self) -> String {
-        report::matrix(&report::names(&self.cases), &self.columns)
-    }
-
-    /// Puts the chapter into `docs/interop.md` in place of an older one.
-    pub(super) fn write(&self, root: &Path) -> Result<(), String> {
-        let file = root.join("docs/interop.md");
-        let failed = |error| format!("docs/interop.md: {error}");
-        let document = fs::read_to_string(&file).map_err(failed)?;
-        fs::write(&file, report::with_chapter(&document, TITLE, &self.chapter())).map_err(failed)
-    }
-
-    /// The chapter of `docs/interop.md`.
-    pub(super) fn chapter(&self) -> String {
-        let mut text = format!("{HEAD}\n{}\nHoles:\n\n", self.matrix());
-        text.push_str(&report::holes(&report::names(&self.cases), &self.columns));
-        text.push('\n');
-        for case in &self.cases {
-            // Writing to a string cannot fail.
-            let _ = writeln!(text, "- `{}`: {}", case.name, case.about);
-        }
-        text
-    }
-}
-
-const TITLE: &str = "
-## VReverso
-";
-
-const HEAD: &str = "
-## VReverso
-
+const PREFACE: &str = "\
 Written by `cargo xtask interop --reverso`: QUIC version 0x00791097, which a client's first packet has already, with quiceh, the
 reference. Links have 50 Mbit/s and 20 ms. Files are compared byte for byte; of uploads the server counts the bytes.
 ";
@@ -189,7 +109,6 @@ mod tests {
             let says = |check: &Check| matches!(check, Check::Reported("version", _));
             assert!(case.checks.iter().any(says), "{}", case.name);
         }
-        assert!(HEAD.starts_with(TITLE));
     }
 
     #[test]

@@ -6,6 +6,8 @@ use anabranch_lab::link::LinkSpec;
 use anabranch_lab::relay::Way;
 use anabranch_wire::Time;
 
+use crate::interop::chapter::Described;
+
 const MB: u64 = 1_000_000;
 /// Every path's link unless the case says otherwise.
 const RATE: u64 = 50_000_000;
@@ -54,7 +56,7 @@ pub(super) enum Check {
 
 /// A case.
 #[derive(Clone, Debug)]
-pub(super) struct Case {
+pub(in crate::interop) struct Case {
     pub(super) name: &'static str,
     /// What it is about, in a few words.
     pub(super) about: &'static str,
@@ -74,6 +76,16 @@ pub(super) struct Case {
     /// Flags of an end that is not this project's.
     pub(super) peer_flags: &'static [&'static str],
     pub(super) checks: Vec<Check>,
+}
+
+impl Described for Case {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn about(&self) -> &'static str {
+        self.about
+    }
 }
 
 impl Case {

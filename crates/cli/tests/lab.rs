@@ -184,6 +184,13 @@ fn claims_are_judged() {
     assert_eq!(claims(&["Q7", "--no-run", "--out", "results"]), judged);
     let text = place.says(&["claims", "Q7", "--no-run", "--out", "results"]);
     assert!(text.starts_with("Q7") && text.contains("threshold") && text.lines().count() >= 3, "{text}");
+    // An experiment without the point is left out, unless it is the only one.
+    let both =
+        place.lab(&["claims", "D1", "Q7", "--points", "100", "--repetitions", "1", "--out", "results"]);
+    assert!(both.status.success(), "{}", stderr(&both));
+    assert!(stderr(&both).contains("left out, without any of the points: ccr22-"), "{}", stderr(&both));
+    let line = place.fails(2, &["claims", "D1", "--points", "100"]);
+    assert!(line.contains("no such points"), "{line}");
     let wrong = place.lab(&["claims", "D16"]);
     assert_eq!(wrong.status.code(), Some(2));
     assert!(stderr(&wrong).contains("one of ccr22, conext17, D1, "), "{}", stderr(&wrong));

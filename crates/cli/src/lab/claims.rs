@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::run::{COMMIT, RESULTS, STANDARD};
 use super::watch::Watch;
-use crate::exit::{Exit, Failure, Result, say};
+use crate::exit::{Exit, Failure, Result, note, say};
 
 /// Check the papers' claims: run what they need, and say for each whether it holds
 ///
@@ -30,7 +30,7 @@ pub(crate) struct Claims {
     /// Directory with the published designs, if you have them
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Run these points only, by the numbers that their design gives them
+    /// Run these points only, by the numbers that their design gives them, wherever they exist
     #[arg(long, value_name = "0,4,8", value_delimiter = ',')]
     points: Option<Vec<u64>>,
     /// Repetitions of each point
@@ -71,9 +71,21 @@ pub(super) fn run(options: &Claims) -> Result {
     };
     let claims: Vec<&Claim> = PAPERS.iter().flat_map(|paper| paper.claims).filter(asked).collect();
     let watch = Watch::new()?;
-    let mut rows = Vec::new();
-    for (experiment, variants) in needed(&claims) {
-        rows.extend(options.rows(experiment, variants, &watch)?);
+    let (mut rows, mut left_out) = (Vec::new(), Vec::new());
+    let needed = needed(&claims);
+    let experiments = needed.len();
+    for (name, variants) in needed {
+        match options.rows(name, variants, &watch)? {
+            Some(found) => rows.extend(found),
+            None => left_out.push(name),
+        }
+    }
+    if !left_out.is_empty() {
+        let names = left_out.join(", ");
+        if left_out.len() == experiments {
+            return Err(Failure::new(Exit::Usage, format!("{names}: no such points")).or("see lab list"));
+        }
+        note(format_args!("left out, without any of the points: {names}"));
     }
     let results: Results = rows.into_iter().collect();
     let verdicts: Vec<(&Claim, Verdict)> =
@@ -100,24 +112,31 @@ fn needed(claims: &[&Claim]) -> BTreeMap<&'static str, Vec<String>> {
 }
 
 impl Claims {
-    fn rows(&self, name: &str, variants: Vec<String>, watch: &Watch) -> Result<Vec<Row>> {
+    /// What the experiment gives; `None` if it has none of the points. Papers number theirs alike, but for a few experiments.
+    fn rows(&self, name: &str, variants: Vec<String>, watch: &Watch) -> Result<Option<Vec<Row>>> {
         let dir = self.out.join(name);
         if self.no_run {
             // Without results the verdict says what is missing.
-            return Ok(anabranch_lab::store::read(&dir).unwrap_or_default());
+            return Ok(Some(anabranch_lab::store::read(&dir).unwrap_or_default()));
         }
         let experiment = experiment::named(name, self.data.as_deref());
         let mut experiment = experiment.map_err(|error| Failure::new(Exit::Usage, error))?;
         experiment.repetitions = self.repetitions.unwrap_or(experiment.repetitions);
+        let exists = |point: &&u64| experiment.points.iter().any(|one| one.run == **point);
+        let points: Option<Vec<u64>> =
+            self.points.as_ref().map(|points| points.iter().filter(exists).copied().collect());
+        if points.as_ref().is_some_and(Vec::is_empty) {
+            return Ok(None);
+        }
         let options = SweepOptions {
             dir,
             run: RunOptions { commit: COMMIT.to_owned(), qlog: None },
             threads: self.threads.map_or(0, usize::from),
             variants: Some(variants),
-            points: self.points.clone(),
+            points,
             ..SweepOptions::default()
         };
-        watch.sweep(&experiment, &options)
+        watch.sweep(&experiment, &options).map(Some)
     }
 }
 

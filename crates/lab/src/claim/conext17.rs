@@ -5,6 +5,7 @@
 use super::results::{largest, median, share};
 use super::{Claim, Finding, Need, Paper, Results};
 use crate::record::Row;
+use crate::sweep::aggregation_benefit;
 
 /// The paper.
 pub(super) const PAPER: Paper = Paper {
@@ -147,15 +148,16 @@ struct Benefit {
 
 impl Benefit {
     fn of(results: &Results, experiment: &str) -> Option<Self> {
-        let benefit = results.by_point(experiment, "mpquic", |row: &Row| row.eben);
+        // As the paper does, of the median times.
         let time = |variant| results.by_point(experiment, variant, |row: &Row| row.transfer_time_s);
-        let [first, second] = [time("quic-path-0"), time("quic-path-1")];
-        let (mut best_first, mut worst_first) = (Vec::new(), Vec::new());
-        for (point, eben) in &benefit {
-            let best = first.get(point)? <= second.get(point)?;
-            if best { &mut best_first } else { &mut worst_first }.push(*eben);
+        let [several, first, second] = [time("mpquic"), time("quic-path-0"), time("quic-path-1")];
+        let (mut all, mut best_first, mut worst_first) = (Vec::new(), Vec::new(), Vec::new());
+        for (point, time) in &several {
+            let singles = [*first.get(point)?, *second.get(point)?];
+            let eben = aggregation_benefit(*time, &singles)?;
+            all.push(eben);
+            if singles[0] <= singles[1] { &mut best_first } else { &mut worst_first }.push(eben);
         }
-        let all: Vec<f64> = benefit.into_values().collect();
         Some(Self {
             positive: share(&all, |eben| eben > 0.0)?,
             median: median(&all)?,

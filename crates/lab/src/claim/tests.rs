@@ -129,8 +129,11 @@ fn the_benefit_is_told_by_which_path_comes_first() {
         let set = |row: &mut Row, time| row.transfer_time_s = Some(time);
         let first = rows(experiment, "quic-path-0", vec![5.0, 9.0, 5.0, 9.0], set);
         let second = rows(experiment, "quic-path-1", vec![9.0, 5.0, 9.0, 5.0], set);
-        let benefit = |row: &mut Row, eben| row.eben = Some(eben);
-        let several = rows(experiment, "mpquic", vec![0.8, worst_first, 0.9, worst_first], benefit);
+        let sum = 1.0 / 5.0 + 1.0 / 9.0;
+        // The time that shows such a benefit.
+        let time = |eben: f64| if eben < 0.0 { 5.0 / (1.0 + eben) } else { 1.0 / (0.2 + eben * (sum - 0.2)) };
+        let times = [0.8, worst_first, 0.9, worst_first].map(time).to_vec();
+        let several = rows(experiment, "mpquic", times, set);
         holds("Q2", vec![first, second, several])
     };
     assert_eq!(judged(0.75), Some(true));

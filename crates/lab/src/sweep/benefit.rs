@@ -16,7 +16,7 @@ pub(super) fn fill(done: &mut [Done]) {
     for run in done.iter_mut().filter(|run| run.paths.len() > 1) {
         let single = |path: &usize| alone.get(&(run.job.point, run.job.repetition, *path)).copied();
         let singles: Option<Vec<f64>> = run.paths.iter().map(single).collect();
-        run.row.eben = time(run).zip(singles).and_then(|(time, singles)| benefit(time, &singles));
+        run.row.eben = time(run).zip(singles).and_then(|(time, singles)| aggregation_benefit(time, &singles));
     }
 }
 
@@ -26,7 +26,7 @@ fn time(run: &Done) -> Option<f64> {
 
 /// (G_m − G_max)/(ΣG_i − G_max) if G_m ≥ G_max, else (G_m − G_max)/G_max, with G as the goodput; the transfers being equal,
 /// times say it all.
-fn benefit(time: f64, singles: &[f64]) -> Option<f64> {
+pub(crate) fn aggregation_benefit(time: f64, singles: &[f64]) -> Option<f64> {
     let goodputs = singles.iter().map(|time| 1.0 / time);
     let (sum, best) = goodputs.fold((0.0, 0.0_f64), |(sum, best), one| (sum + one, best.max(one)));
     let gain = 1.0 / time - best;
@@ -42,10 +42,10 @@ mod tests {
     fn the_benefit_is_1_for_all_paths_together_0_for_the_best_and_less_below() {
         // Goodputs 4 and 1.
         let singles = [0.25, 1.0];
-        assert_eq!(benefit(0.2, &singles), Some(1.0));
-        assert_eq!(benefit(0.25, &singles), Some(0.0));
-        assert_eq!(benefit(0.5, &singles), Some(-0.5));
-        assert_eq!(benefit(1.0 / 4.5, &singles), Some(0.5));
-        assert_eq!(benefit(1.0, &[]), None);
+        assert_eq!(aggregation_benefit(0.2, &singles), Some(1.0));
+        assert_eq!(aggregation_benefit(0.25, &singles), Some(0.0));
+        assert_eq!(aggregation_benefit(0.5, &singles), Some(-0.5));
+        assert_eq!(aggregation_benefit(1.0 / 4.5, &singles), Some(0.5));
+        assert_eq!(aggregation_benefit(1.0, &[]), None);
     }
 }

@@ -29,6 +29,7 @@ use self::asked::Asked;
 use self::journal::{Done, Header, Journal};
 
 pub use self::asked::Missing;
+pub(crate) use self::benefit::aggregation_benefit;
 pub use self::merge::{Merged, merge};
 
 /// Held by whoever writes to a directory.

@@ -32,10 +32,16 @@ fn link() -> LinkSpec {
 }
 
 fn all() -> Vec<Case> {
+    let mut cases: Vec<Case> = reversed().into_iter().map(in_this_version).collect();
+    cases.extend(in_version_1());
+    cases
+}
+
+fn reversed() -> Vec<Case> {
     let case = |name, about| Case::new(name, about).server(SERVER).client(CLIENT);
     let upload = |name, about| Case { work: Work::None, ..case(name, about).client(UPLOAD) };
     let down = &[(1, 10 * MB)];
-    let cases = vec![
+    vec![
         case("handshake", "1 KB over one connection").files(&[(1, KB)]).watched(),
         case("download", "10 MB").files(down).link(link()),
         upload("upload", "10 MB").link(link()),
@@ -63,8 +69,23 @@ fn all() -> Vec<Case> {
                 .files(&[(1, 5 * KB), (1, 10 * KB), (1, 500 * KB), (1, 5 * MB)])
                 .link(link().loss(LOSS).reorder(REORDERED, LATER))
         },
-    ];
-    cases.into_iter().map(in_this_version).collect()
+    ]
+}
+
+/// The worst links once more, in the version that the reference speaks, too.
+fn in_version_1() -> [Case; 2] {
+    let link = link().loss(LOSS).reorder(REORDERED, LATER);
+    let case = |name, about| Case::new(name, about).link(link.clone()).check(Check::Version(Version::V1));
+    [
+        case("v1-download-both", "download-both in version 1")
+            .client(&["--case", "transfer"])
+            .files(&[(1, 10 * MB)]),
+        Case {
+            work: Work::None,
+            ..case("v1-upload-both", "upload-both in version 1")
+                .client(&["--case", "transfer", "--upload", "10000000"])
+        },
+    ]
 }
 
 /// What makes all of them cases of VReverso.
@@ -102,8 +123,7 @@ mod tests {
 
     #[test]
     fn every_case_is_in_this_version_on_both_sides() {
-        let cases = all();
-        for case in &cases {
+        for case in reversed().into_iter().map(in_this_version) {
             assert!(case.server.ends_with(SERVER), "{}", case.name);
             assert!(case.client.windows(2).any(|words| words == SERVER), "{}", case.name);
             let says = |check: &Check| matches!(check, Check::Reported("version", _));

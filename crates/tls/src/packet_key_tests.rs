@@ -106,6 +106,36 @@ fn a_failed_open_into_can_be_repeated_with_another_key() {
     }
 }
 
+/// Bytes beside the place of a packet stay as they are, whether it opens or not, at every length around the ciphers' blocks.
+#[test]
+fn nothing_is_written_beside_the_place() {
+    // Odd, so that places are not aligned.
+    const CANARY: [u8; 61] = [0xc5; 61];
+    let between = |len: usize| [&CANARY[..], &vec![0xee; len], &CANARY].concat();
+    let intact = |around: &[u8]| around.starts_with(&CANARY) && around.ends_with(&CANARY);
+    for key in SUITES.map(key) {
+        for len in (0..=300).chain([1199, 1200, 1350, 8999]) {
+            let payload = vec![0x11; len];
+            let packet = sealed(&key, PathId(1), 9, &payload);
+            for forged in [None, Some(0), Some(packet.len() - 1)] {
+                let mut packet = packet.clone();
+                forged.into_iter().for_each(|at: usize| packet[at] ^= 1);
+                let mut around = between(len);
+                let (header, body) = packet.split_at(HEADER.len());
+                let opened = key.open_into(PathId(1), 9, header, body, &mut around[61..61 + len]);
+                assert_eq!(opened.is_err(), forged.is_some());
+                assert!(intact(&around), "{key:?} {len}");
+            }
+            let mut around = between(packet.len());
+            let place = &mut around[61..61 + packet.len()];
+            place[..HEADER.len()].copy_from_slice(HEADER);
+            let (data, footer) = payload.split_at(len - len.min(9));
+            key.seal_from(PathId(1), 9, HEADER.len(), data, footer, place);
+            assert!(place == packet && intact(&around), "{key:?} {len}");
+        }
+    }
+}
+
 #[test]
 fn lengths_that_do_not_fit_fail_before_anything_is_written() {
     for key in SUITES.map(key) {

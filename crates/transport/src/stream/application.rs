@@ -150,6 +150,29 @@ impl Streams {
 
     /// The next readable bytes: never empty, not necessarily all, since they are lent where they lie. They stay readable
     /// until [`Self::consume`] or [`Self::take`].
+    ///
+    /// They are borrowed from the connection, so that no packet can arrive while they are read:
+    ///
+    /// ```
+    /// # use anabranch_transport::{Connection, Datagram};
+    /// # use anabranch_wire::{StreamId, Time};
+    /// fn read(connection: &mut Connection, now: Time, batch: &mut [Datagram<'_>], id: StreamId) -> usize {
+    ///     connection.handle_batch(now, batch);
+    ///     connection.streams().peek(id).map_or(0, |lent| lent.len())
+    /// }
+    /// ```
+    ///
+    /// The same with both lines in the other order does not compile:
+    ///
+    /// ```compile_fail,E0499
+    /// # use anabranch_transport::{Connection, Datagram};
+    /// # use anabranch_wire::{StreamId, Time};
+    /// fn read(connection: &mut Connection, now: Time, batch: &mut [Datagram<'_>], id: StreamId) -> usize {
+    ///     let lent = connection.streams().peek(id);
+    ///     connection.handle_batch(now, batch);
+    ///     lent.map_or(0, |lent| lent.len())
+    /// }
+    /// ```
     pub fn peek(&mut self, id: StreamId) -> Result<&[u8], ReadError> {
         let key = self.readable(id)?;
         Ok(self.table.stream(key).receive.as_ref().map(|half| half.buffer.peek()).unwrap_or_default())

@@ -23,6 +23,7 @@ mod over;
 mod pair;
 mod paths;
 mod place;
+mod place_faults;
 mod resumption;
 mod schedulers;
 mod single;

@@ -12,14 +12,14 @@ use super::paths::{address_of_client, open_and_wait};
 use crate::stream::ReceivedBytes;
 use crate::{MultipathConfig, Numbering, NumberingChoice};
 
-fn connected() -> Pair {
+pub(super) fn connected() -> Pair {
     let mut pair = Pair::new();
     pair.connect();
     pair.settle();
     pair
 }
 
-fn received(pair: &mut Pair, side: Side) -> ReceivedBytes {
+pub(super) fn received(pair: &mut Pair, side: Side) -> ReceivedBytes {
     pair.end(side).stats().received
 }
 
@@ -51,7 +51,7 @@ fn version_1_copies() {
 }
 
 /// Datagrams are dropped, doubled, delayed, and copies with one bit flipped go before and behind.
-fn hostile(seed: u64) -> Box<dyn FnMut(Side, Flying) -> Vec<Flying>> {
+pub(super) fn hostile(seed: u64) -> Box<dyn FnMut(Side, Flying) -> Vec<Flying>> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     Box::new(move |_, flying| {
         let mut arriving = Vec::new();

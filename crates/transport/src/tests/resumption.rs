@@ -9,9 +9,9 @@ use anabranch_wire::{
 use bytes::Bytes;
 
 use super::injector::encode;
-use super::pair::{Flying, Pair, configs, direction, pattern};
+use super::pair::{Flying, Pair, configs, direction, over, pattern};
 use crate::connection::Forged;
-use crate::stream::ReadError;
+use crate::stream::{ReadError, ReceivedBytes};
 use crate::{Event, RetryPolicy, ServerConfig, TransportConfig};
 
 /// A client that has been at the server before and begins a second connection.
@@ -63,6 +63,21 @@ fn early_data_arrives_with_the_first_flight() {
     pair.connect();
     assert_eq!(early_data_accepted(&pair), Some(true));
     assert!(pair.client().is_resumed() && pair.server().is_resumed());
+}
+
+/// 0-RTT packets can be replayed, so that none is decrypted into a stream's buffer.
+#[test]
+fn early_data_is_copied() {
+    over(Version::REVERSO, || {
+        let mut pair = resuming(|_| {});
+        let data = pattern(9_000);
+        let id = send(&mut pair, &data);
+        assert!(receive(&mut pair, id) == data);
+        pair.connect();
+        assert_eq!(early_data_accepted(&pair), Some(true));
+        let received = pair.server().stats().received;
+        assert_eq!(received, ReceivedBytes { copied: 9_000, ..ReceivedBytes::default() });
+    });
 }
 
 #[test]

@@ -121,6 +121,35 @@ fn version_information_that_does_not_fit() {
     );
 }
 
+/// VReverso without version_information is as good as any version that did not change; after a change there is no way without.
+#[test]
+fn version_information_missing() {
+    let missing: Edit = |p| p.version_information = None;
+    for from in [Side::Client, Side::Server] {
+        for begins_with in [Version::REVERSO, Version::V1] {
+            let mut pair = Pair::with(|client, server| {
+                client.initial_version = begins_with;
+                let (client, server) =
+                    (Arc::make_mut(&mut client.transport), Arc::make_mut(&mut server.transport));
+                client.versions = vec![begins_with, Version::REVERSO];
+                client.versions.dedup();
+                server.versions = vec![Version::REVERSO, Version::V1];
+                match from {
+                    Side::Client => client.hooks.parameters = Some(missing),
+                    Side::Server => server.hooks.parameters = Some(missing),
+                }
+            });
+            pair.settle();
+            // A server that is not told of the other version stays with the first.
+            let is_upgrade = begins_with == Version::V1 && from == Side::Server;
+            assert_eq!(pair.code_seen_by(from), is_upgrade.then_some(NEGOTIATION), "{from:?} {begins_with}");
+            if !is_upgrade {
+                assert_eq!((pair.client().version(), pair.server().version()), (begins_with, begins_with));
+            }
+        }
+    }
+}
+
 /// Gives the extension with a client's transport parameters another type.
 fn hide_parameters(hello: &mut [u8]) {
     if let Some(at) = hello.windows(2).position(|pair| pair == [0, 0x39]) {

@@ -400,21 +400,26 @@ impl Connection {
         };
         if had {
             self.levels[index] = Level::default();
-            self.paths.main_mut().recovery.discard_space(space);
+            self.paths.iter_mut().for_each(|path| path.recovery.discard_space(space));
             self.trace(now, &TraceEvent::KeysDiscarded { space });
         }
     }
 
     /// Tells recovery how far the handshake is (RFC 9002 A.8).
     pub(super) fn set_progress(&mut self) {
-        let progress = self.progress();
-        self.paths.iter_mut().for_each(|path| path.recovery.set_progress(progress));
+        let main = self.paths.main().id;
+        let [of_main, of_others] = [self.progress(true), self.progress(false)];
+        for path in self.paths.iter_mut() {
+            path.recovery.set_progress(if path.id == main { of_main } else { of_others });
+        }
     }
 
-    pub(super) fn progress(&self) -> Progress {
+    /// How far the handshake is as the path of its packets sees it, or another one: those need not keep it going.
+    pub(super) fn progress(&self, is_main: bool) -> Progress {
         Progress {
             has_handshake_keys: self.keys.handshake.is_some() || self.handshake.complete,
-            peer_validated_address: self.side.is_server()
+            peer_validated_address: !is_main
+                || self.side.is_server()
                 || self.handshake.confirmed
                 || self.levels[1].largest_acked.is_some(),
             handshake_confirmed: self.handshake.confirmed,

@@ -1,12 +1,14 @@
 //! Several paths (RFC 10069): opened, used together, lost, given up.
 
+use std::cell::Cell;
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::time::Duration;
 
 use anabranch_wire::{PathId, Side};
 
 use super::pair::{Pair, pattern, server_addr};
-use super::paths::{SECOND, open_and_wait, sent};
+use super::paths::{SECOND, open, open_and_wait, sent};
 use crate::{Event, FourTuple, MultipathConfig, OpenPathError};
 
 pub(super) fn second_addr() -> SocketAddr {
@@ -37,6 +39,37 @@ fn both_ends_have_to_want_it() {
     assert_eq!(pair.client().open_path(now, tuple), Err(OpenPathError::NotNegotiated));
     let mut pair = multipath();
     assert!(pair.client().is_multipath() && pair.server().is_multipath());
+}
+
+#[test]
+fn the_handshake_is_kept_going_on_its_own_path_alone() {
+    const ROUND_TRIP: Duration = Duration::from_millis(300);
+    let mut pair = Pair::with_transport(|transport| transport.multipath = Some(MultipathConfig::default()));
+    let (began, until) = (pair.now, 2 * SECOND);
+    pair.delay = ROUND_TRIP / 2;
+    let of_second = Rc::new(Cell::new((0, 0)));
+    let counted = Rc::clone(&of_second);
+    // The client's Finished is late, so that it has several paths long before the handshake is confirmed.
+    pair.network = Some(Box::new(move |from, flying| {
+        let long = flying.bytes[0] & 0x80 != 0;
+        if from.is_client() && flying.tuple.remote == second_addr() {
+            let (handshake, all) = counted.get();
+            counted.set((handshake + usize::from(long), all + 1));
+        }
+        let late = from.is_client() && long && (ROUND_TRIP..until).contains(&(flying.at - began));
+        if late { Vec::new() } else { vec![flying] }
+    }));
+    let connected = Event::Connected { early_data_accepted: false };
+    pair.run_until(SECOND, |pair| pair.client_events.contains(&connected));
+    assert_eq!(open(&mut pair, second_addr()), Ok(PathId(1)));
+    pair.connect();
+    let data = pattern(300_000);
+    assert!(pair.transfer(Side::Client, &data) == data);
+    pair.run_for(30 * SECOND);
+    let (handshake, all) = of_second.get();
+    assert_eq!(handshake, 0, "packets of the handshake on another path");
+    // Probes for a handshake that is over would be many more.
+    assert!((2..400).contains(&all), "{all} packets");
 }
 
 #[test]

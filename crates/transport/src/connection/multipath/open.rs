@@ -139,7 +139,7 @@ impl Connection {
             recovery.set_peer_max_udp_payload(u16::try_from(peer.max_udp_payload_size).unwrap_or(u16::MAX));
             local.set_limit(if is_pooled { 0 } else { peer.active_connection_id_limit });
         }
-        recovery.set_progress(self.progress());
+        recovery.set_progress(self.progress(false));
         remote.next();
         let first = used_local_cid.or_else(|| local.iter().next().map(|(_, cid)| cid));
         let first = first.unwrap_or(ConnectionId::EMPTY);

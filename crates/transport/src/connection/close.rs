@@ -4,6 +4,7 @@ use anabranch_wire::{ConnectionClose, Frame, PacketKind, PathId, SpaceId, Time, 
 use bytes::Bytes;
 
 use super::connection::Connection;
+use crate::datagram_io::FourTuple;
 use crate::error::{ConnectionError, TransportError};
 use crate::event::{EndpointEvent, Event};
 use crate::trace::TraceEvent;
@@ -36,7 +37,7 @@ pub(crate) struct Closing {
     pub(crate) until: Time,
     /// A CONNECTION_CLOSE is to be sent.
     pub(crate) owed: bool,
-    /// The path that the peer was last heard on, once it has been heard after the end.
+    /// The path that the peer was last heard on, once it has been heard after the end, or was the reason for it.
     pub(crate) heard_on: Option<PathId>,
     /// Datagrams received since the last one was sent, and how many ask for the next.
     received: u64,
@@ -132,6 +133,15 @@ impl Connection {
             next_at: 1,
         }));
         self.report_end(now, error);
+    }
+
+    /// A packet from `tuple` was wrong, or told of the end of the last path: CONNECTION_CLOSE goes back there, since this end may
+    /// have no better way.
+    pub(super) fn fail_towards(&mut self, now: Time, error: TransportError, tuple: &FourTuple) {
+        self.fail(now, error);
+        if let State::Closing(closing) = &mut self.state {
+            closing.heard_on = self.paths.by_tuple(tuple);
+        }
     }
 
     /// The peer closed (RFC 9000 §10.2.2).

@@ -164,6 +164,12 @@ impl Connection {
         self.paths.get(path).unwrap().local_cids.iter().map(|(_, cid)| cid).collect()
     }
 
+    /// The newest challenge for the addresses that a path runs over.
+    pub(crate) fn asked(&self, path: PathId) -> Option<[u8; 8]> {
+        let path = self.paths.get(path)?;
+        path.validations.iter().find(|validation| validation.tuple == path.tuple)?.newest()
+    }
+
     /// What the peer has said last that a path is for.
     pub(crate) fn peer_available(&self, path: PathId) -> bool {
         self.paths.get(path).unwrap().peer_status.available

@@ -134,7 +134,7 @@ impl Connection {
             match self.handle_packet(now, envelope, packet, &header) {
                 Ok(()) => {}
                 Err(Stop::Drop(reason)) => self.drop_packet(now, Some(header.kind), packet.len(), reason),
-                Err(Stop::Fail(error)) => self.fail(now, error),
+                Err(Stop::Fail(error)) => self.fail_towards(now, error, &envelope.tuple),
             }
         }
     }

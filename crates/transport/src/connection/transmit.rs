@@ -442,10 +442,11 @@ impl Connection {
     ) {
         self.fill_validation_ack(now, id, tuple, writer, tokens);
         let challenge: [u8; 8] = self.random.bytes();
-        // Where the addresses alone do not say which path this is, the client does.
-        let names_path = self.numbering.is_single() && self.side.is_client();
+        // Where the addresses alone do not say which path this is, the challenge does.
+        let names_path = self.numbering.is_single();
         let Some(path) = self.paths.get_mut(id) else { return };
         let due = path.validations.iter_mut().find(|v| v.tuple == *tuple && v.challenge_due(now));
+        let asks = due.is_some();
         if let Some(validation) = due
             && writer.frame(&Frame::PathChallenge(challenge)).is_ok()
         {
@@ -463,6 +464,9 @@ impl Connection {
             if writer.frame(&Frame::PathResponse(response.data)).is_ok() {
                 tokens.push(Token::Ping);
             }
+        }
+        if asks && path.tuple == *tuple {
+            self.fill_last_word(id, writer, tokens);
         }
     }
 
@@ -491,7 +495,10 @@ impl Connection {
         let (close, wanted) = self.take_close()?;
         let usable = |id: &PathId| self.paths.get(*id).is_some_and(Path::is_usable);
         let id = wanted.filter(usable).or_else(|| self.best_path()).unwrap_or(self.paths.main().id);
-        let path = self.paths.get(id)?;
+        // A peer that is heard only on a path that this end has given up is answered there, but with what belongs to another path.
+        let given_up = |id: &PathId| self.paths.get(*id).is_some_and(Path::is_abandoned);
+        let over = wanted.filter(given_up).unwrap_or(id);
+        let path = self.paths.get(over)?;
         let tuple = path.tuple;
         let budget = usize::try_from(path.amplification_budget()).unwrap_or(usize::MAX);
         let datagram = out.room(MIN_INITIAL_SIZE);
@@ -518,7 +525,7 @@ impl Connection {
         let last = held?;
         let len = if pad { at.max(datagram.len()) } else { at };
         self.seal(now, id, datagram, last, len, false).ok()?;
-        self.paths.get_mut(id)?.on_datagram_sent(len);
+        self.paths.get_mut(over)?.on_datagram_sent(len);
         Some(Transmit { tuple, ecn: None, len, segment_size: len })
     }
 }

@@ -124,6 +124,12 @@ impl Validation {
         self.challenges.iter().find(|(challenge, _)| *challenge == data).map(|(_, sent)| *sent)
     }
 
+    /// The newest challenge.
+    #[cfg(test)]
+    pub(crate) fn newest(&self) -> Option<[u8; 8]> {
+        self.challenges.last().map(|(challenge, _)| *challenge)
+    }
+
     /// Whether the time is over.
     pub(crate) fn has_failed(&self, now: Time) -> bool {
         now >= self.deadline

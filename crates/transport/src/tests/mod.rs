@@ -6,6 +6,7 @@ mod arbitrary;
 mod attacks;
 mod basics;
 mod coupled;
+mod crossed;
 mod drive;
 mod ending;
 mod exchange;

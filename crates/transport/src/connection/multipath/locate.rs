@@ -1,15 +1,17 @@
 //! Which path a packet belongs to if all paths share their packet numbers.
 //!
 //! The connection ID tells, once it has been used on a path, and so a path keeps its identity when its addresses change. Without
-//! one the addresses tell. A client's challenge on new addresses comes with PATH_STATUS_AVAILABLE or PATH_STATUS_BACKUP, which
-//! names the path: a new one, or one that is about to move there. Whatever else comes from new addresses is a rebinding.
+//! one the addresses tell. A challenge comes with PATH_STATUS_AVAILABLE or PATH_STATUS_BACKUP, which names the path: if it comes
+//! from a client on new addresses, a new one, or one that is about to move there. Whatever else comes from new addresses is a
+//! rebinding.
 //!
 //! Addresses may mislead, since each end hears late what the other has done with them. So a connection ID belongs to a path for
-//! good only when the peer has said so, by a name or by the answer to a challenge; until then it is a guess that it may correct.
+//! good only when a challenge has named it; until then what the peer says corrects it ([`Certainty`]).
 
 use anabranch_wire::{ConnectionId, Direction, Frame, Frames, PathId, Time, TransportErrorCode};
 
-use super::{Abandon, MAX_CLOSING_PATHS, opens_paths};
+use super::pool::Certainty;
+use super::{Abandon, MAX_CLOSING_PATHS};
 use crate::connection::connection::Connection;
 use crate::datagram_io::FourTuple;
 use crate::path::Path;
@@ -29,25 +31,27 @@ impl Connection {
             return Some(self.paths.main().id);
         };
         let bound = pool.bound(&dcid).filter(|bound| self.paths.get(bound.path).is_some());
-        if let Some(bound) = bound.filter(|bound| bound.is_certain) {
+        if let Some(bound) = bound.filter(|bound| bound.certainty == Certainty::Named) {
             return Some(bound.path);
         }
         let said = Said::of(payload, self.format.direction);
         // What the peer says goes before the addresses: another path may still run over them as far as this end knows.
-        let (path, is_certain) = if let Some(named) = said.named().filter(|_| !opens_paths(self.side)) {
+        let (path, certainty) = if let Some(named) = said.named() {
             if self.paths.get(named).is_some() {
                 self.note_probe(*tuple, named);
             } else if !self.open_named(now, named, tuple, dcid, datagram_len) {
                 return None;
             }
-            (named, true)
+            (named, Certainty::Named)
+        } else if let Some(bound) = bound.filter(|bound| bound.certainty == Certainty::Answered) {
+            return Some(bound.path);
         } else if let Some(asked) = said.response.and_then(|data| self.asked_with(data)) {
-            (asked, true)
+            (asked, Certainty::Answered)
         } else {
-            (bound.map_or_else(|| self.guess_path(tuple), |bound| bound.path), false)
+            (bound.map_or_else(|| self.guess_path(tuple), |bound| bound.path), Certainty::Guessed)
         };
         if let Some(pool) = self.multipath.as_mut().and_then(|multipath| multipath.pool.as_mut()) {
-            pool.bind(dcid, path, is_certain);
+            pool.bind(dcid, path, certainty);
         }
         Some(path)
     }

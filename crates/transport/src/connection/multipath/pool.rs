@@ -23,7 +23,7 @@ use crate::token::Tokens;
 /// Gaps among the path IDs that a client has used; the IDs of more gaps, the lowest ones, count as used.
 pub(super) const MAX_ID_GAPS: usize = 16;
 
-/// Addresses remembered that a client has sent challenges from, so that what follows from there is known to be of the same path.
+/// Addresses remembered that a peer has sent challenges from, so that what follows from there is known to be of the same path.
 pub(super) const MAX_PROBED: usize = 8;
 
 /// Connection IDs and path IDs of paths in one packet number space.
@@ -54,9 +54,19 @@ pub(super) struct Bound {
     cid: ConnectionId,
     /// The path that it was used on.
     pub(super) path: PathId,
-    /// Whether the peer has said so. Otherwise the addresses did, which may be those of another path by now, and the peer's word
-    /// would change it.
-    pub(super) is_certain: bool,
+    /// Who says so.
+    pub(super) certainty: Certainty,
+}
+
+/// Why a connection ID counts as a path's, in rising order: whatever is higher corrects what is lower.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Certainty {
+    /// The addresses, which may be those of another path by now.
+    Guessed,
+    /// The answer to a challenge of the path came with it. The peer may have had to guess which path the challenge was for.
+    Answered,
+    /// A challenge came with it that names the path.
+    Named,
 }
 
 impl Pool {
@@ -64,7 +74,7 @@ impl Pool {
     pub(super) fn new(path: &mut Path, max_paths: u32) -> Self {
         let local = std::mem::replace(&mut path.local_cids, LocalCids::none(path.id));
         let cid = path.used_local_cid;
-        let bound = (!cid.is_empty()).then_some(Bound { cid, path: path.id, is_certain: true });
+        let bound = (!cid.is_empty()).then_some(Bound { cid, path: path.id, certainty: Certainty::Named });
         let mut used = RangeSet::default();
         used.insert(0..u64::from(path.id.0) + 1);
         Self {
@@ -139,12 +149,12 @@ impl Pool {
     }
 
     /// A connection ID of this end was used on a path, to which it belongs from now on.
-    pub(super) fn bind(&mut self, cid: ConnectionId, path: PathId, is_certain: bool) {
+    pub(super) fn bind(&mut self, cid: ConnectionId, path: PathId, certainty: Certainty) {
         if let Some(bound) = self.bound.iter_mut().find(|bound| bound.cid == cid) {
-            *bound = Bound { path, is_certain: bound.is_certain || is_certain, ..*bound };
+            *bound = Bound { cid, path, certainty };
         } else if !cid.is_empty() && self.local.contains(&cid).is_some() {
             debug_assert!(self.bound.len() < 2 * MAX_LOCAL_CIDS, "no more than there are connection IDs");
-            self.bound.push(Bound { cid, path, is_certain });
+            self.bound.push(Bound { cid, path, certainty });
         }
     }
 

@@ -20,13 +20,8 @@ impl Multipath {
     }
 
     fn write(&mut self, writer: &mut Writer<'_>, tokens: &mut Tokens) {
-        for abandon in self.abandons.iter_mut().filter(|abandon| !abandon.sent) {
-            let frame = Frame::PathAbandon { path: abandon.path, code: abandon.code };
-            if writer.frame(&frame).is_err() {
-                return;
-            }
-            abandon.sent = true;
-            tokens.push(Token::PathAbandon(abandon.path));
+        if !self.write_abandons(writer, tokens) {
+            return;
         }
         if self.owes_max_path_id && writer.frame(&Frame::MaxPathId(self.local_max.0.into())).is_ok() {
             self.owes_max_path_id = false;
@@ -57,6 +52,19 @@ impl Multipath {
         if let Some(pool) = &mut self.pool {
             pool.write(writer, tokens);
         }
+    }
+
+    /// Says which paths are given up; whether there was room for all of it.
+    fn write_abandons(&mut self, writer: &mut Writer<'_>, tokens: &mut Tokens) -> bool {
+        for abandon in self.abandons.iter_mut().filter(|abandon| !abandon.sent) {
+            let frame = Frame::PathAbandon { path: abandon.path, code: abandon.code };
+            if writer.frame(&frame).is_err() {
+                return false;
+            }
+            abandon.sent = true;
+            tokens.push(Token::PathAbandon(abandon.path));
+        }
+        true
     }
 
     /// The PATH_ABANDON was lost.
@@ -90,6 +98,24 @@ impl Connection {
     pub(in crate::connection) fn repeat_abandons(&mut self) {
         if let Some(multipath) = &mut self.multipath {
             multipath.abandons.iter_mut().for_each(|abandon| abandon.sent = false);
+        }
+    }
+
+    /// No path works but the one that a challenge leaves on, if that does: says along with it which paths are given up. The peer
+    /// may have given this one up and hear of the others nowhere else. Challenges follow one another more quickly than the probe
+    /// timeout of a path that has been silent for long, which each of them also puts off.
+    pub(in crate::connection) fn fill_last_word(
+        &mut self,
+        id: PathId,
+        writer: &mut Writer<'_>,
+        tokens: &mut Tokens,
+    ) {
+        if self.paths.iter().any(|other| other.id != id && Self::is_working(other)) {
+            return;
+        }
+        self.repeat_abandons();
+        if let Some(multipath) = &mut self.multipath {
+            multipath.write_abandons(writer, tokens);
         }
     }
 

@@ -1,0 +1,155 @@
+//! What one end has done and the other has not heard of: packets of paths that have changed places, paths given up crosswise.
+
+use std::cell::Cell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+use anabranch_wire::{Dir, Frame, PacketKind, PathId, Side, TransportErrorCode as Code};
+
+use super::injector::encode;
+use super::pair::{Flying, Pair, client_addr, pattern, server_addr};
+use super::paths::{SECOND, SIDES, address, address_of_client, ids, open, open_and_wait, sent, still_works};
+use crate::connection::Forged;
+use crate::{ConnectionError, Event, FourTuple, MultipathConfig, Numbering};
+
+/// Length of a datagram that validates a path, and of no other here.
+const VALIDATION: usize = 1200;
+
+fn connected(numbering: Numbering) -> Pair {
+    let mut pair = Pair::with_transport(|transport| {
+        transport.multipath =
+            Some(MultipathConfig { numbering: numbering.into(), ..MultipathConfig::default() });
+    });
+    pair.connect();
+    pair.settle();
+    pair
+}
+
+/// The client moves its main path, and says something before that has happened.
+fn migrate(pair: &mut Pair, local: SocketAddr) {
+    let now = pair.now;
+    pair.client().migrate(now, local).unwrap();
+    pair.run_for(pair.delay / 2);
+    let stream = pair.client().streams().open(Dir::Uni).unwrap();
+    pair.client().streams().write(stream, &pattern(100)).unwrap();
+    let moved = Event::PathChanged { path: PathId(0), tuple: FourTuple { local, remote: server_addr() } };
+    pair.run_until(SECOND, |pair| pair.client_events.contains(&moved));
+}
+
+/// The client opens a path over addresses that its main path has left, and which the server is only about to hear of: what the
+/// server then asks there is about the main path.
+#[test]
+fn a_challenge_says_which_path_it_is_about() {
+    let mut pair = connected(Numbering::Single);
+    let (left, new) = (address(7), address(8));
+    let opening = Rc::new(Cell::new(false));
+    let lose = Rc::clone(&opening);
+    pair.network = Some(Box::new(move |from, mut flying: Flying| {
+        let validates = flying.bytes.len() == VALIDATION;
+        if from.is_client() && !validates {
+            // What is not a challenge or its answer comes late, but from the old addresses before it comes from the new ones.
+            let late = match flying.tuple.remote {
+                remote if remote == left => 100,
+                remote if remote == new => 200,
+                _ => 0,
+            };
+            flying.at += Duration::from_millis(late);
+        }
+        let lost = from.is_client() && validates && flying.tuple.remote == left && lose.take();
+        if lost { Vec::new() } else { vec![flying] }
+    }));
+    migrate(&mut pair, left);
+    migrate(&mut pair, new);
+    opening.set(true);
+    assert_eq!(open(&mut pair, left), Ok(PathId(1)));
+    let followed = |pair: &mut Pair| pair.server().paths().any(|path| path.tuple.remote == left);
+    pair.run_until(SECOND, followed);
+    pair.run_for(3 * pair.delay);
+    // The client answers on the main path, over the addresses that it was asked on.
+    assert!(!opening.get());
+    assert_eq!(
+        sent(&mut pair, Side::Client)[1],
+        VALIDATION as u64,
+        "the challenge that was lost, and no more"
+    );
+    pair.run_for(5 * SECOND);
+    let paths: Vec<_> = pair.server().paths().map(|path| (path.id.0, path.tuple.remote)).collect();
+    assert_eq!(paths, [(0, new), (1, left)]);
+    assert_eq!(ids(&mut pair, Side::Client), [0, 1]);
+    still_works(&mut pair);
+}
+
+/// A peer that cannot tell which path a challenge is about answers on the wrong one, perhaps.
+#[test]
+fn the_name_of_a_path_goes_before_an_answer() {
+    let mut pair = connected(Numbering::Single);
+    let cut = Rc::new(Cell::new(true));
+    let is_cut = Rc::clone(&cut);
+    let home = address(1);
+    let rebound: SocketAddr = (client_addr().ip(), 60_000).into();
+    pair.network = Some(Box::new(move |from, flying: Flying| {
+        let client = address_of_client(from, &flying);
+        // Neither the client's new path nor the server's question at its new address gets through at first.
+        let lost = is_cut.get() && (client == home || from.is_server());
+        if lost { Vec::new() } else { vec![flying] }
+    }));
+    assert_eq!(open(&mut pair, home), Ok(PathId(1)));
+    pair.client_seen_as = rebound;
+    pair.inject_frames(Side::Client, &[const { Frame::Ping }; 4]);
+    pair.run_for(3 * pair.delay);
+    let asked = pair.server().asked(PathId(0)).expect("a challenge at the new address");
+    let answer = encode(&[Frame::PathResponse(asked)]);
+    let on_the_wrong_path = Forged { path: Some(PathId(1)), ..Forged::new(PacketKind::OneRtt, &answer) };
+    pair.inject(Side::Client, &on_the_wrong_path);
+    pair.run_for(3 * pair.delay);
+    assert_ne!(pair.server().asked(PathId(0)), Some(asked), "answered");
+    assert_eq!(ids(&mut pair, Side::Server), [0]);
+    cut.set(false);
+    pair.run_for(5 * SECOND);
+    for side in SIDES {
+        assert_eq!(ids(&mut pair, side), [0, 1], "{side:?}");
+    }
+    assert!(pair.client_events.contains(&Event::PathOpened(PathId(1))));
+    still_works(&mut pair);
+}
+
+/// Each end gives up the path that the other one goes on with, and what the server sends goes to a mapping that the client's NAT
+/// has forgotten.
+#[test]
+fn ends_that_give_up_paths_crosswise_find_out() {
+    for numbering in [Numbering::Multiple, Numbering::Single] {
+        for outage in [1, 5, 20] {
+            let mut pair = connected(numbering);
+            assert_eq!(open_and_wait(&mut pair, address(1)), PathId(1));
+            pair.settle();
+            let cut: [_; 2] = std::array::from_fn(|_| Rc::new(Cell::new(false)));
+            let is_cut = cut.clone();
+            pair.network = Some(Box::new(move |from, flying: Flying| {
+                let path = usize::from(address_of_client(from, &flying) == address(1));
+                if is_cut[path].get() { Vec::new() } else { vec![flying] }
+            }));
+            // The client's second path falls silent first, so that it is asked again and again.
+            cut[1].set(true);
+            let stream = pair.client().streams().open(Dir::Uni).unwrap();
+            pair.client().streams().write(stream, &pattern(200_000)).unwrap();
+            pair.run_for(SECOND / 2);
+            cut[0].set(true);
+            pair.client().streams().write(stream, &pattern(20_000)).unwrap();
+            let now = pair.now;
+            assert!(pair.client().abandon_path(now, PathId(0), 0x3e));
+            assert!(pair.server().abandon_path(now, PathId(1), 0x3e));
+            pair.run_for(outage * SECOND);
+            cut[1].set(false);
+            pair.run_for(SECOND);
+            let what = format!("{numbering:?}, {outage} s");
+            let code = |error: Option<&ConnectionError>| match error {
+                Some(ConnectionError::Transport(error) | ConnectionError::PeerTransport(error)) => error.code,
+                other => panic!("{what}: {other:?}"),
+            };
+            for side in SIDES {
+                assert_eq!(code(pair.closed(side)), Code::NO_VIABLE_PATH, "{what} at {side:?}");
+            }
+        }
+    }
+}

@@ -133,11 +133,12 @@ impl fmt::Debug for PacketKey {
 /// RFC 10069, "Nonce"; with path 0 it is the nonce of RFC 9001 §5.3, which serves every level below 1-RTT.
 #[inline]
 pub fn nonce(iv: &[u8; NONCE_LEN], path: PathId, pn: u64) -> [u8; NONCE_LEN] {
-    let mut nonce = *iv;
-    let number = (u128::from(path.0) << 64 | u128::from(pn)).to_be_bytes();
-    for (byte, number) in nonce.iter_mut().zip(&number[16 - NONCE_LEN..]) {
-        *byte ^= number;
-    }
+    let [a, b, c, d, low @ ..] = *iv;
+    let high = u32::from_be_bytes([a, b, c, d]) ^ path.0;
+    let low = u64::from_be_bytes(low) ^ pn;
+    let mut nonce = [0; NONCE_LEN];
+    nonce[..4].copy_from_slice(&high.to_be_bytes());
+    nonce[4..].copy_from_slice(&low.to_be_bytes());
     nonce
 }
 

@@ -41,6 +41,12 @@ impl RangeSet {
     /// Whether `value` is in the set.
     #[inline]
     pub(crate) fn contains(&self, value: u64) -> bool {
+        // Most questions are about what is new, or in the highest range.
+        match self.ranges.back() {
+            Some(last) if value < last.start => {}
+            Some(last) => return value < last.end,
+            None => return false,
+        }
         let at = self.ranges.partition_point(|range| range.end <= value);
         self.ranges.get(at).is_some_and(|range| range.start <= value)
     }

@@ -35,6 +35,9 @@ pub(crate) struct Options {
     /// Measure ours and the floor only
     #[arg(long)]
     alone: bool,
+    /// Measure only this row, named as in the report; may be repeated
+    #[arg(long, value_name = "STACK")]
+    only: Vec<String>,
     /// The quiche peer
     #[arg(long, value_name = "PROGRAM", default_value_os_t = crate::stacks::peer("quiche"))]
     quiche: PathBuf,
@@ -169,6 +172,9 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
     for wire in [Wire::V1, Wire::Reverso] {
         let batches = options.batches.iter().filter(|_| quiceh);
         subjects.extend(batches.map(|&batch| Subject::Quiceh(wire, batch)));
+    }
+    if !options.only.is_empty() {
+        subjects.retain(|subject| options.only.iter().any(|name| name == subject.name()));
     }
     let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); subjects.len()];
     for round in 0..options.rounds as usize {

@@ -1,6 +1,6 @@
 //! From the frames of an authentic packet to those who own their meaning (RFC 9000 §19).
 
-use anabranch_wire::{Ack, Ecn, Frame, Frames, PacketKind, Time, TransportErrorCode};
+use anabranch_wire::{Ack, Ecn, Frame, Frames, PacketKind, Stream, Time, TransportErrorCode};
 use std::time::Duration;
 
 use super::connection::Connection;
@@ -45,7 +45,15 @@ impl Connection {
         payload: &[u8],
     ) -> Result<Option<Seen>, TransportError> {
         let mut seen = Seen { eliciting: false, probing: true };
-        for frame in Frames::new(payload, context.direction) {
+        let mut frames = Frames::new(payload, context.direction);
+        let streams_allowed = matches!(context.kind, PacketKind::OneRtt | PacketKind::ZeroRtt);
+        loop {
+            if streams_allowed && let Some(stream) = frames.next_stream() {
+                (seen.eliciting, seen.probing) = (true, false);
+                self.on_stream(now, &stream).map_err(|error| error.in_frame(Frame::Stream(stream).kind()))?;
+                continue;
+            }
+            let Some(frame) = frames.next() else { break };
             let frame = frame?;
             if !frame.allowed_in(context.kind) {
                 // RFC 9000 §12.4
@@ -107,13 +115,15 @@ impl Connection {
         }
     }
 
+    fn on_stream(&mut self, now: Time, stream: &Stream<'_>) -> Result<(), TransportError> {
+        let rtt = self.paths.longest_rtt();
+        self.streams.on_stream(now, rtt, stream)
+    }
+
     fn on_frame(&mut self, now: Time, context: &Context, frame: &Frame<'_>) -> Result<(), TransportError> {
         match *frame {
             Frame::Padding(_) | Frame::Ping => {}
-            Frame::Stream(ref stream) => {
-                let rtt = self.paths.longest_rtt();
-                self.streams.on_stream(now, rtt, stream)?;
-            }
+            Frame::Stream(ref stream) => self.on_stream(now, stream)?,
             Frame::Ack(ref ack) => self.on_ack(now, context, ack)?,
             Frame::Crypto { offset, data } => self.on_crypto(now, context.space, offset, data)?,
             Frame::Datagram { data } => {

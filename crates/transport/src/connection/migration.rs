@@ -8,7 +8,7 @@ use super::connection::Connection;
 use super::receive::Context;
 use crate::datagram_io::FourTuple;
 use crate::event::Event;
-use crate::path::{Phase, Previous, Purpose, Validation};
+use crate::path::{Path, Phase, Previous, Purpose, Validation};
 use crate::trace::TraceEvent;
 
 /// PTO of a network path nothing is known of, in initial RTTs: the RTT and four times its variation, half of it
@@ -120,7 +120,8 @@ impl Connection {
     /// packets, because anybody may send datagrams to other addresses of this host.
     pub(super) fn settle_local_address(&mut self, context: &Context) {
         let (tuple, client) = (&context.tuple, self.side.is_client());
-        for path in self.paths.iter_mut().filter(|path| path.tuple.remote == tuple.remote) {
+        let differs = |path: &&mut Path| path.tuple.local != tuple.local && path.tuple.remote == tuple.remote;
+        for path in self.paths.iter_mut().filter(differs) {
             let vague =
                 path.tuple.local.ip().is_unspecified() && path.tuple.local.port() == tuple.local.port();
             // Once this end has moved, what still comes to addresses that it has left says nothing about the one it uses.
@@ -129,7 +130,7 @@ impl Connection {
             let newest = path.id == context.path
                 && context.kind == PacketKind::OneRtt
                 && path.largest_number.is_none_or(|largest| context.number > largest);
-            if path.tuple.local != tuple.local && (vague || client && newest && !other) {
+            if vague || client && newest && !other {
                 path.tuple.local = tuple.local;
             }
         }

@@ -133,6 +133,9 @@ pub(super) fn leading_stream(
     direction: Direction,
 ) -> Result<Option<Leading<'_>>, TransportError> {
     let mut frames = Frames::new(payload, direction);
+    if let Some(stream) = frames.next_stream() {
+        return Ok(Some(Leading { stream, end: payload.len(), leads: frames.is_over() }));
+    }
     loop {
         let end = frames.remaining();
         match frames.next() {

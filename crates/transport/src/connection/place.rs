@@ -12,7 +12,7 @@ use super::frames::Seen;
 use super::named::{STREAM, leading_stream};
 use super::receive::{Context, Envelope, Stop, violation};
 use crate::error::TransportError;
-use crate::stream::Reserved;
+use crate::stream::{Reserved, Saved};
 use crate::trace::DropReason;
 
 /// Bytes of other frames beside stream data, usually; more are put on the heap.
@@ -26,13 +26,15 @@ struct Contents {
     len: usize,
     /// The data, if it cannot stay.
     moved: Option<Vec<u8>>,
-    others: SmallVec<[u8; USUAL_OTHERS]>,
 }
+
+/// Its other frames.
+type Others = SmallVec<[u8; USUAL_OTHERS]>;
 
 /// A packet before it is opened.
 #[derive(Clone, Copy)]
 pub(super) struct Unopened<'a> {
-    pub(super) envelope: Envelope,
+    pub(super) envelope: &'a Envelope,
     pub(super) path: PathId,
     pub(super) header: &'a Protected,
     pub(super) unmasked: &'a Unmasked,
@@ -63,35 +65,44 @@ impl Connection {
         let len = body.len().checked_sub(TAG_LEN)?;
         let sealed = self.sealed(path, header.kind, unmasked, number);
         let keys = self.keys.one_rtt.as_mut()?;
-        let reserved = self.streams.reserve(named, len)?;
+        let mut saved = Saved::new();
+        let reserved = self.streams.reserve(named, len, &mut saved)?;
         let window = self.streams.reserved_mut(&reserved);
         let opened = keys.open_with(now, sealed, |key| {
             key.open_into(sealed.path, number, head, body, window).map(|()| len)
         });
         if opened.is_err() {
-            self.streams.give_back(&reserved);
+            self.streams.give_back(&reserved, &saved);
             return Some(self.after_open(now, path, header.kind, unmasked, number, opened).map(|_| ()));
         }
-        let contents = self.contents(&reserved, named);
-        self.streams.restore(&reserved);
+        let mut others = Others::new();
+        let contents = self.contents(&reserved, named, &mut others);
+        self.streams.restore(&reserved, &saved);
         let opened = self.after_open(now, path, header.kind, unmasked, number, opened);
-        Some(opened.and_then(|_| self.on_placed(now, unopened, &reserved, contents?)))
+        Some(opened.and_then(|_| self.on_placed(now, unopened, &reserved, contents?, &others)))
     }
 
-    /// Takes out of the place all but the data that may stay there.
-    fn contents(&mut self, reserved: &Reserved, named: &Placement) -> Result<Contents, TransportError> {
+    /// Takes out of the place all but the data that may stay there; other frames go to `others`.
+    fn contents(
+        &mut self,
+        reserved: &Reserved,
+        named: &Placement,
+        others: &mut Others,
+    ) -> Result<Contents, TransportError> {
         let direction = self.format.direction;
         let window = self.streams.reserved_mut(reserved);
         let leading = leading_stream(window, direction)?
             .ok_or_else(|| violation("the header names data that is not there").in_frame(STREAM))?;
         leading.check(named)?;
         let Stream { id: stream, offset, fin, data } = leading.stream;
-        let others = SmallVec::from_slice(&window[leading.end..]);
+        if leading.end < window.len() {
+            others.extend_from_slice(&window[leading.end..]);
+        }
         let len = data.len();
         // An offset that was cut too short leads astray, and so may the end of a chunk.
         let stays = offset == reserved.offset() && self.streams.fits(reserved, len);
         let moved = (!stays).then(|| self.streams.reserved_mut(reserved)[..len].to_vec());
-        Ok(Contents { stream, offset, fin, len, moved, others })
+        Ok(Contents { stream, offset, fin, len, moved })
     }
 
     /// Processes an authentic packet: its data, then its other frames.
@@ -101,14 +112,15 @@ impl Connection {
         unopened: &Unopened<'_>,
         reserved: &Reserved,
         contents: Contents,
+        others: &[u8],
     ) -> Result<(), Stop> {
         let &Unopened { envelope, header, unmasked, number, .. } = unopened;
-        let Contents { stream: id, offset, fin, len, moved, others } = contents;
+        let Contents { stream: id, offset, fin, len, moved } = contents;
         if !unmasked.reserved_ok {
             return Err(violation("reserved bits are not zero").into());
         }
         let path = match self.numbering.is_single() {
-            true => self.locate(now, &envelope.tuple, header.dcid, envelope.len, &others),
+            true => self.locate(now, &envelope.tuple, header.dcid, envelope.len, others),
             false => Some(unopened.path),
         };
         let context = Context {
@@ -128,7 +140,7 @@ impl Connection {
             Some(data) => self.streams.on_stream(now, rtt, &Stream { id, offset, fin, data: &data }),
         };
         taken_in.map_err(|error| error.in_frame(STREAM))?;
-        if !others.is_empty() && self.on_frames(now, &context, &others)?.is_none() {
+        if !others.is_empty() && self.on_frames(now, &context, others)?.is_none() {
             return Ok(());
         }
         // The data is to be acknowledged, and is no probe.

@@ -113,18 +113,17 @@ impl Connection {
         }
         let (tuple, ecn, len) = (datagram.tuple, datagram.ecn, datagram.payload.len());
         let envelope = Envelope { tuple, ecn, len, mask };
-        if self.side.is_client() && !self.knows_remote(&envelope.tuple) {
+        if let Some(path) = self.paths.by_tuple_mut(&tuple) {
+            path.on_datagram_received(len);
+        } else if self.side.is_client() && !self.knows_remote(&tuple) {
             // RFC 9000 §9: a client takes packets only from addresses of the server that it knows.
-            return self.drop_packet(now, None, envelope.len, DropReason::Unexpected);
+            return self.drop_packet(now, None, len, DropReason::Unexpected);
         }
-        if let Some(path) = self.paths.by_tuple(&envelope.tuple).and_then(|id| self.paths.get_mut(id)) {
-            path.on_datagram_received(envelope.len);
-        }
-        self.handle_packets(now, envelope, datagram.payload);
+        self.handle_packets(now, &envelope, datagram.payload);
     }
 
     /// The packets of a datagram, one after another (RFC 9000 §12.2).
-    fn handle_packets(&mut self, now: Time, envelope: Envelope, mut rest: &mut [u8]) {
+    fn handle_packets(&mut self, now: Time, envelope: &Envelope, mut rest: &mut [u8]) {
         while !rest.is_empty() && self.state.is_active() {
             let Ok(header) = parse_packet(rest, self.shared.cid_len()) else {
                 return self.drop_packet(now, None, rest.len(), DropReason::Malformed);
@@ -143,7 +142,7 @@ impl Connection {
     fn admit(
         &mut self,
         now: Time,
-        envelope: Envelope,
+        envelope: &Envelope,
         packet: &[u8],
         header: &Protected,
     ) -> Result<Option<(SpaceId, PathId)>, Stop> {
@@ -169,7 +168,7 @@ impl Connection {
             let early = !self.handshake.complete || header.kind == PacketKind::OneRtt;
             let wanted = early && header.kind != PacketKind::Initial && !self.is_key_gone(header.kind);
             let validated = self.paths.main().validated;
-            if !wanted || !self.undecrypted.keep(envelope, packet, validated) {
+            if !wanted || !self.undecrypted.keep(*envelope, packet, validated) {
                 return Err(Stop::Drop(DropReason::KeyUnavailable));
             }
             return Ok(None);
@@ -180,7 +179,7 @@ impl Connection {
     fn handle_packet(
         &mut self,
         now: Time,
-        envelope: Envelope,
+        envelope: &Envelope,
         packet: &mut [u8],
         header: &Protected,
     ) -> Result<(), Stop> {
@@ -470,7 +469,7 @@ impl Connection {
         // Each round needs new keys, of which a connection gets few.
         while std::mem::take(&mut self.undecrypted.retry) {
             for (envelope, mut packet) in std::mem::take(&mut self.undecrypted.packets) {
-                self.handle_packets(now, envelope, &mut packet);
+                self.handle_packets(now, &envelope, &mut packet);
             }
         }
     }

@@ -76,8 +76,17 @@ impl Paths {
 
     /// The path that runs over `tuple`, or used to.
     pub(crate) fn by_tuple(&self, tuple: &FourTuple) -> Option<PathId> {
-        let on_tuple = || self.0.iter().filter(|path| path.tuple.matches(tuple));
-        on_tuple().find(|path| !path.is_abandoned()).or_else(|| on_tuple().next()).map(|path| path.id)
+        self.index_by_tuple(tuple).map(|at| self.0[at].id)
+    }
+
+    /// Like [`Self::by_tuple`].
+    pub(crate) fn by_tuple_mut(&mut self, tuple: &FourTuple) -> Option<&mut Path> {
+        self.index_by_tuple(tuple).map(|at| &mut self.0[at])
+    }
+
+    fn index_by_tuple(&self, tuple: &FourTuple) -> Option<usize> {
+        let on_tuple = || (0..self.0.len()).filter(|at| self.0[*at].tuple.matches(tuple));
+        on_tuple().find(|at| !self.0[*at].is_abandoned()).or_else(|| on_tuple().next())
     }
 
     /// When the next abandoned path can be forgotten.

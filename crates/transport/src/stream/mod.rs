@@ -33,6 +33,7 @@ pub use self::placed::ReceivedBytes;
 pub(crate) use self::placed::Reserved;
 use self::ready::{Place, ReadyQueue};
 pub(crate) use self::receive_buffer::ReceiveBuffer;
+pub(crate) use self::receive_buffer::Saved;
 pub use self::state::SendState;
 use self::table::{Stream, Table};
 pub use self::types::{ClosedStream, Priority, ReadError, StreamEvent, StreamsConfig, WriteError};

@@ -19,11 +19,11 @@ pub struct ReceivedBytes {
     pub restored: u64,
 }
 
-/// A place in a stream's buffer, and what had been received of it.
+/// A place in a stream's buffer.
+#[derive(Clone, Copy)]
 pub(crate) struct Reserved {
     key: usize,
     slot: Slot,
-    saved: Saved,
 }
 
 impl Reserved {
@@ -35,8 +35,8 @@ impl Reserved {
 
 impl Streams {
     /// A place for a packet of `len` bytes that says it belongs there; nothing of that is known to be true. `None` if it is to
-    /// be decrypted elsewhere.
-    pub(crate) fn reserve(&mut self, place: &Placement, len: usize) -> Option<Reserved> {
+    /// be decrypted elsewhere. What has been received of the place goes to `saved`, which is empty.
+    pub(crate) fn reserve(&mut self, place: &Placement, len: usize, saved: &mut Saved) -> Option<Reserved> {
         let key = self.table.existing(place.stream)?;
         let half = self.table.stream(key).receive.as_mut()?;
         if half.stopped.is_some() || !half.state.may_receive() {
@@ -44,9 +44,8 @@ impl Streams {
         }
         let offset = place.offset(half.buffer.ready());
         let slot = half.buffer.reserve(offset, len, &mut self.spare)?;
-        let mut reserved = Reserved { key, slot, saved: Saved::new() };
-        half.buffer.save(&slot, &mut reserved.saved);
-        Some(reserved)
+        half.buffer.save(&slot, saved);
+        Some(Reserved { key, slot })
     }
 
     /// The place's bytes.
@@ -56,18 +55,22 @@ impl Streams {
     }
 
     /// Received bytes are as they were again. All that comes of a packet that is not authentic.
-    pub(crate) fn give_back(&mut self, reserved: &Reserved) {
-        self.restore(reserved);
+    pub(crate) fn give_back(&mut self, reserved: &Reserved, saved: &Saved) {
+        self.restore(reserved, saved);
         if let Some(half) = self.table.stream(reserved.key).receive.as_mut() {
             half.buffer.give_back(&reserved.slot, &mut self.spare);
         }
     }
 
     /// Received bytes are as they were again.
-    pub(crate) fn restore(&mut self, reserved: &Reserved) {
-        self.received.restored += reserved.saved.len() as u64;
+    #[inline]
+    pub(crate) fn restore(&mut self, reserved: &Reserved, saved: &Saved) {
+        if saved.is_empty() {
+            return;
+        }
+        self.received.restored += saved.len() as u64;
         if let Some(half) = self.table.stream(reserved.key).receive.as_mut() {
-            half.buffer.restore(&reserved.slot, &reserved.saved);
+            half.buffer.restore(&reserved.slot, saved);
         }
     }
 

@@ -342,6 +342,22 @@ impl<'a> Frames<'a> {
         self.reader.is_empty()
     }
 
+    /// Reads the next frame if it is a STREAM frame, as most are; otherwise, and also if it cannot be read, nothing is read, and
+    /// the iterator tells what is there.
+    #[inline]
+    pub fn next_stream(&mut self) -> Option<Stream<'a>> {
+        let mut reader = self.reader;
+        let kind = reader.varint().ok()?;
+        let is_short = self.reader.remaining() - reader.remaining() == 1;
+        if !is_short || !(stream::FIRST..=stream::LAST).contains(&kind) {
+            return None;
+        }
+        let stream = stream::read(kind, &mut reader).ok()?;
+        check(&Frame::Stream(stream)).ok()?;
+        self.reader = reader;
+        Some(stream)
+    }
+
     #[inline]
     fn read(&mut self) -> Result<Frame<'a>, FrameError> {
         let before = self.reader.remaining();

@@ -40,13 +40,12 @@ const MIN_OFFSET_LEN: usize = 2;
 const STREAM_ID_END: u64 = 1 << 30;
 
 fn unmask(first: u8, field: &mut [u8], mask: &[u8]) -> Number {
+    let (masked, mask) = (leading(field), leading(mask));
+    let mut bits = masked ^ mask;
     let mut len = 0;
     let mut next = |bytes: usize| {
-        let mut value = 0;
-        for (byte, mask) in field.iter_mut().zip(mask).skip(len).take(bytes) {
-            *byte ^= mask;
-            value = value << 8 | u64::from(*byte);
-        }
+        let value = (bits >> (u128::BITS as usize - 8 * bytes)) as u64;
+        bits <<= 8 * bytes;
         len += bytes;
         value
     };
@@ -54,12 +53,26 @@ fn unmask(first: u8, field: &mut [u8], mask: &[u8]) -> Number {
     let (stream_len, truncated_pn) = split(next(pn_len), pn_len);
     let (offset_len, stream) = split(next(stream_len), stream_len);
     let offset_low = next(offset_len);
+    // What follows the field is ciphertext and stays.
+    let unmasked = masked ^ mask & !(u128::MAX >> (8 * len));
+    if let Some(field) = field.first_chunk_mut::<MAX_FIELD>() {
+        field.copy_from_slice(&unmasked.to_be_bytes()[..MAX_FIELD]);
+    }
     let placement = (stream != 0).then(|| Placement {
         stream: StreamId::from_u64(stream),
         offset_low,
         offset_bits: 8 * offset_len as u32,
     });
     Number { pn_len, truncated_pn, pn_bits: value_bits(pn_len), len, placement }
+}
+
+/// The bytes of the longest field, from the top of a number; the packet is long enough for a sample behind them.
+fn leading(bytes: &[u8]) -> u128 {
+    let mut wide = [0; 16];
+    if let Some(bytes) = bytes.first_chunk::<MAX_FIELD>() {
+        wide[..MAX_FIELD].copy_from_slice(bytes);
+    }
+    u128::from_be_bytes(wide)
 }
 
 fn write(buf: &mut [u8], number: NewNumber) -> Option<Lengths> {

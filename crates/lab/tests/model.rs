@@ -9,9 +9,9 @@ use anabranch_transport::Numbering;
 /// Models that run when nothing else is asked for, with a number space for each path.
 const SEEDS: u64 = 300;
 /// Those with a single number space.
-const SINGLE_SEEDS: u64 = 60;
+const SINGLE_SEEDS: u64 = 150;
 /// Seeds further on that have found something with a single number space.
-const FOUND: [u64; 5] = [317, 392, 430, 1012, 2390];
+const FOUND: [u64; 10] = [317, 392, 430, 1012, 2390, 5825, 7500, 8991, 54285, 58270];
 
 fn number(variable: &str) -> Option<u64> {
     let value = std::env::var(variable).ok()?;

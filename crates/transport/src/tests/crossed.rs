@@ -153,3 +153,75 @@ fn ends_that_give_up_paths_crosswise_find_out() {
         }
     }
 }
+
+/// The server hears the client's answer on a new path, but is not heard: it may do without the path that the client has so far.
+#[test]
+fn a_path_that_the_peer_uses_already_is_not_given_up() {
+    for numbering in [Numbering::Multiple, Numbering::Single] {
+        let mut pair = connected(numbering);
+        let (opening, dead) = (address(1), address(2));
+        let began = pair.now;
+        let mut asked = 0;
+        pair.network = Some(Box::new(move |from, flying: Flying| {
+            let client = address_of_client(from, &flying);
+            asked += u32::from(from.is_client() && client == opening);
+            // Of the client's questions the first is answered in vain, and the second does not arrive.
+            let lost = client == opening
+                && match from {
+                    Side::Client => asked == 2,
+                    Side::Server => flying.at < began + SECOND / 2,
+                };
+            if lost || client == dead { Vec::new() } else { vec![flying] }
+        }));
+        assert_eq!(open(&mut pair, opening), Ok(PathId(1)));
+        pair.run_until(2 * SECOND, |pair| pair.server_events.contains(&Event::PathOpened(PathId(1))));
+        assert!(!pair.client_events.contains(&Event::PathOpened(PathId(1))), "{numbering:?}");
+        pair.run_for(SECOND / 2);
+        assert_eq!(open(&mut pair, dead), Ok(PathId(2)));
+        let now = pair.now;
+        assert!(pair.server().abandon_path(now, PathId(0), 0x3e));
+        pair.run_for(20 * SECOND);
+        for side in SIDES {
+            assert_eq!(
+                (ids(&mut pair, side), pair.closed(side)),
+                (vec![1], None),
+                "{numbering:?} at {side:?}"
+            );
+        }
+        still_works(&mut pair);
+    }
+}
+
+/// What comes over the addresses of a path that is being opened may have been sent on another.
+#[test]
+fn a_guess_does_not_keep_a_path_that_never_answers() {
+    let mut pair = connected(Numbering::Single);
+    assert_eq!(open_and_wait(&mut pair, address(1)), PathId(1));
+    pair.settle();
+    let silent = address(2);
+    let (is_cut, is_astray) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(false)));
+    let (cut, astray) = (Rc::clone(&is_cut), Rc::clone(&is_astray));
+    pair.network = Some(Box::new(move |from, mut flying: Flying| {
+        let client = address_of_client(from, &flying);
+        if from.is_server() && astray.get() {
+            flying.tuple.local = silent;
+        }
+        if from.is_client() && (client == silent || cut.get()) { Vec::new() } else { vec![flying] }
+    }));
+    assert_eq!(open(&mut pair, silent), Ok(PathId(2)));
+    // The server takes new connection IDs, which come to the new path's addresses first.
+    pair.client().rotate_cids();
+    is_astray.set(true);
+    pair.run_for(6 * pair.delay);
+    is_astray.set(false);
+    // The server gives up one of the two other paths and does not hear that the client has given up the second.
+    is_cut.set(true);
+    let now = pair.now;
+    assert!(pair.server().abandon_path(now, PathId(1), 0x3e));
+    assert!(pair.client().abandon_path(now, PathId(0), 0x3e));
+    pair.run_for(10 * SECOND);
+    match pair.closed(Side::Client) {
+        Some(ConnectionError::Transport(error)) => assert_eq!(error.code, Code::NO_VIABLE_PATH),
+        other => panic!("{other:?}"),
+    }
+}

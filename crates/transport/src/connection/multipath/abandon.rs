@@ -6,7 +6,7 @@ use super::{Abandon, MAX_CLOSING_PATHS};
 use crate::connection::connection::Connection;
 use crate::error::TransportError;
 use crate::event::{EndpointEvent, Event};
-use crate::path::{Phase, Purpose};
+use crate::path::{Path, Phase, Purpose};
 use crate::trace::TraceEvent;
 
 /// How long an abandoned path's state is kept after the peer's PATH_ABANDON (RFC 10069 §3.4), in the largest PTO of all
@@ -64,16 +64,26 @@ impl Connection {
 
     /// A path that was being opened does not answer: RFC 10069 §3.1.2 has it closed explicitly. If it is the last one, there is
     /// no path to say so on. A peer that was heard there knows the path, and may have given up the others because it got an
-    /// answer on this one: it is asked again, until the idle timeout.
+    /// answer on this one: it is asked again as long as no other is in use, until the idle timeout.
     pub(in crate::connection) fn on_opening_failed(&mut self, now: Time, id: PathId) {
-        if self.is_last_path(id) {
-            let heard = self.paths.get(id).filter(|path| path.largest_number.is_some());
-            return match heard.map(|path| (path.tuple, path.remote_cids.active())) {
-                Some((tuple, dcid)) => self.validate(now, id, tuple, dcid, Purpose::Confirm),
-                None => self.fail(now, no_path_left()),
-            };
+        let Some(path) = self.paths.get(id) else { return };
+        let others = self.paths.iter().any(|other| other.id != id && other.is_usable());
+        if !others && self.is_heard_on(path) {
+            let (tuple, dcid) = (path.tuple, path.remote_cids.active());
+            self.validate(now, id, tuple, dcid, Purpose::Confirm);
+        } else if self.is_last_path(id) {
+            self.fail(now, no_path_left());
+        } else {
+            self.give_up_path(now, id, TransportErrorCode::PATH_UNSTABLE_OR_POOR.0);
         }
-        self.give_up_path(now, id, TransportErrorCode::PATH_UNSTABLE_OR_POOR.0);
+    }
+
+    /// Whether the peer has surely sent something on the path. What the addresses alone assign to it may have been sent on another.
+    fn is_heard_on(&self, path: &Path) -> bool {
+        let pool = self.multipath.as_ref().and_then(|multipath| multipath.pool.as_ref());
+        let addresses_only = self.shared.cid_len() == 0;
+        path.largest_number.is_some()
+            && (addresses_only || pool.is_none_or(|pool| pool.is_certain_of(path.id)))
     }
 
     /// The peer sends nothing on an abandoned path any longer. Until now it may have, and its packets must find their

@@ -158,6 +158,11 @@ impl Pool {
         }
     }
 
+    /// Whether the peer has said of any connection ID of this end that it is the path's.
+    pub(super) fn is_certain_of(&self, path: PathId) -> bool {
+        self.bound.iter().any(|bound| bound.path == path && bound.certainty > Certainty::Guessed)
+    }
+
     /// The path that was probed over these addresses last.
     pub(super) fn probed(&self, tuple: &FourTuple) -> Option<PathId> {
         self.probed.iter().rev().find(|(probed, _)| probed == tuple).map(|(_, path)| *path)

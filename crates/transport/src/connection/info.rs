@@ -44,6 +44,10 @@ pub struct PathInfo {
     pub datagrams_received: u64,
     /// Datagrams sent.
     pub datagrams_sent: u64,
+    /// 1-RTT packets received; no packet counts twice.
+    pub data_packets: u64,
+    /// Those of them that came after one with a larger number.
+    pub overtaken_packets: u64,
     /// Loss recovery's totals.
     pub recovery: anabranch_recovery::Stats,
 }
@@ -61,6 +65,16 @@ pub struct ConnectionStats {
     pub undecryptable: u64,
     /// Stream bytes received, by the way they took.
     pub received: ReceivedBytes,
+}
+
+impl ConnectionStats {
+    /// Share of the 1-RTT packets that arrived in order, each among those of its own path: above all numbers before it. `None`
+    /// if there were none.
+    pub fn ordered_ratio(&self) -> Option<f64> {
+        let packets: u64 = self.paths.iter().map(|path| path.data_packets).sum();
+        let overtaken: u64 = self.paths.iter().map(|path| path.overtaken_packets).sum();
+        (packets > 0).then(|| (packets - overtaken) as f64 / packets as f64)
+    }
 }
 
 impl Connection {
@@ -132,6 +146,8 @@ impl Connection {
             bytes_sent: path.bytes_sent,
             datagrams_received: path.datagrams_received,
             datagrams_sent: path.datagrams_sent,
+            data_packets: path.data_packets,
+            overtaken_packets: path.overtaken_packets,
             recovery: path.recovery.stats().clone(),
         })
     }

@@ -141,8 +141,11 @@ impl Connection {
         let server = self.side.is_server();
         let Some(path) = self.paths.get_mut(context.path).filter(|path| !path.is_abandoned()) else { return };
         let newest = path.largest_number.is_none_or(|largest| context.number > largest);
+        path.data_packets += 1;
         if newest {
             path.largest_number = Some(context.number);
+        } else {
+            path.overtaken_packets += 1;
         }
         let changed_cid = path.used_local_cid != context.dcid;
         if newest && changed_cid {

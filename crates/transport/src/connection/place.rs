@@ -26,6 +26,8 @@ struct Contents {
     len: usize,
     /// The data, if it cannot stay.
     moved: Option<Vec<u8>>,
+    /// All of it, if somebody observes the connection.
+    whole: Option<Vec<u8>>,
 }
 
 /// Its other frames.
@@ -52,10 +54,9 @@ impl Connection {
         packet: &[u8],
     ) -> Option<Result<(), Stop>> {
         let &Unopened { path, header, unmasked, number, .. } = unopened;
-        // Initial keys are no secret, and 0-RTT packets can be replayed: neither opens a way into a buffer. An observer wants to
-        // see the whole plaintext. What looks like a duplicate is not worth a place.
+        // Initial keys are no secret, and 0-RTT packets can be replayed: neither opens a way into a buffer. What looks like a
+        // duplicate is not worth a place.
         if header.kind != PacketKind::OneRtt
-            || self.observer.is_some()
             || self.paths.get(path).is_none()
             || self.is_duplicate(SpaceId::Data, path, number)
         {
@@ -98,11 +99,13 @@ impl Connection {
         if leading.end < window.len() {
             others.extend_from_slice(&window[leading.end..]);
         }
+        // What is restored falls on the end of the plaintext, so an observer is shown a copy.
+        let whole = self.observer.is_some().then(|| window.to_vec());
         let len = data.len();
         // An offset that was cut too short leads astray, and so may the end of a chunk.
         let stays = offset == reserved.offset() && self.streams.fits(reserved, len);
         let moved = (!stays).then(|| self.streams.reserved_mut(reserved)[..len].to_vec());
-        Ok(Contents { stream, offset, fin, len, moved })
+        Ok(Contents { stream, offset, fin, len, moved, whole })
     }
 
     /// Processes an authentic packet: its data, then its other frames.
@@ -115,7 +118,7 @@ impl Connection {
         others: &[u8],
     ) -> Result<(), Stop> {
         let &Unopened { envelope, header, unmasked, number, .. } = unopened;
-        let Contents { stream: id, offset, fin, len, moved } = contents;
+        let Contents { stream: id, offset, fin, len, moved, whole } = contents;
         if !unmasked.reserved_ok {
             return Err(violation("reserved bits are not zero").into());
         }
@@ -123,10 +126,14 @@ impl Connection {
             true => self.locate(now, &envelope.tuple, header.dcid, envelope.len, others),
             false => Some(unopened.path),
         };
+        let path = path.ok_or(Stop::Drop(DropReason::Unexpected))?;
+        if let Some(whole) = whole {
+            self.trace_received(now, path, header, unmasked, number, &whole);
+        }
         let context = Context {
             kind: header.kind,
             space: SpaceId::Data,
-            path: path.ok_or(Stop::Drop(DropReason::Unexpected))?,
+            path,
             number,
             tuple: envelope.tuple,
             dcid: header.dcid,

@@ -522,7 +522,7 @@ impl Connection {
         self.trace(now, &TraceEvent::PacketDropped { kind, size, reason });
     }
 
-    fn trace_received(
+    pub(super) fn trace_received(
         &mut self,
         now: Time,
         path: PathId,

@@ -69,6 +69,9 @@ pub(crate) struct Path {
     pub(crate) previous: Option<Box<Previous>>,
     /// Largest 1-RTT packet number received, which decides whether an address change is newer (RFC 9000 §9.3).
     pub(crate) largest_number: Option<u64>,
+    /// 1-RTT packets received, and those of them that came after one with a larger number.
+    pub(crate) data_packets: u64,
+    pub(crate) overtaken_packets: u64,
     /// First order sent in the current key phase.
     pub(crate) phase_start: u64,
     /// The pacer lets nothing out before this time, and there is something to send.
@@ -137,6 +140,8 @@ impl Path {
             responses: Responses::default(),
             previous: None,
             largest_number: None,
+            data_packets: 0,
+            overtaken_packets: 0,
             phase_start: 0,
             paced_until: None,
             side: None,

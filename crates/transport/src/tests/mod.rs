@@ -20,6 +20,7 @@ mod multipath_ends;
 mod multipath_input;
 mod multipath_rows;
 mod named;
+mod order;
 mod over;
 mod pair;
 mod paths;

@@ -1,0 +1,74 @@
+//! How many packets arrive in order is counted on each path by itself.
+
+use std::time::Duration;
+
+use anabranch_wire::{Side, Version};
+
+use super::multipath::second_addr;
+use super::pair::{Pair, over, pattern};
+use super::paths::{address_of_client, open_and_wait};
+use crate::{MultipathConfig, Numbering, NumberingChoice};
+
+/// Downloads, and gives the share of the client's packets that came in order.
+fn ordered(pair: &mut Pair) -> f64 {
+    let data = pattern(3_000_000);
+    assert!(pair.transfer(Side::Server, &data) == data);
+    let stats = pair.client().stats();
+    let packets: u64 = stats.paths.iter().map(|path| path.data_packets).sum();
+    assert!(packets > 2_000, "{packets} packets");
+    stats.ordered_ratio().unwrap()
+}
+
+#[test]
+fn a_packet_that_was_overtaken_counts_once() {
+    for version in [Version::V1, Version::REVERSO] {
+        over(version, || {
+            let mut pair = Pair::new();
+            assert_eq!(pair.client().stats().ordered_ratio(), None);
+            pair.connect();
+            pair.settle();
+            assert!(ordered(&mut pair) > 0.999);
+            // Every tenth packet is late, and each comes twice.
+            let mut sent = 0;
+            pair.network = Some(Box::new(move |from, flying| {
+                let mut copy = flying.clone();
+                if from == Side::Server {
+                    sent += 1;
+                    copy.at += Duration::from_millis(if sent % 10 == 0 { 3 } else { 0 });
+                }
+                vec![copy.clone(), copy]
+            }));
+            let before = pair.client().stats();
+            ordered(&mut pair);
+            let after = pair.client().stats();
+            let [packets, overtaken] = [
+                after.paths[0].data_packets - before.paths[0].data_packets,
+                after.paths[0].overtaken_packets - before.paths[0].overtaken_packets,
+            ];
+            let share = overtaken as f64 / packets as f64;
+            assert!((0.07..=0.11).contains(&share), "{overtaken} of {packets}");
+        });
+    }
+}
+
+#[test]
+fn paths_do_not_overtake_each_other() {
+    for numbering in [Numbering::Multiple, Numbering::Single] {
+        let mut pair = Pair::with_transport(|transport| {
+            let choice = NumberingChoice::Only(numbering);
+            transport.multipath = Some(MultipathConfig { numbering: choice, ..MultipathConfig::default() });
+        });
+        pair.connect();
+        pair.settle();
+        open_and_wait(&mut pair, second_addr());
+        pair.network = Some(Box::new(|from, mut flying| {
+            if address_of_client(from, &flying) == second_addr() {
+                flying.at += Duration::from_millis(30);
+            }
+            vec![flying]
+        }));
+        assert!(ordered(&mut pair) > 0.99, "{numbering:?}");
+        let used = pair.client().stats().paths.iter().filter(|path| path.data_packets > 100).count();
+        assert_eq!(used, 2, "{numbering:?}");
+    }
+}

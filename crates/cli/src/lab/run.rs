@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anabranch_lab::experiment::{self, Experiment, MAX_REPETITIONS, Workload};
 use anabranch_lab::plan;
+use anabranch_lab::profile::Wire;
 use anabranch_lab::run::RunOptions;
 use anabranch_lab::sweep::{Shard, SweepOptions};
 use clap::Args;
@@ -52,6 +53,9 @@ pub(crate) struct Run {
     /// Bytes of each download
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
     bytes: Option<u64>,
+    /// What packets look like in all variants: v1, v2 or reverso
+    #[arg(long, value_name = "WIRE")]
+    wire: Option<Wire>,
     /// Run only the part with this index of so many parts, from 0 on
     #[arg(long, value_name = "I/N", value_parser = shard)]
     shard: Option<Shard>,
@@ -112,6 +116,9 @@ impl Run {
         };
         if let Some(design) = &self.design {
             experiment = experiment.with_design(design).map_err(|error| usage(&error))?;
+        }
+        if let Some(wire) = self.wire {
+            experiment = experiment.over_wire(wire);
         }
         experiment.repetitions = self.repetitions.unwrap_or(experiment.repetitions);
         match (&mut experiment.workload, self.bytes) {

@@ -14,6 +14,10 @@ pub(super) struct Summary {
     retransmitted_percent: Option<f64>,
     mean_ranges: Option<f64>,
     limit_share: Option<f64>,
+    /// Share of the stream bytes that were decrypted to where they are read.
+    placed_share: Option<f64>,
+    /// Bytes put aside and back, per stream byte.
+    restored_share: Option<f64>,
 }
 
 /// Summaries in the order in which variants come first.
@@ -29,9 +33,17 @@ pub(super) fn of(rows: &[Row]) -> Vec<Summary> {
 
 /// A table for people.
 pub(super) fn table(summaries: &[Summary]) -> String {
-    let header =
-        ["variant", "runs", "failed", "median s", "p95 s", "worst s", "resent %", "ranges", "at limit"];
+    let header = [
+        "variant", "runs", "failed", "median s", "p95 s", "worst s", "resent %", "ranges", "at limit",
+        "placed", "restored",
+    ];
     crate::table::table(&header, &[0], summaries.iter().map(|summary| summary.cells().to_vec()))
+}
+
+/// So many bytes for each stream byte that the client received; none if there were none.
+fn share(row: &Row, bytes: Option<u64>) -> Option<f64> {
+    let received = row.placed_bytes? + row.copied_bytes?;
+    (received > 0).then_some(bytes? as f64 / received as f64)
 }
 
 impl Summary {
@@ -51,6 +63,8 @@ impl Summary {
             retransmitted_percent: mean(|row| row.retransmitted_percent),
             mean_ranges: mean(|row| row.mean_ranges),
             limit_share: mean(|row| row.limit_share),
+            placed_share: mean(|row| share(row, row.placed_bytes)),
+            restored_share: mean(|row| share(row, row.restored_bytes)),
         }
     }
 
@@ -60,9 +74,12 @@ impl Summary {
         self.times.get(rank.max(1) - 1).copied()
     }
 
-    fn cells(&self) -> [String; 9] {
+    fn cells(&self) -> [String; 11] {
         let number =
             |value: Option<f64>, digits: usize| value.map_or("-".into(), |value| format!("{value:.digits$}"));
+        let percent = |share: Option<f64>, digits: usize| {
+            share.map_or("-".into(), |share| format!("{:.digits$}%", share * 100.0))
+        };
         [
             self.variant.clone(),
             self.runs.to_string(),
@@ -72,8 +89,9 @@ impl Summary {
             number(self.quantile(1.0), 2),
             number(self.retransmitted_percent, 2),
             number(self.mean_ranges, 2),
-            number(self.limit_share.map(|share| share * 100.0), 1)
-                + if self.limit_share.is_some() { "%" } else { "" },
+            percent(self.limit_share, 1),
+            percent(self.placed_share, 1),
+            percent(self.restored_share, 2),
         ]
     }
 
@@ -90,6 +108,8 @@ impl Summary {
             "retransmitted_percent": self.retransmitted_percent,
             "mean_ranges": self.mean_ranges,
             "limit_share": self.limit_share,
+            "placed_share": self.placed_share,
+            "restored_share": self.restored_share,
         })
     }
 }

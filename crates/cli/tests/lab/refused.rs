@@ -61,6 +61,9 @@ fn a_directory_keeps_the_results_of_one_thing() {
     let line = place.fails(2, &with(&["--bytes", "30000"]));
     let said = "results: has runs of something else: workload download of 20000 bytes instead of download of 30000 bytes";
     assert_eq!(line.trim_end(), format!("anabranch: {said}{remedy}"));
+    // Packets that look otherwise are another plan.
+    let line = place.fails(2, &with(&["--wire", "reverso"]));
+    assert!(line.contains("runs of something else: variants with fingerprint "), "{line}");
     // Another build of the program.
     let journal = place.path("results/journal.jsonl");
     let text = std::fs::read_to_string(&journal).unwrap();

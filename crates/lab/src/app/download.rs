@@ -62,6 +62,11 @@ impl DownloadClient {
         self
     }
 
+    /// The connection, once it has begun.
+    pub fn handle(&self) -> Option<Handle> {
+        self.handle
+    }
+
     /// Whether there is nothing left to wait for.
     pub fn is_done(&self) -> bool {
         self.finished.is_some() || self.failure.is_some()

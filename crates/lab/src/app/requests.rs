@@ -73,6 +73,11 @@ impl RequestClient {
         self
     }
 
+    /// The connection, once it has begun.
+    pub fn handle(&self) -> Option<Handle> {
+        self.handle
+    }
+
     /// Whether there is nothing left to wait for.
     pub fn is_done(&self) -> bool {
         let answered = self.requests.iter().all(|request| request.answered.is_some());

@@ -15,7 +15,7 @@ use core::time::Duration;
 use std::path::Path;
 
 use crate::design::{self, DesignError, Point};
-use crate::profile::{UnknownLayer, Variant};
+use crate::profile::{UnknownLayer, Variant, Wire};
 
 pub use variant::variant;
 
@@ -139,6 +139,13 @@ impl Experiment {
     pub fn seed(&self, job: Job) -> u64 {
         let repetition = u64::from(job.repetition);
         repetition >> 8 << 40 | self.points[job.point].run << 8 | repetition & 0xff
+    }
+
+    /// The same with packets of another look in all variants.
+    #[must_use]
+    pub fn over_wire(mut self, wire: Wire) -> Self {
+        self.variants.iter_mut().for_each(|variant| variant.settings.wire = Some(wire));
+        self
     }
 
     /// The same with the points of a CSV file.

@@ -1,5 +1,6 @@
 use super::*;
 use crate::experiment::{End, Workload};
+use crate::profile::Wire;
 
 const PLAN: &str = r#"
 name = "mine"
@@ -229,6 +230,8 @@ fn a_variant_may_be_many() {
     }
     let some = each("{ congestion = [\"lia\", \"cubic\"] }").unwrap().variants;
     assert_eq!(some.iter().map(|variant| variant.name.as_str()).collect::<Vec<_>>(), ["x-lia", "x-cubic"]);
+    let wires = each("{ wire = [\"v1\", \"reverso\"] }").unwrap().variants;
+    assert_eq!(wires.iter().map(|variant| variant.wire()).collect::<Vec<_>>(), [Wire::V1, Wire::Reverso]);
     let fault = each("{ scheduler = [\"fastest\"] }").unwrap_err().to_string();
     assert!(fault.contains("`fastest`: unknown scheduler") && fault.contains("min-rtt"), "{fault}");
     assert!(fault.ends_with("or `*` for all of them"), "{fault}");
@@ -237,7 +240,10 @@ fn a_variant_may_be_many() {
         each("{ scheduler = [\"*\", \"min-rtt\"] }").unwrap_err().to_string().contains("another variant")
     );
     assert!(
-        each("{}").unwrap_err().to_string().contains("`each` needs exactly one of `scheduler`, `congestion`")
+        each("{}")
+            .unwrap_err()
+            .to_string()
+            .contains("`each` needs exactly one of `scheduler`, `congestion`, `wire`")
     );
 }
 
@@ -269,10 +275,11 @@ fn the_example_plans_can_be_read() {
         }
     }
     names.sort();
-    let [handover, latin, schedulers] = &names[..] else { panic!("{names:?}") };
+    let [handover, latin, schedulers, wires] = &names[..] else { panic!("{names:?}") };
     assert_eq!((handover.0.as_str(), handover.1), ("handover", 1));
     assert_eq!((latin.0.as_str(), latin.1), ("lossy", 40));
     assert_eq!((schedulers.0.as_str(), schedulers.1), ("schedulers", 95));
+    assert_eq!((wires.0.as_str(), wires.1), ("wires", 5));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use toml::Spanned;
 use super::PlanError;
 use super::check::Source;
 use crate::experiment;
-use crate::profile::{Settings, Variant, layer};
+use crate::profile::{Settings, Variant, Wire, layer};
 
 /// Variants that a plan may have.
 const MAX_VARIANTS: usize = 1000;
@@ -35,6 +35,7 @@ pub(super) struct Text {
 struct Each {
     scheduler: Option<Vec<Spanned<String>>>,
     congestion: Option<Vec<Spanned<String>>>,
+    wire: Option<Vec<Spanned<String>>>,
 }
 
 pub(super) fn variants(source: &Source<'_>, texts: Spanned<Vec<Text>>) -> Result<Vec<Variant>, PlanError> {
@@ -96,10 +97,11 @@ impl Each {
         settings: &Settings,
     ) -> Result<Vec<Variant>, PlanError> {
         let span = each.span();
-        let Self { scheduler, congestion } = each.into_inner();
+        let Self { scheduler, congestion, wire } = each.into_inner();
         let choices = [
             ("scheduler", scheduler.map(Choice::Scheduler)),
             ("congestion", congestion.map(Choice::Congestion)),
+            ("wire", wire.map(Choice::Wire)),
         ];
         let made = source.one_of(span, "`each`", choices)?.settings(source)?;
         let full = |value: String| if name.is_empty() { value } else { format!("{name}-{value}") };
@@ -110,10 +112,11 @@ impl Each {
     }
 }
 
-/// Names of schedulers or congestion controllers; `*` stands for all there are.
+/// Names of schedulers, congestion controllers or wires; `*` stands for all there are.
 enum Choice {
     Scheduler(Vec<Spanned<String>>),
     Congestion(Vec<Spanned<String>>),
+    Wire(Vec<Spanned<String>>),
 }
 
 impl Choice {
@@ -121,6 +124,7 @@ impl Choice {
         let (wanted, all) = match &self {
             Self::Scheduler(wanted) => (wanted, Scheduler::NAMES),
             Self::Congestion(wanted) => (wanted, Congestion::NAMES),
+            Self::Wire(wanted) => (wanted, Wire::NAMES),
         };
         let mut made = Vec::new();
         for name in wanted {
@@ -143,6 +147,9 @@ impl Choice {
             }
             Self::Congestion(_) => {
                 settings.congestion = Some(name.parse::<Congestion>().map_err(|fault| fault.to_string())?);
+            }
+            Self::Wire(_) => {
+                settings.wire = Some(name.parse::<Wire>().map_err(|fault| fault.to_string())?);
             }
         }
         Ok(settings)

@@ -24,6 +24,7 @@ impl Settings {
     /// The transport of either end.
     pub(super) fn transport(&self) -> TransportConfig {
         let mut config = TransportConfig { multipath: self.multipath_config(), ..TransportConfig::default() };
+        set(&mut config.versions, self.wire.map(|wire| vec![wire.version()]));
         self.set_acks(&mut config);
         self.set_recovery(&mut config);
         self.set_streams(&mut config);

@@ -17,10 +17,12 @@ mod field;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod wire;
 
 use anabranch_transport::TransportConfig;
 
 pub use settings::{Settings, SettingsError};
+pub use wire::{UnknownWire, Wire};
 
 /// Names each layer once, and embeds its file.
 macro_rules! layers {
@@ -116,6 +118,11 @@ impl Variant {
     /// The server's transport.
     pub fn server(&self) -> TransportConfig {
         self.settings.transport()
+    }
+
+    /// What both ends' packets look like.
+    pub fn wire(&self) -> Wire {
+        self.settings.wire.unwrap_or_default()
     }
 
     /// Which of a point's `of` paths are used; the first one carries the handshake.

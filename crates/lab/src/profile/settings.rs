@@ -7,7 +7,7 @@ use anabranch_transport::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::field;
+use super::{Wire, field};
 
 /// Declares the settings once: all of them optional, with values of one layer put over those of another.
 macro_rules! settings {
@@ -36,6 +36,9 @@ pub struct Settings {
     /// Which of a point's paths are used, by their places from 0 on; the first one carries the handshake. All without it.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "field::paths")]
     pub paths: Option<Vec<usize>>,
+    /// What packets look like. Without it the client begins with version 1 and offers version 2, too.
+    #[serde(skip_serializing_if = "Option::is_none", with = "field::named")]
+    pub wire: Option<Wire>,
     /// How the packets of several paths are numbered.
     #[serde(skip_serializing_if = "Option::is_none", with = "field::named")]
     pub numbering: Option<Numbering>,

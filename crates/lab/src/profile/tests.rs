@@ -35,6 +35,22 @@ fn later_layers_lie_over_earlier_ones() {
 }
 
 #[test]
+fn a_wire_is_that_of_both_ends_from_the_first_packet_on() {
+    let of = |wire| Variant::with("x", &["default"], Settings { wire, ..Settings::default() }).unwrap();
+    for wire in [Wire::V1, Wire::V2, Wire::Reverso] {
+        assert_eq!(wire.name().parse(), Ok(wire));
+        let variant = of(Some(wire));
+        assert_eq!(variant.wire(), wire);
+        assert_eq!(
+            [variant.client(), variant.server()].map(|end| end.versions),
+            [[wire.version()], [wire.version()]]
+        );
+    }
+    assert_eq!(of(None).wire(), Wire::V1);
+    assert_eq!(of(None).client().versions, TransportConfig::default().versions);
+}
+
+#[test]
 fn an_unknown_layer_is_refused_with_the_names() {
     let fault = Variant::of("x", &["picoquic", "ar7"]).unwrap_err().to_string();
     assert!(fault.starts_with("unknown profile `ar7`: use one of default, picoquic, "), "{fault}");
@@ -69,6 +85,7 @@ fn a_fault_names_its_line_and_what_is_allowed() {
         ("ack_frequency_rule", "adaptive"),
         ("loss_scan", "connection"),
         ("loss_delay", "rfc9002"),
+        ("wire", "v1, v2, reverso"),
     ] {
         let fault = fault(&format!("{key} = \"x\""));
         assert!(fault.contains(allowed), "{fault}");

@@ -24,6 +24,8 @@ pub struct Row {
     pub seed: u64,
     /// The commit that ran it.
     pub commit: String,
+    /// What packets looked like.
+    pub wire: String,
     /// Empty if the run ended as it should, otherwise why it did not.
     pub failure: String,
     /// Megabits per second of each of the point's paths.
@@ -56,6 +58,12 @@ pub struct Row {
     pub spurious_losses: Option<u64>,
     /// Time in which the client had data but not the byte that came next.
     pub blocked_s: Option<f64>,
+    /// Stream bytes that the client decrypted right to where they are read.
+    pub placed_bytes: Option<u64>,
+    /// Stream bytes that the client copied there after decrypting them elsewhere.
+    pub copied_bytes: Option<u64>,
+    /// Received bytes that the client put aside and back because a packet was decrypted over them.
+    pub restored_bytes: Option<u64>,
     /// Experimental aggregation benefit against single-path runs of the same point, where there are any.
     pub eben: Option<f64>,
     /// When each request was made, since the client's first packet.

@@ -60,7 +60,8 @@ pub(super) fn play(scene: &Scene<'_>, plan: Plan) -> Result<Played, String> {
         flow_goodput_bps: clients.iter().map(goodput).collect(),
         ..Played::default()
     };
-    Ok(played.with_links(&mut pair))
+    let handle = clients[0].handle();
+    Ok(played.with_counts(&mut pair, handle))
 }
 
 /// Adds two hosts with a connection of their own over the first link, on one path.
@@ -71,6 +72,7 @@ fn add_pair(scene: &Scene<'_>, pair: &mut Pair, index: u8) -> Result<HostId, Str
     let (client_tls, server_tls) = tls::pair(&pair.sim.clock()).map_err(|error| error.to_string())?;
     let mut client_config = ClientConfig::new(client_tls);
     client_config.transport = Arc::new(variant.client());
+    client_config.initial_version = variant.wire().version();
     let mut server_config = ServerConfig::new(server_tls);
     server_config.transport = Arc::new(variant.server());
 

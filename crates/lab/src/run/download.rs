@@ -36,7 +36,8 @@ pub(super) fn play(scene: &Scene<'_>, bytes: u64, until: End) -> Result<Played, 
         handshake: client.connected,
         ..Played::default()
     };
-    Ok(played.with_links(&mut pair))
+    let handle = client.handle();
+    Ok(played.with_counts(&mut pair, handle))
 }
 
 fn missing(bytes: u64, client: &DownloadClient, outcome: Outcome, now: anabranch_wire::Time) -> String {

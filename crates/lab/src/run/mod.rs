@@ -60,6 +60,7 @@ pub fn run(experiment: &Experiment, job: Job, options: &RunOptions) -> Finished 
         repetition: job.repetition,
         seed: experiment.seed(job),
         commit: options.commit.clone(),
+        wire: variant.wire().to_string(),
         path_rate_mbps: point.paths.iter().map(|path| path.rate_mbps).collect(),
         path_owd_ms: point.paths.iter().map(|path| path.owd_ms).collect(),
         ..Row::default()

@@ -52,5 +52,6 @@ pub(super) fn play(scene: &Scene<'_>, plan: Plan) -> Result<Played, String> {
         request_delays_s: delays,
         ..Played::default()
     };
-    Ok(played.with_links(&mut pair))
+    let handle = client.handle();
+    Ok(played.with_counts(&mut pair, handle))
 }

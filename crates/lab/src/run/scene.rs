@@ -1,6 +1,7 @@
 //! What all workloads have in common: two hosts with the point's links between them, watched.
 
-use anabranch_transport::{ClientConfig, FourTuple};
+use anabranch_transport::stream::ReceivedBytes;
+use anabranch_transport::{ClientConfig, FourTuple, Handle};
 use anabranch_wire::{Side, Time};
 
 use crate::app::{Application, PathOpener};
@@ -39,6 +40,8 @@ pub(super) struct Played {
     pub(super) flow_goodput_bps: Vec<f64>,
     pub(super) max_queue: Vec<u64>,
     pub(super) overflows: Vec<u64>,
+    /// How the client's stream bytes came to where they are read.
+    pub(super) received: Option<ReceivedBytes>,
 }
 
 impl Scene<'_> {
@@ -89,6 +92,7 @@ impl Scene<'_> {
         let config = PairConfig {
             client: self.variant().client(),
             server: self.variant().server(),
+            initial_version: self.variant().wire().version(),
             ..PairConfig::new(
                 self.experiment.seed(self.job),
                 self.paths.iter().take(own).map(|path| links[*path].link()),
@@ -126,14 +130,19 @@ impl Played {
         Self { failure, ..Self::default() }
     }
 
-    /// Adds what happened on the links.
-    pub(super) fn with_links(mut self, pair: &mut Pair) -> Self {
+    /// Adds what happened on the links, and in the client's connection if it is still there.
+    pub(super) fn with_counts(mut self, pair: &mut Pair, client: Option<Handle>) -> Self {
         let network = pair.sim.network();
         for link in &pair.links {
             let [_, to_client] = network.counters(*link);
             self.max_queue.push(to_client.longest_queue);
             self.overflows.push(to_client.lost(Lost::Overflow));
         }
+        self.received = pair.sim.with_endpoint(pair.client, |_, endpoint| {
+            client
+                .and_then(|handle| endpoint.connection(handle))
+                .map(|connection| connection.stats().received)
+        });
         self
     }
 
@@ -148,6 +157,9 @@ impl Played {
         row.flow_goodput_bps = self.flow_goodput_bps;
         row.path_max_queue = self.max_queue;
         row.path_overflows = self.overflows;
+        row.placed_bytes = self.received.map(|bytes| bytes.placed);
+        row.copied_bytes = self.received.map(|bytes| bytes.copied);
+        row.restored_bytes = self.received.map(|bytes| bytes.restored);
     }
 }
 

@@ -3,7 +3,7 @@ use core::time::Duration;
 use super::*;
 use crate::design::{Change, PathDesign, Point};
 use crate::experiment::{ALL_VARIANTS, End};
-use crate::profile::Variant;
+use crate::profile::{Variant, Wire};
 use crate::transfer::Transfer;
 
 pub(crate) fn path(rate_mbps: f64, owd_ms: f64, queue_packets: usize) -> PathDesign {
@@ -75,6 +75,49 @@ fn a_download_measures_what_a_transfer_does() {
         let most = row.max_times_sent.unwrap();
         assert_eq!(most > 1, row.retransmitted_percent.unwrap() > 0.0, "sent up to {most} times");
         assert!(row.blocked_s.unwrap() > 0.0 && row.blocked_s < row.transfer_time_s);
+    }
+}
+
+/// Two paths of 10 and 40 ms: what one packet's other frames fall on has mostly not come yet.
+#[test]
+fn hardly_anything_is_put_back_over_paths_of_different_delay() {
+    let mut experiment = download(20_000_000).over_wire(Wire::Reverso);
+    experiment.points[0].paths = vec![path(50.0, 10.0, 80), path(50.0, 40.0, 330)];
+    for variant in [0, 1] {
+        let row = run(&experiment, job(variant, 0), &RunOptions::default()).row;
+        assert_eq!((row.failure.as_str(), row.wire.as_str(), row.path_bytes.len()), ("", "reverso", 2));
+        assert!(row.path_bytes.iter().all(|bytes| *bytes > 4_000_000), "{:?}", row.path_bytes);
+        let [placed, copied, restored] =
+            [row.placed_bytes, row.copied_bytes, row.restored_bytes].map(Option::unwrap);
+        assert!(placed + copied >= 20_000_000 && copied * 10 < placed, "{placed} placed, {copied} copied");
+        assert!(
+            restored > 0 && restored * 100 <= 3 * (placed + copied),
+            "{placed} placed, {restored} restored"
+        );
+        let mut version_1 = experiment.clone().over_wire(Wire::V1);
+        version_1.variants.truncate(variant + 1);
+        let row = run(&version_1, job(variant, 0), &RunOptions::default()).row;
+        assert_eq!((row.wire.as_str(), row.placed_bytes, row.restored_bytes), ("v1", Some(0), Some(0)));
+        assert!(row.copied_bytes >= Some(20_000_000));
+    }
+}
+
+#[test]
+fn every_workload_runs_over_reverso() {
+    let length = Duration::from_secs(2);
+    let every = Duration::from_millis(100);
+    for workload in [
+        Workload::Download { bytes: 300_000, until: End::Closed },
+        Workload::Requests { request: 750, answer: 20_000, every, count: 8 },
+        Workload::Competition { others: 1, length, one_link: true },
+    ] {
+        let experiment = experiment(workload).over_wire(Wire::Reverso);
+        for variant in 0..experiment.variants.len() {
+            let row = run(&experiment, job(variant, 1), &RunOptions::default()).row;
+            assert_eq!((row.failure.as_str(), row.wire.as_str()), ("", "reverso"));
+            assert!(row.placed_bytes > row.copied_bytes, "{row:?}");
+            assert_eq!(row, run(&experiment, job(variant, 1), &RunOptions::default()).row);
+        }
     }
 }
 

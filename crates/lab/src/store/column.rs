@@ -78,6 +78,7 @@ columns! {
     repetition "" "Which repetition of the point, from 0 on.";
     seed "" "Seed of everything random in the run.";
     commit "" "The commit that ran it.";
+    wire "" "What packets looked like: `v1`, `v2` or `reverso`.";
     failure "" "Empty if the run ended as it should, otherwise why it did not.";
     path_rate_mbps "Mbit/s" "Rate at first of each of the point's paths, used or not.";
     path_owd_ms "ms" "One-way delay of each of the point's paths, used or not.";
@@ -94,6 +95,9 @@ columns! {
     lost_packets "packets" "Packets of the server that it declared lost.";
     spurious_losses "packets" "Those of them that were acknowledged after all.";
     blocked_s "s" "How long the client had data of a stream, but not the byte that came next (head-of-line blocking).";
+    placed_bytes "bytes" "Stream bytes that the client decrypted right to where they are read (`docs/vreverso.md`).";
+    copied_bytes "bytes" "Stream bytes that the client copied there after decrypting them elsewhere.";
+    restored_bytes "bytes" "Received bytes that the client put aside and back because a packet was decrypted over them.";
     eben "-1 and up" "Experimental aggregation benefit against the single-path runs of the same point and repetition.";
     request_times_s "s" "When each answered request was made, since the client's first packet.";
     request_delays_s "s" "Delay of each answered request, in the order in which they were made.";

@@ -8,10 +8,12 @@ pub(crate) fn rows() -> Vec<Row> {
         point: 94,
         repetition: 2,
         seed: u64::MAX,
+        wire: "reverso".into(),
         failure: "x\ny".into(),
         transfer_time_s: Some(0.1 + 0.2),
         max_times_sent: Some(u64::MAX),
         ranges_histogram: vec![1, 2, u64::MAX],
+        placed_bytes: Some(0),
         eben: Some(-0.25),
         request_delays_s: vec![0.5, 1.0 / 3.0],
         path_bytes: vec![0],
@@ -44,7 +46,7 @@ fn text_has_the_columns_in_their_order() {
     let mut text = Vec::new();
     csv::write(&mut text, &rows()[1..2]).unwrap();
     let mut reader = ::csv::Reader::from_reader(&text[..]);
-    let names = "experiment,variant,point,repetition,seed,commit,failure,path_rate_mbps,";
+    let names = "experiment,variant,point,repetition,seed,commit,wire,failure,path_rate_mbps,";
     assert!(String::from_utf8(text.clone()).unwrap().starts_with(names));
     let at = |name| COLUMNS.iter().position(|column| column.name == name).unwrap();
     let record = reader.records().next().unwrap().unwrap();

@@ -1,0 +1,64 @@
+//! Names for the versions of QUIC that both ends of a run may speak.
+
+use core::fmt;
+use core::str::FromStr;
+
+use anabranch_wire::Version;
+
+/// What packets look like, from the first one on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wire {
+    /// QUIC version 1 (RFC 9000).
+    #[default]
+    V1,
+    /// QUIC version 2 (RFC 9369).
+    V2,
+    /// QUIC VReverso (`docs/vreverso.md`).
+    Reverso,
+}
+
+impl Wire {
+    /// All there are.
+    const ALL: [Self; 3] = [Self::V1, Self::V2, Self::Reverso];
+
+    /// The names that [`FromStr`] knows.
+    pub const NAMES: &'static [&'static str] =
+        &[Self::ALL[0].name(), Self::ALL[1].name(), Self::ALL[2].name()];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::V1 => "v1",
+            Self::V2 => "v2",
+            Self::Reverso => "reverso",
+        }
+    }
+
+    /// The version's number.
+    pub const fn version(self) -> Version {
+        match self {
+            Self::V1 => Version::V1,
+            Self::V2 => Version::V2,
+            Self::Reverso => Version::REVERSO,
+        }
+    }
+}
+
+impl fmt::Display for Wire {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// There is no such version; says which ones there are, in one line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown wire: use one of {}", Wire::NAMES.join(", "))]
+pub struct UnknownWire;
+
+impl FromStr for Wire {
+    type Err = UnknownWire;
+
+    fn from_str(name: &str) -> Result<Self, UnknownWire> {
+        Self::ALL.into_iter().find(|wire| wire.name() == name).ok_or(UnknownWire)
+    }
+}

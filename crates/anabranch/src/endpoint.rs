@@ -191,6 +191,13 @@ impl Endpoint {
         Ok(address)
     }
 
+    /// Has one system call receive at most so many datagrams, or groups of them that the kernel has put together, 1 to 16, on the
+    /// sockets that the endpoint has now. More is better; this is for measuring how much better.
+    #[doc(hidden)]
+    pub fn set_receive_buffers(&self, buffers: usize) {
+        self.hub.table().sockets.iter().for_each(|socket| socket.set_receive_buffers(buffers));
+    }
+
     /// Closes all connections with the application's `code` (at most 2^62 - 1) and `reason`; none begins any longer.
     /// [`Endpoint::wait_idle`] waits for the peers to learn of it.
     pub fn close(&self, code: u64, reason: &[u8]) {

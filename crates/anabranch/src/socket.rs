@@ -5,6 +5,7 @@ mod batch;
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use std::task::{Context, Poll, ready};
 
@@ -13,6 +14,7 @@ use quinn_udp::{EcnCodepoint, UdpSockRef, UdpSocketState};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
+use self::batch::RECEIVE_BUFFERS;
 pub(crate) use self::batch::ReceiveBatch;
 
 /// Asked of the kernel for either direction: a few round trips' worth of a fast path, so that a busy core loses nothing.
@@ -41,6 +43,8 @@ pub(crate) struct Socket {
     /// What the kernel has turned out to offer.
     state: RwLock<UdpSocketState>,
     local: SocketAddr,
+    /// Buffers that one system call may fill.
+    receive_buffers: AtomicUsize,
 }
 
 impl Socket {
@@ -56,7 +60,7 @@ impl Socket {
         let _ = state.set_send_buffer_size(UdpSockRef::from(&io), KERNEL_BUFFER_BYTES);
         let _ = state.set_recv_buffer_size(UdpSockRef::from(&io), KERNEL_BUFFER_BYTES);
         let local = io.local_addr()?;
-        Ok(Self { io, state: RwLock::new(state), local })
+        Ok(Self { io, state: RwLock::new(state), local, receive_buffers: AtomicUsize::new(RECEIVE_BUFFERS) })
     }
 
     pub(crate) fn local_addr(&self) -> SocketAddr {
@@ -157,6 +161,11 @@ impl Socket {
             done += contents.len();
         }
         Sent { done, unreachable }
+    }
+
+    /// From now on a system call fills so many buffers at most.
+    pub(crate) fn set_receive_buffers(&self, buffers: usize) {
+        self.receive_buffers.store(buffers.clamp(1, RECEIVE_BUFFERS), Ordering::Relaxed);
     }
 
     pub(crate) fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

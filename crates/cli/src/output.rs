@@ -3,7 +3,8 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, IoSlice, Write};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -61,7 +62,7 @@ impl Output {
         let at_once = |name: &Path, writer| Ok(Self { name: name.to_owned(), part: None, writer });
         match destination {
             Destination::Nowhere => at_once(Path::new("-"), Writer::new(digest, || Ok(io::sink()))),
-            Destination::Standard => at_once(Path::new("-"), Writer::new(digest, || Ok(io::stdout()))),
+            Destination::Standard => at_once(Path::new("-"), Writer::new(digest, standard)),
             Destination::Rest(name) => at_once(name, Writer::append(name.clone(), digest)),
             Destination::File(name) => Self::file(name, digest),
         }
@@ -79,7 +80,7 @@ impl Output {
         // A link stays, and the file that it leads to is replaced.
         let name = name.canonicalize().unwrap_or_else(|_| name.to_owned());
         let (file, part) = part_of(&name)?;
-        Ok(Self { name, part: Some(part), writer: Writer::new(digest, || Ok(BufWriter::new(file))) })
+        Ok(Self { name, part: Some(part), writer: Writer::new(digest, || Ok(file)) })
     }
 
     pub(crate) async fn write(&mut self, piece: Bytes) -> Result {
@@ -150,14 +151,19 @@ impl Writer {
         let (pieces, mut queue) = mpsc::channel::<Bytes>(QUEUE);
         let (tell, result) = oneshot::channel();
         thread::spawn(move || {
-            let Some(first) = queue.blocking_recv() else { return };
+            let mut waiting = Vec::with_capacity(QUEUE);
+            if queue.blocking_recv_many(&mut waiting, QUEUE) == 0 {
+                return;
+            }
             let write = || {
                 let (mut out, mut digest) = open()?;
-                let mut next = Some(first);
-                while let Some(piece) = next {
-                    out.write_all(&piece)?;
-                    digest.iter_mut().for_each(|digest| digest.update(&piece));
-                    next = queue.blocking_recv();
+                while !waiting.is_empty() {
+                    write_together(&mut out, &waiting)?;
+                    digest
+                        .iter_mut()
+                        .for_each(|digest| waiting.iter().for_each(|piece| digest.update(piece)));
+                    waiting.clear();
+                    queue.blocking_recv_many(&mut waiting, QUEUE);
                 }
                 out.flush()?;
                 Ok(digest.map(Context::finish))
@@ -182,6 +188,27 @@ impl Writer {
         drop(self.pieces);
         told(self.result.await)
     }
+}
+
+/// Standard output without a buffer, in which everything would be copied once more.
+fn standard() -> io::Result<File> {
+    Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
+}
+
+/// Writes all pieces from where they lie, in as few system calls as it takes.
+fn write_together(out: &mut impl Write, pieces: &[Bytes]) -> io::Result<()> {
+    let mut slices: Vec<IoSlice<'_>> =
+        pieces.iter().filter(|piece| !piece.is_empty()).map(|piece| IoSlice::new(piece)).collect();
+    let mut left = &mut slices[..];
+    while !left.is_empty() {
+        match out.write_vectored(left) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(n) => IoSlice::advance_slices(&mut left, n),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 fn told<T>(result: std::result::Result<io::Result<T>, oneshot::error::RecvError>) -> io::Result<T> {
@@ -233,6 +260,50 @@ mod tests {
         assert_eq!(fs::read(&name).unwrap(), b"onetwo");
         assert_eq!(written(&Destination::Nowhere, "three").await, sha256("three"));
         assert_eq!(sha256("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    }
+
+    /// Takes a few bytes at a time, and knows where they lay.
+    #[derive(Default)]
+    struct Reluctant {
+        written: Vec<u8>,
+        from: Vec<*const u8>,
+    }
+
+    impl Write for Reluctant {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.write_vectored(&[IoSlice::new(bytes)])
+        }
+
+        fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+            let mut n = 0;
+            for slice in slices.iter().take(2) {
+                let some = &slice[..slice.len().min(7)];
+                self.from.push(some.as_ptr());
+                self.written.extend_from_slice(some);
+                n += some.len();
+                if some.len() < slice.len() {
+                    break;
+                }
+            }
+            Ok(n)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn pieces_are_written_from_where_they_lie() {
+        let memory = Bytes::from((0..100).collect::<Vec<u8>>());
+        let pieces = [memory.slice(..30), Bytes::new(), memory.slice(30..31), memory.slice(31..)];
+        let mut out = Reluctant::default();
+        write_together(&mut out, &pieces).unwrap();
+        assert_eq!(out.written, memory);
+        let range = memory.as_ptr_range();
+        assert!(out.from.len() >= 14 && out.from.iter().all(|from| range.contains(from)));
+        write_together(&mut out, &[Bytes::new()]).unwrap();
+        assert_eq!(out.written.len(), 100);
     }
 
     #[tokio::test]

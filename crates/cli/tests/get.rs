@@ -99,6 +99,8 @@ fn one_url_makes_one_object_and_no_file() {
     assert_eq!((&fact["bytes"], &fact["status"]), (&LARGE.into(), &200.into()));
     assert_eq!((&fact["version"], &fact["alpn"]), (&"0x00000001".into(), &"h3".into()));
     assert_eq!(fact["sha256"], sha256(&pattern(LARGE)));
+    assert!((0.9..=1.0).contains(&fact["ordered_ratio"].as_f64().unwrap()), "{fact}");
+    assert!(fact["copied_bytes"].as_u64() >= Some(LARGE as u64) && fact["placed_bytes"] == 0, "{fact}");
     assert!(fact["seconds"].as_f64().unwrap() > 0.0 && fact["goodput_mbps"].as_f64().unwrap() > 0.0);
     let path = &fact["paths"][0];
     assert_eq!((&path["id"], &path["state"]), (&0.into(), &"open".into()));
@@ -112,6 +114,26 @@ fn one_url_makes_one_object_and_no_file() {
     assert_eq!(names(here.path()), ["facts", "small"]);
     let both = good(&site, here.path(), &[&site.url("/small"), "--json", "facts", "-o", "-"]);
     assert_eq!(both, "small file");
+}
+
+#[test]
+fn content_is_decrypted_to_where_it_is_written_from() {
+    let (site, here) = (Site::start(), tempfile::tempdir().unwrap());
+    let fact = |args: &[&str]| -> Value {
+        let url = site.url("/large");
+        let args = [&[url.as_str(), "-o", "file", "--json", "-"], args].concat();
+        let fact = serde_json::from_str(&good(&site, here.path(), &args)).unwrap();
+        assert!(std::fs::read(here.path().join("file")).unwrap() == pattern(LARGE));
+        fact
+    };
+    let reverso = fact(&["--wire", "reverso"]);
+    assert_eq!((&reverso["version"], &reverso["alpn"]), (&"0x00791097".into(), &"h3".into()));
+    let [placed, copied] = ["placed_bytes", "copied_bytes"].map(|name| reverso[name].as_u64().unwrap());
+    assert!(placed >= LARGE as u64 * 9 / 10 && copied <= LARGE as u64 / 10, "{reverso}");
+    assert!(reverso["ordered_ratio"].as_f64() > Some(0.5), "{reverso}");
+    // This server rather speaks VReverso, and does so with whoever can; others are left in peace.
+    assert_eq!(fact(&["--wire", "v1"])["version"], "0x00000001");
+    assert_eq!(fact(&["--wire", "v2"])["version"], "0x6b3343cf");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::atomic::Ordering;
 
 use anabranch_transport::{Datagram, FourTuple};
 use anabranch_wire::Ecn;
@@ -10,7 +11,7 @@ use quinn_udp::RecvMeta;
 use super::Socket;
 
 /// Buffers filled by one system call at most. With GRO each may hold 64 datagrams.
-const RECEIVE_BUFFERS: usize = 16;
+pub(super) const RECEIVE_BUFFERS: usize = 16;
 /// No UDP payload is longer, and neither is what GRO glues together.
 const RECEIVE_BUFFER_BYTES: usize = 65_536;
 
@@ -44,7 +45,9 @@ impl ReceiveBatch {
         let mut chunks = self.bytes.chunks_exact_mut(RECEIVE_BUFFER_BYTES);
         let mut slices: [IoSliceMut<'_>; RECEIVE_BUFFERS] =
             std::array::from_fn(|_| IoSliceMut::new(chunks.next().unwrap_or_default()));
-        self.filled = socket.state().recv((&socket.io).into(), &mut slices, &mut self.meta)?;
+        let used = socket.receive_buffers.load(Ordering::Relaxed);
+        self.filled =
+            socket.state().recv((&socket.io).into(), &mut slices[..used], &mut self.meta[..used])?;
         self.local = socket.local;
         Ok(())
     }

@@ -76,6 +76,7 @@ fn mbps(bytes: u64, took: Duration) -> f64 {
 fn facts(job: &Job, done: &Done) -> Value {
     let connection = done.origin.connection();
     let data = connection.handshake_data();
+    let stats = connection.stats();
     json!({
         "url": job.url,
         "bytes": done.bytes,
@@ -87,6 +88,10 @@ fn facts(job: &Job, done: &Done) -> Value {
         "alpn": data.protocol.map(|protocol| String::from_utf8_lossy(&protocol).into_owned()),
         "resumed": data.resumed,
         "zero_rtt_accepted": done.early_data,
-        "paths": connection.paths().iter().map(multipath::facts).collect::<Vec<_>>(),
+        "ordered_ratio": stats.ordered_ratio(),
+        "placed_bytes": stats.received.placed,
+        "copied_bytes": stats.received.copied,
+        "restored_bytes": stats.received.restored,
+        "paths": stats.paths.iter().map(multipath::facts).collect::<Vec<_>>(),
     })
 }

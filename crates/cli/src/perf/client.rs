@@ -13,13 +13,13 @@ use bytes::Bytes;
 use clap::{Args, ValueEnum};
 use tokio::task::JoinSet;
 
+use super::recv::{self, Recv};
 use super::work::Work;
 use super::{Place, Report, http3};
 use crate::exit::{self, Exit, Failure, Result};
 use crate::hq;
 use crate::multipath::{self, ClientPaths};
 use crate::options::{ClientPlan, Trust, Tuning};
-use crate::target::client_endpoint;
 
 /// How long `--case datagram` waits for the last echo.
 const ECHO_WAIT: Duration = Duration::from_secs(2);
@@ -86,6 +86,9 @@ pub(crate) struct Client {
     /// Datagrams of --case datagram
     #[arg(long, value_name = "N", default_value_t = 10)]
     datagrams: u64,
+    /// What one system call receives
+    #[arg(long, value_enum, default_value_t = Recv::Many, hide = true)]
+    recv: Recv,
     #[command(flatten)]
     pub(super) place: Place,
     #[command(flatten)]
@@ -156,6 +159,7 @@ impl Client {
             handshakes: None,
             concurrency: 1,
             datagrams: 0,
+            recv: Recv::Many,
             place: Place { one_core: None },
             multipath: ClientPaths::offering(None),
             tuning,
@@ -219,7 +223,7 @@ struct Caller {
 
 impl Caller {
     fn new(options: &Client, alpn: &str) -> Result<Self> {
-        let (endpoint, config) = (client_endpoint(options.connect)?, options.config(alpn)?);
+        let (endpoint, config) = (recv::endpoint(options.connect, options.recv)?, options.config(alpn)?);
         let (name, paths) = (options.name.clone(), options.multipath.clone());
         Ok(Self { endpoint, config, server: options.connect, name, paths })
     }
@@ -291,6 +295,10 @@ async fn once(caller: &Caller, case: Case, work: &Work) -> Result {
         .with("ecn_capable", ecn.is_capable())
         .with("lost_packets", lost)
         .with("mtu", mtu)
+        .with("ordered_ratio", stats.ordered_ratio())
+        .with("placed_bytes", stats.received.placed)
+        .with("copied_bytes", stats.received.copied)
+        .with("restored_bytes", stats.received.restored)
         .with("paths", stats.paths.iter().map(multipath::facts).collect::<Vec<_>>())
         .print()?;
     caller.close(connection).await;

@@ -5,6 +5,7 @@
 
 pub(crate) mod client;
 pub(crate) mod http3;
+mod recv;
 pub(crate) mod server;
 mod work;
 

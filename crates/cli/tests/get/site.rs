@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use anabranch::http3::{Code, Config, Connection, RecvHalf, SendHalf};
-use anabranch::{ConnectionError, Endpoint, Incoming, ServerConfig, config, tls};
+use anabranch::{ConnectionError, Endpoint, Incoming, ServerConfig, TransportConfig, Version, config, tls};
 use bytes::Bytes;
 use http::{Request, Response, StatusCode, header};
 use tempfile::TempDir;
@@ -77,7 +77,9 @@ fn server_config(dir: &Path) -> ServerConfig {
         .alpn(["h3"])
         .early_data(true)
         .build();
-    ServerConfig::new(tls.unwrap())
+    let versions = vec![Version::REVERSO, Version::V1, Version::V2];
+    let transport = TransportConfig { versions, ..TransportConfig::default() };
+    ServerConfig { transport: Arc::new(transport), ..ServerConfig::new(tls.unwrap()) }
 }
 
 async fn serve(incoming: Incoming, ends: Ends) {

@@ -1,0 +1,49 @@
+//! How a client takes datagrams from its socket, to measure what each way costs.
+
+use std::net::{SocketAddr, UdpSocket};
+
+use anabranch::{Endpoint, random_config, unspecified_for};
+use clap::ValueEnum;
+
+use crate::exit::{Failure, Result};
+
+/// What one system call receives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Recv {
+    /// One datagram
+    One,
+    /// Several datagrams, one by one (recvmmsg)
+    Mmsg,
+    /// Several groups of datagrams that the kernel has put together (recvmmsg and GRO), as usual
+    Many,
+}
+
+/// An endpoint that reaches `remote` and receives in this way.
+pub(super) fn endpoint(remote: SocketAddr, recv: Recv) -> Result<Endpoint> {
+    let bound = || {
+        let socket = UdpSocket::bind(unspecified_for(remote))?;
+        let same = socket.try_clone()?;
+        let endpoint = Endpoint::new(&random_config()?, None, socket)?;
+        if recv != Recv::Many {
+            separate(&same)?;
+        }
+        if recv == Recv::One {
+            endpoint.set_receive_buffers(1);
+        }
+        Ok(endpoint)
+    };
+    bound().map_err(|error| Failure::io("cannot bind a UDP socket", &error))
+}
+
+/// Has the kernel hand out each datagram by itself.
+#[cfg(target_os = "linux")]
+fn separate(socket: &UdpSocket) -> std::io::Result<()> {
+    use nix::sys::socket::{setsockopt, sockopt::UdpGroSegment};
+    Ok(setsockopt(socket, UdpGroSegment, &false)?)
+}
+
+/// Other kernels do so anyway.
+#[cfg(not(target_os = "linux"))]
+fn separate(_: &UdpSocket) -> std::io::Result<()> {
+    Ok(())
+}

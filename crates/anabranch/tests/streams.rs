@@ -3,7 +3,9 @@
 
 mod common;
 
-use anabranch::{ReadError, ReadExactError, ReadToEndError, SendDatagramError, TransportConfig, WriteError};
+use anabranch::{
+    ReadError, ReadExactError, ReadToEndError, SendDatagramError, TransportConfig, Version, WriteError,
+};
 use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -75,6 +77,45 @@ async fn big_transfer_on_one_thread() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn big_transfer_on_several_threads() {
     big_transfer(20 << 20).await;
+}
+
+/// What is lent, and what is taken as `Bytes`, lies where it was received, which over VReverso is where it was decrypted.
+#[tokio::test]
+async fn bytes_are_taken_from_where_they_are_lent() {
+    for version in [Version::V1, Version::REVERSO] {
+        let mut pair =
+            Pair::with_transport(TransportConfig { versions: vec![version], ..TransportConfig::default() });
+        pair.client.initial_version = version;
+        let pair = connected(&pair).await;
+        let data = Bytes::from(pattern(2_000_000));
+        let (mut send, _receive) = pair.theirs.open_bi().await.unwrap();
+        let sending = async {
+            send.write_chunk(data.clone()).await.unwrap();
+            send.finish().unwrap();
+        };
+        let receiving = async {
+            let (_send, mut receive) = pair.ours.accept_bi().await.unwrap();
+            let mut received = Vec::new();
+            loop {
+                let mut lent = 0;
+                let look = |bytes: &[u8]| {
+                    lent = bytes.as_ptr().addr();
+                    0
+                };
+                if receive.read_with(look).await.unwrap().is_none() {
+                    return received;
+                }
+                let taken = receive.read_chunk(usize::MAX).await.unwrap().unwrap();
+                assert_eq!(taken.as_ptr().addr(), lent);
+                received.extend_from_slice(&taken);
+            }
+        };
+        let (_, received) = within(async { tokio::join!(sending, receiving) }).await;
+        assert!(received == data, "{version}");
+        let bytes = pair.ours.stats().received;
+        assert!(bytes.placed + bytes.copied >= 2_000_000, "{bytes:?}");
+        assert_eq!(version == Version::REVERSO, bytes.placed > 1_900_000, "{version}: {bytes:?}");
+    }
 }
 
 /// Far more streams than may be open at the same time.

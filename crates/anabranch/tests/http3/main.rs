@@ -4,6 +4,7 @@
 mod connect;
 mod early_data;
 mod hostile;
+mod lent;
 mod limits;
 mod requests;
 mod shutdown;

@@ -1,7 +1,8 @@
 //! Requests and responses as they should be.
 
 use anabranch_http3::{Code, Config, Event, ReadError, RequestError, WriteError};
-use anabranch_wire::StreamId;
+use anabranch_transport::TransportConfig;
+use anabranch_wire::{StreamId, Version};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response};
 
@@ -67,6 +68,43 @@ fn a_request_is_answered() {
     }
     pair.pump();
     assert_eq!((pair.client.closed, pair.server.closed), (None, None));
+}
+
+/// The application gets the transport's own memory, and over VReverso the packets were decrypted right there.
+#[test]
+fn bodies_are_lent_and_taken_from_where_they_arrived() {
+    for version in [Version::V1, Version::REVERSO] {
+        let transport = TransportConfig { versions: vec![version], ..TransportConfig::default() };
+        let mut pair = Pair::with(Setup { transport, ..Setup::default() });
+        let (id, _) = request(&mut pair, &post("/"), false);
+        pair.server.http(|session, streams| session.respond(streams, id, &ok(), false)).unwrap();
+        response(&mut pair, id);
+        let body: Vec<u8> = (0..100_000_u32).map(|i| i as u8).collect();
+        for from_client in [true, false] {
+            let Pair { client, server, .. } = &mut pair;
+            let (from, to) = if from_client { (client, server) } else { (server, client) };
+            let before = to.connection().stats().received;
+            write(from, id, &body);
+            pair.pump();
+            let to = if from_client { &mut pair.server } else { &mut pair.client };
+            let mut arrived = Vec::new();
+            to.http(|session, streams| {
+                while let Ok(lent) = session.peek(streams, id) {
+                    let (place, len) = (lent.as_ptr(), lent.len());
+                    let taken = session.take(streams, id, len).unwrap();
+                    assert_eq!((taken.as_ptr(), taken.len()), (place, len));
+                    arrived.extend_from_slice(&taken);
+                }
+            });
+            assert!(arrived == body, "{version}");
+            let after = to.connection().stats().received;
+            let [placed, copied] = [after.placed - before.placed, after.copied - before.copied];
+            match version {
+                Version::V1 => assert_eq!(placed, 0),
+                _ => assert!(copied == 0 && placed >= 100_000, "{placed} placed, {copied} copied"),
+            }
+        }
+    }
 }
 
 #[test]

@@ -87,6 +87,7 @@ impl Pair {
         let transport = Arc::new(setup.transport);
         let mut client_config = ClientConfig::new(client_tls);
         client_config.transport = Arc::clone(&transport);
+        client_config.initial_version = transport.versions[0];
         let mut server_config = ServerConfig::new(server_tls);
         server_config.transport = transport;
         let config = |seed: u8| EndpointConfig::new([seed; 32]);

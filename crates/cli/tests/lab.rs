@@ -141,6 +141,35 @@ fn a_plan_is_run_and_summed_up() {
 }
 
 #[test]
+fn packets_may_look_otherwise_in_every_experiment() {
+    let place = Place::new(PLAN);
+    let column = |dir: &str, name: &str| -> Vec<String> {
+        let csv = std::fs::read_to_string(place.path(dir).join("runs.csv")).unwrap();
+        let mut lines = csv.lines().map(|line| line.split(',').map(str::to_owned).collect::<Vec<_>>());
+        let at = lines.next().unwrap().iter().position(|column| column == name).unwrap();
+        lines.map(|line| line[at].clone()).collect()
+    };
+    for (dir, args) in
+        [("v1", &[][..]), ("reverso", &["--wire", "reverso"]), ("again", &["--wire", "reverso"])]
+    {
+        place.says(&[&["run", "plan.toml", "--out", dir], args].concat());
+    }
+    assert_eq!(column("v1", "wire"), ["v1"; 8]);
+    assert_eq!(column("v1", "placed_bytes"), ["0"; 8]);
+    assert_eq!(column("reverso", "wire"), ["reverso"; 8]);
+    assert!(column("reverso", "placed_bytes").iter().all(|bytes| bytes.parse::<u64>().unwrap() > 10_000));
+    assert!(column("reverso", "failure").iter().all(String::is_empty));
+    assert!(column("reverso", "restored_bytes").iter().all(|bytes| bytes.parse::<u64>().is_ok()));
+    assert_eq!(place.results("again"), place.results("reverso"));
+    // A plan may say so, too.
+    let plan = PLAN.replace("layers = [\"default\"]", "layers = [\"default\"]\nset = { wire = \"reverso\" }");
+    std::fs::write(place.path("plan.toml"), plan).unwrap();
+    place.says(&["run", "plan.toml", "--out", "mixed", "--repetitions", "1"]);
+    assert_eq!(column("mixed", "wire"), ["reverso", "reverso", "v1", "v1"]);
+    assert_eq!(place.lab(&["run", "plan.toml", "--wire", "v3"]).status.code(), Some(2));
+}
+
+#[test]
 fn what_there_is_to_run_is_listed() {
     let place = Place::new(PLAN);
     let all = place.says(&["list"]);
@@ -166,8 +195,8 @@ fn claims_are_judged() {
     // Without runs nothing can be said of any.
     let none = claims(&["--no-run"]);
     let ids: Vec<_> = none.iter().map(|claim| claim["id"].as_str().unwrap()).collect();
-    let expected: Vec<_> =
-        (1..=15).map(|n| format!("D{n}")).chain((1..=7).map(|n| format!("Q{n}"))).collect();
+    let numbered = |letter, last| (1..=last).map(move |n| format!("{letter}{n}"));
+    let expected: Vec<_> = numbered("D", 15).chain(numbered("Q", 7)).chain(numbered("R", 5)).collect();
     assert_eq!(ids, expected);
     for claim in &none {
         assert!(claim["holds"].is_null() && !claim["why"].as_str().unwrap().is_empty(), "{claim}");
@@ -193,7 +222,42 @@ fn claims_are_judged() {
     assert!(line.contains("no such points"), "{line}");
     let wrong = place.lab(&["claims", "D16"]);
     assert_eq!(wrong.status.code(), Some(2));
-    assert!(stderr(&wrong).contains("one of ccr22, conext17, D1, "), "{}", stderr(&wrong));
+    assert!(stderr(&wrong).contains("one of ccr22, conext17, reverso, D1, "), "{}", stderr(&wrong));
+}
+
+/// What is claimed of VReverso is measured by the program beside the command, whatever there is.
+#[test]
+fn claims_about_time_are_measured() {
+    let place = Place::new(PLAN);
+    let command = place.path("anabranch");
+    if std::fs::hard_link(env!("CARGO_BIN_EXE_anabranch"), &command).is_err() {
+        std::fs::copy(env!("CARGO_BIN_EXE_anabranch"), &command).unwrap();
+    }
+    let claims = |args: &[&str]| Command::new(&command).args(["lab", "claims"]).args(args).output().unwrap();
+    let missing = claims(&["reverso"]);
+    assert_eq!(missing.status.code(), Some(2), "{}", stderr(&missing));
+    let line = stderr(&missing);
+    assert!(line.ends_with("; build it with `cargo build --release -p anabranch-bench`\n"), "{line}");
+    assert_eq!(line.lines().count(), 1);
+
+    let bench = place.path("anabranch-bench");
+    let sample = include_str!("../../lab/src/claim/reverso.json");
+    std::fs::write(&bench, format!("#!/bin/sh\necho \"$@\" >asked\ncat <<'END'\n{sample}END\n")).unwrap();
+    std::fs::set_permissions(&bench, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let mut command_in = Command::new(&command);
+    command_in.args(["lab", "claims", "reverso", "--json", "-"]).current_dir(place.0.path());
+    let output = command_in.output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(std::fs::read_to_string(place.path("asked")).unwrap(), "claims --json -\n");
+    let judged: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    let holds: Vec<_> = judged.iter().map(|claim| (claim["id"].as_str().unwrap(), claim["holds"].as_bool())).collect();
+    let yes = Some(true);
+    assert_eq!(holds, [("R1", yes), ("R2", yes), ("R3", yes), ("R4", yes), ("R5", None)]);
+    assert!(judged.iter().all(|claim| !claim["figure"].as_str().unwrap().is_empty()), "{judged:?}");
+    assert!(judged[4]["why"].as_str().unwrap().contains("in the wild"));
+
+    std::fs::write(&bench, "#!/bin/sh\nexit 3\n").unwrap();
+    assert_eq!(claims(&["R2"]).status.code(), Some(8));
 }
 
 #[test]

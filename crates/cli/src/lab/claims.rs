@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use anabranch_lab::claim::{self, Claim, PAPERS, Results, Verdict};
+use anabranch_lab::claim::{self, Claim, Measured, PAPERS, Results, Verdict};
 use anabranch_lab::experiment::{self, MAX_REPETITIONS};
 use anabranch_lab::record::Row;
 use anabranch_lab::run::RunOptions;
@@ -11,6 +11,7 @@ use anabranch_lab::sweep::SweepOptions;
 use clap::Args;
 use serde_json::json;
 
+use super::measured;
 use super::run::{COMMIT, RESULTS, STANDARD};
 use super::watch::Watch;
 use crate::exit::{Exit, Failure, Result, note, say};
@@ -18,7 +19,8 @@ use crate::exit::{Exit, Failure, Result, note, say};
 /// Check the papers' claims: run what they need, and say for each whether it holds
 ///
 /// Runs that are finished already, by this command or by `lab run`, are not repeated. All of it takes a while: use --points to
-/// look at a few points first.
+/// look at a few points first. What is claimed of VReverso is about time: `anabranch-bench`, which has to lie beside this command,
+/// measures it anew each time.
 #[derive(Args, Debug)]
 pub(crate) struct Claims {
     /// Papers, or single claims by their short names; all of them without this
@@ -88,8 +90,12 @@ pub(super) fn run(options: &Claims) -> Result {
         note(format_args!("left out, without any of the points: {names}"));
     }
     let results: Results = rows.into_iter().collect();
-    let verdicts: Vec<(&Claim, Verdict)> =
-        claims.into_iter().map(|claim| (claim, claim.verdict(&results))).collect();
+    let measured = options.measured(&claims)?;
+    let verdict = |claim: &Claim| match &measured {
+        Some(measured) if Measured::decides(claim) => measured.verdict(claim),
+        _ => claim.verdict(&results),
+    };
+    let verdicts: Vec<(&Claim, Verdict)> = claims.into_iter().map(|claim| (claim, verdict(claim))).collect();
     if options.json.is_some() {
         let all: Vec<_> = verdicts.iter().map(|(claim, verdict)| as_json(claim, verdict)).collect();
         return say(json!(all));
@@ -112,6 +118,21 @@ fn needed(claims: &[&Claim]) -> BTreeMap<&'static str, Vec<String>> {
 }
 
 impl Claims {
+    /// What claims about time need. Who has not asked for these does without it if it cannot be measured.
+    fn measured(&self, claims: &[&Claim]) -> Result<Option<Measured>> {
+        if self.no_run || !claims.iter().any(|claim| Measured::decides(claim)) {
+            return Ok(None);
+        }
+        match measured::measure() {
+            Ok(measured) => Ok(Some(measured)),
+            Err(failure) if self.claims.is_empty() => {
+                failure.report();
+                Ok(None)
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
     /// What the experiment gives; `None` if it has none of the points. Papers number theirs alike, but for a few experiments.
     fn rows(&self, name: &str, variants: Vec<String>, watch: &Watch) -> Result<Option<Vec<Row>>> {
         let dir = self.out.join(name);
@@ -191,7 +212,7 @@ mod tests {
         let claim = claim::paper("conext17").unwrap().claims[0];
         let text = described(&claim, &claim.verdict(&Results::default()));
         assert!(text.starts_with("Q1  cannot be decided here: ") && text.contains("but        needs TCP"));
-        assert!(wanted("ccr23").unwrap_err().contains("ccr22, conext17, D1, "));
+        assert!(wanted("ccr23").unwrap_err().contains("ccr22, conext17, reverso, D1, "));
     }
 
     #[test]

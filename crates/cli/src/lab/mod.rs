@@ -3,6 +3,7 @@
 mod claims;
 mod figures;
 mod list;
+mod measured;
 mod merge;
 mod run;
 mod summary;

@@ -6,8 +6,10 @@
 mod ccr22;
 mod conext17;
 mod results;
+mod reverso;
 
 pub use results::{Metric, Results};
+pub use reverso::Measured;
 
 /// The claims of one paper.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +23,7 @@ pub struct Paper {
 }
 
 /// All papers whose claims are checked.
-pub const PAPERS: &[Paper] = &[ccr22::PAPER, conext17::PAPER];
+pub const PAPERS: &[Paper] = &[ccr22::PAPER, conext17::PAPER, reverso::PAPER];
 
 /// Something that a paper says about its measurements.
 #[derive(Clone, Copy, Debug)]

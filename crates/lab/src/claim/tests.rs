@@ -38,6 +38,7 @@ fn claims_have_names_of_their_own_and_say_what_they_want() {
     }
     assert_eq!(paper("ccr22").unwrap().claims.len(), 15);
     assert_eq!(paper("conext17").unwrap().claims.len(), 7);
+    assert_eq!(paper("reverso").unwrap().claims.len(), 5);
     assert!(paper("ccr23").is_none());
 }
 

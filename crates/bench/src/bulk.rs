@@ -1,9 +1,10 @@
 //! One download on one stream over loopback: CPU time of both ends, goodput, memory.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
 
 use crate::Error;
+use crate::receive::Wire;
 use crate::report::{Report, median, rounded};
 use crate::stacks::{Choice, Identity, OURS, Run, Stack, rotate};
 
@@ -15,8 +16,44 @@ pub(crate) struct Options {
     /// Bytes of a download
     #[arg(long, default_value_t = 1 << 30, value_parser = clap::value_parser!(u64).range(1..))]
     bytes: u64,
+    /// What our packets look like; version 1 takes part in any case
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "v1")]
+    wire: Vec<Wire>,
+    /// What one system call of our client receives; the usual way takes part in any case
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "many")]
+    recv: Vec<Recv>,
+    /// Leave out our rows over HTTP/3 and over two paths
+    #[arg(long)]
+    plain: bool,
     #[command(flatten)]
     choice: Choice,
+}
+
+/// What one system call of the client receives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Recv {
+    /// One datagram
+    One,
+    /// Several datagrams, one by one (recvmmsg)
+    Mmsg,
+    /// Several groups of datagrams that the kernel has put together (recvmmsg and GRO), as usual
+    Many,
+}
+
+/// Our rows with other packets or another way of receiving: name, wire, way.
+const WAYS: [(&str, Wire, Recv); 6] = [
+    (OURS, Wire::V1, Recv::Many),
+    ("anabranch-mmsg", Wire::V1, Recv::Mmsg),
+    ("anabranch-one", Wire::V1, Recv::One),
+    ("anabranch-reverso", Wire::Reverso, Recv::Many),
+    ("anabranch-reverso-mmsg", Wire::Reverso, Recv::Mmsg),
+    ("anabranch-reverso-one", Wire::Reverso, Recv::One),
+];
+
+/// The name of our row with these packets and this way of receiving.
+pub(crate) fn way(wire: Wire, recv: Recv) -> &'static str {
+    let found = WAYS.iter().find(|(_, of, by)| (*of, *by) == (wire, recv));
+    found.map_or(OURS, |(name, ..)| name)
 }
 
 /// Our row with the same bytes as the body of an HTTP/3 response.
@@ -50,6 +87,8 @@ struct Row {
     goodput_gbps: f64,
     server_rss_mb: f64,
     client_rss_mb: f64,
+    /// The client's packets that arrived in order, if it counts.
+    ordered: Option<f64>,
 }
 
 impl Row {
@@ -64,6 +103,9 @@ impl Row {
             goodput_gbps: middle(&|run| run.result["goodput_mbps"].as_f64().unwrap_or(f64::NAN) / 1e3),
             server_rss_mb: middle(&|run| run.server.rss / 1e6),
             client_rss_mb: middle(&|run| run.client.rss / 1e6),
+            ordered: runs[0].result["ordered_ratio"]
+                .is_f64()
+                .then(|| middle(&|run| run.result["ordered_ratio"].as_f64().unwrap_or(f64::NAN))),
         }
     }
 
@@ -77,6 +119,7 @@ impl Row {
             "rss_mb": rounded(self.server_rss_mb.max(self.client_rss_mb)),
             "server_rss_mb": rounded(self.server_rss_mb),
             "client_rss_mb": rounded(self.client_rss_mb),
+            "ordered_ratio": self.ordered,
         })
     }
 
@@ -105,7 +148,15 @@ fn work(name: &str, bytes: u64) -> Vec<String> {
             let single = ["--numbering".to_owned(), "single".to_owned()];
             [&download[..], &two_paths, &single].concat()
         }
-        _ => download.into(),
+        _ => match WAYS.iter().find(|(known, ..)| *known == name) {
+            Some((_, wire, recv)) if name != OURS => {
+                let recv =
+                    recv.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+                let way = ["--wire".to_owned(), wire.name().to_owned(), "--recv".to_owned(), recv];
+                [&download[..], &way].concat()
+            }
+            _ => download.into(),
+        },
     }
 }
 
@@ -128,23 +179,52 @@ fn check(name: &str, run: &Run, bytes: u64) -> Result<(), Error> {
     }
 }
 
-pub(crate) fn run(options: &Options) -> Result<Report, Error> {
+/// Runs of each row, the order rotated from round to round.
+pub(crate) type Runs = Vec<(Stack, Vec<Run>)>;
+
+/// Downloads `bytes` over each of `stacks` in every round.
+fn measure(rounds: u32, bytes: u64, stacks: Vec<Stack>) -> Result<Runs, Error> {
     let identity = Identity::new()?;
-    let mut stacks = options.choice.built()?;
-    if let Some(at) = stacks.iter().position(|stack| stack.name == OURS) {
-        let even: &[&str] = &["--scheduler", "weighted"];
-        let variants = [
-            stacks[at].named(OURS_ON_TWO_PATHS),
-            stacks[at].named(OURS_ON_TWO_EVEN_PATHS).serving(even),
-            stacks[at].named(OURS_ON_TWO_PATHS_SINGLE).serving(even),
-            stacks[at].named(OURS_OVER_HTTP3),
-        ];
+    rotate(rounds, stacks, |stack| {
+        let run = stack.run(stack, &identity, &work(stack.name, bytes))?;
+        check(stack.name, &run, bytes).map(|()| run)
+    })
+}
+
+/// Downloads `bytes` with our own command in the ways that are `wanted`.
+pub(crate) fn ways(rounds: u32, bytes: u64, choice: &Choice, wanted: &[(Wire, Recv)]) -> Result<Runs, Error> {
+    let ours = choice.ours()?;
+    measure(rounds, bytes, wanted.iter().map(|&(wire, recv)| ours.named(way(wire, recv))).collect())
+}
+
+impl Options {
+    /// The rows, ours in all the ways that are asked for.
+    fn stacks(&self) -> Result<Vec<Stack>, Error> {
+        let mut stacks = self.choice.built()?;
+        let Some(at) = stacks.iter().position(|stack| stack.name == OURS) else { return Ok(stacks) };
+        let ours = stacks[at].clone();
+        let asked = |wire: &Wire, recv: &Recv| {
+            (*wire == Wire::V1 || self.wire.contains(wire))
+                && (*recv == Recv::Many || self.recv.contains(recv))
+        };
+        let ways = WAYS.iter().filter(|(name, wire, recv)| *name != OURS && asked(wire, recv));
+        let mut variants: Vec<Stack> = ways.map(|(name, ..)| ours.named(name)).collect();
+        if !self.plain {
+            let even: &[&str] = &["--scheduler", "weighted"];
+            variants.extend([
+                ours.named(OURS_ON_TWO_PATHS),
+                ours.named(OURS_ON_TWO_EVEN_PATHS).serving(even),
+                ours.named(OURS_ON_TWO_PATHS_SINGLE).serving(even),
+                ours.named(OURS_OVER_HTTP3),
+            ]);
+        }
         stacks.splice(at + 1..at + 1, variants);
+        Ok(stacks)
     }
-    let runs = rotate(options.rounds, stacks, |stack| {
-        let run = stack.run(stack, &identity, &work(stack.name, options.bytes))?;
-        check(stack.name, &run, options.bytes).map(|()| run)
-    })?;
+}
+
+pub(crate) fn run(options: &Options) -> Result<Report, Error> {
+    let runs = measure(options.rounds, options.bytes, options.stacks()?)?;
     let rows: Vec<Row> = runs.iter().map(|(stack, runs)| Row::new(stack.name, runs, options.bytes)).collect();
     let ours = rows.iter().find(|row| row.name == OURS).map(|row| row.both);
     let ratio: Map<String, Value> = rows
@@ -152,17 +232,26 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
         .filter(|row| row.name != OURS)
         .filter_map(|row| Some((row.name.to_owned(), json!(rounded(ours? / row.both)))))
         .collect();
-    let two_paths: Map<String, Value> = runs
-        .iter()
-        .filter(|(stack, _)| TWO_PATHS.contains(&stack.name))
-        .filter_map(|(stack, two)| Some((stack.name.to_owned(), json!(rounded(against_one(&runs, two)?)))))
-        .collect();
+    let against = |names: &dyn Fn(&str) -> bool, cost: fn(&Run) -> f64| -> Map<String, Value> {
+        let chosen = runs.iter().filter(|(stack, _)| names(stack.name));
+        chosen
+            .filter_map(|(stack, of)| {
+                Some((stack.name.to_owned(), json!(rounded(against(&runs, OURS, of, cost)?))))
+            })
+            .collect()
+    };
+    let two_paths = against(&|name| TWO_PATHS.contains(&name), both);
+    let is_way = |name: &str| name != OURS && WAYS.iter().any(|(way, ..)| *way == name);
+    let client_ratio = against(&is_way, client);
     let mut title = format!(
         "One download of {} bytes on one stream over loopback, CPU seconds per GB, medians of {} rounds",
         options.bytes, options.rounds
     );
     for (name, ratio) in &two_paths {
         title += &format!("; {name} costs {ratio} of one path (target: {TWO_PATHS_TARGET:.2})");
+    }
+    for (name, ratio) in &client_ratio {
+        title += &format!("; the client of {name} costs {ratio} of the usual one");
     }
     Ok(Report {
         title,
@@ -182,13 +271,23 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
             "ratio": ratio,
             "two_paths": two_paths,
             "target_two_paths": TWO_PATHS_TARGET,
+            "client_ratio": client_ratio,
         }),
     })
 }
 
-/// What `two` costs beside one path in the same round: the median of all rounds.
-fn against_one(runs: &[(Stack, Vec<Run>)], two: &[Run]) -> Option<f64> {
-    let (_, one) = runs.iter().find(|(stack, _)| stack.name == OURS)?;
-    let cost = |run: &Run| run.server.cpu + run.client.cpu;
-    Some(median(&two.iter().zip(one).map(|(two, one)| cost(two) / cost(one)).collect::<Vec<_>>()))
+/// CPU seconds of both ends.
+fn both(run: &Run) -> f64 {
+    run.server.cpu + run.client.cpu
+}
+
+/// CPU seconds of the client.
+pub(crate) fn client(run: &Run) -> f64 {
+    run.client.cpu
+}
+
+/// What runs cost beside those of the row `base` in the same rounds: the median of all rounds.
+fn against(runs: &Runs, base: &str, of: &[Run], cost: fn(&Run) -> f64) -> Option<f64> {
+    let (_, base) = runs.iter().find(|(stack, _)| stack.name == base)?;
+    Some(median(&of.iter().zip(base).map(|(one, base)| cost(one) / cost(base)).collect::<Vec<_>>()))
 }

@@ -6,6 +6,7 @@ mod acks;
 mod aggregation;
 mod bulk;
 mod child;
+mod claims;
 mod counting;
 mod failover;
 mod handshakes;
@@ -51,6 +52,8 @@ enum Benchmark {
     Handshakes(handshakes::Options),
     /// CPU seconds per GB of one download on one stream, over loopback
     Bulk(bulk::Options),
+    /// What `anabranch lab claims reverso` judges: VReverso beside version 1, and beside its reference
+    Claims(claims::Options),
     /// Small HTTP/3 requests per second of server CPU, over loopback
     Requests(requests::Options),
     /// A download over all points of a design with several paths, in virtual time, against each point's fluid bound
@@ -69,6 +72,7 @@ fn main() -> std::process::ExitCode {
         Benchmark::Idle(options) => idle::run(options),
         Benchmark::Handshakes(options) => handshakes::run(options),
         Benchmark::Bulk(options) => bulk::run(options),
+        Benchmark::Claims(options) => claims::run(options),
         Benchmark::Requests(options) => requests::run(options),
         Benchmark::Aggregation(options) => aggregation::run(options),
         Benchmark::Failover(options) => failover::run(options),

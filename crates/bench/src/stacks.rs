@@ -54,11 +54,16 @@ pub(crate) fn peer(name: &str) -> PathBuf {
 }
 
 impl Choice {
+    /// Our own, built or not.
+    pub(crate) fn ours(&self) -> Result<Stack, Error> {
+        let beside = std::env::current_exe()?.with_file_name("anabranch");
+        let program = self.anabranch.clone().unwrap_or(beside);
+        Ok(Stack { name: OURS, program, prefix: &["perf"], serving: &[] })
+    }
+
     /// The chosen stacks that are built; the others are named on standard error.
     pub(crate) fn built(&self) -> Result<Vec<Stack>, Error> {
-        let beside = std::env::current_exe()?.with_file_name("anabranch");
-        let ours = self.anabranch.clone().unwrap_or(beside);
-        let mut all = vec![Stack { name: OURS, program: ours, prefix: &["perf"], serving: &[] }];
+        let mut all = vec![self.ours()?];
         all.extend(PEERS.iter().map(|&name| Stack { name, program: peer(name), prefix: &[], serving: &[] }));
         if let Some(unknown) = self.stacks.iter().find(|name| !all.iter().any(|stack| stack.name == **name)) {
             return Err(format!("unknown stack {unknown}").into());

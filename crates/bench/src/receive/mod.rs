@@ -7,6 +7,7 @@ mod floor;
 mod ours;
 pub(crate) mod pages;
 mod peer;
+pub(crate) mod ratios;
 
 use std::path::{Path, PathBuf};
 
@@ -106,7 +107,7 @@ impl Wire {
         }
     }
 
-    const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::V1 => "v1",
             Self::Reverso => "reverso",

@@ -26,16 +26,21 @@ const RETAINED: [(&str, &str); 2] =
 
 /// What is measured.
 #[derive(Clone, Copy, PartialEq)]
-enum Stack {
+pub(super) enum Stack {
     Anabranch(Wire),
     Quiceh(Wire),
 }
 
 /// One of them with one allocator.
 #[derive(Clone, Copy)]
-struct Subject {
-    stack: Stack,
-    retained: bool,
+pub(super) struct Subject {
+    pub(super) stack: Stack,
+    pub(super) retained: bool,
+}
+
+/// What the allocator is called that keeps its memory, or does not.
+pub(super) fn allocator(retained: bool) -> &'static str {
+    if retained { "retained" } else { "default" }
 }
 
 impl Subject {
@@ -46,12 +51,8 @@ impl Subject {
         }
     }
 
-    fn allocator(self) -> &'static str {
-        if self.retained { "retained" } else { "default" }
-    }
-
     /// Milliseconds of a sample, the median of a run.
-    fn measure(self, quiceh: &Path, identity: &Identity) -> Result<f64, Error> {
+    pub(super) fn measure(self, quiceh: &Path, identity: &Identity) -> Result<f64, Error> {
         let mut command = match self.stack {
             Stack::Anabranch(wire) => {
                 let mut command = Command::new(std::env::current_exe()?);
@@ -96,14 +97,14 @@ pub(super) fn add(
     }
     let rows = subjects.iter().zip(&samples).map(|(subject, samples)| {
         json!({
-            "name": subject.name(), "allocator": subject.allocator(),
+            "name": subject.name(), "allocator": allocator(subject.retained),
             "ms": rounded(median(samples)), "min_ms": rounded(minimum(samples)),
         })
     });
     report.json["http3"] = rows.collect();
     for (subject, samples) in subjects.iter().zip(&samples) {
         let mut line = vec![String::from("–"); report.columns.len()];
-        line[0] = format!("{}, HTTP/3, {} malloc", subject.name(), subject.allocator());
+        line[0] = format!("{}, HTTP/3, {} malloc", subject.name(), allocator(subject.retained));
         line[2] = format!("{:.2} ms", median(samples));
         line[3] = format!("{:.2} ms", minimum(samples));
         report.rows.push(line);

@@ -250,7 +250,8 @@ fn claims_about_time_are_measured() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_eq!(std::fs::read_to_string(place.path("asked")).unwrap(), "claims --json -\n");
     let judged: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
-    let holds: Vec<_> = judged.iter().map(|claim| (claim["id"].as_str().unwrap(), claim["holds"].as_bool())).collect();
+    let holds: Vec<_> =
+        judged.iter().map(|claim| (claim["id"].as_str().unwrap(), claim["holds"].as_bool())).collect();
     let yes = Some(true);
     assert_eq!(holds, [("R1", yes), ("R2", yes), ("R3", yes), ("R4", yes), ("R5", None)]);
     assert!(judged.iter().all(|claim| !claim["figure"].as_str().unwrap().is_empty()), "{judged:?}");

@@ -7,6 +7,7 @@ use anabranch_wire::{Side, Version};
 use super::multipath::second_addr;
 use super::pair::{Pair, over, pattern};
 use super::paths::{address_of_client, open_and_wait};
+use crate::schedule::Algorithm;
 use crate::{MultipathConfig, Numbering, NumberingChoice};
 
 /// Downloads, and gives the share of the client's packets that came in order.

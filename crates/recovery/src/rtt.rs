@@ -18,7 +18,7 @@ pub struct Rtt {
     /// Set after persistent congestion: the next sample replaces `min`.
     min_is_stale: bool,
     /// The path that the newest sample's acknowledgment came back on.
-    return_path: PathId,
+    return_path: Option<PathId>,
 }
 
 impl Rtt {
@@ -30,12 +30,12 @@ impl Rtt {
             min: initial,
             first_sample: None,
             min_is_stale: false,
-            return_path: PathId::ZERO,
+            return_path: None,
         }
     }
 
-    /// The path that the newest sample's acknowledgment came back on; without a sample, of no meaning.
-    pub fn return_path(&self) -> PathId {
+    /// The path that the newest sample's acknowledgment came back on; `None` before the first one.
+    pub fn return_path(&self) -> Option<PathId> {
         self.return_path
     }
 
@@ -82,8 +82,8 @@ impl Rtt {
     /// The next sample's acknowledgment came back on `path`. A round trip that ends on another path than the one before is
     /// another one, so that the minimum is taken afresh (RFC 10069, “Computing Path RTT”).
     pub(crate) fn came_by(&mut self, path: PathId) {
-        self.min_is_stale |= self.has_sample() && path != self.return_path;
-        self.return_path = path;
+        self.min_is_stale |= self.has_sample() && Some(path) != self.return_path;
+        self.return_path = Some(path);
     }
 
     /// Takes a sample; `ack_delay` is already limited to what the peer may claim (RFC 9002 §5.3).
@@ -158,7 +158,7 @@ mod tests {
         {
             rtt.came_by(PathId(via));
             rtt.update(Time::ZERO, ms(latest), ms(0));
-            assert_eq!((rtt.min(), rtt.return_path()), (ms(min), PathId(via)));
+            assert_eq!((rtt.min(), rtt.return_path()), (ms(min), Some(PathId(via))));
         }
     }
 

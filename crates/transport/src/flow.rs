@@ -9,9 +9,11 @@ use crate::config::named::named;
 named! {
     /// How receive windows grow, from what they are at first to their maxima.
     WindowRule, "rule of receive windows" {
-        /// To four times what the application has consumed in a round trip, and so that late data of one path does not hold up
-        /// the others.
+        /// To eight times what the application has consumed in a round trip once that is more than a sixth, and so that late data
+        /// of one path does not hold up the others.
         Adaptive = "adaptive";
+        /// The same, to four times once it is more than a quarter, which holds a sender up that doubles its rate; to repeat what was measured with it.
+        Fourfold = "fourfold";
         /// As the stack of the 2022 study of packet number spaces: once more than half of what the limit has ever allowed was
         /// consumed (of a stream) or received (on the connection), the limit triples; if the round trip takes longer than
         /// 100 ms, it is multiplied by one more than the hundreds of milliseconds in that.
@@ -29,9 +31,13 @@ const STUDY_MAX_RTT: Duration = Duration::from_millis(610);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Overrun;
 
-/// What a window spans, in round trips at the current rate: one for what is on its way, one for the word of a new limit, and
-/// that twice, because a sender in slow start doubles its rate meanwhile.
-const ROUND_TRIPS: u64 = 4;
+/// What a window spans at least, in round trips at the current rate, and what it grows to if it does not. A sender in slow start
+/// doubles its rate in each round trip; word of a window takes one to take effect, and another one passes until that of the next
+/// does: twice and four times as much as was consumed in the last one have to fit. The rest is for what comes late.
+const ROUND_TRIPS: (u64, u64) = (6, 8);
+
+/// The same of [`WindowRule::Fourfold`].
+const FOURFOLD: (u64, u64) = (4, 4);
 
 /// Round trips count as no shorter than this: within less, bursts say little about a rate.
 const MIN_RTT: Duration = Duration::from_millis(1);
@@ -109,7 +115,7 @@ impl ReceiveCredit {
         self.consumed += n;
         debug_assert!(self.consumed <= self.received, "consumed more than was received");
         self.due |= match self.rule {
-            WindowRule::Adaptive => {
+            WindowRule::Adaptive | WindowRule::Fourfold => {
                 self.grow(now, rtt.max(MIN_RTT)) || self.limit - self.consumed <= self.window / 2
             }
             WindowRule::Study2022 => self.multiply(self.consumed, rtt),
@@ -150,16 +156,19 @@ impl ReceiveCredit {
         }
         let consumed = u128::from(self.consumed - self.consumed_before);
         let in_round_trip = consumed * rtt.as_nanos() / elapsed.as_nanos().max(1);
-        let wanted = u64::try_from(in_round_trip).unwrap_or(u64::MAX).saturating_mul(ROUND_TRIPS);
+        let in_round_trip = u64::try_from(in_round_trip).unwrap_or(u64::MAX);
         (self.since, self.consumed_before) = (now, self.consumed);
-        let grows = wanted > self.window && self.window < self.max_window;
-        self.window = self.window.max(wanted.min(self.max_window));
+        let (least, wanted) = if self.rule == WindowRule::Fourfold { FOURFOLD } else { ROUND_TRIPS };
+        let grows = in_round_trip.saturating_mul(least) > self.window && self.window < self.max_window;
+        if grows {
+            self.window = in_round_trip.saturating_mul(wanted).min(self.max_window);
+        }
         grows
     }
 
     /// Whether the peer has used more than half of what it may.
     pub(crate) fn is_tight(&self) -> bool {
-        self.rule == WindowRule::Adaptive && !self.due && self.limit - self.received < self.window / 2
+        self.rule != WindowRule::Study2022 && !self.due && self.limit - self.received < self.window / 2
     }
 
     /// What holds the peer back is not the application but data that is late, on a slower path perhaps: the window has to span
@@ -174,7 +183,7 @@ impl ReceiveCredit {
 
     /// Whether the peer would gain from a new limit, however little.
     pub(crate) fn can_grant(&self) -> bool {
-        self.rule == WindowRule::Adaptive && self.consumed + self.window > self.limit
+        self.rule != WindowRule::Study2022 && self.consumed + self.window > self.limit
     }
 
     /// Whether the peer has used all its credit while some could be given. Waiting for half a window might then take
@@ -186,7 +195,7 @@ impl ReceiveCredit {
     /// The limit to tell the peer now; it never shrinks.
     pub(crate) fn grant(&mut self) -> u64 {
         self.due = false;
-        if self.rule == WindowRule::Adaptive {
+        if self.rule != WindowRule::Study2022 {
             let limit = self.consumed.saturating_add(self.window);
             self.limit = self.limit.max(limit).min(anabranch_wire::MAX_VARINT);
         }

@@ -82,6 +82,9 @@ named! {
     AckPath, "path of acknowledgments" {
         /// The one whose packets it acknowledges, unless that path fails or is abandoned.
         Same = "same";
+        /// The working path on which they arrive clearly sooner than on the one whose packets they acknowledge, if there is one,
+        /// and then on that one, too. The sender learns sooner, and nothing depends on the other path.
+        Soonest = "soonest";
         /// The working path with the lowest smoothed round-trip time.
         Fastest = "fastest";
         /// The one whose packets it acknowledges, and once more in the next packet that leaves on each other path.
@@ -202,7 +205,7 @@ mod tests {
         let error = "slowest".parse::<AckPath>().unwrap_err().to_string();
         assert_eq!(
             error,
-            "unknown path of acknowledgments: use one of same, fastest, all, in-turn, fastest-and-all"
+            "unknown path of acknowledgments: use one of same, soonest, fastest, all, in-turn, fastest-and-all"
         );
         for wrong in ["", "0", "-1", "1s/4", "ms/4", "5ms/", "5ms/x", "newest"] {
             assert!(wrong.parse::<Horizon>().is_err(), "{wrong:?}");

@@ -494,7 +494,7 @@ impl Connection {
     fn transmit_close(&mut self, now: Time, out: &mut TransmitBuf) -> Option<Transmit> {
         let (close, wanted) = self.take_close()?;
         let usable = |id: &PathId| self.paths.get(*id).is_some_and(Path::is_usable);
-        let id = wanted.filter(usable).or_else(|| self.best_path()).unwrap_or(self.paths.main().id);
+        let id = wanted.filter(usable).or_else(|| self.shortest_path()).unwrap_or(self.paths.main().id);
         // A peer that is heard only on a path that this end has given up is answered there, but with what belongs to another path.
         let given_up = |id: &PathId| self.paths.get(*id).is_some_and(Path::is_abandoned);
         let over = wanted.filter(given_up).unwrap_or(id);

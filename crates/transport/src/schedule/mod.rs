@@ -49,6 +49,8 @@ pub struct PathView {
     pub smoothed_rtt: Duration,
     /// Smallest round-trip time; the same assumption before the first sample.
     pub min_rtt: Duration,
+    /// How much of it is the way back: half, or the other path's half if acknowledgments come back on another one.
+    pub way_back: Duration,
     /// How much round-trip times vary (RFC 9002 §5.3).
     pub rtt_variation: Duration,
     /// Whether there has been a sample.
@@ -77,10 +79,10 @@ impl PathView {
         self.room > 0
     }
 
-    /// How long a packet takes to arrive: half the smallest round trip, and whatever the path has queued, which is on its way
-    /// to the peer more often than on the way back.
+    /// How long a packet takes to arrive: the smallest round trip without the way back, and whatever the path has queued, which
+    /// is on its way to the peer more often than on the way back.
     pub fn one_way(&self) -> Duration {
-        self.smoothed_rtt.saturating_sub(self.min_rtt / 2)
+        self.smoothed_rtt.saturating_sub(self.way_back)
     }
 
     /// Bytes per second that the window lets through.

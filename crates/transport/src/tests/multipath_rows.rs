@@ -173,7 +173,10 @@ fn row_m8_path_abandon_in_every_pair_of_states() {
 
 #[test]
 fn row_m10_an_update_waits_for_three_times_the_pto_of_the_slowest_path() {
-    let mut pair = Pair::with_transport(|transport| transport.multipath = Some(MultipathConfig::default()));
+    let mut pair = Pair::with_transport(|transport| {
+        transport.multipath = Some(MultipathConfig::default());
+        transport.ack.path = crate::AckPath::Same;
+    });
     pair.delay = Duration::from_micros(2_500);
     pair.connect();
     pair.settle();

@@ -806,6 +806,7 @@ fn losses_of_a_fast_path_wait_for_the_slow_one_if_there_is_one_list() {
     let lost = |scan| {
         let mut pair = uneven(|transport| {
             transport.multipath.as_mut().unwrap().loss_scan = scan;
+            transport.ack.path = crate::AckPath::Same;
             transport.ack.threshold = 1;
         });
         let data = pattern(300_000);

@@ -3,12 +3,16 @@
 use std::time::Duration;
 
 use anabranch_wire::{PathId, Time, Writer};
+use smallvec::SmallVec;
 
 use crate::config::{AckPath, AckScope};
 use crate::connection::connection::Connection;
 use crate::path::Path;
 use crate::space::MAX_RANGES;
 use crate::token::Tokens;
+
+/// What an acknowledgment has to gain at least on another path.
+const MIN_LEAD: Duration = Duration::from_millis(1);
 
 /// Totals of the acknowledgments of 1-RTT packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,7 +37,7 @@ impl Connection {
             return self.common_acks_on(now, path);
         }
         let copies = self.owes_ack_copy(path);
-        let copies_due = copies && self.config.ack.path == AckPath::FastestAndAll;
+        let copies_due = copies && matches!(self.config.ack.path, AckPath::Soonest | AckPath::FastestAndAll);
         let owing = self.paths.iter().filter(|other| {
             let debt = &other.received.debt;
             debt.can_ack() || debt.is_due(now)
@@ -51,14 +55,43 @@ impl Connection {
         if let Some(other) = self.stand_in(path) {
             return other;
         }
+        if self.config.ack.path == AckPath::Soonest {
+            return self.soonest_for(path).unwrap_or(path.id);
+        }
         self.common_carrier().unwrap_or(path.id)
+    }
+
+    /// The path on which an acknowledgment of packets on `path` arrives clearly sooner than on itself.
+    fn soonest_for(&self, path: &Path) -> Option<PathId> {
+        if !path.recovery.rtt().has_sample() {
+            return None;
+        }
+        // A way and the way back are taken to be equally long.
+        let one_way = |path: &Path| min_rtt(path).saturating_sub(self.way_back(path));
+        let own = one_way(path);
+        let open = |other: &&Path| {
+            other.id != path.id
+                && other.is_available()
+                && other.recovery.rtt().has_sample()
+                && Self::is_working(other)
+        };
+        let others = self.paths.iter().filter(open).map(|other| (one_way(other), other.id));
+        let (best, id) = others.min()?;
+        (own > best + (best / 8).max(MIN_LEAD)).then_some(id)
+    }
+
+    /// How much of the path's smallest round trip was the way back. If its acknowledgments came on another path, that one's half.
+    pub(super) fn way_back(&self, path: &Path) -> Duration {
+        let via = path.recovery.rtt().return_path().filter(|via| *via != path.id);
+        let other = via.and_then(|via| self.paths.get(via)).filter(|other| other.recovery.rtt().has_sample());
+        min_rtt(other.unwrap_or(path)) / 2
     }
 
     /// The one path that carries all acknowledgments now; `None` if each path carries its own.
     fn common_carrier(&self) -> Option<PathId> {
         let multipath = self.multipath.as_ref()?;
         match self.config.ack.path {
-            AckPath::Same | AckPath::All => None,
+            AckPath::Same | AckPath::Soonest | AckPath::All => None,
             AckPath::Fastest | AckPath::FastestAndAll => {
                 let chosen =
                     multipath.ack_path.filter(|id| self.paths.get(*id).is_some_and(Self::is_working));
@@ -208,15 +241,26 @@ impl Connection {
 
     /// An acknowledgment of packets on `of` leaves on `carrier`: the other paths repeat it, if that is wanted.
     fn owe_ack_copies(&mut self, of: PathId, carrier: PathId) {
-        let Some(multipath) = &mut self.multipath else { return };
-        match self.config.ack.path {
-            AckPath::All | AckPath::FastestAndAll => {}
-            AckPath::InTurn => return multipath.ack_path = Some(carrier),
+        let all = match self.config.ack.path {
+            AckPath::All | AckPath::FastestAndAll => true,
+            AckPath::Soonest => false,
+            AckPath::InTurn => {
+                if let Some(multipath) = &mut self.multipath {
+                    multipath.ack_path = Some(carrier);
+                }
+                return;
+            }
             AckPath::Same | AckPath::Fastest => return,
-        }
+        };
+        let wanted = |path: &&Path| {
+            path.id != carrier
+                && Self::is_working(path)
+                && (all || path.id == of && self.stand_in(path).is_none())
+        };
+        let others: SmallVec<[PathId; 4]> = self.paths.iter().filter(wanted).map(|path| path.id).collect();
+        let Some(multipath) = &mut self.multipath else { return };
         multipath.ack_copies.retain(|(copied, _)| *copied != of);
-        let others = self.paths.iter().filter(|path| path.id != carrier && Self::is_working(path));
-        multipath.ack_copies.extend(others.map(|other| (of, other.id)));
+        multipath.ack_copies.extend(others.into_iter().map(|other| (of, other)));
     }
 
     /// Repeats what other paths acknowledged since the last packet on `id`.
@@ -242,4 +286,10 @@ impl Connection {
             multipath.ack_copies = copies;
         }
     }
+}
+
+/// The smallest round-trip time, or what is assumed before there is one.
+pub(super) fn min_rtt(path: &Path) -> Duration {
+    let rtt = path.recovery.rtt();
+    rtt.min().min(rtt.smoothed())
 }

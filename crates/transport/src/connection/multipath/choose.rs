@@ -4,6 +4,7 @@ use anabranch_recovery::Sibling;
 use anabranch_wire::PathId;
 use smallvec::SmallVec;
 
+use super::acks::min_rtt;
 use crate::connection::connection::Connection;
 use crate::path::Path;
 
@@ -28,6 +29,13 @@ impl Connection {
         let usable = self.paths.iter().filter(|path| path.is_usable() && !path.is_amplification_blocked());
         let rank =
             |path: &&Path| (path.is_failing, !path.is_available(), path.recovery.rtt().smoothed(), path.id);
+        usable.min_by_key(rank).map(|path| path.id)
+    }
+
+    /// The same for what is small and the last to be sent: how long queues have been does not matter to it.
+    pub(in crate::connection) fn shortest_path(&self) -> Option<PathId> {
+        let usable = self.paths.iter().filter(|path| path.is_usable() && !path.is_amplification_blocked());
+        let rank = |path: &&Path| (path.is_failing, !path.is_available(), min_rtt(path), path.id);
         usable.min_by_key(rank).map(|path| path.id)
     }
 

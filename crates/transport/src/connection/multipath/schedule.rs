@@ -1,5 +1,7 @@
 //! Which path carries what any path may carry.
 
+use std::time::Duration;
+
 use anabranch_wire::{PathId, Time};
 use smallvec::SmallVec;
 
@@ -102,7 +104,8 @@ impl Connection {
     }
 
     fn view(&self, path: &Path) -> PathView {
-        view(path, self.multipath.as_ref().map_or(1, |multipath| multipath.weight(path.id)))
+        let weight = self.multipath.as_ref().map_or(1, |multipath| multipath.weight(path.id));
+        view(path, weight, self.way_back(path))
     }
 
     /// Weighs a path for schedulers that share by weight; 1 without being told, 0 for when no other has room. Says whether
@@ -139,7 +142,7 @@ impl Connection {
     }
 }
 
-fn view(path: &Path, weight: u32) -> PathView {
+fn view(path: &Path, weight: u32, way_back: Duration) -> PathView {
     let recovery = &path.recovery;
     let room = if recovery.has_room() {
         recovery.window().saturating_sub(recovery.bytes_in_flight()).max(1)
@@ -152,6 +155,7 @@ fn view(path: &Path, weight: u32) -> PathView {
         is_failing: path.is_failing,
         smoothed_rtt: recovery.rtt().smoothed(),
         min_rtt: recovery.rtt().min().min(recovery.rtt().smoothed()),
+        way_back,
         rtt_variation: recovery.rtt().variance(),
         has_rtt: recovery.rtt().has_sample(),
         room,

@@ -15,7 +15,7 @@ pub(crate) struct AckOptions {
     /// Packet numbers that are given up: none, those so far below the largest, or those so old and told so often (1000ms/4)
     #[arg(long, value_name = "HORIZON")]
     ack_horizon: Option<Horizon>,
-    /// The path that acknowledgments take: same, fastest, all
+    /// The path that acknowledgments take: soonest, same, fastest, all
     #[arg(long, value_name = "PATH")]
     ack_path: Option<AckPath>,
     /// Ask for no rarer acknowledgments as the window grows

@@ -2,6 +2,8 @@
 # Builds peers by name: build.sh [quinn|noq|quic-go|s2n-quic|quiche|quiceh|h3i|msquic|aioquic|ngtcp2|ns3]… (all but ns3 without a name).
 set -eu
 cd "$(dirname "$0")"
+# Peers are measured, too: they are built as their own files say, whatever the project itself is built with.
+unset CARGO_PROFILE_RELEASE_DEBUG CARGO_PROFILE_RELEASE_LTO CARGO_PROFILE_RELEASE_CODEGEN_UNITS
 
 # bindgen needs libclang, which has a Python package, and the compiler's own headers.
 libclang() {

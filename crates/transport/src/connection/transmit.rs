@@ -440,7 +440,6 @@ impl Connection {
         writer: &mut anabranch_wire::Writer<'_>,
         tokens: &mut crate::token::Tokens,
     ) {
-        self.fill_validation_ack(now, id, tuple, writer, tokens);
         let challenge: [u8; 8] = self.random.bytes();
         // Where the addresses alone do not say which path this is, the challenge does.
         let names_path = self.numbering.is_single();
@@ -468,6 +467,8 @@ impl Connection {
         if asks && path.tuple == *tuple {
             self.fill_last_word(id, writer, tokens);
         }
+        // At the end: under the amplification limit there may be no room for more than what validates.
+        self.fill_validation_ack(now, id, tuple, writer, tokens);
     }
 
     /// An acknowledgment goes along with what validates the path's own addresses: a first round-trip time without the peer's
@@ -495,9 +496,13 @@ impl Connection {
         let (close, wanted) = self.take_close()?;
         let usable = |id: &PathId| self.paths.get(*id).is_some_and(Path::is_usable);
         let id = wanted.filter(usable).or_else(|| self.shortest_path()).unwrap_or(self.paths.main().id);
-        // A peer that is heard only on a path that this end has given up is answered there, but with what belongs to another path.
-        let given_up = |id: &PathId| self.paths.get(*id).is_some_and(Path::is_abandoned);
-        let over = wanted.filter(given_up).unwrap_or(id);
+        // A peer that was just heard on a path that this end has given up may listen nowhere else: it is answered there, but with
+        // what belongs to another path.
+        let answers = |id: &PathId| {
+            let room = MIN_PACKET_ROOM as u64;
+            self.paths.get(*id).is_some_and(|path| path.is_abandoned() && path.amplification_budget() >= room)
+        };
+        let over = wanted.filter(answers).unwrap_or(id);
         let path = self.paths.get(over)?;
         let tuple = path.tuple;
         let budget = usize::try_from(path.amplification_budget()).unwrap_or(usize::MAX);

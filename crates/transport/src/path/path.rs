@@ -102,9 +102,9 @@ struct SideCid {
 /// Room below which no packet is begun in a datagram.
 pub(crate) const MIN_PACKET_ROOM: usize = 128;
 
-/// Bytes that a packet with a PATH_CHALLENGE and a PATH_RESPONSE takes at most: header, frames, tag. RFC 9000 §8.2.1 has it
-/// expanded to 1200 bytes unless the amplification limit is lower.
-pub(crate) const MIN_VALIDATION_ROOM: u64 = 64;
+/// Bytes that a packet with a PATH_CHALLENGE, a PATH_STATUS that names the path, and a PATH_RESPONSE takes at most: header,
+/// frames, tag. RFC 9000 §8.2.1 has it expanded to 1200 bytes unless the amplification limit is lower.
+pub(crate) const MIN_VALIDATION_ROOM: u64 = 80;
 
 /// Validations under way at the same time on one path.
 pub(crate) const MAX_VALIDATIONS: usize = 4;

@@ -64,7 +64,7 @@ impl Connection {
 
     /// A path that was being opened does not answer: RFC 10069 §3.1.2 has it closed explicitly. If it is the last one, there is
     /// no path to say so on. A peer that was heard there knows the path, and may have given up the others because it got an
-    /// answer on this one: it is asked again as long as no other is in use, until the idle timeout.
+    /// answer on this one: it is asked again as long as no other is usable, until the idle timeout.
     pub(in crate::connection) fn on_opening_failed(&mut self, now: Time, id: PathId) {
         let Some(path) = self.paths.get(id) else { return };
         let others = self.paths.iter().any(|other| other.id != id && other.is_usable());
@@ -105,6 +105,10 @@ impl Connection {
         path.validations.clear();
         path.ping = false;
         path.paced_until = None;
+        if !self.handshake.confirmed {
+            self.set_progress(); // Another path may have to keep the handshake going now.
+        }
+        let Some(path) = self.paths.get_mut(id) else { return };
         // RFC 10069 §3.4.1: the peer's connection IDs of the path count as retired.
         match self.multipath.as_mut().and_then(|multipath| multipath.pool.as_mut()) {
             Some(pool) => pool.reclaim(&mut path.remote_cids),

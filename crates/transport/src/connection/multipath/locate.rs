@@ -96,7 +96,7 @@ impl Connection {
         }
     }
 
-    /// Server: opens the path that a client's challenge names, if it may be opened.
+    /// Opens the path that the peer's challenge names, if it may be opened: only a client's names are new.
     fn open_named(
         &mut self,
         now: Time,

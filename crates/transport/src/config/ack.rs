@@ -50,7 +50,7 @@ impl Default for AckConfig {
             order: None,
             max_tellings: u32::MAX,
             horizon: Horizon::None,
-            path: AckPath::Same,
+            path: AckPath::Soonest,
             scope: AckScope::Path,
             mixed_round_trips: false,
             frequency: true,
@@ -83,7 +83,7 @@ named! {
         /// The one whose packets it acknowledges, unless that path fails or is abandoned.
         Same = "same";
         /// The working path on which they arrive clearly sooner than on the one whose packets they acknowledge, if there is one,
-        /// and then on that one, too. The sender learns sooner, and nothing depends on the other path.
+        /// and then on that one, too. The sender learns sooner, and nothing depends on the other path. The default.
         Soonest = "soonest";
         /// The working path with the lowest smoothed round-trip time.
         Fastest = "fastest";

@@ -63,7 +63,7 @@ mod tests {
         let mut config = AckConfig::default();
         Line::parse_from(["bench"]).options.apply(&mut config);
         let before = json!({
-            "threshold": 2, "max_ranges": 64, "order": "by numbering", "horizon": "none", "path": "same",
+            "threshold": 2, "max_ranges": 64, "order": "by numbering", "horizon": "none", "path": "soonest",
             "frequency": true,
         });
         assert_eq!(described(&config), before);

@@ -72,6 +72,8 @@ pub(super) fn run(options: &Claims) -> Result {
             || options.claims.iter().any(|wanted| wanted.0.iter().any(|one| one.id == claim.id))
     };
     let claims: Vec<&Claim> = PAPERS.iter().flat_map(|paper| paper.claims).filter(asked).collect();
+    // First, since it may turn out that it cannot be done.
+    let measured = options.measured(&claims)?;
     let watch = Watch::new()?;
     let (mut rows, mut left_out) = (Vec::new(), Vec::new());
     let needed = needed(&claims);
@@ -90,7 +92,6 @@ pub(super) fn run(options: &Claims) -> Result {
         note(format_args!("left out, without any of the points: {names}"));
     }
     let results: Results = rows.into_iter().collect();
-    let measured = options.measured(&claims)?;
     let verdict = |claim: &Claim| match &measured {
         Some(measured) if Measured::decides(claim) => measured.verdict(claim),
         _ => claim.verdict(&results),

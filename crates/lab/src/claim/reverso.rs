@@ -109,7 +109,8 @@ impl Measured {
             "R2" => self.windows(),
             "R3" => self.pages(),
             "R4" => self.download(),
-            _ => self.order(),
+            "R5" => self.order(),
+            _ => None,
         };
         match found {
             Some((figure, holds)) => {

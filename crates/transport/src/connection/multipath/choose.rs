@@ -1,5 +1,7 @@
 //! Other paths as one path sees them: those it is coupled with, those that stand in for it.
 
+use std::time::Duration;
+
 use anabranch_recovery::Sibling;
 use anabranch_wire::PathId;
 use smallvec::SmallVec;
@@ -26,16 +28,17 @@ impl Connection {
     /// The path for what matters more than the window: one that works rather than one that fails, one for data rather than a
     /// backup, then the one with the lowest round-trip time.
     pub(in crate::connection) fn best_path(&self) -> Option<PathId> {
-        let usable = self.paths.iter().filter(|path| path.is_usable() && !path.is_amplification_blocked());
-        let rank =
-            |path: &&Path| (path.is_failing, !path.is_available(), path.recovery.rtt().smoothed(), path.id);
-        usable.min_by_key(rank).map(|path| path.id)
+        self.best_path_by(|path| path.recovery.rtt().smoothed())
     }
 
     /// The same for what is small and the last to be sent: how long queues have been does not matter to it.
     pub(in crate::connection) fn shortest_path(&self) -> Option<PathId> {
+        self.best_path_by(min_rtt)
+    }
+
+    fn best_path_by(&self, round_trip: impl Fn(&Path) -> Duration) -> Option<PathId> {
         let usable = self.paths.iter().filter(|path| path.is_usable() && !path.is_amplification_blocked());
-        let rank = |path: &&Path| (path.is_failing, !path.is_available(), min_rtt(path), path.id);
+        let rank = |path: &&Path| (path.is_failing, !path.is_available(), round_trip(path), path.id);
         usable.min_by_key(rank).map(|path| path.id)
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use anabranch_wire::{PathId, Time};
 use smallvec::SmallVec;
 
+use super::acks::min_rtt;
 use crate::connection::connection::Connection;
 use crate::path::{LocalCids, Path, RemoteCids};
 use crate::schedule::{Carrier, PathView, Pick, Scheduler as _, Views, Work, rank};
@@ -154,7 +155,7 @@ fn view(path: &Path, weight: u32, way_back: Duration) -> PathView {
         is_available: path.is_available(),
         is_failing: path.is_failing,
         smoothed_rtt: recovery.rtt().smoothed(),
-        min_rtt: recovery.rtt().min().min(recovery.rtt().smoothed()),
+        min_rtt: min_rtt(path),
         way_back,
         rtt_variation: recovery.rtt().variance(),
         has_rtt: recovery.rtt().has_sample(),

@@ -12,7 +12,8 @@ named! {
         /// To eight times what the application has consumed in a round trip once that is more than a sixth, and so that late data
         /// of one path does not hold up the others.
         Adaptive = "adaptive";
-        /// The same, to four times once it is more than a quarter, which holds a sender up that doubles its rate; to repeat what was measured with it.
+        /// The same, to four times once it is more than a quarter, which holds a sender up that doubles its rate; to repeat what
+        /// was measured with it.
         Fourfold = "fourfold";
         /// As the stack of the 2022 study of packet number spaces: once more than half of what the limit has ever allowed was
         /// consumed (of a stream) or received (on the connection), the limit triples; if the round trip takes longer than
@@ -44,8 +45,8 @@ const MIN_RTT: Duration = Duration::from_millis(1);
 
 /// Credit that this end gives, for one stream or for the connection, in bytes.
 ///
-/// The limit moves once the application has consumed half a window. The window grows, up to a maximum, to [`ROUND_TRIPS`] times
-/// what the application has consumed in the last round trip, and the limit with it at once.
+/// The limit moves once the application has consumed half a window. The window grows, up to a maximum, with what
+/// the application has consumed in the last round trip ([`ROUND_TRIPS`]), and the limit with it at once.
 #[derive(Clone, Debug)]
 pub(crate) struct ReceiveCredit {
     window: u64,
@@ -166,9 +167,14 @@ impl ReceiveCredit {
         grows
     }
 
+    /// Whether the limit moves with what is consumed, rather than in leaps.
+    fn slides(&self) -> bool {
+        self.rule != WindowRule::Study2022
+    }
+
     /// Whether the peer has used more than half of what it may.
     pub(crate) fn is_tight(&self) -> bool {
-        self.rule != WindowRule::Study2022 && !self.due && self.limit - self.received < self.window / 2
+        self.slides() && !self.due && self.limit - self.received < self.window / 2
     }
 
     /// What holds the peer back is not the application but data that is late, on a slower path perhaps: the window has to span
@@ -183,7 +189,7 @@ impl ReceiveCredit {
 
     /// Whether the peer would gain from a new limit, however little.
     pub(crate) fn can_grant(&self) -> bool {
-        self.rule != WindowRule::Study2022 && self.consumed + self.window > self.limit
+        self.slides() && self.consumed + self.window > self.limit
     }
 
     /// Whether the peer has used all its credit while some could be given. Waiting for half a window might then take
@@ -195,7 +201,7 @@ impl ReceiveCredit {
     /// The limit to tell the peer now; it never shrinks.
     pub(crate) fn grant(&mut self) -> u64 {
         self.due = false;
-        if self.rule != WindowRule::Study2022 {
+        if self.slides() {
             let limit = self.consumed.saturating_add(self.window);
             self.limit = self.limit.max(limit).min(anabranch_wire::MAX_VARINT);
         }

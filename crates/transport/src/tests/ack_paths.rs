@@ -120,14 +120,20 @@ fn acknowledgments_go_the_way_on_which_they_arrive_soonest_and_on_their_own() {
     assert!((40..60).contains(&rtt.as_millis()), "{rtt:?}");
 }
 
-#[test]
-fn acknowledgments_of_paths_that_are_alike_stay_on_them() {
+/// One path, and others may follow.
+fn acknowledging(path: AckPath) -> Pair {
     let mut pair = Pair::with_transport(|transport| {
         transport.multipath = Some(MultipathConfig::default());
-        transport.ack.path = AckPath::Soonest;
+        transport.ack.path = path;
     });
     pair.connect();
     pair.settle();
+    pair
+}
+
+#[test]
+fn acknowledgments_of_paths_that_are_alike_stay_on_them() {
+    let mut pair = acknowledging(AckPath::Soonest);
     let other = open_and_wait(&mut pair, address(4));
     let watch = Watch::on(&mut pair, Side::Client);
     assert!(pair.transfer(Side::Server, &pattern(2_000_000)) == pattern(2_000_000));
@@ -190,12 +196,7 @@ fn acknowledgments_are_repeated_on_every_other_path() {
 
 #[test]
 fn what_is_to_be_repeated_is_forgotten_with_the_paths() {
-    let mut pair = Pair::with_transport(|transport| {
-        transport.multipath = Some(MultipathConfig::default());
-        transport.ack.path = AckPath::All;
-    });
-    pair.connect();
-    pair.settle();
+    let mut pair = acknowledging(AckPath::All);
     for round in 0..4 {
         let paths = [4, 5].map(|last| open_and_wait(&mut pair, address(last)));
         pair.settle();

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use anabranch_wire::{Side, Version};
 
-use super::multipath::second_addr;
 use super::pair::{Pair, over, pattern};
-use super::paths::{address_of_client, open_and_wait};
-use crate::{MultipathConfig, Numbering, NumberingChoice};
+use super::paths::far_apart;
+use crate::Numbering;
 
 /// Downloads, and gives the share of the client's packets that came in order.
 fn ordered(pair: &mut Pair) -> f64 {
@@ -54,19 +53,7 @@ fn a_packet_that_was_overtaken_counts_once() {
 #[test]
 fn paths_do_not_overtake_each_other() {
     for numbering in [Numbering::Multiple, Numbering::Single] {
-        let mut pair = Pair::with_transport(|transport| {
-            let choice = NumberingChoice::Only(numbering);
-            transport.multipath = Some(MultipathConfig { numbering: choice, ..MultipathConfig::default() });
-        });
-        pair.connect();
-        pair.settle();
-        open_and_wait(&mut pair, second_addr());
-        pair.network = Some(Box::new(|from, mut flying| {
-            if address_of_client(from, &flying) == second_addr() {
-                flying.at += Duration::from_millis(30);
-            }
-            vec![flying]
-        }));
+        let mut pair = far_apart(numbering);
         assert!(ordered(&mut pair) > 0.99, "{numbering:?}");
         let used = pair.client().stats().paths.iter().filter(|path| path.data_packets > 20).count();
         assert_eq!(used, 2, "{numbering:?}");

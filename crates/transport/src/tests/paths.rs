@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use anabranch_wire::{Dir, PacketKind, PathId, Side, StreamId};
 
+use super::multipath::second_addr;
 use super::pair::{Flying, Pair, pattern, server_addr};
 use crate::connection::Forged;
-use crate::{Event, FourTuple, OpenPathError};
+use crate::{Event, FourTuple, MultipathConfig, Numbering, NumberingChoice, OpenPathError};
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 pub(super) const SIDES: [Side; 2] = [Side::Client, Side::Server];
@@ -35,6 +36,24 @@ pub(super) fn open_and_wait(pair: &mut Pair, local: SocketAddr) -> PathId {
         pair.client_events.contains(&opened) && pair.server_events.contains(&opened)
     });
     id
+}
+
+/// Two paths of 10 ms and of four times as much.
+pub(super) fn far_apart(numbering: Numbering) -> Pair {
+    let mut pair = Pair::with_transport(|transport| {
+        let choice = NumberingChoice::Only(numbering);
+        transport.multipath = Some(MultipathConfig { numbering: choice, ..MultipathConfig::default() });
+    });
+    pair.connect();
+    pair.settle();
+    open_and_wait(&mut pair, second_addr());
+    pair.network = Some(Box::new(|from, mut flying| {
+        if address_of_client(from, &flying) == second_addr() {
+            flying.at += Duration::from_millis(30);
+        }
+        vec![flying]
+    }));
+    pair
 }
 
 pub(super) fn ids(pair: &mut Pair, side: Side) -> Vec<u32> {

@@ -6,11 +6,10 @@ use anabranch_wire::{Dir, Side, StreamId, Version};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
-use super::multipath::second_addr;
 use super::pair::{Flying, Pair, over, pattern};
-use super::paths::{address_of_client, open_and_wait};
+use super::paths::far_apart;
+use crate::Numbering;
 use crate::stream::ReceivedBytes;
-use crate::{MultipathConfig, Numbering, NumberingChoice};
 
 pub(super) fn connected() -> Pair {
     let mut pair = Pair::new();
@@ -100,21 +99,7 @@ fn nothing_that_a_network_does_changes_a_byte() {
 fn several_paths_bring_what_belongs_together() {
     over(Version::REVERSO, || {
         for numbering in [Numbering::Multiple, Numbering::Single] {
-            let mut pair = Pair::with_transport(|transport| {
-                let choice = NumberingChoice::Only(numbering);
-                transport.multipath =
-                    Some(MultipathConfig { numbering: choice, ..MultipathConfig::default() });
-            });
-            pair.connect();
-            pair.settle();
-            open_and_wait(&mut pair, second_addr());
-            // 10 ms, and four times as much.
-            pair.network = Some(Box::new(|from, mut flying| {
-                if address_of_client(from, &flying) == second_addr() {
-                    flying.at += Duration::from_millis(30);
-                }
-                vec![flying]
-            }));
+            let mut pair = far_apart(numbering);
             for from in [Side::Server, Side::Client] {
                 let before = received(&mut pair, from.peer());
                 let data = pattern(8_000_000);

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::Error;
 use crate::receive::Wire;
 use crate::report::{Report, median, rounded};
-use crate::stacks::{Choice, Identity, OURS, Run, Stack, rotate};
+use crate::stacks::{Choice, Identity, OURS, Ours, Run, Stack, rotate};
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -192,8 +192,8 @@ fn measure(rounds: u32, bytes: u64, stacks: Vec<Stack>) -> Result<Runs, Error> {
 }
 
 /// Downloads `bytes` with our own command in the ways that are `wanted`.
-pub(crate) fn ways(rounds: u32, bytes: u64, choice: &Choice, wanted: &[(Wire, Recv)]) -> Result<Runs, Error> {
-    let ours = choice.ours()?;
+pub(crate) fn ways(rounds: u32, bytes: u64, ours: &Ours, wanted: &[(Wire, Recv)]) -> Result<Runs, Error> {
+    let ours = ours.stack()?;
     measure(rounds, bytes, wanted.iter().map(|&(wire, recv)| ours.named(way(wire, recv))).collect())
 }
 

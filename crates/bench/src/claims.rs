@@ -10,7 +10,7 @@ use crate::Error;
 use crate::bulk::{self, Recv, Runs, way};
 use crate::receive::{Wire, ratios};
 use crate::report::{Report, median, rounded};
-use crate::stacks::Choice;
+use crate::stacks::Ours;
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -21,7 +21,7 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 1 << 30, value_parser = clap::value_parser!(u64).range(1..))]
     bytes: u64,
     #[command(flatten)]
-    choice: Choice,
+    ours: Ours,
 }
 
 /// Our downloads, by the names that results give them.
@@ -37,7 +37,7 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
     let receive = ratios::batches(options.rounds)?;
     let pages = ratios::pages(options.rounds)?;
     let wanted = DOWNLOADS.map(|(_, wire, recv)| (wire, recv));
-    let runs = bulk::ways(options.rounds, options.bytes, &options.choice, &wanted)?;
+    let runs = bulk::ways(options.rounds, options.bytes, &options.ours, &wanted)?;
     Ok(report(&receive, &pages, &download(&runs, options.bytes)?))
 }
 

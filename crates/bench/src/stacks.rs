@@ -27,6 +27,13 @@ pub(crate) struct Choice {
     /// Measure only these stacks (anabranch, quinn, s2n-quic, msquic, quiche, quic-go)
     #[arg(long, value_delimiter = ',')]
     stacks: Vec<String>,
+    #[command(flatten)]
+    ours: Ours,
+}
+
+/// Where our own stack is.
+#[derive(Args)]
+pub(crate) struct Ours {
     /// Our command [default: `anabranch` beside this program]
     #[arg(long, value_name = "PROGRAM")]
     anabranch: Option<PathBuf>,
@@ -53,17 +60,19 @@ pub(crate) fn peer(name: &str) -> PathBuf {
     }
 }
 
-impl Choice {
-    /// Our own, built or not.
-    pub(crate) fn ours(&self) -> Result<Stack, Error> {
+impl Ours {
+    /// It, built or not.
+    pub(crate) fn stack(&self) -> Result<Stack, Error> {
         let beside = std::env::current_exe()?.with_file_name("anabranch");
         let program = self.anabranch.clone().unwrap_or(beside);
         Ok(Stack { name: OURS, program, prefix: &["perf"], serving: &[] })
     }
+}
 
+impl Choice {
     /// The chosen stacks that are built; the others are named on standard error.
     pub(crate) fn built(&self) -> Result<Vec<Stack>, Error> {
-        let mut all = vec![self.ours()?];
+        let mut all = vec![self.ours.stack()?];
         all.extend(PEERS.iter().map(|&name| Stack { name, program: peer(name), prefix: &[], serving: &[] }));
         if let Some(unknown) = self.stacks.iter().find(|name| !all.iter().any(|stack| stack.name == **name)) {
             return Err(format!("unknown stack {unknown}").into());

@@ -134,6 +134,12 @@ impl<'a> Reader<'a> {
             }
             Direction::Backward => {
                 let log2_len = self.rest.last().ok_or(Malformed)? & 0b11;
+                // Read at once, the bytes need no branch on how many there are.
+                if let Some(wide) = self.rest.last_chunk() {
+                    let len = 1 << log2_len;
+                    self.bytes(len)?;
+                    return Ok((u64::from_be_bytes(*wide) & u64::MAX >> (64 - 8 * len)) >> 2);
+                }
                 Ok(self.integer(log2_len)? >> 2)
             }
         }

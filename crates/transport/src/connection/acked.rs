@@ -18,7 +18,7 @@ impl Connection {
     pub(super) fn on_ack_frame(
         &mut self,
         now: Time,
-        context: &Context,
+        context: &Context<'_>,
         ack: &Ack<'_>,
     ) -> Result<(), TransportError> {
         let mut outcome = std::mem::take(&mut self.outcome);

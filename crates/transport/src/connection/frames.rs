@@ -27,7 +27,7 @@ impl Connection {
     pub(super) fn on_payload(
         &mut self,
         now: Time,
-        context: &Context,
+        context: &Context<'_>,
         ecn: Option<Ecn>,
         payload: &[u8],
     ) -> Result<(), TransportError> {
@@ -41,7 +41,7 @@ impl Connection {
     pub(super) fn on_frames(
         &mut self,
         now: Time,
-        context: &Context,
+        context: &Context<'_>,
         payload: &[u8],
     ) -> Result<Option<Seen>, TransportError> {
         let mut seen = Seen { eliciting: false, probing: true };
@@ -78,7 +78,7 @@ impl Connection {
     pub(super) fn after_frames(
         &mut self,
         now: Time,
-        context: &Context,
+        context: &Context<'_>,
         ecn: Option<Ecn>,
         seen: Seen,
     ) -> Result<(), TransportError> {
@@ -96,12 +96,12 @@ impl Connection {
     }
 
     /// Acknowledges only what has been processed (RFC 9000 §13.1).
-    fn owe_ack(&mut self, now: Time, context: &Context, ecn: Option<Ecn>, eliciting: bool) {
+    fn owe_ack(&mut self, now: Time, context: &Context<'_>, ecn: Option<Ecn>, eliciting: bool) {
         match Self::level_index(context.space) {
             Some(index) => {
                 // RFC 9000 §13.2.1: Initial and Handshake packets are acknowledged at once.
                 let policy = AckPolicy { threshold: 1, max_delay: Duration::ZERO, reordering_threshold: 1 };
-                if self.keys.header(context.kind).is_some() {
+                if self.keys.open(context.kind).is_some() {
                     self.levels[index].received.on_packet(now, context.number, eliciting, ecn, &policy);
                 }
             }
@@ -120,7 +120,12 @@ impl Connection {
         self.streams.on_stream(now, rtt, stream)
     }
 
-    fn on_frame(&mut self, now: Time, context: &Context, frame: &Frame<'_>) -> Result<(), TransportError> {
+    fn on_frame(
+        &mut self,
+        now: Time,
+        context: &Context<'_>,
+        frame: &Frame<'_>,
+    ) -> Result<(), TransportError> {
         match *frame {
             Frame::Padding(_) | Frame::Ping => {}
             Frame::Stream(ref stream) => self.on_stream(now, stream)?,
@@ -165,7 +170,7 @@ impl Connection {
     fn on_path_frame(
         &mut self,
         now: Time,
-        context: &Context,
+        context: &Context<'_>,
         frame: &Frame<'_>,
     ) -> Result<(), TransportError> {
         match *frame {
@@ -178,7 +183,7 @@ impl Connection {
                 self.collect_reset_tokens();
             }
             Frame::RetireConnectionId { path: None, sequence } if self.multipath.is_none() => {
-                let retired = self.paths.main_mut().local_cids.on_retire(sequence, &context.dcid)?;
+                let retired = self.paths.main_mut().local_cids.on_retire(sequence, context.dcid)?;
                 if let Some(cid) = retired {
                     self.endpoint_events.push_back(crate::event::EndpointEvent::CidRetired(cid));
                     self.after_local_retire(anabranch_wire::PathId::ZERO, cid);
@@ -188,16 +193,16 @@ impl Connection {
             }
             Frame::PathChallenge(data) => {
                 if let Some(path) = self.paths.get_mut(context.path) {
-                    let elsewhere = path.tuple != context.tuple;
+                    let elsewhere = path.tuple != *context.tuple;
                     // RFC 9000 §9.3.3: more than a probe brings the peer back if somebody forged a move.
-                    path.ping |= path.tuple == context.tuple;
+                    path.ping |= path.tuple == *context.tuple;
                     path.responses.push(Response {
-                        tuple: context.tuple,
+                        tuple: *context.tuple,
                         data,
                         received: context.datagram_len,
                     });
                     if elsewhere {
-                        self.uncount_elsewhere(context.path, &context.tuple, context.datagram_len);
+                        self.uncount_elsewhere(context.path, context.tuple, context.datagram_len);
                     }
                 }
             }
@@ -238,7 +243,7 @@ impl Connection {
         Ok(())
     }
 
-    fn on_ack(&mut self, now: Time, context: &Context, ack: &Ack<'_>) -> Result<(), TransportError> {
+    fn on_ack(&mut self, now: Time, context: &Context<'_>, ack: &Ack<'_>) -> Result<(), TransportError> {
         if let Some(path) = ack.path {
             let multipath = self.multipath.as_ref();
             let multipath = multipath.ok_or_else(|| violation("multipath frame without negotiation"))?;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use anabranch_tls::{DirectionKeys, HeaderKey, Keys, OpenError, PacketKey, Secrets, Suite};
-use anabranch_wire::{Format, PacketKind, PathId, Time, TransportErrorCode};
+use anabranch_tls::{DirectionKeys, Keys, PacketKey, Secrets, Suite};
+use anabranch_wire::{Format, PacketKind, Time, TransportErrorCode};
 
 use crate::error::TransportError;
 
@@ -36,13 +36,13 @@ impl KeyRing {
         }
     }
 
-    /// Key for taking off the header protection of a received packet of `kind`.
-    pub(crate) fn header(&self, kind: PacketKind) -> Option<&HeaderKey> {
+    /// The peer's keys for packets of `kind`.
+    pub(crate) fn open(&self, kind: PacketKind) -> Option<&DirectionKeys> {
         match kind {
-            PacketKind::Initial => self.initial.as_ref().map(|keys| &keys.remote.header),
-            PacketKind::ZeroRtt => self.early.as_ref().map(|keys| &keys.header),
-            PacketKind::Handshake => self.handshake.as_ref().map(|keys| &keys.remote.header),
-            PacketKind::OneRtt => self.one_rtt.as_ref().map(|keys| &keys.remote.header),
+            PacketKind::Initial => self.initial.as_ref().map(|keys| &keys.remote),
+            PacketKind::ZeroRtt => self.early.as_deref(),
+            PacketKind::Handshake => self.handshake.as_ref().map(|keys| &keys.remote),
+            PacketKind::OneRtt => self.one_rtt.as_ref().map(|keys| &keys.remote),
             PacketKind::Retry | PacketKind::VersionNegotiation => None,
         }
     }
@@ -100,25 +100,15 @@ pub(crate) struct OneRtt {
     requested: bool,
 }
 
-/// What is known of a 1-RTT packet before it is open.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Sealed {
-    /// Goes into the nonce.
-    pub(crate) path: PathId,
-    pub(crate) number: u64,
-    pub(crate) key_phase: bool,
-    pub(crate) header_len: usize,
-    /// Smallest number received on the path in the current phase.
-    pub(crate) first_of_phase: Option<u64>,
-}
-
-/// What a successful open says about the key phase.
+/// The key phase of a packet, as far as its header tells (RFC 9001 §6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Opened {
-    /// Length of the plaintext.
-    pub(crate) len: usize,
-    /// The peer moved to the next phase with this packet.
-    pub(crate) updated: bool,
+pub(crate) enum Phase {
+    /// That of the keys in use.
+    Current,
+    /// The one before, whose key is still kept.
+    Previous,
+    /// The one that the peer moves to with this packet, if it is authentic.
+    Next,
 }
 
 impl OneRtt {
@@ -200,42 +190,36 @@ impl OneRtt {
         self.requested = false;
     }
 
-    /// Opens a packet in place with the keys of the phase that it shows.
-    ///
-    /// A bit that differs from the current phase means the next phase, or, while its keys are kept and the packet is older
-    /// than anything of this phase, the previous one; the keys decide, so both are tried.
-    pub(crate) fn open(&mut self, now: Time, sealed: Sealed, packet: &mut [u8]) -> Result<Opened, OpenError> {
-        let Sealed { path, number, header_len, .. } = sealed;
-        self.open_with(now, sealed, |key| key.open(path, number, header_len, packet))
-    }
-
-    /// Opens a packet as `open` does with the key of the phase that it shows; one key at most is tried.
+    /// The phase of a packet that shows this key phase bit. A bit that differs from the current phase means the next phase, or,
+    /// while its key is kept and the packet `is_older` than anything of this phase, the previous one. Only one key is tried.
     #[inline]
-    pub(crate) fn open_with(
-        &mut self,
-        now: Time,
-        sealed: Sealed,
-        open: impl FnOnce(&PacketKey) -> Result<usize, OpenError>,
-    ) -> Result<Opened, OpenError> {
-        let Sealed { number, key_phase, first_of_phase, .. } = sealed;
+    pub(crate) fn phase_of(&mut self, now: Time, key_phase: bool, is_older: impl FnOnce() -> bool) -> Phase {
         if key_phase == self.phase {
-            let len = open(&self.remote.packet)?;
-            if !std::mem::replace(&mut self.peer_followed, true)
-                && let Some((_, until)) = &mut self.previous_remote
-            {
-                *until = Some(now + self.retain_for);
-            }
-            return Ok(Opened { len, updated: false });
+            return Phase::Current;
         }
         if self.previous_remote.as_ref().is_some_and(|(_, until)| until.is_some_and(|until| now >= until)) {
             self.previous_remote = None;
         }
-        let older = first_of_phase.is_none_or(|first| number < first);
-        if let (Some((key, _)), true) = (&self.previous_remote, older) {
-            let len = open(key)?;
-            return Ok(Opened { len, updated: false });
+        if self.previous_remote.is_some() && is_older() { Phase::Previous } else { Phase::Next }
+    }
+
+    /// The key that opens packets of the phase.
+    #[inline]
+    pub(crate) fn opener(&self, phase: Phase) -> &PacketKey {
+        match (phase, &self.previous_remote) {
+            (Phase::Previous, Some((key, _))) => key,
+            (Phase::Next, _) => &self.next_remote,
+            _ => &self.remote.packet,
         }
-        let len = open(&self.next_remote)?;
-        Ok(Opened { len, updated: true })
+    }
+
+    /// A packet of the current phase was opened.
+    #[inline]
+    pub(crate) fn on_peer_followed(&mut self, now: Time) {
+        if !std::mem::replace(&mut self.peer_followed, true)
+            && let Some((_, until)) = &mut self.previous_remote
+        {
+            *until = Some(now + self.retain_for);
+        }
     }
 }

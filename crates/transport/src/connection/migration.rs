@@ -118,8 +118,8 @@ impl Connection {
 
     /// Learns which local address a path uses: at first, or after the driver changed its socket. Only from authentic
     /// packets, because anybody may send datagrams to other addresses of this host.
-    pub(super) fn settle_local_address(&mut self, context: &Context) {
-        let (tuple, client) = (&context.tuple, self.side.is_client());
+    pub(super) fn settle_local_address(&mut self, context: &Context<'_>) {
+        let (tuple, client) = (context.tuple, self.side.is_client());
         let differs = |path: &&mut Path| path.tuple.local != tuple.local && path.tuple.remote == tuple.remote;
         for path in self.paths.iter_mut().filter(differs) {
             let vague =
@@ -137,7 +137,7 @@ impl Connection {
     }
 
     /// After a 1-RTT packet: did the peer move (RFC 9000 §9.3)?
-    pub(super) fn after_data_packet(&mut self, now: Time, context: &Context, probing: bool) {
+    pub(super) fn after_data_packet(&mut self, now: Time, context: &Context<'_>, probing: bool) {
         let server = self.side.is_server();
         let Some(path) = self.paths.get_mut(context.path).filter(|path| !path.is_abandoned()) else { return };
         let newest = path.largest_number.is_none_or(|largest| context.number > largest);
@@ -147,11 +147,11 @@ impl Connection {
         } else {
             path.overtaken_packets += 1;
         }
-        let changed_cid = path.used_local_cid != context.dcid;
+        let changed_cid = path.used_local_cid != *context.dcid;
         if newest && changed_cid {
-            path.used_local_cid = context.dcid;
+            path.used_local_cid = *context.dcid;
         }
-        let elsewhere = path.tuple != context.tuple;
+        let elsewhere = path.tuple != *context.tuple;
         if server && elsewhere && newest && !probing {
             self.follow_peer(now, context, changed_cid);
         }
@@ -167,16 +167,16 @@ impl Connection {
     }
 
     /// The peer sends from another address.
-    fn follow_peer(&mut self, now: Time, context: &Context, changed_cid: bool) {
-        self.uncount_elsewhere(context.path, &context.tuple, context.datagram_len);
+    fn follow_peer(&mut self, now: Time, context: &Context<'_>, changed_cid: bool) {
+        self.uncount_elsewhere(context.path, context.tuple, context.datagram_len);
         let Some(path) = self.paths.get_mut(context.path) else { return };
         let old = path.tuple;
-        let returning = path.previous.as_deref().copied().filter(|previous| previous.tuple == context.tuple);
+        let returning = path.previous.as_deref().copied().filter(|previous| previous.tuple == *context.tuple);
         if path.validated {
             let dcid_sequence = path.remote_cids.active_seq();
             path.previous = Some(Box::new(Previous { tuple: old, dcid_sequence }));
         }
-        path.tuple = context.tuple;
+        path.tuple = *context.tuple;
         path.validated = returning.is_some();
         path.unvalidated_received = context.datagram_len as u64;
         path.unvalidated_sent = 0;
@@ -184,7 +184,7 @@ impl Connection {
             self.stock(context.path);
             let Some(path) = self.paths.get_mut(context.path) else { return };
             // RFC 9000 §9.5: another address of the peer gets another connection ID.
-            path.switch_cid_for(&context.tuple);
+            path.switch_cid_for(context.tuple);
         }
         let Some(path) = self.paths.get_mut(context.path) else { return };
         // RFC 9000 §9.4: a change of only the port is most likely a NAT's doing, on the same network path.
@@ -200,17 +200,17 @@ impl Connection {
         let previous =
             previous.map(|previous| (previous.tuple, path.remote_cids.get(previous.dcid_sequence)));
         if returning.is_none() {
-            self.validate(now, context.path, context.tuple, dcid, Purpose::Confirm);
+            self.validate(now, context.path, *context.tuple, dcid, Purpose::Confirm);
             if let Some((tuple, previous_dcid)) = previous {
                 // RFC 9000 §9.3.3: find out whether somebody copied packets to make it look like a move. Only an address
                 // that was validated is asked, or the question itself would be an attack.
                 self.validate(now, context.path, tuple, previous_dcid.unwrap_or(dcid), Purpose::Previous);
             }
         }
-        let assigned = TraceEvent::PathAssigned { path: context.path, tuple: context.tuple, validated };
+        let assigned = TraceEvent::PathAssigned { path: context.path, tuple: *context.tuple, validated };
         self.trace(now, &assigned);
         if validated {
-            self.events.push_back(Event::PathChanged { path: context.path, tuple: context.tuple });
+            self.events.push_back(Event::PathChanged { path: context.path, tuple: *context.tuple });
         }
     }
 

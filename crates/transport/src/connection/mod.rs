@@ -2,6 +2,7 @@
 
 mod ack_frequency;
 mod acked;
+mod after_end;
 mod close;
 #[expect(clippy::module_inception, reason = "the module of the connection holds the type Connection")]
 mod connection;
@@ -10,7 +11,7 @@ mod frames;
 mod handshake;
 mod info;
 mod keys;
-mod masks;
+mod long;
 mod migration;
 mod multipath;
 mod named;
@@ -18,7 +19,9 @@ mod negotiation;
 mod packet;
 mod parameters;
 mod place;
+mod prepare;
 mod receive;
+mod short;
 mod timers;
 mod transmit;
 

@@ -127,7 +127,7 @@ impl Leading<'_> {
 }
 
 /// The STREAM frame that is read first. Nothing is done with any frame yet; one that cannot be read is an error all the same.
-#[inline]
+#[inline(always)]
 pub(super) fn leading_stream(
     payload: &[u8],
     direction: Direction,

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use anabranch_wire::{Placement, Stream, Time};
+use anabranch_wire::{Placement, Stream, StreamId, Time};
+use bytes::BytesMut;
 
 use super::Streams;
-use super::receive_buffer::{Saved, Slot};
+use super::receive_buffer::{ReceiveBuffer, Saved, Slot};
 use crate::error::TransportError;
 
 /// How received stream bytes got to where they are read.
@@ -19,65 +20,87 @@ pub struct ReceivedBytes {
     pub restored: u64,
 }
 
-/// A place in a stream's buffer.
+/// A place in a stream's buffer, for as long as nothing else happens to the streams.
+pub(crate) struct Reservation<'a> {
+    at: Reserved,
+    buffer: &'a mut ReceiveBuffer,
+    spare: &'a mut Option<BytesMut>,
+    restored: &'a mut u64,
+}
+
+/// Where a place was.
 #[derive(Clone, Copy)]
 pub(crate) struct Reserved {
+    stream: StreamId,
     key: usize,
     slot: Slot,
 }
 
 impl Reserved {
-    /// Offset of the place in its stream.
+    /// The stream.
+    pub(crate) fn stream(&self) -> StreamId {
+        self.stream
+    }
+}
+
+impl Reservation<'_> {
+    /// Its bytes.
+    #[inline]
+    pub(crate) fn bytes(&mut self) -> &mut [u8] {
+        self.buffer.window_mut(&self.at.slot)
+    }
+
+    /// Offset of the first one in the stream.
+    #[inline]
     pub(crate) fn offset(&self) -> u64 {
-        self.slot.offset
+        self.at.slot.offset
+    }
+
+    /// Whether data of `len` bytes may stay.
+    #[inline]
+    pub(crate) fn fits(&self, len: usize) -> bool {
+        self.buffer.fits(&self.at.slot, len)
+    }
+
+    /// Received bytes are as they were again.
+    #[inline]
+    pub(crate) fn restore(self, saved: &Saved) -> Reserved {
+        if !saved.is_empty() {
+            *self.restored += saved.len() as u64;
+            self.buffer.restore(&self.at.slot, saved);
+        }
+        self.at
+    }
+
+    /// The same, for a packet that is not authentic: nothing is left of it.
+    pub(crate) fn give_back(self, saved: &Saved) {
+        *self.restored += saved.len() as u64;
+        self.buffer.restore(&self.at.slot, saved);
+        self.buffer.give_back(&self.at.slot, self.spare);
     }
 }
 
 impl Streams {
     /// A place for a packet of `len` bytes that says it belongs there; nothing of that is known to be true. `None` if it is to
     /// be decrypted elsewhere. What has been received of the place goes to `saved`, which is empty.
-    pub(crate) fn reserve(&mut self, place: &Placement, len: usize, saved: &mut Saved) -> Option<Reserved> {
-        let key = self.table.existing(place.stream)?;
+    #[inline(always)]
+    pub(crate) fn reserve(
+        &mut self,
+        place: &Placement,
+        len: usize,
+        saved: &mut Saved,
+    ) -> Option<Reservation<'_>> {
+        let stream = place.stream;
+        let key = self.table.existing(stream)?;
         let half = self.table.stream(key).receive.as_mut()?;
         if half.stopped.is_some() || !half.state.may_receive() {
             return None;
         }
-        let offset = place.offset(half.buffer.ready());
-        let slot = half.buffer.reserve(offset, len, &mut self.spare)?;
-        half.buffer.save(&slot, saved);
-        Some(Reserved { key, slot })
-    }
-
-    /// The place's bytes.
-    pub(crate) fn reserved_mut(&mut self, reserved: &Reserved) -> &mut [u8] {
-        let half = self.table.stream(reserved.key).receive.as_mut();
-        half.map_or(&mut [], |half| half.buffer.window_mut(&reserved.slot))
-    }
-
-    /// Received bytes are as they were again. All that comes of a packet that is not authentic.
-    pub(crate) fn give_back(&mut self, reserved: &Reserved, saved: &Saved) {
-        self.restore(reserved, saved);
-        if let Some(half) = self.table.stream(reserved.key).receive.as_mut() {
-            half.buffer.give_back(&reserved.slot, &mut self.spare);
-        }
-    }
-
-    /// Received bytes are as they were again.
-    #[inline]
-    pub(crate) fn restore(&mut self, reserved: &Reserved, saved: &Saved) {
-        if saved.is_empty() {
-            return;
-        }
-        self.received.restored += saved.len() as u64;
-        if let Some(half) = self.table.stream(reserved.key).receive.as_mut() {
-            half.buffer.restore(&reserved.slot, saved);
-        }
-    }
-
-    /// Whether data of `len` bytes may stay in the place.
-    pub(crate) fn fits(&mut self, reserved: &Reserved, len: usize) -> bool {
-        let half = self.table.stream(reserved.key).receive.as_ref();
-        half.is_some_and(|half| half.buffer.fits(&reserved.slot, len))
+        let buffer = &mut half.buffer;
+        let slot = buffer.reserve(place.offset(buffer.ready()), len, &mut self.spare)?;
+        buffer.save(&slot, saved);
+        let at = Reserved { stream, key, slot };
+        Some(Reservation { at, buffer, spare: &mut self.spare, restored: &mut self.received.restored })
     }
 
     /// The STREAM frame of an authentic packet whose data is in its place; see [`Self::on_stream`].

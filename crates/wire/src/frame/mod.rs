@@ -344,16 +344,13 @@ impl<'a> Frames<'a> {
 
     /// Reads the next frame if it is a STREAM frame, as most are; otherwise, and also if it cannot be read, nothing is read, and
     /// the iterator tells what is there.
-    #[inline]
+    #[inline(always)]
     pub fn next_stream(&mut self) -> Option<Stream<'a>> {
-        let mut reader = self.reader;
-        let kind = reader.varint().ok()?;
-        let is_short = self.reader.remaining() - reader.remaining() == 1;
-        if !is_short || !(stream::FIRST..=stream::LAST).contains(&kind) {
-            return None;
-        }
-        let stream = stream::read(kind, &mut reader).ok()?;
-        check(&Frame::Stream(stream)).ok()?;
+        // Each copy knows its direction, and does not ask for it field by field.
+        let (stream, reader) = match self.reader.direction() {
+            Direction::Forward => leading_stream(self.reader.peek(), Direction::Forward)?,
+            Direction::Backward => leading_stream(self.reader.peek(), Direction::Backward)?,
+        };
         self.reader = reader;
         Some(stream)
     }
@@ -370,6 +367,20 @@ impl<'a> Frames<'a> {
         check(&frame).map_err(|fault| fault.of(kind))?;
         Ok(frame)
     }
+}
+
+/// The STREAM frame that `payload` begins with in this direction, and what follows.
+#[inline(always)]
+fn leading_stream(payload: &[u8], direction: Direction) -> Option<(Stream<'_>, Reader<'_>)> {
+    let mut reader = Reader::new(payload, direction);
+    let kind = reader.varint().ok()?;
+    let is_short = payload.len() - reader.remaining() == 1;
+    if !is_short || !(stream::FIRST..=stream::LAST).contains(&kind) {
+        return None;
+    }
+    let stream = stream::read(kind, &mut reader).ok()?;
+    check(&Frame::Stream(stream)).ok()?;
+    Some((stream, reader))
 }
 
 impl Fault {

@@ -41,7 +41,7 @@ pub(super) const fn kind(fin: bool) -> u64 {
     FIRST | OFF | LEN | fin as u64
 }
 
-#[inline]
+#[inline(always)]
 pub(super) fn read<'a>(kind: u64, reader: &mut Reader<'a>) -> Result<Stream<'a>, Fault> {
     let id = Field::read(reader)?;
     let offset = if kind & OFF != 0 { reader.varint()? } else { 0 };

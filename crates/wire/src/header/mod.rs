@@ -96,6 +96,33 @@ impl From<Malformed> for HeaderError {
     }
 }
 
+/// What can be read of a short header before its protection is off (RFC 9000 §17.3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShortHeader<'a> {
+    /// Destination connection ID.
+    pub dcid: &'a [u8],
+    /// Where the protected packet number starts.
+    pub pn_offset: usize,
+    /// The bit that is 1 unless the peer may grease it (RFC 9287).
+    pub fixed_bit: bool,
+}
+
+impl<'a> ShortHeader<'a> {
+    /// Whether `datagram` begins with one.
+    #[inline]
+    pub fn leads(datagram: &[u8]) -> bool {
+        datagram.first().is_some_and(|first| first & LONG == 0)
+    }
+
+    /// Reads the header of `packet`, whose connection ID has `cid_len` bytes; `None` if it is long or cut off.
+    #[inline]
+    pub fn read(packet: &'a [u8], cid_len: usize) -> Option<Self> {
+        let first = *packet.first().filter(|first| **first & LONG == 0)?;
+        let pn_offset = 1 + cid_len;
+        Some(Self { dcid: packet.get(1..pn_offset)?, pn_offset, fixed_bit: first & FIXED != 0 })
+    }
+}
+
 /// Reads the first packet of `datagram`, whose short headers carry connection IDs of `short_cid_len` bytes.
 ///
 /// Coalesced packets follow at [`Protected::end`] (RFC 9000 §12.2).
@@ -105,17 +132,16 @@ pub fn parse_packet(datagram: &[u8], short_cid_len: usize) -> Result<Protected, 
     if first & LONG != 0 {
         return parse_long(datagram, first);
     }
-    let pn_offset = 1 + short_cid_len;
-    let dcid = datagram.get(1..pn_offset).and_then(ConnectionId::new).ok_or(HeaderError::Malformed)?;
+    let header = ShortHeader::read(datagram, short_cid_len).ok_or(HeaderError::Malformed)?;
     Ok(Protected {
         kind: PacketKind::OneRtt,
         version: None,
-        dcid,
+        dcid: ConnectionId::new(header.dcid).ok_or(HeaderError::Malformed)?,
         scid: ConnectionId::EMPTY,
         token: 0..0,
-        pn_offset,
+        pn_offset: header.pn_offset,
         end: datagram.len(),
-        fixed_bit: first & FIXED != 0,
+        fixed_bit: header.fixed_bit,
     })
 }
 

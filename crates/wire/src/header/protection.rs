@@ -93,7 +93,7 @@ impl Format {
         let (header, field) = packet.split_at_mut(pn_offset);
         header[0] ^= mask[0] & protected_bits(header[0]);
         let first = header[0];
-        let number = (self.number(kind).unmask)(first, field, &mask[1..]);
+        let number = (self.number(kind).unmask)(first, field, mask);
         let long = first & LONG != 0;
         Unmasked {
             pn_len: number.pn_len,

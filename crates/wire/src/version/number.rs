@@ -11,8 +11,8 @@ pub(crate) struct NumberField {
     pub(crate) mask_len: usize,
     /// Bytes of frames that a packet has at least, however long the field is.
     pub(crate) min_payload: usize,
-    /// Takes the mask (without its first byte) off the front of `field`, where `first` is the packet's unmasked first byte.
-    pub(crate) unmask: fn(first: u8, field: &mut [u8], mask: &[u8]) -> Number,
+    /// Takes the mask, whose first byte has been used, off the front of `field`; `first` is the packet's unmasked first byte.
+    pub(crate) unmask: fn(first: u8, field: &mut [u8], mask: &[u8; 16]) -> Number,
     /// Writes the field to the front of `buf`; `None` if it does not fit.
     pub(crate) write: fn(buf: &mut [u8], number: NewNumber) -> Option<Lengths>,
 }
@@ -53,10 +53,10 @@ impl NumberField {
         Self { sample_offset: 4, mask_len: 5, min_payload: 0, unmask: unmask_plain, write: write_plain };
 }
 
-fn unmask_plain(first: u8, field: &mut [u8], mask: &[u8]) -> Number {
+fn unmask_plain(first: u8, field: &mut [u8], mask: &[u8; 16]) -> Number {
     let pn_len = usize::from(first & 0b11) + 1;
     let mut truncated_pn = 0;
-    for (byte, mask) in field.iter_mut().zip(mask).take(pn_len) {
+    for (byte, mask) in field.iter_mut().zip(&mask[1..]).take(pn_len) {
         *byte ^= mask;
         truncated_pn = truncated_pn << 8 | u64::from(*byte);
     }

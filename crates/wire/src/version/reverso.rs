@@ -39,25 +39,19 @@ const MIN_OFFSET_LEN: usize = 2;
 /// Stream IDs from here on cannot be named by a header.
 const STREAM_ID_END: u64 = 1 << 30;
 
-fn unmask(first: u8, field: &mut [u8], mask: &[u8]) -> Number {
-    let (masked, mask) = (leading(field), leading(mask));
-    let mut bits = masked ^ mask;
-    let mut len = 0;
-    let mut next = |bytes: usize| {
-        let value = (bits >> (u128::BITS as usize - 8 * bytes)) as u64;
-        bits <<= 8 * bytes;
-        len += bytes;
-        value
-    };
+fn unmask(first: u8, field: &mut [u8], mask: &[u8; 16]) -> Number {
+    let (masked, mask) = (Wide::leading(field), Wide::leading(&mask[1..]));
+    let mut rest = Wide { high: masked.high ^ mask.high, low: masked.low ^ mask.low };
     let pn_len = usize::from(first & 0b11) + 1;
-    let (stream_len, truncated_pn) = split(next(pn_len), pn_len);
-    let (offset_len, stream) = split(next(stream_len), stream_len);
-    let offset_low = next(offset_len);
+    let (stream_len, truncated_pn) = split(rest.take(pn_len), pn_len);
+    let (offset_len, stream) = split(rest.take(stream_len), stream_len);
+    let offset_low = rest.take(offset_len);
+    let len = pn_len + stream_len + offset_len;
     // What follows the field is ciphertext and stays.
-    let unmasked = masked ^ mask & !(u128::MAX >> (8 * len));
-    if let Some(field) = field.first_chunk_mut::<MAX_FIELD>() {
-        field.copy_from_slice(&unmasked.to_be_bytes()[..MAX_FIELD]);
-    }
+    let covered = Wide::ones(len);
+    let unmasked =
+        Wide { high: masked.high ^ mask.high & covered.high, low: masked.low ^ mask.low & covered.low };
+    unmasked.put(field);
     let placement = (stream != 0).then(|| Placement {
         stream: StreamId::from_u64(stream),
         offset_low,
@@ -66,13 +60,52 @@ fn unmask(first: u8, field: &mut [u8], mask: &[u8]) -> Number {
     Number { pn_len, truncated_pn, pn_bits: value_bits(pn_len), len, placement }
 }
 
-/// The bytes of the longest field, from the top of a number; the packet is long enough for a sample behind them.
-fn leading(bytes: &[u8]) -> u128 {
-    let mut wide = [0; 16];
-    if let Some(bytes) = bytes.first_chunk::<MAX_FIELD>() {
-        wide[..MAX_FIELD].copy_from_slice(bytes);
+/// The bytes of the longest field, from the top of two numbers.
+#[derive(Clone, Copy)]
+struct Wide {
+    high: u64,
+    low: u64,
+}
+
+/// Bytes of the longest field that a [`Wide`] has in its lower half.
+const LOW: usize = MAX_FIELD - 8;
+
+impl Wide {
+    /// The first bytes; the packet is long enough for a sample behind them.
+    fn leading(bytes: &[u8]) -> Self {
+        match bytes.split_first_chunk::<8>() {
+            Some((high, rest)) => Self {
+                high: u64::from_be_bytes(*high),
+                low: rest.first_chunk::<LOW>().map_or(0, |low| u64::from(u32::from_be_bytes(*low)) << 32),
+            },
+            None => Self { high: 0, low: 0 },
+        }
     }
-    u128::from_be_bytes(wide)
+
+    /// Takes `len` bytes, one to four, off the front.
+    fn take(&mut self, len: usize) -> u64 {
+        let bits = 8 * len;
+        let value = self.high >> (64 - bits);
+        self.high = self.high << bits | self.low >> (64 - bits);
+        self.low <<= bits;
+        value
+    }
+
+    /// `len` bytes of ones, and zeroes behind them.
+    fn ones(len: usize) -> Self {
+        let bits = |len: usize| !u64::MAX.checked_shr(8 * len as u32).unwrap_or(0);
+        Self { high: bits(len), low: bits(len.saturating_sub(8)) }
+    }
+
+    /// Writes the bytes to where [`Self::leading`] read them.
+    fn put(self, bytes: &mut [u8]) {
+        if let Some((high, rest)) = bytes.split_first_chunk_mut::<8>()
+            && let Some(low) = rest.first_chunk_mut::<LOW>()
+        {
+            *high = self.high.to_be_bytes();
+            *low = ((self.low >> 32) as u32).to_be_bytes();
+        }
+    }
 }
 
 fn write(buf: &mut [u8], number: NewNumber) -> Option<Lengths> {
@@ -162,7 +195,7 @@ mod tests {
     fn read(field: &[u8], pn_len: usize) -> Number {
         let mut bytes = [0; 28];
         bytes[..field.len()].copy_from_slice(field);
-        unmask(pn_len as u8 - 1, &mut bytes, &[0; 15])
+        unmask(pn_len as u8 - 1, &mut bytes, &[0; 16])
     }
 
     #[test]
@@ -251,7 +284,7 @@ mod tests {
         }
 
         #[test]
-        fn any_field_is_read_within_its_bounds(first: u8, mut bytes: [u8; 28], mask: [u8; 15]) {
+        fn any_field_is_read_within_its_bounds(first: u8, mut bytes: [u8; 28], mask: [u8; 16]) {
             let number = unmask(first, &mut bytes, &mask);
             prop_assert!((3..=MAX_FIELD).contains(&number.len));
             prop_assert!(number.truncated_pn < 1 << number.pn_bits);

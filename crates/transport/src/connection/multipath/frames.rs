@@ -27,7 +27,7 @@ impl Connection {
     pub(in crate::connection) fn on_multipath_frame(
         &mut self,
         now: Time,
-        context: &Context,
+        context: &Context<'_>,
         frame: &Frame<'_>,
     ) -> Result<(), TransportError> {
         let side = self.side;
@@ -106,15 +106,15 @@ impl Connection {
 
     fn on_path_retire_cid(
         &mut self,
-        context: &Context,
+        context: &Context<'_>,
         path: PathId,
         sequence: u64,
     ) -> Result<(), TransportError> {
         let retired = match (self.paths.get_mut(path), &mut self.multipath) {
             (Some(open), _) if open.is_abandoned() => None,
-            (Some(open), _) => open.local_cids.on_retire(sequence, &context.dcid)?,
+            (Some(open), _) => open.local_cids.on_retire(sequence, context.dcid)?,
             (None, Some(multipath)) => match multipath.unopened.change().get_mut(&path) {
-                Some(unopened) => unopened.local.on_retire(sequence, &context.dcid)?,
+                Some(unopened) => unopened.local.on_retire(sequence, context.dcid)?,
                 None => None,
             },
             (None, None) => None,

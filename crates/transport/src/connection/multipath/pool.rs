@@ -279,13 +279,13 @@ impl Connection {
     /// RETIRE_CONNECTION_ID.
     pub(super) fn on_pooled_retire(
         &mut self,
-        context: &Context,
+        context: &Context<'_>,
         sequence: u64,
     ) -> Result<(), TransportError> {
         let Some(pool) = self.multipath.as_mut().and_then(|multipath| multipath.pool.as_mut()) else {
             return Ok(());
         };
-        if let Some(cid) = pool.local.on_retire(sequence, &context.dcid)? {
+        if let Some(cid) = pool.local.on_retire(sequence, context.dcid)? {
             pool.bound.retain(|bound| bound.cid != cid);
             self.endpoint_events.push_back(EndpointEvent::CidRetired(cid));
             self.pending.issue_cids = true;

@@ -26,7 +26,7 @@ impl Connection {
     pub(in crate::connection) fn on_shared_ack(
         &mut self,
         now: Time,
-        context: &Context,
+        context: &Context<'_>,
         ack: &Ack<'_>,
     ) -> Result<(), TransportError> {
         let news = self.numbering.news(ack.ranges());

@@ -182,6 +182,7 @@ impl ReceiveBuffer {
     }
 
     /// The chunk that covers `offset`, or the first one above.
+    #[inline]
     fn chunk_of(&self, offset: u64) -> Result<usize, usize> {
         let above = match self.chunks.back() {
             Some(last) if last.start <= offset => self.chunks.len(),

@@ -46,36 +46,43 @@ impl ReceiveBuffer {
 
     /// A place for `len` bytes from `offset` on; `None` if there is none without an allocation, or if too much of it has been
     /// received. `spare` is memory for a chunk that needs to be made.
+    #[inline(always)]
     pub(crate) fn reserve(&mut self, offset: u64, len: usize, spare: &mut Option<BytesMut>) -> Option<Slot> {
-        let window = offset..offset.checked_add(len as u64)?;
         if offset < self.read || offset >= self.limit {
             return None;
         }
-        let known: u64 = self.known(window).map(|range| range.end - range.start).sum();
-        if known > MAX_SAVED as u64 {
+        if !self.is_clear_from(offset)
+            && self.known_bytes(offset..offset.checked_add(len as u64)?) > MAX_SAVED as u64
+        {
             return None;
         }
         let (chunk, is_new) = match self.chunk_of(offset) {
             Ok(chunk) => (chunk, false),
-            Err(above) => {
-                let memory = self.spare_memory(spare)?;
-                let size = memory.capacity().saturating_sub(SLACK).min(self.next_chunk).max(1);
-                let range = self.hole_part(above, offset, size as u64);
-                self.chunks.insert(above, Chunk { start: range.start, end: range.end, data: memory });
-                (above, true)
-            }
+            Err(above) => (self.make_place(above, offset, spare)?, true),
         };
         let slot = Slot { offset, len, chunk, is_new };
         let Chunk { start, data, .. } = &mut self.chunks[chunk];
         let end = (offset - *start) as usize + len;
-        if end > data.capacity() {
+        if end > data.len() && !extend(data, end) {
             self.give_back(&slot, spare);
             return None;
         }
-        if data.len() < end {
-            data.resize(end, 0);
-        }
         Some(slot)
+    }
+
+    /// A chunk for the hole around `offset`, below the chunk `above`.
+    #[inline(never)]
+    fn make_place(&mut self, above: usize, offset: u64, spare: &mut Option<BytesMut>) -> Option<usize> {
+        let memory = self.spare_memory(spare)?;
+        let size = memory.capacity().saturating_sub(SLACK).min(self.next_chunk).max(1);
+        let range = self.hole_part(above, offset, size as u64);
+        self.chunks.insert(above, Chunk { start: range.start, end: range.end, data: memory });
+        Some(above)
+    }
+
+    /// How much of `window` has been received.
+    fn known_bytes(&self, window: Range<u64>) -> u64 {
+        self.known(window).map(|range| range.end - range.start).sum()
     }
 
     /// Memory that is there already: of chunks that were read, or `spare`.
@@ -99,10 +106,14 @@ impl ReceiveBuffer {
     }
 
     /// Copies what has been received of the place.
-    pub(crate) fn save(&mut self, slot: &Slot, saved: &mut Saved) {
-        if self.is_clear(slot) {
-            return;
+    #[inline]
+    pub(crate) fn save(&self, slot: &Slot, saved: &mut Saved) {
+        if !self.is_clear_from(slot.offset) {
+            self.save_known(slot, saved);
         }
+    }
+
+    fn save_known(&self, slot: &Slot, saved: &mut Saved) {
         for range in self.known(slot.window()) {
             let chunk = &self.chunks[slot.chunk];
             let at = (range.start - chunk.start) as usize;
@@ -139,6 +150,7 @@ impl ReceiveBuffer {
     }
 
     /// Whether data of `len` bytes at the start of the place does not reach into the next chunk.
+    #[inline]
     pub(crate) fn fits(&self, slot: &Slot, len: usize) -> bool {
         let end = slot.offset + len as u64;
         self.chunks.get(slot.chunk + 1).is_none_or(|next| end <= next.start)
@@ -155,14 +167,25 @@ impl ReceiveBuffer {
         self.mark(slot.offset, len)
     }
 
+    /// Whether nothing at `offset` or behind it has been received.
     #[inline]
-    fn is_clear(&self, slot: &Slot) -> bool {
-        slot.offset >= self.ready && self.ahead.is_empty()
+    fn is_clear_from(&self, offset: u64) -> bool {
+        offset >= self.ready && self.ahead.is_empty()
     }
 
     fn known(&self, window: Range<u64>) -> impl Iterator<Item = Range<u64>> {
         known(self.ready, &self.ahead, window)
     }
+}
+
+/// Makes `data` reach up to `end`, if there is room for that. Bytes that it has not had are zeroes.
+#[inline(never)]
+fn extend(data: &mut BytesMut, end: usize) -> bool {
+    let fits = end <= data.capacity();
+    if fits {
+        data.resize(end, 0);
+    }
+    fits
 }
 
 /// What has been received of `window`, ascending.

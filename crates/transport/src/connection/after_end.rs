@@ -1,0 +1,75 @@
+//! What still arrives after the end of a connection (RFC 9000 §10.2).
+
+use anabranch_wire::{
+    ConnectionClose, Direction, Frame, Frames, PacketKind, Protected, ShortHeader, Time, parse_packet,
+};
+
+use super::connection::Connection;
+use super::receive::{Envelope, Stop};
+use crate::datagram_io::Datagram;
+use crate::trace::DropReason;
+
+impl Connection {
+    /// After the end only a CONNECTION_CLOSE of the peer matters; anything else makes a closing end repeat its own.
+    pub(super) fn handle_datagram_after_end(&mut self, now: Time, datagram: &mut Datagram<'_>) {
+        let Datagram { tuple, ecn, payload } = datagram;
+        let id = self.paths.by_tuple(tuple);
+        self.on_datagram_while_closing(id);
+        if let Some(path) = id.and_then(|id| self.paths.get_mut(id)) {
+            path.on_datagram_received(payload.len());
+        }
+        let envelope = Envelope { tuple, ecn: *ecn, len: payload.len() };
+        let mut rest = &mut **payload;
+        while !rest.is_empty() {
+            // What cannot be read is no close.
+            let Ok(next) = self.look_for_close(now, &envelope, rest) else { return };
+            rest = next;
+        }
+    }
+
+    /// Looks into the first packet of `rest`; what follows it.
+    fn look_for_close<'p>(
+        &mut self,
+        now: Time,
+        envelope: &Envelope<'_>,
+        rest: &'p mut [u8],
+    ) -> Result<&'p mut [u8], Stop> {
+        if ShortHeader::leads(rest) {
+            if self.has_open_key(PacketKind::OneRtt)
+                && let Some((path, close)) = self.close_in_short(now, envelope, rest)
+            {
+                self.on_peer_close(now, path, &close);
+            }
+            return Ok(&mut []);
+        }
+        let malformed = |_| Stop::Drop(DropReason::Malformed);
+        let header = parse_packet(rest, self.shared.cid_len()).map_err(malformed)?;
+        let (packet, next) = rest.split_at_mut(header.end);
+        // Another packet of the datagram may be the close.
+        let _ = self.look_for_close_in(now, packet, &header);
+        Ok(next)
+    }
+
+    fn look_for_close_in(&mut self, now: Time, packet: &mut [u8], header: &Protected) -> Result<(), Stop> {
+        let Some(space) = header.kind.space() else { return Ok(()) };
+        let path = self.check_addressee(header)?;
+        if self.has_open_key(header.kind) {
+            let (unmasked, number) = self.unmask_long(space, path, packet, header)?;
+            let payload = self.open_long(packet, header, &unmasked, number)?;
+            if let Some(close) = find_close(payload, self.format_of(header).direction) {
+                self.trace_long(now, path, header, number, payload);
+                self.on_peer_close(now, path, &close);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The first CONNECTION_CLOSE among a packet's frames.
+pub(super) fn find_close(payload: &[u8], direction: Direction) -> Option<ConnectionClose<'_>> {
+    let mut frames = Frames::new(payload, direction).map_while(Result::ok);
+    frames.find_map(|frame| match frame {
+        Frame::ConnectionClose(close) => Some(close),
+        _ => None,
+    })
+}

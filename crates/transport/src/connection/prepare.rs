@@ -1,0 +1,70 @@
+//! What the packets of a batch have in common or is made for all of them at once: their connection ID, mostly, and header
+//! protection masks, of which each alone costs three times as much (RFC 9001 §5.4).
+
+use anabranch_wire::{ConnectionId, PacketKind, ShortHeader};
+
+use super::connection::Connection;
+use crate::datagram_io::Datagram;
+
+/// Datagrams whose masks are made at once; a larger batch is taken in parts.
+pub(super) const MASKS_AT_ONCE: usize = 32;
+
+/// A header protection mask.
+pub(super) type Mask = [u8; 16];
+
+/// What is made for the packets with short headers in as many datagrams.
+pub(super) struct Prepared {
+    masks: [Mask; MASKS_AT_ONCE],
+    /// A bit for each mask that was made.
+    made: u32,
+    /// The connection ID of the first one, and most likely of the others.
+    dcid: ConnectionId,
+}
+
+/// What is prepared for a packet with a short header.
+#[derive(Clone, Copy)]
+pub(super) struct Ready<'a> {
+    /// Its mask.
+    pub(super) mask: Option<&'a Mask>,
+    /// Its connection ID, most likely.
+    pub(super) dcid: &'a ConnectionId,
+}
+
+impl Ready<'_> {
+    /// Nothing is.
+    pub(super) const NOT: Self = Self { mask: None, dcid: &ConnectionId::EMPTY };
+}
+
+impl Prepared {
+    /// For the datagram at `index`.
+    #[inline]
+    pub(super) fn of(&self, index: usize) -> Ready<'_> {
+        let mask = self.masks.get(index).filter(|_| self.made >> index & 1 == 1);
+        Ready { mask, dcid: &self.dcid }
+    }
+}
+
+impl Connection {
+    /// Prepares for the datagrams in `part`, at most [`MASKS_AT_ONCE`]. Masks are for those that are 1-RTT packets long enough for
+    /// a sample. A key update does not change the key they are made with (RFC 9001 §6), so they hold whatever the packets before
+    /// them bring.
+    pub(super) fn prepare(&self, part: &[Datagram<'_>]) -> Prepared {
+        let mut prepared = Prepared { masks: [[0; 16]; MASKS_AT_ONCE], made: 0, dcid: ConnectionId::EMPTY };
+        let Some(keys) = &self.keys.one_rtt else { return prepared };
+        let cid_len = self.shared.cid_len();
+        for (index, (datagram, mask)) in part.iter().zip(&mut prepared.masks).enumerate() {
+            let Some(header) = ShortHeader::read(datagram.payload, cid_len) else { continue };
+            let sample = self.format.sample(datagram.payload, PacketKind::OneRtt, header.pn_offset);
+            if let Some(sample) = sample {
+                *mask = sample;
+                prepared.made |= 1 << index;
+            }
+            if index == 0 {
+                prepared.dcid = ConnectionId::new(header.dcid).unwrap_or(ConnectionId::EMPTY);
+            }
+        }
+        let len = part.len().min(MASKS_AT_ONCE);
+        keys.remote.header.masks(&mut prepared.masks[..len]);
+        prepared
+    }
+}

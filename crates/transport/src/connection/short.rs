@@ -1,0 +1,262 @@
+//! Packets with short headers: 1-RTT packets, which nearly all are (RFC 9000 §17.3, RFC 9001 §5).
+
+use anabranch_wire::{
+    ConnectionClose, ConnectionId, PacketKind, PathId, ShortHeader, SpaceId, Time, Unmasked,
+    decode_packet_number,
+};
+
+use super::after_end::find_close;
+use super::connection::Connection;
+use super::keys::Phase;
+
+use super::named::check_named;
+use super::prepare::{Mask, Ready};
+use super::receive::{Context, Envelope, Stop, check_reserved};
+use crate::trace::{DropReason, PacketTrace, TraceEvent};
+
+const KIND: PacketKind = PacketKind::OneRtt;
+
+/// A packet whose header protection is off. Nothing of it is authentic.
+#[derive(Clone, Copy)]
+pub(super) struct Short<'a> {
+    pub(super) envelope: &'a Envelope<'a>,
+    pub(super) dcid: &'a ConnectionId,
+    /// The path of the connection ID. With one number space any will do until the packet is open and can be located.
+    pub(super) path: PathId,
+    pub(super) number: u64,
+    pub(super) unmasked: &'a Unmasked,
+    /// The key that opens it.
+    pub(super) phase: Phase,
+    len: usize,
+}
+
+impl Connection {
+    pub(super) fn handle_short(
+        &mut self,
+        now: Time,
+        envelope: &Envelope<'_>,
+        packet: &mut [u8],
+        ready: Ready<'_>,
+    ) -> Result<(), Stop> {
+        let header = ShortHeader::read(packet, self.shared.cid_len());
+        let ShortHeader { pn_offset, fixed_bit, dcid } = header.ok_or(Stop::Drop(DropReason::Malformed))?;
+        if !fixed_bit && !self.config.grease {
+            return Err(Stop::Drop(DropReason::Malformed));
+        }
+        let other;
+        let dcid = if *dcid == **ready.dcid {
+            ready.dcid
+        } else {
+            other = ConnectionId::new(dcid).ok_or(Stop::Drop(DropReason::UnknownConnectionId))?;
+            &other
+        };
+        let path = self.short_addressee(dcid).ok_or(Stop::Drop(DropReason::UnknownConnectionId))?;
+        if !self.has_open_key(KIND) {
+            return self.keep_undecrypted(envelope, KIND, packet);
+        }
+        let made;
+        let mask = match ready.mask {
+            Some(mask) => mask,
+            None => {
+                made = self.short_mask(packet, pn_offset).ok_or(Stop::Drop(DropReason::Malformed))?;
+                &made
+            }
+        };
+        let unmasked = self.format.unmask(packet, KIND, pn_offset, mask);
+        if unmasked.header_len > packet.len() {
+            return Err(Stop::Drop(DropReason::Malformed));
+        }
+        let (number, phase) = self.number_and_phase(now, path, &unmasked);
+        let len = packet.len();
+        let short = Short { envelope, dcid, path, number, unmasked: &unmasked, phase, len };
+        if let Some(done) = self.place(now, &short, packet) {
+            return done;
+        }
+        let payload = self.open_short(now, &short, packet)?;
+        if !self.numbering.is_single()
+            && self.paths.get(path).is_none()
+            && !self.open_for_peer(now, path, *envelope.tuple, *dcid, envelope.len)
+        {
+            return Err(Stop::Drop(DropReason::Unexpected));
+        }
+        if self.is_duplicate_on(path, number) {
+            return Err(Stop::Drop(DropReason::Duplicate));
+        }
+        check_reserved(unmasked.reserved_ok)?;
+        if self.format.names_stream {
+            check_named(payload, self.format.direction, unmasked.placement.as_ref())?;
+        }
+        let path = self.on_authentic_short(now, &short, payload, payload)?;
+        let context = self.context_of(&short, path);
+        self.settle_local_address(&context);
+        self.on_payload(now, &context, envelope.ecn, payload)?;
+        Ok(())
+    }
+
+    /// The path that a connection ID belongs to.
+    #[inline]
+    fn short_addressee(&self, dcid: &ConnectionId) -> Option<PathId> {
+        let main = self.paths.main();
+        if *dcid == main.used_local_cid {
+            return Some(main.id);
+        }
+        self.paths.by_local_cid(dcid).or_else(|| {
+            let unopened = self.multipath.as_ref()?.by_local_cid(dcid)?;
+            Some(if self.numbering.is_single() { main.id } else { unopened })
+        })
+    }
+
+    fn short_mask(&self, packet: &[u8], pn_offset: usize) -> Option<Mask> {
+        let sample = self.format.sample(packet, KIND, pn_offset)?;
+        Some(self.keys.one_rtt.as_ref()?.remote.header.mask(&sample))
+    }
+
+    /// The packet's number and the key that opens it.
+    #[inline(always)]
+    fn number_and_phase(&mut self, now: Time, path: PathId, unmasked: &Unmasked) -> (u64, Phase) {
+        let received = self.paths.get(path).map(|path| &path.received);
+        let largest = self.numbering.largest_received(received);
+        let number = decode_packet_number(largest, unmasked.truncated_pn, unmasked.pn_bits);
+        let is_older = || self.numbering.first_of_phase(received).is_none_or(|first| number < first);
+        let keys = self.keys.one_rtt.as_mut();
+        (number, keys.map_or(Phase::Current, |keys| keys.phase_of(now, unmasked.key_phase, is_older)))
+    }
+
+    /// Opens the packet in place; its plaintext.
+    fn open_short<'p>(
+        &mut self,
+        now: Time,
+        short: &Short<'_>,
+        packet: &'p mut [u8],
+    ) -> Result<&'p [u8], Stop> {
+        let &Short { path, number, unmasked, phase, .. } = short;
+        let keys = self.keys.one_rtt.as_ref().ok_or(Stop::Drop(DropReason::KeyUnavailable))?;
+        let nonce_path = self.numbering.nonce_path(path);
+        match keys.opener(phase).open(nonce_path, number, unmasked.header_len, packet) {
+            Ok(len) => {
+                self.on_opened(now, short);
+                Ok(&packet[unmasked.header_len..][..len])
+            }
+            Err(_) => Err(self.on_unopened()),
+        }
+    }
+
+    /// The CONNECTION_CLOSE of a packet and its path, whatever else is in it or wrong with it.
+    pub(super) fn close_in_short<'p>(
+        &mut self,
+        now: Time,
+        envelope: &Envelope<'_>,
+        packet: &'p mut [u8],
+    ) -> Option<(PathId, ConnectionClose<'p>)> {
+        let ShortHeader { pn_offset, dcid, .. } = ShortHeader::read(packet, self.shared.cid_len())?;
+        let dcid = ConnectionId::new(dcid)?;
+        let path = self.short_addressee(&dcid)?;
+        let mask = self.short_mask(packet, pn_offset)?;
+        let unmasked = self.format.unmask(packet, KIND, pn_offset, &mask);
+        if unmasked.header_len > packet.len() {
+            return None;
+        }
+        let (number, phase) = self.number_and_phase(now, path, &unmasked);
+        let len = packet.len();
+        let short = Short { envelope, dcid: &dcid, path, number, unmasked: &unmasked, phase, len };
+        let payload = self.open_short(now, &short, packet).ok()?;
+        let close = find_close(payload, self.format.direction)?;
+        self.trace_short(now, path, &short, payload);
+        Some((path, close))
+    }
+
+    /// A packet was opened, which says something about the key phase.
+    pub(super) fn on_opened(&mut self, now: Time, short: &Short<'_>) {
+        match short.phase {
+            Phase::Previous => return,
+            Phase::Next => self.on_peer_key_update(now),
+            Phase::Current => {
+                if let Some(keys) = &mut self.keys.one_rtt {
+                    keys.on_peer_followed(now);
+                }
+            }
+        }
+        if let Some(path) = self.paths.get_mut(short.path) {
+            self.numbering.note_phase(&mut path.received, short.number);
+        }
+    }
+
+    fn on_peer_key_update(&mut self, now: Time) {
+        let retain = self.paths.max_pto() * 3;
+        let Some(keys) = &mut self.keys.one_rtt else { return };
+        keys.update(now, self.format, true, retain);
+        let generation = keys.generation;
+        self.begin_phase();
+        self.trace(now, &TraceEvent::KeyUpdated { generation, remote: true });
+    }
+
+    /// A key phase begins: what follows on each path belongs to it.
+    pub(super) fn begin_phase(&mut self) {
+        for path in self.paths.iter_mut() {
+            path.phase_start = path.recovery.next_order(SpaceId::Data);
+            self.numbering.begin_phase(&mut path.received);
+        }
+    }
+
+    /// Whether `number` was received before on a path; yes if there is no such path.
+    #[inline]
+    pub(super) fn is_duplicate_on(&self, path: PathId, number: u64) -> bool {
+        let path = self.paths.get(path);
+        path.is_none_or(|path| self.numbering.is_duplicate(&path.received, number))
+    }
+
+    /// What an authentic packet changes whatever its frames are; its path. `telling` are those of its frames that may tell which
+    /// path it is on, `payload` is what an observer is shown.
+    #[inline(always)]
+    pub(super) fn on_authentic_short(
+        &mut self,
+        now: Time,
+        short: &Short<'_>,
+        telling: &[u8],
+        payload: &[u8],
+    ) -> Result<PathId, Stop> {
+        let &Short { envelope, dcid, path, .. } = short;
+        let path = match self.numbering.is_single() {
+            true => self.locate(now, envelope.tuple, *dcid, envelope.len, telling),
+            false => Some(path),
+        };
+        let path = path.ok_or(Stop::Drop(DropReason::Unexpected))?;
+        if self.observer.is_some() {
+            self.trace_short(now, path, short, payload);
+        }
+        self.idle.on_received(now);
+        self.on_path_heard(now, path);
+        Ok(path)
+    }
+
+    #[inline(always)]
+    pub(super) fn context_of<'a>(&self, short: &Short<'a>, path: PathId) -> Context<'a> {
+        let &Short { envelope, dcid, number, .. } = short;
+        Context {
+            kind: KIND,
+            space: SpaceId::Data,
+            path,
+            number,
+            tuple: envelope.tuple,
+            dcid,
+            datagram_len: envelope.len,
+            direction: self.format.direction,
+        }
+    }
+
+    fn trace_short(&mut self, now: Time, path: PathId, short: &Short<'_>, payload: &[u8]) {
+        let packet = PacketTrace {
+            kind: KIND,
+            version: self.format.version,
+            path,
+            number: short.number,
+            dcid: *short.dcid,
+            scid: ConnectionId::EMPTY,
+            key_phase: short.unmasked.key_phase,
+            size: short.len,
+            payload,
+            direction: self.format.direction,
+        };
+        self.trace(now, &TraceEvent::PacketReceived(packet));
+    }
+}

@@ -18,7 +18,12 @@ pub struct FourTuple {
 
 impl FourTuple {
     /// Whether `other` is the same network path: same remote, and local addresses that do not contradict.
+    #[inline]
     pub fn matches(&self, other: &Self) -> bool {
+        self == other || self.is_vaguely(other)
+    }
+
+    fn is_vaguely(&self, other: &Self) -> bool {
         self.remote == other.remote
             && self.local.port() == other.local.port()
             && (self.local.ip() == other.local.ip()

@@ -121,6 +121,12 @@ impl<'a> Reader<'a> {
     /// Reads a varint of any length (RFC 9000 §16); backward ones keep their length in the two low bits of the last byte.
     #[inline]
     pub fn varint(&mut self) -> Result<u64, Malformed> {
+        self.varint_here()
+    }
+
+    /// The same for those who know the direction when they are compiled.
+    #[inline(always)]
+    pub(crate) fn varint_here(&mut self) -> Result<u64, Malformed> {
         match self.direction {
             Direction::Forward => {
                 let (first, rest) = self.rest.split_first().ok_or(Malformed)?;
@@ -140,7 +146,9 @@ impl<'a> Reader<'a> {
                     self.bytes(len)?;
                     return Ok((u64::from_be_bytes(*wide) & u64::MAX >> (64 - 8 * len)) >> 2);
                 }
-                Ok(self.integer(log2_len)? >> 2)
+                let (value, rest) = short_backward(self.rest, log2_len)?;
+                self.rest = rest;
+                Ok(value)
             }
         }
     }
@@ -166,6 +174,14 @@ impl<'a> Reader<'a> {
         let _ = self.bytes(run);
         run
     }
+}
+
+/// The backward varint at the end of `bytes`, which are fewer than eight, and what is before it.
+#[inline(never)]
+fn short_backward(bytes: &[u8], log2_len: u8) -> Result<(u64, &[u8]), Malformed> {
+    let mut reader = Reader::new(bytes, Direction::Backward);
+    let value = reader.integer(log2_len)? >> 2;
+    Ok((value, reader.rest()))
 }
 
 /// Appends frames to a packet's payload.

@@ -82,9 +82,9 @@ impl Connection {
         ecn: Option<Ecn>,
         seen: Seen,
     ) -> Result<(), TransportError> {
-        self.owe_ack(now, context, ecn, seen.eliciting);
-        if context.kind == PacketKind::OneRtt {
-            self.after_data_packet(now, context, seen.probing);
+        match Self::level_index(context.space) {
+            Some(index) => self.owe_ack_at(index, now, context, ecn, seen.eliciting),
+            None => self.after_data_packet(now, context, ecn, seen),
         }
         if self.numbering.is_single() {
             self.retire_lent(now)?;
@@ -96,22 +96,33 @@ impl Connection {
     }
 
     /// Acknowledges only what has been processed (RFC 9000 §13.1).
-    fn owe_ack(&mut self, now: Time, context: &Context<'_>, ecn: Option<Ecn>, eliciting: bool) {
-        match Self::level_index(context.space) {
-            Some(index) => {
-                // RFC 9000 §13.2.1: Initial and Handshake packets are acknowledged at once.
-                let policy = AckPolicy { threshold: 1, max_delay: Duration::ZERO, reordering_threshold: 1 };
-                if self.keys.open(context.kind).is_some() {
-                    self.levels[index].received.on_packet(now, context.number, eliciting, ecn, &policy);
-                }
-            }
-            None => {
-                if let Some(path) = self.paths.get_mut(context.path) {
-                    let (received, policy) = (&mut path.received, &self.ack_policy);
-                    self.numbering.on_received(received, now, context.number, eliciting, ecn, policy);
-                    self.count_together(context.path);
-                }
-            }
+    fn owe_ack_at(
+        &mut self,
+        level: usize,
+        now: Time,
+        context: &Context<'_>,
+        ecn: Option<Ecn>,
+        eliciting: bool,
+    ) {
+        // RFC 9000 §13.2.1: Initial and Handshake packets are acknowledged at once.
+        let policy = AckPolicy { threshold: 1, max_delay: Duration::ZERO, reordering_threshold: 1 };
+        if self.keys.open(context.kind).is_some() {
+            self.levels[level].received.on_packet(now, context.number, eliciting, ecn, &policy);
+        }
+    }
+
+    /// The acknowledgment of a 0-RTT or 1-RTT packet is owed, and perhaps the peer moved.
+    #[inline]
+    fn after_data_packet(&mut self, now: Time, context: &Context<'_>, ecn: Option<Ecn>, seen: Seen) {
+        let Some(path) = self.paths.get_mut(context.path) else { return };
+        let (received, policy) = (&mut path.received, &self.ack_policy);
+        self.numbering.on_received(received, now, context.number, seen.eliciting, ecn, policy);
+        let moved = Self::note_data_packet(path, context);
+        if self.numbering.is_single() {
+            self.count_together(context.path);
+        }
+        if let Some(moved) = moved.filter(|_| self.side.is_server() && !seen.probing) {
+            self.follow_peer(now, context, moved);
         }
     }
 

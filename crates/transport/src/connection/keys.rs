@@ -193,14 +193,14 @@ impl OneRtt {
     /// The phase of a packet that shows this key phase bit. A bit that differs from the current phase means the next phase, or,
     /// while its key is kept and the packet `is_older` than anything of this phase, the previous one. Only one key is tried.
     #[inline]
-    pub(crate) fn phase_of(&mut self, now: Time, key_phase: bool, is_older: impl FnOnce() -> bool) -> Phase {
+    pub(crate) fn phase_of(&mut self, now: Time, key_phase: bool, is_older: bool) -> Phase {
         if key_phase == self.phase {
             return Phase::Current;
         }
         if self.previous_remote.as_ref().is_some_and(|(_, until)| until.is_some_and(|until| now >= until)) {
             self.previous_remote = None;
         }
-        if self.previous_remote.is_some() && is_older() { Phase::Previous } else { Phase::Next }
+        if self.previous_remote.is_some() && is_older { Phase::Previous } else { Phase::Next }
     }
 
     /// The key that opens packets of the phase.
@@ -213,8 +213,13 @@ impl OneRtt {
         }
     }
 
-    /// A packet of the current phase was opened.
+    /// Whether the peer has been seen in the current phase.
     #[inline]
+    pub(crate) fn is_followed(&self) -> bool {
+        self.peer_followed
+    }
+
+    /// A packet of the current phase was opened.
     pub(crate) fn on_peer_followed(&mut self, now: Time) {
         if !std::mem::replace(&mut self.peer_followed, true)
             && let Some((_, until)) = &mut self.previous_remote

@@ -7,6 +7,7 @@ use super::connection::Connection;
 use super::named::check_named;
 use super::receive::{Context, Envelope, Stop, check_reserved};
 use super::transmit::MIN_INITIAL_SIZE;
+use crate::space::Numbers;
 use crate::trace::{DropReason, PacketTrace, TraceEvent};
 
 impl Connection {
@@ -145,7 +146,10 @@ impl Connection {
         }
         let largest = match Self::level_index(space) {
             Some(index) => self.levels[index].received.largest(),
-            None => self.numbering.largest_received(self.paths.get(path).map(|path| &path.received)),
+            None => {
+                let received = self.paths.get(path).map(|path| &path.received);
+                self.numbering.numbers_of(received).and_then(Numbers::largest)
+            }
         };
         let number = decode_packet_number(largest, unmasked.truncated_pn, unmasked.pn_bits);
         Ok((unmasked, number))

@@ -32,6 +32,12 @@ pub enum MigrateError {
     NoConnectionId,
 }
 
+/// The peer sends from other addresses.
+pub(super) struct Moved {
+    /// And to another connection ID.
+    changed_cid: bool,
+}
+
 impl Connection {
     /// Moves the main path (path 0, or the oldest one in use) to `local` as soon as the server answers there (RFC 9000 §9.2); [`Event::PathChanged`] tells.
     ///
@@ -118,7 +124,14 @@ impl Connection {
 
     /// Learns which local address a path uses: at first, or after the driver changed its socket. Only from authentic
     /// packets, because anybody may send datagrams to other addresses of this host.
+    #[inline]
     pub(super) fn settle_local_address(&mut self, context: &Context<'_>) {
+        if !self.paths.is_only(context.tuple) {
+            self.settle_local_addresses(context);
+        }
+    }
+
+    fn settle_local_addresses(&mut self, context: &Context<'_>) {
         let (tuple, client) = (context.tuple, self.side.is_client());
         let differs = |path: &&mut Path| path.tuple.local != tuple.local && path.tuple.remote == tuple.remote;
         for path in self.paths.iter_mut().filter(differs) {
@@ -136,25 +149,23 @@ impl Connection {
         }
     }
 
-    /// After a 1-RTT packet: did the peer move (RFC 9000 §9.3)?
-    pub(super) fn after_data_packet(&mut self, now: Time, context: &Context<'_>, probing: bool) {
-        let server = self.side.is_server();
-        let Some(path) = self.paths.get_mut(context.path).filter(|path| !path.is_abandoned()) else { return };
-        let newest = path.largest_number.is_none_or(|largest| context.number > largest);
-        path.data_packets += 1;
-        if newest {
-            path.largest_number = Some(context.number);
-        } else {
-            path.overtaken_packets += 1;
+    /// A 1-RTT packet came on the path. Did the peer move, if it is a client (RFC 9000 §9.3)?
+    #[inline]
+    pub(super) fn note_data_packet(path: &mut Path, context: &Context<'_>) -> Option<Moved> {
+        if context.kind != PacketKind::OneRtt || path.is_abandoned() {
+            return None;
         }
+        path.data_packets += 1;
+        if path.largest_number.is_some_and(|largest| context.number <= largest) {
+            path.overtaken_packets += 1;
+            return None;
+        }
+        path.largest_number = Some(context.number);
         let changed_cid = path.used_local_cid != *context.dcid;
-        if newest && changed_cid {
+        if changed_cid {
             path.used_local_cid = *context.dcid;
         }
-        let elsewhere = path.tuple != *context.tuple;
-        if server && elsewhere && newest && !probing {
-            self.follow_peer(now, context, changed_cid);
-        }
+        (path.tuple != *context.tuple).then_some(Moved { changed_cid })
     }
 
     /// A datagram from `tuple` counts for path `id` from now on. If it has been counted for another path that runs over the same
@@ -167,7 +178,7 @@ impl Connection {
     }
 
     /// The peer sends from another address.
-    fn follow_peer(&mut self, now: Time, context: &Context<'_>, changed_cid: bool) {
+    pub(super) fn follow_peer(&mut self, now: Time, context: &Context<'_>, Moved { changed_cid }: Moved) {
         self.uncount_elsewhere(context.path, context.tuple, context.datagram_len);
         let Some(path) = self.paths.get_mut(context.path) else { return };
         let old = path.tuple;

@@ -13,7 +13,7 @@ use super::named::{STREAM, leading_stream};
 use super::receive::{Stop, check_reserved, violation};
 use super::short::Short;
 use crate::error::TransportError;
-use crate::stream::{Reservation, Reserved, Saved};
+use crate::stream::{Reserved, Saved};
 
 /// Bytes of other frames beside stream data, usually; more are put on the heap.
 const USUAL_OTHERS: usize = 64;
@@ -39,23 +39,29 @@ impl Connection {
     pub(super) fn place(&mut self, now: Time, short: &Short<'_>, packet: &[u8]) -> Option<Result<(), Stop>> {
         let named = short.unmasked.placement.as_ref()?;
         // What looks like a duplicate is not worth a place.
-        if self.is_duplicate_on(short.path, short.number) {
+        if !short.is_new {
             return None;
         }
         let (head, body) = packet.split_at_checked(short.unmasked.header_len)?;
         let len = body.len().checked_sub(TAG_LEN)?;
         let key = self.keys.one_rtt.as_ref()?.opener(short.phase);
         let mut saved = Saved::new();
-        let mut place = self.streams.reserve(named, len, &mut saved)?;
+        let (reserved, window) = self.streams.reserve(named, len, &mut saved)?;
         let nonce_path = self.numbering.nonce_path(short.path);
-        if key.open_into(nonce_path, short.number, head, body, place.bytes()).is_err() {
-            place.give_back(&saved);
+        if key.open_into(nonce_path, short.number, head, body, window).is_err() {
+            self.streams.give_back(&reserved, &saved);
             return Some(Err(self.on_unopened()));
         }
         let mut others = Others::new();
-        let contents =
-            Contents::read(&mut place, named, self.format.direction, self.observer.is_some(), &mut others);
-        let reserved = place.restore(&saved);
+        let contents = Contents::read(
+            window,
+            &reserved,
+            named,
+            self.format.direction,
+            self.observer.is_some(),
+            &mut others,
+        );
+        self.streams.restore(&reserved, &saved);
         self.on_opened(now, short);
         Some(match contents {
             Ok(contents) => self.on_placed(now, short, &reserved, &contents, &others),
@@ -97,17 +103,16 @@ impl Connection {
 }
 
 impl Contents {
-    /// Reads what was decrypted to `place`, all of which but the data goes to `others`. Nothing is done with any frame yet.
+    /// Reads what was decrypted to the place, all of which but the data goes to `others`. Nothing is done with any frame yet.
     #[inline(always)]
     fn read(
-        place: &mut Reservation<'_>,
+        window: &[u8],
+        reserved: &Reserved,
         named: &Placement,
         direction: Direction,
         is_observed: bool,
         others: &mut Others,
     ) -> Result<Self, TransportError> {
-        let at = place.offset();
-        let window = &*place.bytes();
         let leading = leading_stream(window, direction)?
             .ok_or_else(|| violation("the header names data that is not there").in_frame(STREAM))?;
         leading.check(named)?;
@@ -115,10 +120,9 @@ impl Contents {
             others.extend_from_slice(&window[leading.end..]);
         }
         let Stream { offset, fin, data, .. } = leading.stream;
-        let len = data.len();
         // An offset that was cut too short leads astray, and so may the end of a chunk.
-        let stays = offset == at && place.fits(len);
-        let copy = (is_observed || !stays).then(|| place.bytes().to_vec());
-        Ok(Self { offset, fin, len, stays, copy })
+        let stays = offset == reserved.offset() && reserved.fits(data.len());
+        let copy = (is_observed || !stays).then(|| window.to_vec());
+        Ok(Self { offset, fin, len: data.len(), stays, copy })
     }
 }

@@ -132,33 +132,28 @@ impl Connection {
         while !rest.is_empty() && self.state.is_active() {
             let len = rest.len();
             if ShortHeader::leads(rest) {
-                let done = self.handle_short(now, envelope, rest, ready);
-                return self.after_packet(now, envelope, PacketKind::OneRtt, len, done);
+                if let Err(stop) = self.handle_short(now, envelope, rest, ready) {
+                    self.stop_packet(now, envelope, PacketKind::OneRtt, len, stop);
+                }
+                return;
             }
             let Ok(header) = parse_packet(rest, self.shared.cid_len()) else {
                 return self.drop_packet(now, None, len, DropReason::Malformed);
             };
             let (packet, next) = rest.split_at_mut(header.end);
             rest = next;
-            let done = self.handle_long(now, envelope, packet, &header);
-            self.after_packet(now, envelope, header.kind, header.end, done);
+            if let Err(stop) = self.handle_long(now, envelope, packet, &header) {
+                self.stop_packet(now, envelope, header.kind, header.end, stop);
+            }
         }
     }
 
-    /// A packet of `kind` and `len` bytes has been dealt with, one way or the other.
-    #[inline]
-    fn after_packet(
-        &mut self,
-        now: Time,
-        envelope: &Envelope<'_>,
-        kind: PacketKind,
-        len: usize,
-        done: Result<(), Stop>,
-    ) {
-        match done {
-            Ok(()) => {}
-            Err(Stop::Drop(reason)) => self.drop_packet(now, Some(kind), len, reason),
-            Err(Stop::Fail(error)) => self.fail_towards(now, error, envelope.tuple),
+    /// A packet of `kind` and `len` bytes goes no further.
+    #[inline(never)]
+    fn stop_packet(&mut self, now: Time, envelope: &Envelope<'_>, kind: PacketKind, len: usize, stop: Stop) {
+        match stop {
+            Stop::Drop(reason) => self.drop_packet(now, Some(kind), len, reason),
+            Stop::Fail(error) => self.fail_towards(now, error, envelope.tuple),
         }
     }
 

@@ -7,11 +7,12 @@ use anabranch_wire::{
 
 use super::after_end::find_close;
 use super::connection::Connection;
-use super::keys::Phase;
+use super::keys::{OneRtt, Phase};
 
 use super::named::check_named;
 use super::prepare::{Mask, Ready};
 use super::receive::{Context, Envelope, Stop, check_reserved};
+use crate::space::Numbers;
 use crate::trace::{DropReason, PacketTrace, TraceEvent};
 
 const KIND: PacketKind = PacketKind::OneRtt;
@@ -27,6 +28,10 @@ pub(super) struct Short<'a> {
     pub(super) unmasked: &'a Unmasked,
     /// The key that opens it.
     pub(super) phase: Phase,
+    /// The path is open, and the number was not received before.
+    pub(super) is_new: bool,
+    /// It is smaller than all that were received on the path in the current key phase.
+    is_older: bool,
     len: usize,
 }
 
@@ -66,9 +71,8 @@ impl Connection {
         if unmasked.header_len > packet.len() {
             return Err(Stop::Drop(DropReason::Malformed));
         }
-        let (number, phase) = self.number_and_phase(now, path, &unmasked);
-        let len = packet.len();
-        let short = Short { envelope, dcid, path, number, unmasked: &unmasked, phase, len };
+        let short = self.numbered(now, envelope, dcid, path, &unmasked, packet.len());
+        let number = short.number;
         if let Some(done) = self.place(now, &short, packet) {
             return done;
         }
@@ -79,7 +83,8 @@ impl Connection {
         {
             return Err(Stop::Drop(DropReason::Unexpected));
         }
-        if self.is_duplicate_on(path, number) {
+        // With the path open, its numbers may tell more.
+        if !short.is_new && self.is_duplicate_on(path, number) {
             return Err(Stop::Drop(DropReason::Duplicate));
         }
         check_reserved(unmasked.reserved_ok)?;
@@ -111,15 +116,26 @@ impl Connection {
         Some(self.keys.one_rtt.as_ref()?.remote.header.mask(&sample))
     }
 
-    /// The packet's number and the key that opens it.
+    /// Decodes the packet's number, which tells how it is to be opened.
     #[inline(always)]
-    fn number_and_phase(&mut self, now: Time, path: PathId, unmasked: &Unmasked) -> (u64, Phase) {
+    fn numbered<'a>(
+        &mut self,
+        now: Time,
+        envelope: &'a Envelope<'a>,
+        dcid: &'a ConnectionId,
+        path: PathId,
+        unmasked: &'a Unmasked,
+        len: usize,
+    ) -> Short<'a> {
         let received = self.paths.get(path).map(|path| &path.received);
-        let largest = self.numbering.largest_received(received);
+        let numbers = self.numbering.numbers_of(received);
+        let largest = numbers.and_then(Numbers::largest);
         let number = decode_packet_number(largest, unmasked.truncated_pn, unmasked.pn_bits);
-        let is_older = || self.numbering.first_of_phase(received).is_none_or(|first| number < first);
+        let is_new = received.is_some() && numbers.is_some_and(|numbers| !numbers.is_duplicate(number));
+        let is_older = numbers.and_then(Numbers::first_of_phase).is_none_or(|first| number < first);
         let keys = self.keys.one_rtt.as_mut();
-        (number, keys.map_or(Phase::Current, |keys| keys.phase_of(now, unmasked.key_phase, is_older)))
+        let phase = keys.map_or(Phase::Current, |keys| keys.phase_of(now, unmasked.key_phase, is_older));
+        Short { envelope, dcid, path, number, unmasked, phase, is_new, is_older, len }
     }
 
     /// Opens the packet in place; its plaintext.
@@ -156,9 +172,7 @@ impl Connection {
         if unmasked.header_len > packet.len() {
             return None;
         }
-        let (number, phase) = self.number_and_phase(now, path, &unmasked);
-        let len = packet.len();
-        let short = Short { envelope, dcid: &dcid, path, number, unmasked: &unmasked, phase, len };
+        let short = self.numbered(now, envelope, &dcid, path, &unmasked, packet.len());
         let payload = self.open_short(now, &short, packet).ok()?;
         let close = find_close(payload, self.format.direction)?;
         self.trace_short(now, path, &short, payload);
@@ -166,8 +180,16 @@ impl Connection {
     }
 
     /// A packet was opened, which says something about the key phase.
+    #[inline]
     pub(super) fn on_opened(&mut self, now: Time, short: &Short<'_>) {
-        match short.phase {
+        let followed = self.keys.one_rtt.as_ref().is_some_and(OneRtt::is_followed);
+        if short.phase != Phase::Current || short.is_older || !followed {
+            self.note_phase(now, short.phase, short.path, short.number);
+        }
+    }
+
+    fn note_phase(&mut self, now: Time, phase: Phase, path: PathId, number: u64) {
+        match phase {
             Phase::Previous => return,
             Phase::Next => self.on_peer_key_update(now),
             Phase::Current => {
@@ -176,8 +198,8 @@ impl Connection {
                 }
             }
         }
-        if let Some(path) = self.paths.get_mut(short.path) {
-            self.numbering.note_phase(&mut path.received, short.number);
+        if let Some(path) = self.paths.get_mut(path) {
+            self.numbering.note_phase(&mut path.received, number);
         }
     }
 

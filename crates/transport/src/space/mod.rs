@@ -15,8 +15,7 @@ use anabranch_recovery::{EcnFinding, SharedEcn};
 use anabranch_wire::{AckRanges, Ecn, EcnCounts, PathId, SpaceId, Time, Writer};
 
 use self::per_path::PerPath;
-use self::received::Numbers;
-pub(crate) use self::received::{AckPolicy, MAX_RANGES, Received, Told};
+pub(crate) use self::received::{AckPolicy, MAX_RANGES, Numbers, Received, Told};
 use self::single::{Ranges, RunOrders, Single};
 use crate::config::AckConfig;
 use crate::random::Random;
@@ -265,11 +264,12 @@ impl Numbering {
         }
     }
 
-    /// Base for decoding the numbers of packets on a path; `None` is a path of which nothing is known yet.
-    pub(crate) fn largest_received(&self, received: Option<&Received>) -> Option<u64> {
-        match (self, received) {
-            (Self::Single(inner), _) => inner.received.largest(),
-            (Self::PerPath(_), received) => received.and_then(Received::largest),
+    /// The numbers that those of packets on a path are among; `None` is a path of which nothing is known yet.
+    #[inline]
+    pub(crate) fn numbers_of<'a>(&'a self, received: Option<&'a Received>) -> Option<&'a Numbers> {
+        match self {
+            Self::PerPath(_) => received.map(|received| &received.numbers),
+            Self::Single(inner) => Some(&inner.received),
         }
     }
 
@@ -279,6 +279,7 @@ impl Numbering {
     }
 
     /// A packet that is not a duplicate was received on the path and all its frames processed.
+    #[inline]
     pub(crate) fn on_received(
         &mut self,
         received: &mut Received,
@@ -322,14 +323,6 @@ impl Numbering {
             (Self::Single(inner), _) => inner.received.on_ack_acked(told),
             (Self::PerPath(_), Some(received)) => received.numbers.on_ack_acked(told),
             (Self::PerPath(_), None) => {}
-        }
-    }
-
-    /// Smallest number received in the current key phase, on the path's line.
-    pub(crate) fn first_of_phase(&self, received: Option<&Received>) -> Option<u64> {
-        match (self, received) {
-            (Self::Single(inner), _) => inner.received.first_of_phase(),
-            (Self::PerPath(_), received) => received.and_then(|received| received.numbers.first_of_phase()),
         }
     }
 

@@ -85,6 +85,7 @@ impl Received {
 }
 
 /// Notes a packet among the numbers of its space and in the debt of its path.
+#[inline]
 pub(crate) fn receive(
     numbers: &mut Numbers,
     debt: &mut Debt,

@@ -10,6 +10,7 @@ use super::receive_buffer::{ReceiveBuffer, TooFragmented};
 use super::table::Found;
 use super::types::StreamEvent;
 use crate::error::TransportError;
+use crate::flow::ReceiveCredit;
 
 impl Streams {
     /// STREAM (RFC 9000 §19.8). `now` and the path's `rtt` serve to size windows.
@@ -41,12 +42,12 @@ impl Streams {
     ) -> Result<(), TransportError> {
         self.now = now;
         self.rtt = rtt;
-        self.claim(key, offset.saturating_add(len as u64), fin)?;
         let stream = self.table.stream(key);
-        let id = stream.id;
         let Some(half) = &mut stream.receive else {
             return Ok(());
         };
+        let new = half.claim(offset.saturating_add(len as u64), fin)?;
+        claim(&mut self.receive_credit, &mut self.due.max_data, new)?;
         let news = half.on_data(offset, len, fin, put)?;
         if half.stopped.is_some() {
             self.drop_unread(key);
@@ -54,21 +55,27 @@ impl Streams {
             return Ok(());
         }
         if news && !std::mem::replace(&mut half.notified, true) {
-            self.events.push_back(StreamEvent::Readable(id));
+            self.events.push_back(StreamEvent::Readable(stream.id));
         }
-        self.restock(key);
-        self.widen_windows(key);
+        if self.spare.is_none() && self.named {
+            // So that none is needed for a packet before it is authentic.
+            self.spare = Some(half.buffer.new_spare());
+        }
+        let is_held_up = half.is_held_up();
+        if self.receive_credit.multiply_by_received(rtt) {
+            self.due.max_data = true;
+        }
+        if is_held_up {
+            self.widen_windows(key);
+        }
         Ok(())
     }
 
     /// Late data must not use up the windows: where paths differ, what arrives meanwhile on the faster ones is as much as
     /// they carry in the time by which the slower one is late. The windows' maxima bound it.
     fn widen_windows(&mut self, key: usize) {
-        if self.receive_credit.multiply_by_received(self.rtt) {
-            self.due.max_data = true;
-        }
         let stream = self.table.stream(key);
-        let Some(half) = stream.receive.as_mut().filter(|half| half.is_held_up()) else { return };
+        let Some(half) = &mut stream.receive else { return };
         if half.credit.is_tight() && half.credit.widen() {
             stream.control.max_data = true;
             self.queue_control(key);
@@ -112,13 +119,7 @@ impl Streams {
         let Some(half) = &mut self.table.stream(key).receive else {
             return Ok(());
         };
-        let new = half.claim(end, fin)?;
-        let total = self.receive_credit.received().saturating_add(new);
-        self.receive_credit
-            .receive(total)
-            .map_err(|_| overrun("stream data beyond the connection's limit"))?;
-        self.due.max_data |= self.receive_credit.is_starved();
-        Ok(())
+        claim(&mut self.receive_credit, &mut self.due.max_data, half.claim(end, fin)?)
     }
 
     /// STOP_SENDING (RFC 9000 §19.5): the stream is reset with the same code unless all its data is acknowledged.
@@ -226,4 +227,13 @@ impl Found {
             Self::Over => None,
         }
     }
+}
+
+/// The peer used `new` bytes more of the connection's credit; notes if a new limit is due.
+#[inline]
+fn claim(credit: &mut ReceiveCredit, due: &mut bool, new: u64) -> Result<(), TransportError> {
+    let total = credit.received().saturating_add(new);
+    credit.receive(total).map_err(|_| overrun("stream data beyond the connection's limit"))?;
+    *due |= credit.is_starved();
+    Ok(())
 }

@@ -30,7 +30,7 @@ use bytes::BytesMut;
 
 pub(crate) use self::named::{MIN_NAMED_ROOM, Named};
 pub use self::placed::ReceivedBytes;
-pub(crate) use self::placed::{Reservation, Reserved};
+pub(crate) use self::placed::Reserved;
 use self::ready::{Place, ReadyQueue};
 pub(crate) use self::receive_buffer::ReceiveBuffer;
 pub(crate) use self::receive_buffer::Saved;

@@ -71,11 +71,14 @@ impl<'a> Field<'a> for PathId {
     }
 }
 
+/// A byte string that does not fit in memory, let alone the packet.
+pub(super) const TOO_LONG: Fault = Fault::encoding("length exceeds the packet");
+
 impl<'a> Field<'a> for &'a [u8] {
     #[inline]
     fn read(reader: &mut Reader<'a>) -> Result<Self, Fault> {
         let len = usize::try_from(reader.varint()?);
-        Ok(reader.bytes(len.map_err(|_| Fault::encoding("length exceeds the packet"))?)?)
+        Ok(reader.bytes(len.map_err(|_| TOO_LONG)?)?)
     }
 
     fn size(self) -> usize {

@@ -373,7 +373,7 @@ impl<'a> Frames<'a> {
 #[inline(always)]
 fn leading_stream(payload: &[u8], direction: Direction) -> Option<(Stream<'_>, Reader<'_>)> {
     let mut reader = Reader::new(payload, direction);
-    let kind = reader.varint().ok()?;
+    let kind = reader.varint_here().ok()?;
     let is_short = payload.len() - reader.remaining() == 1;
     if !is_short || !(stream::FIRST..=stream::LAST).contains(&kind) {
         return None;

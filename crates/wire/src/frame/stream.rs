@@ -4,7 +4,7 @@
 //! both directions.
 
 use super::Fault;
-use super::field::{Field, MAX_SHORT_LEN, length_len};
+use super::field::{Field, MAX_SHORT_LEN, TOO_LONG, length_len};
 use crate::StreamId;
 use crate::cursor::{Full, Reader, Region, Writer};
 use crate::varint::varint_len;
@@ -43,9 +43,14 @@ pub(super) const fn kind(fin: bool) -> u64 {
 
 #[inline(always)]
 pub(super) fn read<'a>(kind: u64, reader: &mut Reader<'a>) -> Result<Stream<'a>, Fault> {
-    let id = Field::read(reader)?;
-    let offset = if kind & OFF != 0 { reader.varint()? } else { 0 };
-    let data = if kind & LEN != 0 { Field::read(reader)? } else { reader.rest() };
+    let id = StreamId::from_u64(reader.varint_here()?);
+    let offset = if kind & OFF != 0 { reader.varint_here()? } else { 0 };
+    let data = if kind & LEN != 0 {
+        let len = usize::try_from(reader.varint_here()?);
+        reader.bytes(len.map_err(|_| TOO_LONG)?)?
+    } else {
+        reader.rest()
+    };
     Ok(Stream { id, offset, fin: kind & FIN != 0, data })
 }
 

@@ -2,7 +2,7 @@
 
 use super::{LONG, PacketKind, decode_packet_number};
 use crate::StreamId;
-use crate::version::Format;
+use crate::version::{Format, Front};
 
 /// Bytes of ciphertext from which a mask is made (RFC 9001 §5.4.2).
 pub const SAMPLE_LEN: usize = 16;
@@ -10,6 +10,7 @@ pub const SAMPLE_LEN: usize = 16;
 /// Bits of an unmasked first byte.
 pub(super) const SPIN: u8 = 0x20;
 pub(super) const KEY_PHASE: u8 = 0x04;
+const PN_LEN: u8 = 0x03;
 const LONG_RESERVED: u8 = 0x0c;
 const SHORT_RESERVED: u8 = 0x18;
 /// Bits of the first byte that protection covers.
@@ -93,17 +94,36 @@ impl Format {
         let (header, field) = packet.split_at_mut(pn_offset);
         header[0] ^= mask[0] & protected_bits(header[0]);
         let first = header[0];
-        let number = (self.number(kind).unmask)(first, field, mask);
-        let long = first & LONG != 0;
+        (self.number(kind).unmask)(Front { first, len: pn_offset }, field, mask)
+    }
+}
+
+impl Front {
+    /// Bytes of the packet number.
+    #[inline]
+    pub(crate) const fn pn_len(self) -> usize {
+        (self.first & PN_LEN) as usize + 1
+    }
+
+    /// With a number field of `len` bytes, which says this.
+    #[inline]
+    pub(crate) const fn unmasked(
+        self,
+        len: usize,
+        truncated_pn: u64,
+        pn_bits: u32,
+        placement: Option<Placement>,
+    ) -> Unmasked {
+        let long = self.first & LONG != 0;
         Unmasked {
-            pn_len: number.pn_len,
-            truncated_pn: number.truncated_pn,
-            pn_bits: number.pn_bits,
-            header_len: pn_offset + number.len,
-            key_phase: !long && first & KEY_PHASE != 0,
-            reserved_ok: first & if long { LONG_RESERVED } else { SHORT_RESERVED } == 0,
-            spin: !long && first & SPIN != 0,
-            placement: number.placement,
+            pn_len: self.pn_len(),
+            truncated_pn,
+            pn_bits,
+            header_len: self.len + len,
+            key_phase: !long && self.first & KEY_PHASE != 0,
+            reserved_ok: self.first & if long { LONG_RESERVED } else { SHORT_RESERVED } == 0,
+            spin: !long && self.first & SPIN != 0,
+            placement,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 mod number;
 
-pub(crate) use number::{NewNumber, NumberField};
+pub(crate) use number::{Front, NewNumber, NumberField};
 
 use core::fmt;
 

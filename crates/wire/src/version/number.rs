@@ -1,6 +1,6 @@
 //! What header protection covers after the first byte: the packet number, and in some formats more.
 
-use crate::header::{Announced, Placement, packet_number_len};
+use crate::header::{Announced, Unmasked, packet_number_len};
 
 /// Reads and writes the protected field that follows the destination connection ID or the Length.
 #[derive(Debug)]
@@ -11,22 +11,19 @@ pub(crate) struct NumberField {
     pub(crate) mask_len: usize,
     /// Bytes of frames that a packet has at least, however long the field is.
     pub(crate) min_payload: usize,
-    /// Takes the mask, whose first byte has been used, off the front of `field`; `first` is the packet's unmasked first byte.
-    pub(crate) unmask: fn(first: u8, field: &mut [u8], mask: &[u8; 16]) -> Number,
+    /// Takes the mask, whose first byte has been used, off the front of `field`.
+    pub(crate) unmask: fn(front: Front, field: &mut [u8], mask: &[u8; 16]) -> Unmasked,
     /// Writes the field to the front of `buf`; `None` if it does not fit.
     pub(crate) write: fn(buf: &mut [u8], number: NewNumber) -> Option<Lengths>,
 }
 
-/// An unmasked number field.
-#[derive(Debug)]
-pub(crate) struct Number {
-    /// Bytes of the packet number, 1 to 4, as the first byte tells.
-    pub(crate) pn_len: usize,
-    pub(crate) truncated_pn: u64,
-    pub(crate) pn_bits: u32,
-    /// Bytes of the whole field.
+/// What is before a number field.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Front {
+    /// The packet's first byte, unmasked.
+    pub(crate) first: u8,
+    /// Where the field starts.
     pub(crate) len: usize,
-    pub(crate) placement: Option<Placement>,
 }
 
 /// What a number field is to carry.
@@ -53,14 +50,14 @@ impl NumberField {
         Self { sample_offset: 4, mask_len: 5, min_payload: 0, unmask: unmask_plain, write: write_plain };
 }
 
-fn unmask_plain(first: u8, field: &mut [u8], mask: &[u8; 16]) -> Number {
-    let pn_len = usize::from(first & 0b11) + 1;
+fn unmask_plain(front: Front, field: &mut [u8], mask: &[u8; 16]) -> Unmasked {
+    let pn_len = front.pn_len();
     let mut truncated_pn = 0;
     for (byte, mask) in field.iter_mut().zip(&mask[1..]).take(pn_len) {
         *byte ^= mask;
         truncated_pn = truncated_pn << 8 | u64::from(*byte);
     }
-    Number { pn_len, truncated_pn, pn_bits: 8 * pn_len as u32, len: pn_len, placement: None }
+    front.unmasked(pn_len, truncated_pn, 8 * pn_len as u32, None)
 }
 
 fn write_plain(buf: &mut [u8], number: NewNumber) -> Option<Lengths> {

@@ -6,11 +6,11 @@
 //! ```
 //! The two top bits of the packet number give the length of the stream ID, those of the stream ID the length of the offset.
 
-use super::number::{Lengths, NewNumber, Number};
+use super::number::{Front, Lengths, NewNumber};
 use super::{Format, NumberField, Version, v1};
 use crate::StreamId;
 use crate::cursor::Direction;
-use crate::header::{Announced, Placement};
+use crate::header::{Announced, Placement, Unmasked};
 
 pub(super) const FORMAT: Format = Format {
     version: Version(0x0079_1097),
@@ -39,25 +39,26 @@ const MIN_OFFSET_LEN: usize = 2;
 /// Stream IDs from here on cannot be named by a header.
 const STREAM_ID_END: u64 = 1 << 30;
 
-fn unmask(first: u8, field: &mut [u8], mask: &[u8; 16]) -> Number {
-    let (masked, mask) = (Wide::leading(field), Wide::leading(&mask[1..]));
+fn unmask(front: Front, field: &mut [u8], mask: &[u8; 16]) -> Unmasked {
+    let pn_len = front.pn_len();
+    let (Some(field), Some((_, mask))) = (field.first_chunk_mut(), mask.split_first_chunk::<1>()) else {
+        // It is long enough for a sample behind the longest field; what is not is found too short for this header.
+        return front.unmasked(MAX_FIELD, 0, value_bits(pn_len), None);
+    };
+    let (masked, mask) = (Wide::of(field), Wide::of(mask.first_chunk().unwrap_or(&[0; MAX_FIELD])));
     let mut rest = Wide { high: masked.high ^ mask.high, low: masked.low ^ mask.low };
-    let pn_len = usize::from(first & 0b11) + 1;
     let (stream_len, truncated_pn) = split(rest.take(pn_len), pn_len);
     let (offset_len, stream) = split(rest.take(stream_len), stream_len);
     let offset_low = rest.take(offset_len);
     let len = pn_len + stream_len + offset_len;
     // What follows the field is ciphertext and stays.
-    let covered = Wide::ones(len);
+    let covered = &COVERED[len % COVERED.len()];
     let unmasked =
         Wide { high: masked.high ^ mask.high & covered.high, low: masked.low ^ mask.low & covered.low };
-    unmasked.put(field);
-    let placement = (stream != 0).then(|| Placement {
-        stream: StreamId::from_u64(stream),
-        offset_low,
-        offset_bits: 8 * offset_len as u32,
-    });
-    Number { pn_len, truncated_pn, pn_bits: value_bits(pn_len), len, placement }
+    *field = unmasked.bytes();
+    let offset_bits = 8 * offset_len as u32;
+    let placement = Placement { stream: StreamId::from_u64(stream), offset_low, offset_bits };
+    front.unmasked(len, truncated_pn, value_bits(pn_len), if stream == 0 { None } else { Some(placement) })
 }
 
 /// The bytes of the longest field, from the top of two numbers.
@@ -67,19 +68,18 @@ struct Wide {
     low: u64,
 }
 
-/// Bytes of the longest field that a [`Wide`] has in its lower half.
-const LOW: usize = MAX_FIELD - 8;
-
 impl Wide {
-    /// The first bytes; the packet is long enough for a sample behind them.
-    fn leading(bytes: &[u8]) -> Self {
-        match bytes.split_first_chunk::<8>() {
-            Some((high, rest)) => Self {
-                high: u64::from_be_bytes(*high),
-                low: rest.first_chunk::<LOW>().map_or(0, |low| u64::from(u32::from_be_bytes(*low)) << 32),
-            },
-            None => Self { high: 0, low: 0 },
-        }
+    fn of(bytes: &[u8; MAX_FIELD]) -> Self {
+        let [a, b, c, d, e, f, g, h, low @ ..] = *bytes;
+        let low = u64::from(u32::from_be_bytes(low)) << 32;
+        Self { high: u64::from_be_bytes([a, b, c, d, e, f, g, h]), low }
+    }
+
+    fn bytes(self) -> [u8; MAX_FIELD] {
+        let mut bytes = [0; MAX_FIELD];
+        bytes[..8].copy_from_slice(&self.high.to_be_bytes());
+        bytes[8..].copy_from_slice(&((self.low >> 32) as u32).to_be_bytes());
+        bytes
     }
 
     /// Takes `len` bytes, one to four, off the front.
@@ -90,23 +90,19 @@ impl Wide {
         self.low <<= bits;
         value
     }
-
-    /// `len` bytes of ones, and zeroes behind them.
-    fn ones(len: usize) -> Self {
-        let bits = |len: usize| !u64::MAX.checked_shr(8 * len as u32).unwrap_or(0);
-        Self { high: bits(len), low: bits(len.saturating_sub(8)) }
-    }
-
-    /// Writes the bytes to where [`Self::leading`] read them.
-    fn put(self, bytes: &mut [u8]) {
-        if let Some((high, rest)) = bytes.split_first_chunk_mut::<8>()
-            && let Some(low) = rest.first_chunk_mut::<LOW>()
-        {
-            *high = self.high.to_be_bytes();
-            *low = ((self.low >> 32) as u32).to_be_bytes();
-        }
-    }
 }
+
+/// Ones where a field is, by its length; there are more than lengths, so that none needs to be checked.
+static COVERED: [Wide; 16] = {
+    let mut covered = [Wide { high: 0, low: 0 }; 16];
+    let mut len = 1;
+    while len <= MAX_FIELD {
+        let ones = !(u128::MAX >> (8 * len));
+        covered[len] = Wide { high: (ones >> 64) as u64, low: ones as u64 };
+        len += 1;
+    }
+    covered
+};
 
 fn write(buf: &mut [u8], number: NewNumber) -> Option<Lengths> {
     let (stream, offset, offset_len) = match number.announced {
@@ -192,10 +188,10 @@ mod tests {
         Some(Announced { stream: StreamId::from_u64(stream), offset, distance })
     }
 
-    fn read(field: &[u8], pn_len: usize) -> Number {
+    fn read(field: &[u8], pn_len: usize) -> Unmasked {
         let mut bytes = [0; 28];
         bytes[..field.len()].copy_from_slice(field);
-        unmask(pn_len as u8 - 1, &mut bytes, &[0; 16])
+        unmask(Front { first: pn_len as u8 - 1, len: 0 }, &mut bytes, &[0; 16])
     }
 
     #[test]
@@ -205,7 +201,7 @@ mod tests {
         assert_eq!(field(5, 1, None).unwrap(), hex("05 00 00"), "a packet without data");
         assert_eq!(field(0x3fff_ffff, 1 << 40, at((1 << 30) - 1, u64::MAX, u64::MAX)).unwrap().len(), MAX_FIELD);
         let number = read(&hex("0040 44 86a0"), 2);
-        assert_eq!((number.pn_len, number.truncated_pn, number.pn_bits, number.len), (2, 64, 14, 5));
+        assert_eq!((number.pn_len, number.truncated_pn, number.pn_bits, number.header_len), (2, 64, 14, 5));
         let placement = Placement { stream: StreamId::from_u64(4), offset_low: 0x86a0, offset_bits: 16 };
         assert_eq!(number.placement, Some(placement));
         assert_eq!(read(&hex("05 00 00"), 1).placement, None);
@@ -285,8 +281,8 @@ mod tests {
 
         #[test]
         fn any_field_is_read_within_its_bounds(first: u8, mut bytes: [u8; 28], mask: [u8; 16]) {
-            let number = unmask(first, &mut bytes, &mask);
-            prop_assert!((3..=MAX_FIELD).contains(&number.len));
+            let number = unmask(Front { first, len: 0 }, &mut bytes, &mask);
+            prop_assert!((3..=MAX_FIELD).contains(&number.header_len));
             prop_assert!(number.truncated_pn < 1 << number.pn_bits);
         }
     }

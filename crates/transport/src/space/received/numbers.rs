@@ -129,6 +129,7 @@ impl Numbers {
     }
 
     /// A packet of the current key phase was received.
+    #[inline]
     pub(crate) fn note_phase(&mut self, pn: u64) {
         if self.first_of_phase == 0 || pn < self.first_of_phase {
             self.first_of_phase = pn + 1;
@@ -141,12 +142,14 @@ impl Numbers {
     }
 
     /// Largest packet number received.
+    #[inline]
     pub(crate) fn largest(&self) -> Option<u64> {
         self.ranges.max()
     }
 
     /// Whether `pn` was received before, or lies below what is remembered (RFC 9000 §12.3: then it must be discarded,
     /// too).
+    #[inline]
     pub(crate) fn is_duplicate(&self, pn: u64) -> bool {
         pn < self.horizon || self.ranges.contains(pn)
     }
@@ -163,19 +166,35 @@ impl Numbers {
             self.proof_from = self.frames;
         }
         self.ranges.insert(pn..pn + 1);
-        self.note_change();
         match ecn {
             Some(Ecn::Ect0) => self.ecn.ect0 += 1,
             Some(Ecn::Ect1) => self.ecn.ect1 += 1,
             Some(Ecn::Ce) => self.ecn.ce += 1,
             None => {}
         }
+        while self.ranges.len() > usize::from(self.kept) {
+            // RFC 9000 §13.2.3: the oldest ranges go first, and what is in them or below must not be accepted again.
+            let Some(oldest) = self.ranges.pop_min() else { break };
+            self.horizon = oldest.end;
+        }
+        if self.records.is_some() {
+            self.record(path, pn, ack_eliciting);
+        }
+    }
+
+    /// Keeps the records of a packet that was noted, and to a horizon of packets.
+    fn record(&mut self, path: PathId, pn: u64, ack_eliciting: bool) {
+        self.note_change();
         if let Some(news) = self.news_mut()
             && ack_eliciting
         {
             news.on_packet(path, pn);
         }
-        self.keep_to_bounds();
+        if let Some(Horizon::Packets(packets)) = self.records.as_ref().map(|records| records.horizon)
+            && let Some(horizon) = self.largest().and_then(|largest| largest.checked_sub(packets))
+        {
+            self.give_up_below(horizon);
+        }
     }
 
     fn note_change(&mut self) {
@@ -200,20 +219,6 @@ impl Numbers {
     /// Whether what arrived on `path` did not fit the last ACK.
     pub(super) fn has_untold(&self, path: PathId) -> bool {
         self.news().is_some_and(|news| news.has_untold(path))
-    }
-
-    /// Forgets what there is no room for, and what a horizon of packets leaves behind.
-    fn keep_to_bounds(&mut self) {
-        while self.ranges.len() > usize::from(self.kept) {
-            // RFC 9000 §13.2.3: the oldest ranges go first, and what is in them or below must not be accepted again.
-            let Some(oldest) = self.ranges.pop_min() else { break };
-            self.horizon = oldest.end;
-        }
-        if let Some(Horizon::Packets(packets)) = self.records.as_ref().map(|records| records.horizon)
-            && let Some(horizon) = self.largest().and_then(|largest| largest.checked_sub(packets))
-        {
-            self.give_up_below(horizon);
-        }
     }
 
     fn give_up_below(&mut self, horizon: u64) {

@@ -184,10 +184,14 @@ impl ReceiveBuffer {
     /// The chunk that covers `offset`, or the first one above.
     #[inline]
     fn chunk_of(&self, offset: u64) -> Result<usize, usize> {
-        let above = match self.chunks.back() {
-            Some(last) if last.start <= offset => self.chunks.len(),
-            _ => self.chunks.partition_point(|chunk| chunk.start <= offset),
-        };
+        match self.chunks.back() {
+            Some(last) if last.start <= offset && offset < last.end => Ok(self.chunks.len() - 1),
+            _ => self.chunk_among(offset),
+        }
+    }
+
+    fn chunk_among(&self, offset: u64) -> Result<usize, usize> {
+        let above = self.chunks.partition_point(|chunk| chunk.start <= offset);
         let below = above.checked_sub(1).filter(|at| offset < self.chunks[*at].end);
         below.ok_or(above)
     }

@@ -28,6 +28,10 @@ pub(crate) struct Slot {
     pub(crate) offset: u64,
     len: usize,
     chunk: usize,
+    /// Offset of the first byte in the chunk.
+    at: usize,
+    /// The next chunk covers what is from this offset on.
+    next_start: u64,
     /// The chunk was made for this packet.
     is_new: bool,
 }
@@ -35,6 +39,12 @@ pub(crate) struct Slot {
 impl Slot {
     fn window(&self) -> Range<u64> {
         self.offset..self.offset + self.len as u64
+    }
+
+    /// Whether data of `len` bytes at the start of the place does not reach into the next chunk.
+    #[inline]
+    pub(crate) fn fits(&self, len: usize) -> bool {
+        self.offset + len as u64 <= self.next_start
     }
 }
 
@@ -60,14 +70,16 @@ impl ReceiveBuffer {
             Ok(chunk) => (chunk, false),
             Err(above) => (self.make_place(above, offset, spare)?, true),
         };
-        let slot = Slot { offset, len, chunk, is_new };
+        let next_start = self.chunks.get(chunk + 1).map_or(u64::MAX, |next| next.start);
         let Chunk { start, data, .. } = &mut self.chunks[chunk];
-        let end = (offset - *start) as usize + len;
-        if end > data.len() && !extend(data, end) {
-            self.give_back(&slot, spare);
+        let at = (offset - *start) as usize;
+        if at + len > data.len() && !extend(data, at + len) {
+            if is_new {
+                self.remove_place(chunk, spare);
+            }
             return None;
         }
-        Some(slot)
+        Some(Slot { offset, len, chunk, at, next_start, is_new })
     }
 
     /// A chunk for the hole around `offset`, below the chunk `above`.
@@ -100,20 +112,18 @@ impl ReceiveBuffer {
     /// The bytes of the place.
     #[inline]
     pub(crate) fn window_mut(&mut self, slot: &Slot) -> &mut [u8] {
-        let chunk = &mut self.chunks[slot.chunk];
-        let at = (slot.offset - chunk.start) as usize;
-        &mut chunk.data[at..at + slot.len]
+        &mut self.chunks[slot.chunk].data[slot.at..slot.at + slot.len]
     }
 
     /// Copies what has been received of the place.
     #[inline]
     pub(crate) fn save(&self, slot: &Slot, saved: &mut Saved) {
         if !self.is_clear_from(slot.offset) {
-            self.save_known(slot, saved);
+            self.save_known(*slot, saved);
         }
     }
 
-    fn save_known(&self, slot: &Slot, saved: &mut Saved) {
+    fn save_known(&self, slot: Slot, saved: &mut Saved) {
         for range in self.known(slot.window()) {
             let chunk = &self.chunks[slot.chunk];
             let at = (range.start - chunk.start) as usize;
@@ -138,10 +148,13 @@ impl ReceiveBuffer {
 
     /// The packet was not authentic: a chunk that was made for it goes.
     pub(crate) fn give_back(&mut self, slot: &Slot, spare: &mut Option<BytesMut>) {
-        if !slot.is_new {
-            return;
+        if slot.is_new {
+            self.remove_place(slot.chunk, spare);
         }
-        if let Some(chunk) = self.chunks.remove(slot.chunk) {
+    }
+
+    fn remove_place(&mut self, chunk: usize, spare: &mut Option<BytesMut>) {
+        if let Some(chunk) = self.chunks.remove(chunk) {
             match spare {
                 None => *spare = Some(chunk.data),
                 Some(_) => self.spares.push_front(chunk.data),
@@ -149,14 +162,7 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Whether data of `len` bytes at the start of the place does not reach into the next chunk.
-    #[inline]
-    pub(crate) fn fits(&self, slot: &Slot, len: usize) -> bool {
-        let end = slot.offset + len as u64;
-        self.chunks.get(slot.chunk + 1).is_none_or(|next| end <= next.start)
-    }
-
-    /// The first `len` bytes of the place, which they [fit](Self::fits), are data; says whether more can be read now.
+    /// The first `len` bytes of the place, which they [fit](Slot::fits), are data; says whether more can be read now.
     pub(crate) fn commit(&mut self, slot: &Slot, len: usize) -> Result<bool, TooFragmented> {
         if slot.is_new {
             self.next_chunk = (self.next_chunk * 2).min(MAX_CHUNK);

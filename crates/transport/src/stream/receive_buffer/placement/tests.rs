@@ -79,7 +79,7 @@ impl Model {
                 return;
             }
             window[..len].copy_from_slice(data(offset, len));
-            let fits = self.buffer.fits(&slot, len);
+            let fits = slot.fits(len);
             self.buffer.restore(&slot, &saved);
             assert!(self.beside(&slot) == beside, "bytes beside the place changed");
             self.restored += saved.len() as u64;

@@ -186,7 +186,7 @@ impl Streams {
             return Err(ClosedStream);
         }
         let n = half.buffer.readable().min(n as u64);
-        half.buffer.consume(n as usize);
+        half.buffer.consume(n as usize, &mut self.pool);
         self.on_read(key, n);
         Ok(())
     }
@@ -194,7 +194,8 @@ impl Streams {
     /// Takes readable bytes, at most `max`, without copying them; not empty unless `max` is 0.
     pub fn take(&mut self, id: StreamId, max: usize) -> Result<Bytes, ReadError> {
         let key = self.readable(id)?;
-        let data = self.table.stream(key).receive.as_mut().map(|half| half.take(max)).unwrap_or_default();
+        let half = self.table.stream(key).receive.as_mut();
+        let data = half.map(|half| half.take(max, &mut self.pool)).unwrap_or_default();
         self.on_read(key, data.len() as u64);
         Ok(data)
     }
@@ -228,7 +229,7 @@ impl Streams {
         let key = self.table.find(id, self.now).ok_or(ClosedStream)?;
         let stream = self.table.stream(key);
         let half = stream.receive.as_mut().filter(|half| !half.is_done() && half.stopped.is_none());
-        stream.control.stop = half.ok_or(ClosedStream)?.stop(code);
+        stream.control.stop = half.ok_or(ClosedStream)?.stop(code, &mut self.pool);
         self.queue_control(key);
         self.drop_unread(key);
         self.settle(key);

@@ -6,7 +6,7 @@ use anabranch_wire::{Dir, Stream, StreamId, Time};
 
 use super::Streams;
 use super::receive::overrun;
-use super::receive_buffer::{ReceiveBuffer, TooFragmented};
+use super::receive_buffer::{Pool, ReceiveBuffer, TooFragmented};
 use super::table::Found;
 use super::types::StreamEvent;
 use crate::error::TransportError;
@@ -38,7 +38,7 @@ impl Streams {
         offset: u64,
         len: usize,
         fin: bool,
-        put: impl FnOnce(&mut ReceiveBuffer) -> Result<bool, TooFragmented>,
+        put: impl FnOnce(&mut ReceiveBuffer, &mut Pool) -> Result<bool, TooFragmented>,
     ) -> Result<(), TransportError> {
         self.now = now;
         self.rtt = rtt;
@@ -48,7 +48,8 @@ impl Streams {
         };
         let new = half.claim(offset.saturating_add(len as u64), fin)?;
         claim(&mut self.receive_credit, &mut self.due.max_data, new)?;
-        let news = half.on_data(offset, len, fin, put)?;
+        let pool = &mut self.pool;
+        let news = half.on_data(offset, len, fin, |buffer| put(buffer, pool))?;
         if half.stopped.is_some() {
             self.drop_unread(key);
             self.settle(key);
@@ -57,9 +58,9 @@ impl Streams {
         if news && !std::mem::replace(&mut half.notified, true) {
             self.events.push_back(StreamEvent::Readable(stream.id));
         }
-        if self.spare.is_none() && self.named {
+        if self.named {
             // So that none is needed for a packet before it is authentic.
-            self.spare = Some(half.buffer.new_spare());
+            self.pool.restock(half.buffer.wanted_room());
         }
         let is_held_up = half.is_held_up();
         if self.receive_credit.multiply_by_received(rtt) {
@@ -99,7 +100,7 @@ impl Streams {
         let Some(half) = &mut self.table.stream(key).receive else {
             return Ok(());
         };
-        let news = half.on_reset(code, final_size);
+        let news = half.on_reset(code, final_size, &mut self.pool);
         // A reset that came after all the data changes nothing, and the data can still be read.
         let is_ignored = half.buffer.readable() > 0;
         if news {

@@ -26,14 +26,12 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use anabranch_wire::{Dir, Side, StreamId, Time, TransportParameters};
-use bytes::BytesMut;
 
 pub(crate) use self::named::{MIN_NAMED_ROOM, Named};
 pub use self::placed::ReceivedBytes;
 pub(crate) use self::placed::Reserved;
 use self::ready::{Place, ReadyQueue};
-pub(crate) use self::receive_buffer::ReceiveBuffer;
-pub(crate) use self::receive_buffer::Saved;
+pub(crate) use self::receive_buffer::{Pool, ReceiveBuffer, Saved};
 pub use self::state::SendState;
 use self::table::{Stream, Table};
 pub use self::types::{ClosedStream, Priority, ReadError, StreamEvent, StreamsConfig, WriteError};
@@ -72,8 +70,8 @@ pub struct Streams {
     events: VecDeque<StreamEvent>,
     /// Headers name streams: data is decrypted to where it belongs.
     named: bool,
-    /// Memory for the next chunk of whichever stream needs one.
-    spare: Option<BytesMut>,
+    /// Memory for the chunks of whichever stream needs one.
+    pool: Pool,
     received: ReceivedBytes,
     /// Time and round trip when stream data last arrived; good enough for what the application does next.
     now: Time,
@@ -136,7 +134,7 @@ impl Streams {
             due: Due::default(),
             events: VecDeque::new(),
             named: false,
-            spare: None,
+            pool: Pool::default(),
             received: ReceivedBytes::default(),
             now: Time::ZERO,
             rtt: Duration::ZERO,
@@ -272,13 +270,18 @@ impl Streams {
     /// Removes the stream if it is over.
     fn settle(&mut self, key: usize) {
         if self.table.stream(key).is_done() {
-            let dir = self.table.stream(key).id.dir();
+            let stream = self.table.stream(key);
+            if let Some(half) = &mut stream.receive {
+                half.buffer.discard(&mut self.pool);
+                self.pool.on_stream_ended();
+            }
+            let dir = stream.id.dir();
             if self.table.remove(key) {
                 self.due.max_streams.set(dir, true);
             }
             if self.table.len() == 0 {
                 // An idle connection keeps no memory.
-                self.spare = None;
+                self.pool = Pool::default();
             }
         }
     }

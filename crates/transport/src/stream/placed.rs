@@ -63,7 +63,7 @@ impl Streams {
             return None;
         }
         let buffer = &mut half.buffer;
-        let slot = buffer.reserve(place.offset(buffer.ready()), len, &mut self.spare)?;
+        let slot = buffer.reserve(place.offset(buffer.ready()), len, &mut self.pool)?;
         buffer.save(&slot, saved);
         Some((Reserved { stream, key, slot }, buffer.window_mut(&slot)))
     }
@@ -73,7 +73,7 @@ impl Streams {
     pub(crate) fn give_back(&mut self, reserved: &Reserved, saved: &Saved) {
         self.restore(reserved, saved);
         if let Some(half) = self.table.stream(reserved.key).receive.as_mut() {
-            half.buffer.give_back(&reserved.slot, &mut self.spare);
+            half.buffer.give_back(&reserved.slot, &mut self.pool);
         }
     }
 
@@ -102,7 +102,7 @@ impl Streams {
         fin: bool,
     ) -> Result<(), TransportError> {
         self.received.placed += len as u64;
-        self.take_in(now, rtt, reserved.key, reserved.slot.offset, len, fin, |buffer| {
+        self.take_in(now, rtt, reserved.key, reserved.slot.offset, len, fin, |buffer, _| {
             buffer.commit(&reserved.slot, len)
         })
     }
@@ -121,8 +121,8 @@ impl Streams {
         frame: &Stream<'_>,
     ) -> Result<(), TransportError> {
         self.received.copied += frame.data.len() as u64;
-        self.take_in(now, rtt, key, frame.offset, frame.data.len(), frame.fin, |buffer| {
-            buffer.insert(frame.offset, frame.data)
+        self.take_in(now, rtt, key, frame.offset, frame.data.len(), frame.fin, |buffer, pool| {
+            buffer.insert(frame.offset, frame.data, pool)
         })
     }
 }

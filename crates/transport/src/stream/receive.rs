@@ -5,7 +5,7 @@ use std::time::Duration;
 use anabranch_wire::{Time, TransportErrorCode};
 use bytes::Bytes;
 
-use super::receive_buffer::{MIN_FRAGMENTS, ReceiveBuffer, TooFragmented};
+use super::receive_buffer::{MIN_FRAGMENTS, Pool, ReceiveBuffer, TooFragmented};
 use super::state::{ReceiveInput, ReceiveState};
 use super::types::ReadError;
 use crate::error::TransportError;
@@ -110,13 +110,13 @@ impl ReceiveHalf {
     }
 
     /// The peer gave up the stream, with a final size that [`Self::claim`] allowed; says whether that is news.
-    pub(crate) fn on_reset(&mut self, code: u64, final_size: u64) -> bool {
+    pub(crate) fn on_reset(&mut self, code: u64, final_size: u64, pool: &mut Pool) -> bool {
         self.final_size = Some(final_size);
         if !self.apply(ReceiveInput::Reset) {
             return false;
         }
         self.reset_code = code;
-        self.buffer.discard();
+        self.buffer.discard(pool);
         self.stopped.is_none()
     }
 
@@ -150,8 +150,8 @@ impl ReceiveHalf {
     }
 
     /// Takes at most `max` bytes out of the buffer.
-    pub(crate) fn take(&mut self, max: usize) -> Bytes {
-        self.buffer.take(max)
+    pub(crate) fn take(&mut self, max: usize, pool: &mut Pool) -> Bytes {
+        self.buffer.take(max, pool)
     }
 
     /// `n` bytes have left the buffer; says whether the peer should be given a new limit.
@@ -183,9 +183,9 @@ impl ReceiveHalf {
     }
 
     /// The application does not want more; says whether the peer should be told.
-    pub(crate) fn stop(&mut self, code: u64) -> bool {
+    pub(crate) fn stop(&mut self, code: u64, pool: &mut Pool) -> bool {
         self.stopped = Some(code);
-        self.buffer.discard();
+        self.buffer.discard(pool);
         self.state.may_receive()
     }
 }

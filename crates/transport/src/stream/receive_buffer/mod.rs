@@ -3,9 +3,10 @@
 //! The buffer is a list of chunks whose edges float: a chunk covers the bytes from `start` to its end, chunks do not
 //! overlap, and between them there may be holes that nothing has arrived for. Live bytes never move. A wire format that
 //! decrypts into the buffer only needs a chunk with room at the right offset, see [`placement`]; [`reassembler`] is for those that
-//! copy.
+//! copy. Chunks' memory comes from a [`pool`] of all streams.
 
 mod placement;
+mod pool;
 mod reassembler;
 
 use std::collections::VecDeque;
@@ -13,8 +14,9 @@ use std::ops::Range;
 
 use bytes::{Buf, Bytes, BytesMut};
 
-use self::placement::is_free;
 pub(crate) use self::placement::{Saved, Slot};
+use self::pool::Memory;
+pub(crate) use self::pool::Pool;
 pub(crate) use self::reassembler::TooFragmented;
 use crate::ranges::RangeSet;
 
@@ -28,8 +30,8 @@ const MAX_CHUNK: usize = 64 * 1024;
 /// otherwise. A range costs 16 bytes.
 pub(crate) const MIN_FRAGMENTS: usize = 1024;
 
-/// Chunks that were read to their end and are kept for the next ones: about as many as a batch of datagrams fills.
-const MAX_SPARES: usize = 4;
+/// Room behind a chunk of a stream whose packets are decrypted there, for what is behind the data in the chunk's last packet.
+const SLACK: usize = 1_536;
 
 /// Room for bytes `[start, end)` of the stream. `data` reaches at least as far as anything has arrived; what it has in holes and
 /// behind is never shown.
@@ -38,6 +40,18 @@ struct Chunk {
     start: u64,
     end: u64,
     data: BytesMut,
+    /// Room of its memory.
+    room: usize,
+}
+
+impl Chunk {
+    fn new(range: Range<u64>, memory: Memory) -> Self {
+        Self { start: range.start, end: range.end, data: memory.data, room: memory.room }
+    }
+
+    fn into_memory(self) -> Memory {
+        Memory { data: self.data, room: self.room }
+    }
 }
 
 /// The bytes of one stream from the first unread one.
@@ -49,9 +63,6 @@ struct Chunk {
 #[derive(Debug)]
 pub(crate) struct ReceiveBuffer {
     chunks: VecDeque<Chunk>,
-    /// Memory of chunks that were read to their end, so that a steady stream allocates nothing. The application may still hold
-    /// bytes in it; it is used again once those are gone.
-    spares: VecDeque<BytesMut>,
     read: u64,
     ready: u64,
     ahead: RangeSet,
@@ -67,7 +78,6 @@ impl Default for ReceiveBuffer {
     fn default() -> Self {
         Self {
             chunks: VecDeque::new(),
-            spares: VecDeque::new(),
             read: 0,
             ready: 0,
             ahead: RangeSet::default(),
@@ -119,30 +129,18 @@ impl ReceiveBuffer {
     }
 
     /// `n` of the readable bytes have been read; at most all of them.
-    pub(crate) fn consume(&mut self, n: usize) {
+    pub(crate) fn consume(&mut self, n: usize, pool: &mut Pool) {
         debug_assert!(n as u64 <= self.readable(), "consumed more than is readable");
         self.read = self.ready.min(self.read + n as u64);
         while self.chunks.front().is_some_and(|chunk| chunk.end <= self.read) {
             if let Some(chunk) = self.chunks.pop_front() {
-                self.keep(chunk.data);
+                pool.give(chunk.into_memory());
             }
         }
     }
 
-    /// Keeps memory for another chunk, if the stream has become one with large chunks.
-    fn keep(&mut self, memory: BytesMut) {
-        if self.next_chunk < MAX_CHUNK {
-            return;
-        }
-        if self.spares.len() == MAX_SPARES {
-            // Perhaps the application never gives it back.
-            self.spares.pop_front();
-        }
-        self.spares.push_back(memory);
-    }
-
     /// Takes the readable bytes of the first chunk, at most `max`, without copying them.
-    pub(crate) fn take(&mut self, max: usize) -> Bytes {
+    pub(crate) fn take(&mut self, max: usize, pool: &mut Pool) -> Bytes {
         let n = self.peek().len().min(max);
         let Some(chunk) = self.chunks.front_mut().filter(|_| n > 0) else {
             return Bytes::new();
@@ -154,13 +152,14 @@ impl ReceiveBuffer {
         if chunk.start == chunk.end
             && let Some(chunk) = self.chunks.pop_front()
         {
-            self.keep(chunk.data);
+            pool.give(chunk.into_memory());
         }
         taken
     }
 
     /// Drops everything; the stream's data is of no interest any longer.
-    pub(crate) fn discard(&mut self) {
+    pub(crate) fn discard(&mut self, pool: &mut Pool) {
+        self.chunks.drain(..).for_each(|chunk| pool.give(chunk.into_memory()));
         *self = Self { read: self.ready, ready: self.ready, ..Self::default() };
     }
 
@@ -168,16 +167,16 @@ impl ReceiveBuffer {
     ///
     /// A new chunk lies in the hole around `offset` only: it starts where the hole starts, or for data far ahead on a grid
     /// counted from there, so that neither a jump nor descending offsets make many chunks or large ones.
-    fn chunk_at(&mut self, offset: u64, len: usize) -> &mut Chunk {
+    fn chunk_at(&mut self, offset: u64, len: usize, pool: &mut Pool) -> &mut Chunk {
         let above = match self.chunk_of(offset) {
             Ok(at) => return &mut self.chunks[at],
             Err(above) => above,
         };
         let size = self.next_chunk.max(len.min(MAX_CHUNK)) as u64;
-        let Range { start, end } = self.hole_part(above, offset, size);
+        let range = self.hole_part(above, offset, size);
         self.next_chunk = (self.next_chunk * 2).min(MAX_CHUNK);
-        let data = self.memory((end - start) as usize + self.slack);
-        self.chunks.insert(above, Chunk { start, end, data });
+        let memory = pool.take((range.end - range.start) as usize + self.slack);
+        self.chunks.insert(above, Chunk::new(range, memory));
         &mut self.chunks[above]
     }
 
@@ -202,12 +201,6 @@ impl ReceiveBuffer {
         let hole_end = self.chunks.get(above).map_or(self.limit, |chunk| chunk.start.min(self.limit));
         let start = offset - (offset - hole_start) % size;
         start..hole_end.min(start.saturating_add(size)).max(offset + 1)
-    }
-
-    /// Empty memory with room for `size` bytes.
-    fn memory(&mut self, size: usize) -> BytesMut {
-        let free = self.spares.iter_mut().position(|spare| is_free(spare, size));
-        free.and_then(|index| self.spares.remove(index)).unwrap_or_else(|| BytesMut::with_capacity(size))
     }
 }
 

@@ -10,13 +10,10 @@ use bytes::BytesMut;
 use smallvec::SmallVec;
 
 use super::reassembler::TooFragmented;
-use super::{Chunk, MAX_CHUNK, ReceiveBuffer};
+use super::{Chunk, MAX_CHUNK, Pool, ReceiveBuffer, SLACK};
 
 /// Most received bytes that are saved for one packet; more are left alone, and the packet's data is copied.
 pub(crate) const MAX_SAVED: usize = 256;
-
-/// Room behind a chunk for what is behind the data in the chunk's last packet.
-const SLACK: usize = 1_536;
 
 /// Received bytes of a place.
 pub(crate) type Saved = SmallVec<[u8; MAX_SAVED]>;
@@ -55,9 +52,9 @@ impl ReceiveBuffer {
     }
 
     /// A place for `len` bytes from `offset` on; `None` if there is none without an allocation, or if too much of it has been
-    /// received. `spare` is memory for a chunk that needs to be made.
+    /// received.
     #[inline(always)]
-    pub(crate) fn reserve(&mut self, offset: u64, len: usize, spare: &mut Option<BytesMut>) -> Option<Slot> {
+    pub(crate) fn reserve(&mut self, offset: u64, len: usize, pool: &mut Pool) -> Option<Slot> {
         if offset < self.read || offset >= self.limit {
             return None;
         }
@@ -68,14 +65,14 @@ impl ReceiveBuffer {
         }
         let (chunk, is_new) = match self.chunk_of(offset) {
             Ok(chunk) => (chunk, false),
-            Err(above) => (self.make_place(above, offset, spare)?, true),
+            Err(above) => (self.make_place(above, offset, pool)?, true),
         };
         let next_start = self.chunks.get(chunk + 1).map_or(u64::MAX, |next| next.start);
         let Chunk { start, data, .. } = &mut self.chunks[chunk];
         let at = (offset - *start) as usize;
         if at + len > data.len() && !extend(data, at + len) {
             if is_new {
-                self.remove_place(chunk, spare);
+                self.remove_place(chunk, pool);
             }
             return None;
         }
@@ -84,11 +81,11 @@ impl ReceiveBuffer {
 
     /// A chunk for the hole around `offset`, below the chunk `above`.
     #[inline(never)]
-    fn make_place(&mut self, above: usize, offset: u64, spare: &mut Option<BytesMut>) -> Option<usize> {
-        let memory = self.spare_memory(spare)?;
-        let size = memory.capacity().saturating_sub(SLACK).min(self.next_chunk).max(1);
+    fn make_place(&mut self, above: usize, offset: u64, pool: &mut Pool) -> Option<usize> {
+        let memory = pool.take_kept(self.wanted_room())?;
+        let size = memory.room.saturating_sub(SLACK).min(self.next_chunk).max(1);
         let range = self.hole_part(above, offset, size as u64);
-        self.chunks.insert(above, Chunk { start: range.start, end: range.end, data: memory });
+        self.chunks.insert(above, Chunk::new(range, memory));
         Some(above)
     }
 
@@ -97,16 +94,10 @@ impl ReceiveBuffer {
         self.known(window).map(|range| range.end - range.start).sum()
     }
 
-    /// Memory that is there already: of chunks that were read, or `spare`.
-    fn spare_memory(&mut self, spare: &mut Option<BytesMut>) -> Option<BytesMut> {
-        let wanted = self.next_chunk + SLACK;
-        let free = self.spares.iter_mut().position(|memory| is_free(memory, wanted));
-        free.and_then(|index| self.spares.remove(index)).or_else(|| spare.take())
-    }
-
-    /// Memory for the chunk after the next packets.
-    pub(crate) fn new_spare(&self) -> BytesMut {
-        BytesMut::with_capacity(self.next_chunk + SLACK)
+    /// Room of the memory for the chunk after the next packets.
+    #[inline]
+    pub(crate) fn wanted_room(&self) -> usize {
+        self.next_chunk + SLACK
     }
 
     /// The bytes of the place.
@@ -147,18 +138,15 @@ impl ReceiveBuffer {
     }
 
     /// The packet was not authentic: a chunk that was made for it goes.
-    pub(crate) fn give_back(&mut self, slot: &Slot, spare: &mut Option<BytesMut>) {
+    pub(crate) fn give_back(&mut self, slot: &Slot, pool: &mut Pool) {
         if slot.is_new {
-            self.remove_place(slot.chunk, spare);
+            self.remove_place(slot.chunk, pool);
         }
     }
 
-    fn remove_place(&mut self, chunk: usize, spare: &mut Option<BytesMut>) {
+    fn remove_place(&mut self, chunk: usize, pool: &mut Pool) {
         if let Some(chunk) = self.chunks.remove(chunk) {
-            match spare {
-                None => *spare = Some(chunk.data),
-                Some(_) => self.spares.push_front(chunk.data),
-            }
+            pool.give_back(chunk.into_memory());
         }
     }
 
@@ -202,15 +190,6 @@ fn known(
 ) -> impl Iterator<Item = Range<u64>> {
     let below = window.start..ready.min(window.end);
     Some(below).into_iter().filter(|range| !range.is_empty()).chain(ahead.within(window))
-}
-
-/// Whether `memory`, of a chunk that was read, can be used again for `size` bytes. What it holds is as good as zeroes.
-pub(super) fn is_free(memory: &mut BytesMut, size: usize) -> bool {
-    if memory.capacity() >= size {
-        return true;
-    }
-    memory.clear();
-    memory.try_reclaim(size)
 }
 
 #[cfg(test)]

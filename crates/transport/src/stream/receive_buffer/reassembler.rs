@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Chunk, ReceiveBuffer};
+use super::{Chunk, Pool, ReceiveBuffer};
 
 /// The peer leaves more holes than are worth remembering; the data was not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,12 +12,17 @@ impl ReceiveBuffer {
     /// Takes in `data` at `offset`, in any order, more than once if need be; says whether more can be read now.
     ///
     /// What is there already stays as it is (RFC 9000 §2.2: data at an offset does not change).
-    pub(crate) fn insert(&mut self, offset: u64, data: &[u8]) -> Result<bool, TooFragmented> {
+    pub(crate) fn insert(
+        &mut self,
+        offset: u64,
+        data: &[u8],
+        pool: &mut Pool,
+    ) -> Result<bool, TooFragmented> {
         let end = offset + data.len() as u64;
         if offset <= self.ready && self.ahead.is_empty() {
             // In order, the common case.
             let known = (self.ready - offset).min(data.len() as u64) as usize;
-            self.copy_in(offset + known as u64, &data[known..]);
+            self.copy_in(offset + known as u64, &data[known..], pool);
             return Ok(self.advance_to(end));
         }
         let wanted = offset.max(self.ready)..end;
@@ -29,7 +34,7 @@ impl ReceiveBuffer {
         }
         let ahead = std::mem::take(&mut self.ahead);
         for gap in ahead.gaps(wanted.clone()) {
-            self.copy_in(gap.start, &data[within(&gap, offset)]);
+            self.copy_in(gap.start, &data[within(&gap, offset)], pool);
         }
         self.ahead = ahead;
         self.mark(offset, data.len())
@@ -62,9 +67,9 @@ impl ReceiveBuffer {
         self.ready > before
     }
 
-    fn copy_in(&mut self, mut offset: u64, mut data: &[u8]) {
+    fn copy_in(&mut self, mut offset: u64, mut data: &[u8], pool: &mut Pool) {
         while !data.is_empty() {
-            let chunk = self.chunk_at(offset, data.len());
+            let chunk = self.chunk_at(offset, data.len(), pool);
             let n = data.len().min((chunk.end - offset) as usize);
             let (now, later) = data.split_at(n);
             chunk.write(offset, now);

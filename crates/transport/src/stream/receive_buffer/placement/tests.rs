@@ -31,7 +31,7 @@ struct Packet {
 /// The buffer, and what is known of it from outside.
 struct Model {
     buffer: ReceiveBuffer,
-    spare: Option<BytesMut>,
+    pool: Pool,
     received: RangeSet,
     read: u64,
     placed: u64,
@@ -49,7 +49,7 @@ impl Model {
         buffer.expect_places();
         Self {
             buffer,
-            spare: None,
+            pool: Pool::default(),
             received: RangeSet::default(),
             read: 0,
             placed: 0,
@@ -63,7 +63,7 @@ impl Model {
     fn arrive(&mut self, packet: &Packet, rng: &mut ChaCha8Rng) {
         let &Packet { offset, len, footer, is_forged } = packet;
         self.arrived += 1;
-        let slot = self.buffer.reserve(offset, len + footer, &mut self.spare);
+        let slot = self.buffer.reserve(offset, len + footer, &mut self.pool);
         if let Some(slot) = slot {
             let beside = self.beside(&slot);
             let mut saved = Saved::new();
@@ -75,7 +75,7 @@ impl Model {
             if is_forged {
                 self.buffer.restore(&slot, &saved);
                 assert!(self.beside(&slot) == beside, "bytes beside the place changed");
-                self.buffer.give_back(&slot, &mut self.spare);
+                self.buffer.give_back(&slot, &mut self.pool);
                 return;
             }
             window[..len].copy_from_slice(data(offset, len));
@@ -87,17 +87,15 @@ impl Model {
                 self.placed += len as u64;
                 self.buffer.commit(&slot, len).unwrap();
             } else {
-                self.buffer.insert(offset, data(offset, len)).unwrap();
+                self.buffer.insert(offset, data(offset, len), &mut self.pool).unwrap();
             }
         } else if is_forged {
             return;
         } else {
-            self.buffer.insert(offset, data(offset, len)).unwrap();
+            self.buffer.insert(offset, data(offset, len), &mut self.pool).unwrap();
         }
         self.bytes += len as u64;
-        if self.spare.is_none() {
-            self.spare = Some(self.buffer.new_spare());
-        }
+        self.pool.restock(self.buffer.wanted_room());
         self.received.insert(offset..offset + len as u64);
     }
 
@@ -134,9 +132,9 @@ impl Model {
         assert!(peeked == data(self.read, peeked.len()));
         let n = peeked.len().min(rng.next_u32() as usize % 6_000);
         if rng.next_u32().is_multiple_of(3) {
-            assert!(self.buffer.take(n) == data(self.read, n));
+            assert!(self.buffer.take(n, &mut self.pool) == data(self.read, n));
         } else {
-            self.buffer.consume(n);
+            self.buffer.consume(n, &mut self.pool);
         }
         self.read += n as u64;
     }
@@ -219,64 +217,63 @@ fn received_bytes_stay_as_they_are_whatever_arrives() {
 fn in_order_nothing_is_copied_and_no_memory_is_asked_for() {
     let mut buffer = ReceiveBuffer::default();
     buffer.expect_places();
-    let mut spare = Some(buffer.new_spare());
+    let mut pool = Pool::default();
+    pool.restock(buffer.wanted_room());
     let mut at = 0;
     for round in 0..2_000 {
-        let slot = buffer.reserve(at, 1_308, &mut spare).expect("a place");
+        let slot = buffer.reserve(at, 1_308, &mut pool).expect("a place");
         buffer.window_mut(&slot).fill(round as u8);
         assert!(buffer.commit(&slot, 1_300).unwrap());
-        if spare.is_none() {
-            assert!(round < 400, "read memory is used again");
-            spare = Some(buffer.new_spare());
-        }
+        assert!(round < 400 || pool.has_spare(), "read memory is used again");
+        pool.restock(buffer.wanted_room());
         at += 1_300;
         if round % 10 == 9 {
             while buffer.readable() > 0 {
                 let n = buffer.peek().len();
-                buffer.consume(n);
+                buffer.consume(n, &mut pool);
             }
         }
     }
-    assert!(spare.is_some());
 }
 
 /// A copy of a packet, each of its bits flipped, falls on what its neighbours brought.
 #[test]
 fn a_forged_packet_leaves_its_neighbours_alone() {
     let mut buffer = ReceiveBuffer::default();
-    let mut spare = Some(buffer.new_spare());
-    buffer.insert(0, data(0, 100)).unwrap();
-    buffer.insert(300, data(300, 250)).unwrap();
+    let mut pool = Pool::default();
+    pool.restock(buffer.wanted_room());
+    buffer.insert(0, data(0, 100), &mut pool).unwrap();
+    buffer.insert(300, data(300, 250), &mut pool).unwrap();
     for bit in 0..200 * 8_u64 {
-        let slot = buffer.reserve(100, 210, &mut spare).expect("a place");
+        let slot = buffer.reserve(100, 210, &mut pool).expect("a place");
         let mut saved = Saved::new();
         buffer.save(&slot, &mut saved);
         assert_eq!(saved.len(), 10);
         let zero = bit % 2 == 0;
         buffer.window_mut(&slot).fill(if zero { 0 } else { bit as u8 });
         buffer.restore(&slot, &saved);
-        buffer.give_back(&slot, &mut spare);
+        buffer.give_back(&slot, &mut pool);
     }
     assert!(buffer.peek() == data(0, 100));
-    buffer.insert(100, data(100, 200)).unwrap();
+    buffer.insert(100, data(100, 200), &mut pool).unwrap();
     assert!(buffer.peek() == data(0, 550));
 }
 
 #[test]
 fn a_place_is_refused_where_it_would_cost_too_much() {
     let mut buffer = ReceiveBuffer::default();
-    let mut spare = None;
-    assert!(buffer.reserve(0, 100, &mut spare).is_none(), "there is no memory, and none is made");
-    spare = Some(buffer.new_spare());
+    let mut pool = Pool::default();
+    assert!(buffer.reserve(0, 100, &mut pool).is_none(), "there is no memory, and none is made");
+    pool.restock(buffer.wanted_room());
     buffer.set_limit(3_000);
-    assert!(buffer.reserve(3_000, 100, &mut spare).is_none(), "beyond what was allowed");
-    assert!(buffer.reserve(0, 60_000, &mut spare).is_none(), "longer than any place");
-    assert!(spare.is_some(), "the memory is kept");
-    buffer.insert(0, data(0, MAX_SAVED + 1)).unwrap();
-    assert!(buffer.reserve(0, 500, &mut spare).is_none(), "{MAX_SAVED} bytes are saved at most");
-    assert!(buffer.reserve(1, 500, &mut spare).is_some());
-    buffer.consume(10);
-    assert!(buffer.reserve(9, 500, &mut spare).is_none(), "already read");
+    assert!(buffer.reserve(3_000, 100, &mut pool).is_none(), "beyond what was allowed");
+    assert!(buffer.reserve(0, 60_000, &mut pool).is_none(), "longer than any place");
+    assert!(pool.has_spare(), "the memory is kept");
+    buffer.insert(0, data(0, MAX_SAVED + 1), &mut pool).unwrap();
+    assert!(buffer.reserve(0, 500, &mut pool).is_none(), "{MAX_SAVED} bytes are saved at most");
+    assert!(buffer.reserve(1, 500, &mut pool).is_some());
+    buffer.consume(10, &mut pool);
+    assert!(buffer.reserve(9, 500, &mut pool).is_none(), "already read");
 }
 
 /// What a header says is believed by nobody: wherever it points, a packet that does not open leaves no memory behind.
@@ -285,9 +282,10 @@ fn places_of_forged_packets_are_given_back() {
     let mut buffer = ReceiveBuffer::default();
     buffer.expect_places();
     buffer.set_limit(1 << 20);
-    buffer.insert(0, data(0, 100)).unwrap();
-    buffer.insert(200_000, data(200_000, 5_000)).unwrap();
-    let mut spare = Some(buffer.new_spare());
+    let mut pool = Pool::default();
+    buffer.insert(0, data(0, 100), &mut pool).unwrap();
+    buffer.insert(200_000, data(200_000, 5_000), &mut pool).unwrap();
+    pool.restock(buffer.wanted_room());
     let memory =
         |buffer: &ReceiveBuffer| buffer.chunks.iter().map(|chunk| chunk.data.capacity()).sum::<usize>();
     let before = (buffer.chunks.len(), memory(&buffer));
@@ -295,16 +293,16 @@ fn places_of_forged_packets_are_given_back() {
     let mut placed = 0;
     for _ in 0..5_000 {
         let offset = u64::from(rng.next_u32() % (1 << 21));
-        if let Some(slot) = buffer.reserve(offset, 1_300, &mut spare) {
+        if let Some(slot) = buffer.reserve(offset, 1_300, &mut pool) {
             placed += 1;
             let mut saved = Saved::new();
             buffer.save(&slot, &mut saved);
             rng.fill_bytes(buffer.window_mut(&slot));
             buffer.restore(&slot, &saved);
-            buffer.give_back(&slot, &mut spare);
+            buffer.give_back(&slot, &mut pool);
         }
         assert_eq!((buffer.chunks.len(), memory(&buffer)), before);
-        assert!(spare.is_some() && buffer.spares.is_empty());
+        assert!(pool.has_spare() && pool.kept() == 0);
     }
     assert!(placed > 1_000, "{placed}");
     assert!(buffer.peek() == data(0, 100));

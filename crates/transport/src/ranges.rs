@@ -27,7 +27,7 @@ impl RangeSet {
     }
 
     /// Largest value.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn max(&self) -> Option<u64> {
         self.ranges.back().map(|range| range.end - 1)
     }
@@ -39,14 +39,17 @@ impl RangeSet {
     }
 
     /// Whether `value` is in the set.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn contains(&self, value: u64) -> bool {
         // Most questions are about what is new, or in the highest range.
         match self.ranges.back() {
-            Some(last) if value < last.start => {}
-            Some(last) => return value < last.end,
-            None => return false,
+            Some(last) if value < last.start => self.contains_below(value),
+            Some(last) => value < last.end,
+            None => false,
         }
+    }
+
+    fn contains_below(&self, value: u64) -> bool {
         let at = self.ranges.partition_point(|range| range.end <= value);
         self.ranges.get(at).is_some_and(|range| range.start <= value)
     }

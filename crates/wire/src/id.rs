@@ -133,6 +133,15 @@ pub struct ConnectionId {
 }
 
 impl ConnectionId {
+    /// Whether these are its bytes. Mostly there are eight, which are compared at once.
+    #[inline]
+    pub fn is(&self, bytes: &[u8]) -> bool {
+        match <[u8; 8]>::try_from(bytes) {
+            Ok(eight) if self.len() == 8 => self[..8] == eight,
+            _ => **self == *bytes,
+        }
+    }
+
     /// The connection ID without bytes.
     pub const EMPTY: Self = Self { bytes: [0; MAX_CID_LEN], len: 0 };
 

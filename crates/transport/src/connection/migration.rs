@@ -124,7 +124,7 @@ impl Connection {
 
     /// Learns which local address a path uses: at first, or after the driver changed its socket. Only from authentic
     /// packets, because anybody may send datagrams to other addresses of this host.
-    #[inline]
+    #[inline(always)]
     pub(super) fn settle_local_address(&mut self, context: &Context<'_>) {
         if !self.paths.is_only(context.tuple) {
             self.settle_local_addresses(context);

@@ -124,27 +124,36 @@ impl Connection {
             // RFC 9000 §9: a client takes packets only from addresses of the server that it knows.
             return self.drop_packet(now, None, envelope.len, DropReason::Unexpected);
         }
-        self.handle_packets(now, &envelope, payload, ready);
+        if ShortHeader::leads(payload) {
+            self.handle_short(now, &envelope, payload, ready);
+        } else {
+            self.handle_packets(now, &envelope, payload);
+        }
     }
 
     /// The packets of a datagram, one after another (RFC 9000 §12.2).
-    fn handle_packets(&mut self, now: Time, envelope: &Envelope<'_>, mut rest: &mut [u8], ready: Ready<'_>) {
+    #[inline(never)]
+    fn handle_packets(&mut self, now: Time, envelope: &Envelope<'_>, mut rest: &mut [u8]) {
         while !rest.is_empty() && self.state.is_active() {
-            let len = rest.len();
             if ShortHeader::leads(rest) {
-                if let Err(stop) = self.handle_short(now, envelope, rest, ready) {
-                    self.stop_packet(now, envelope, PacketKind::OneRtt, len, stop);
-                }
-                return;
+                return self.handle_short(now, envelope, rest, Ready::NOT);
             }
             let Ok(header) = parse_packet(rest, self.shared.cid_len()) else {
-                return self.drop_packet(now, None, len, DropReason::Malformed);
+                return self.drop_packet(now, None, rest.len(), DropReason::Malformed);
             };
             let (packet, next) = rest.split_at_mut(header.end);
             rest = next;
             if let Err(stop) = self.handle_long(now, envelope, packet, &header) {
                 self.stop_packet(now, envelope, header.kind, header.end, stop);
             }
+        }
+    }
+
+    /// The packet that a datagram ends with.
+    fn handle_short(&mut self, now: Time, envelope: &Envelope<'_>, packet: &mut [u8], ready: Ready<'_>) {
+        let len = packet.len();
+        if let Err(stop) = self.handle_one_rtt(now, envelope, packet, ready) {
+            self.stop_packet(now, envelope, PacketKind::OneRtt, len, stop);
         }
     }
 
@@ -207,7 +216,7 @@ impl Connection {
         // Each round needs new keys, of which a connection gets few.
         while std::mem::take(&mut self.undecrypted.retry) {
             for Kept { tuple, ecn, len, mut packet } in std::mem::take(&mut self.undecrypted.packets) {
-                self.handle_packets(now, &Envelope { tuple: &tuple, ecn, len }, &mut packet, Ready::NOT);
+                self.handle_packets(now, &Envelope { tuple: &tuple, ecn, len }, &mut packet);
             }
         }
     }

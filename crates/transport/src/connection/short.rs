@@ -36,7 +36,7 @@ pub(super) struct Short<'a> {
 }
 
 impl Connection {
-    pub(super) fn handle_short(
+    pub(super) fn handle_one_rtt(
         &mut self,
         now: Time,
         envelope: &Envelope<'_>,
@@ -49,7 +49,7 @@ impl Connection {
             return Err(Stop::Drop(DropReason::Malformed));
         }
         let other;
-        let dcid = if *dcid == **ready.dcid {
+        let dcid = if ready.dcid.is(dcid) {
             ready.dcid
         } else {
             other = ConnectionId::new(dcid).ok_or(Stop::Drop(DropReason::UnknownConnectionId))?;
@@ -180,7 +180,7 @@ impl Connection {
     }
 
     /// A packet was opened, which says something about the key phase.
-    #[inline]
+    #[inline(always)]
     pub(super) fn on_opened(&mut self, now: Time, short: &Short<'_>) {
         let followed = self.keys.one_rtt.as_ref().is_some_and(OneRtt::is_followed);
         if short.phase != Phase::Current || short.is_older || !followed {

@@ -109,6 +109,7 @@ impl Paths {
     }
 
     /// Largest smoothed round-trip time of the paths in use: what a window over all of them has to span.
+    #[inline]
     pub(crate) fn longest_rtt(&self) -> std::time::Duration {
         if let [only] = &self.0[..] {
             return only.recovery.rtt().smoothed();

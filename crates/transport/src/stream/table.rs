@@ -212,6 +212,7 @@ impl Table {
         id.initiator() != self.side || id.index() < self.local[slot(id.dir())].limit
     }
 
+    #[inline(always)]
     pub(crate) fn stream(&mut self, key: usize) -> &mut Stream {
         &mut self.streams[key]
     }

@@ -379,8 +379,7 @@ fn leading_stream(payload: &[u8], direction: Direction) -> Option<(Stream<'_>, R
         return None;
     }
     let stream = stream::read(kind, &mut reader).ok()?;
-    check(&Frame::Stream(stream)).ok()?;
-    Some((stream, reader))
+    is_within(stream.offset, stream.data).then_some((stream, reader))
 }
 
 impl Fault {
@@ -406,6 +405,12 @@ impl<'a> Iterator for Frames<'a> {
     }
 }
 
+/// Whether data at `offset` ends where a stream may end.
+#[inline]
+const fn is_within(offset: u64, data: &[u8]) -> bool {
+    offset + data.len() as u64 <= crate::MAX_VARINT
+}
+
 /// The rules on a frame's values that need nothing but the frame.
 #[inline]
 fn check(frame: &Frame<'_>) -> Result<(), Fault> {
@@ -413,7 +418,7 @@ fn check(frame: &Frame<'_>) -> Result<(), Fault> {
         Frame::Ack(ack) => ack.check(),
         // RFC 9000 §19.6, §19.8
         Frame::Stream(Stream { offset, data, .. }) | Frame::Crypto { offset, data } => {
-            require(*offset + data.len() as u64 <= crate::MAX_VARINT, "data ends beyond 2^62 - 1")
+            require(is_within(*offset, data), "data ends beyond 2^62 - 1")
         }
         // RFC 9000 §19.7
         Frame::NewToken { token } => require(!token.is_empty(), "token is empty"),

@@ -142,14 +142,14 @@ impl Numbers {
     }
 
     /// Largest packet number received.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn largest(&self) -> Option<u64> {
         self.ranges.max()
     }
 
     /// Whether `pn` was received before, or lies below what is remembered (RFC 9000 §12.3: then it must be discarded,
     /// too).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn is_duplicate(&self, pn: u64) -> bool {
         pn < self.horizon || self.ranges.contains(pn)
     }

@@ -181,7 +181,7 @@ impl ReceiveBuffer {
     }
 
     /// The chunk that covers `offset`, or the first one above.
-    #[inline]
+    #[inline(always)]
     fn chunk_of(&self, offset: u64) -> Result<usize, usize> {
         match self.chunks.back() {
             Some(last) if last.start <= offset && offset < last.end => Ok(self.chunks.len() - 1),

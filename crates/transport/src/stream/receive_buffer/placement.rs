@@ -101,7 +101,7 @@ impl ReceiveBuffer {
     }
 
     /// The bytes of the place.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn window_mut(&mut self, slot: &Slot) -> &mut [u8] {
         &mut self.chunks[slot.chunk].data[slot.at..slot.at + slot.len]
     }

@@ -41,6 +41,7 @@ impl Connection {
             dcid: &header.dcid,
             datagram_len: envelope.len,
             direction,
+            is_usual: false,
         };
         self.on_authentic_long(now, &context, header);
         self.on_payload(now, &context, envelope.ecn, payload)?;

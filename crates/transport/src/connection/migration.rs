@@ -126,7 +126,7 @@ impl Connection {
     /// packets, because anybody may send datagrams to other addresses of this host.
     #[inline(always)]
     pub(super) fn settle_local_address(&mut self, context: &Context<'_>) {
-        if !self.paths.is_only(context.tuple) {
+        if !context.is_usual {
             self.settle_local_addresses(context);
         }
     }
@@ -161,6 +161,9 @@ impl Connection {
             return None;
         }
         path.largest_number = Some(context.number);
+        if context.is_usual {
+            return None;
+        }
         let changed_cid = path.used_local_cid != *context.dcid;
         if changed_cid {
             path.used_local_cid = *context.dcid;

@@ -34,6 +34,8 @@ pub(super) struct Context<'a> {
     pub(super) datagram_len: usize,
     /// From which end the frames are read.
     pub(super) direction: Direction,
+    /// It came on the only path, between its addresses and with the connection ID that is in use: nobody has moved.
+    pub(super) is_usual: bool,
 }
 
 /// A datagram's properties that its packets share.
@@ -42,6 +44,8 @@ pub(super) struct Envelope<'a> {
     pub(super) tuple: &'a FourTuple,
     pub(super) ecn: Option<Ecn>,
     pub(super) len: usize,
+    /// There is one path, which runs over just these addresses.
+    pub(super) is_on_only_path: bool,
 }
 
 /// A packet that waits for keys, and the properties of its datagram.
@@ -66,7 +70,7 @@ impl Undecrypted {
         let most = if validated { MAX_UNDECRYPTED_PACKETS } else { MAX_UNDECRYPTED_UNVALIDATED };
         let room = self.packets.len() < most && packet.len() <= MAX_UNDECRYPTED_LEN;
         if room {
-            let &Envelope { tuple, ecn, len } = envelope;
+            let &Envelope { tuple, ecn, len, .. } = envelope;
             self.packets.push(Kept { tuple: *tuple, ecn, len, packet: packet.into() });
         }
         room
@@ -112,13 +116,17 @@ impl Connection {
     }
 
     /// `ready`: for a packet with a short header in front.
+    #[inline(always)]
     fn handle_datagram(&mut self, now: Time, datagram: &mut Datagram<'_>, ready: Ready<'_>) {
         if !self.state.is_active() {
             return self.handle_datagram_after_end(now, datagram);
         }
         let Datagram { tuple, ecn, payload } = datagram;
-        let envelope = Envelope { tuple, ecn: *ecn, len: payload.len() };
-        if let Some(path) = self.paths.by_tuple_mut(tuple) {
+        let only = self.paths.only_on(tuple);
+        let envelope = Envelope { tuple, ecn: *ecn, len: payload.len(), is_on_only_path: only.is_some() };
+        if let Some(path) = only {
+            path.on_datagram_received(envelope.len);
+        } else if let Some(path) = self.paths.by_tuple_mut(tuple) {
             path.on_datagram_received(envelope.len);
         } else if self.side.is_client() && !self.knows_remote(tuple) {
             // RFC 9000 §9: a client takes packets only from addresses of the server that it knows.
@@ -216,7 +224,8 @@ impl Connection {
         // Each round needs new keys, of which a connection gets few.
         while std::mem::take(&mut self.undecrypted.retry) {
             for Kept { tuple, ecn, len, mut packet } in std::mem::take(&mut self.undecrypted.packets) {
-                self.handle_packets(now, &Envelope { tuple: &tuple, ecn, len }, &mut packet);
+                let envelope = Envelope { tuple: &tuple, ecn, len, is_on_only_path: false };
+                self.handle_packets(now, &envelope, &mut packet);
             }
         }
     }

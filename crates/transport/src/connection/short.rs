@@ -30,9 +30,19 @@ pub(super) struct Short<'a> {
     pub(super) phase: Phase,
     /// The path is open, and the number was not received before.
     pub(super) is_new: bool,
+    /// The connection ID is the one in use on the main path.
+    is_dcid_usual: bool,
     /// It is smaller than all that were received on the path in the current key phase.
     is_older: bool,
     len: usize,
+}
+
+/// The path of a connection ID.
+#[derive(Clone, Copy)]
+struct Addressee {
+    path: PathId,
+    /// It is the main path's, and the one in use there.
+    is_usual: bool,
 }
 
 impl Connection {
@@ -55,7 +65,8 @@ impl Connection {
             other = ConnectionId::new(dcid).ok_or(Stop::Drop(DropReason::UnknownConnectionId))?;
             &other
         };
-        let path = self.short_addressee(dcid).ok_or(Stop::Drop(DropReason::UnknownConnectionId))?;
+        let to = self.addressee(dcid).ok_or(Stop::Drop(DropReason::UnknownConnectionId))?;
+        let path = to.path;
         if !self.has_open_key(KIND) {
             return self.keep_undecrypted(envelope, KIND, packet);
         }
@@ -71,7 +82,7 @@ impl Connection {
         if unmasked.header_len > packet.len() {
             return Err(Stop::Drop(DropReason::Malformed));
         }
-        let short = self.numbered(now, envelope, dcid, path, &unmasked, packet.len());
+        let short = self.numbered(now, envelope, dcid, to, &unmasked, packet.len());
         let number = short.number;
         if let Some(done) = self.place(now, &short, packet) {
             return done;
@@ -98,17 +109,18 @@ impl Connection {
         Ok(())
     }
 
-    /// The path that a connection ID belongs to.
-    #[inline]
-    fn short_addressee(&self, dcid: &ConnectionId) -> Option<PathId> {
+    /// Whom a connection ID stands for.
+    #[inline(always)]
+    fn addressee(&self, dcid: &ConnectionId) -> Option<Addressee> {
         let main = self.paths.main();
         if *dcid == main.used_local_cid {
-            return Some(main.id);
+            return Some(Addressee { path: main.id, is_usual: true });
         }
-        self.paths.by_local_cid(dcid).or_else(|| {
+        let path = self.paths.by_local_cid(dcid).or_else(|| {
             let unopened = self.multipath.as_ref()?.by_local_cid(dcid)?;
             Some(if self.numbering.is_single() { main.id } else { unopened })
-        })
+        })?;
+        Some(Addressee { path, is_usual: false })
     }
 
     fn short_mask(&self, packet: &[u8], pn_offset: usize) -> Option<Mask> {
@@ -123,7 +135,7 @@ impl Connection {
         now: Time,
         envelope: &'a Envelope<'a>,
         dcid: &'a ConnectionId,
-        path: PathId,
+        Addressee { path, is_usual: is_dcid_usual }: Addressee,
         unmasked: &'a Unmasked,
         len: usize,
     ) -> Short<'a> {
@@ -135,7 +147,7 @@ impl Connection {
         let is_older = numbers.and_then(Numbers::first_of_phase).is_none_or(|first| number < first);
         let keys = self.keys.one_rtt.as_mut();
         let phase = keys.map_or(Phase::Current, |keys| keys.phase_of(now, unmasked.key_phase, is_older));
-        Short { envelope, dcid, path, number, unmasked, phase, is_new, is_older, len }
+        Short { envelope, dcid, path, number, unmasked, phase, is_new, is_dcid_usual, is_older, len }
     }
 
     /// Opens the packet in place; its plaintext.
@@ -166,13 +178,14 @@ impl Connection {
     ) -> Option<(PathId, ConnectionClose<'p>)> {
         let ShortHeader { pn_offset, dcid, .. } = ShortHeader::read(packet, self.shared.cid_len())?;
         let dcid = ConnectionId::new(dcid)?;
-        let path = self.short_addressee(&dcid)?;
+        let to = self.addressee(&dcid)?;
         let mask = self.short_mask(packet, pn_offset)?;
         let unmasked = self.format.unmask(packet, KIND, pn_offset, &mask);
         if unmasked.header_len > packet.len() {
             return None;
         }
-        let short = self.numbered(now, envelope, &dcid, path, &unmasked, packet.len());
+        let short = self.numbered(now, envelope, &dcid, to, &unmasked, packet.len());
+        let path = short.path;
         let payload = self.open_short(now, &short, packet).ok()?;
         let close = find_close(payload, self.format.direction)?;
         self.trace_short(now, path, &short, payload);
@@ -263,6 +276,7 @@ impl Connection {
             dcid,
             datagram_len: envelope.len,
             direction: self.format.direction,
+            is_usual: short.is_dcid_usual && envelope.is_on_only_path,
         }
     }
 

@@ -80,18 +80,17 @@ impl Paths {
     }
 
     /// Like [`Self::by_tuple`].
-    #[inline]
     pub(crate) fn by_tuple_mut(&mut self, tuple: &FourTuple) -> Option<&mut Path> {
-        if self.is_only(tuple) {
-            return self.0.first_mut();
-        }
         self.index_by_tuple(tuple).map(|at| &mut self.0[at])
     }
 
-    /// Whether there is one path, which runs over just these addresses.
+    /// The path, if there is one alone, and it runs over just these addresses.
     #[inline]
-    pub(crate) fn is_only(&self, tuple: &FourTuple) -> bool {
-        matches!(&self.0[..], [only] if only.tuple == *tuple)
+    pub(crate) fn only_on(&mut self, tuple: &FourTuple) -> Option<&mut Path> {
+        match &mut self.0[..] {
+            [only] if only.tuple == *tuple => Some(only),
+            _ => None,
+        }
     }
 
     fn index_by_tuple(&self, tuple: &FourTuple) -> Option<usize> {

@@ -70,11 +70,15 @@ impl Pool {
     }
 
     /// Sees to it that there is memory for the next one who asks with `room` for what is there.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn restock(&mut self, room: usize) {
         if self.spare.is_none() {
-            self.spare = Some(self.find(room).unwrap_or_else(|| Memory::new(room)));
+            self.refill(room);
         }
+    }
+
+    fn refill(&mut self, room: usize) {
+        self.spare = Some(self.find(room).unwrap_or_else(|| Memory::new(room)));
     }
 
     /// Memory that was read to its end.

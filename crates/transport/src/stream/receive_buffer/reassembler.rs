@@ -41,6 +41,7 @@ impl ReceiveBuffer {
     }
 
     /// Bytes have been put where they belong; says whether more can be read now.
+    #[inline]
     pub(super) fn mark(&mut self, offset: u64, len: usize) -> Result<bool, TooFragmented> {
         let wanted = offset.max(self.ready)..offset + len as u64;
         if wanted.is_empty() {

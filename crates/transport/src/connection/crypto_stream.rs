@@ -16,7 +16,7 @@ pub(crate) const MAX_CRYPTO_BUFFER: u64 = 64 * 1024;
 #[derive(Debug, Default)]
 pub(crate) struct CryptoStream {
     /// Boxed, and not there before anything is received: the streams of a connection that is up are kept, and idle.
-    received: Option<Box<(ReceiveBuffer, Pool)>>,
+    received: Option<Box<ReceiveBuffer>>,
     /// Bytes that TLS has taken.
     read: u64,
     sending: Vec<u8>,
@@ -38,8 +38,8 @@ impl CryptoStream {
                 "too many handshake bytes out of order",
             ));
         }
-        let (received, pool) = &mut **self.received.get_or_insert_default();
-        received.insert(offset, data, pool).map_err(|_full| {
+        let received = self.received.get_or_insert_default();
+        received.insert(offset, data, &mut Pool::default()).map_err(|_full| {
             TransportError::new(TransportErrorCode::CRYPTO_BUFFER_EXCEEDED, "too many handshake fragments")
         })?;
         Ok(())
@@ -47,20 +47,21 @@ impl CryptoStream {
 
     /// Handshake bytes that are next for TLS; empty if there are none yet.
     pub(crate) fn peek(&self) -> &[u8] {
-        self.received.as_ref().map_or(&[], |received| received.0.peek())
+        self.received.as_ref().map_or(&[], |received| received.peek())
     }
 
     /// TLS took `n` bytes.
     pub(crate) fn consume(&mut self, n: usize) {
-        if let Some((received, pool)) = self.received.as_deref_mut() {
-            received.consume(n, pool);
+        if let Some(received) = &mut self.received {
+            // Handshakes are short: nothing is kept.
+            received.consume(n, &mut Pool::default());
         }
         self.read += n as u64;
     }
 
     /// Whether bytes arrived beyond what TLS has read.
     pub(crate) fn has_unread(&self) -> bool {
-        self.received.as_ref().is_some_and(|received| !received.0.is_empty())
+        self.received.as_ref().is_some_and(|received| !received.is_empty())
     }
 
     /// Queues what TLS wants to send.

@@ -118,9 +118,7 @@ impl Connection {
         let (received, policy) = (&mut path.received, &self.ack_policy);
         self.numbering.on_received(received, now, context.number, seen.eliciting, ecn, policy);
         let moved = Self::note_data_packet(path, context);
-        if self.numbering.is_single() {
-            self.count_together(context.path);
-        }
+        self.count_together(context.path);
         if let Some(moved) = moved.filter(|_| self.side.is_server() && !seen.probing) {
             self.follow_peer(now, context, moved);
         }

@@ -149,7 +149,7 @@ impl Connection {
         }
     }
 
-    /// A 1-RTT packet came on the path. Did the peer move, if it is a client (RFC 9000 §9.3)?
+    /// A packet came on the path. Did the peer move, if it is a client and this is a 1-RTT packet (RFC 9000 §9.3)?
     #[inline]
     pub(super) fn note_data_packet(path: &mut Path, context: &Context<'_>) -> Option<Moved> {
         if context.kind != PacketKind::OneRtt || path.is_abandoned() {

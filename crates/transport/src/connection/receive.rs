@@ -34,7 +34,9 @@ pub(super) struct Context<'a> {
     pub(super) datagram_len: usize,
     /// From which end the frames are read.
     pub(super) direction: Direction,
-    /// It came on the only path, between its addresses and with the connection ID that is in use: nobody has moved.
+    /// It came on the only path, between its addresses and with the connection ID that is in use: nobody has moved. Frames of
+    /// the packet change nothing about that at a server, where it matters: paths that they open are others, and the connection ID
+    /// that a packet came with cannot be retired by it.
     pub(super) is_usual: bool,
 }
 

@@ -8,7 +8,6 @@ use anabranch_wire::{
 use super::after_end::find_close;
 use super::connection::Connection;
 use super::keys::{OneRtt, Phase};
-
 use super::named::check_named;
 use super::prepare::{Mask, Ready};
 use super::receive::{Context, Envelope, Stop, check_reserved};
@@ -240,7 +239,7 @@ impl Connection {
         path.is_none_or(|path| self.numbering.is_duplicate(&path.received, number))
     }
 
-    /// What an authentic packet changes whatever its frames are; its path. `telling` are those of its frames that may tell which
+    /// What an authentic packet changes whatever its frames are, but for addresses; its path. `telling` are those of its frames that may tell which
     /// path it is on, `payload` is what an observer is shown.
     #[inline(always)]
     pub(super) fn on_authentic_short(

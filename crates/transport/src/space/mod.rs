@@ -249,14 +249,6 @@ impl Numbering {
 
 /// The receiving half: `received` is what the path keeps, whose numbers are in use only if they are its own.
 impl Numbering {
-    /// The numbers received that those of the path belong to.
-    fn numbers<'a>(&'a self, received: &'a Received) -> &'a Numbers {
-        match self {
-            Self::PerPath(_) => &received.numbers,
-            Self::Single(inner) => &inner.received,
-        }
-    }
-
     fn numbers_mut<'a>(&'a mut self, received: &'a mut Received) -> &'a mut Numbers {
         match self {
             Self::PerPath(_) => &mut received.numbers,
@@ -275,7 +267,7 @@ impl Numbering {
 
     /// Whether `number` was received before on the path.
     pub(crate) fn is_duplicate(&self, received: &Received, number: u64) -> bool {
-        self.numbers(received).is_duplicate(number)
+        self.numbers_of(Some(received)).is_some_and(|numbers| numbers.is_duplicate(number))
     }
 
     /// A packet that is not a duplicate was received on the path and all its frames processed.

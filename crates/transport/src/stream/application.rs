@@ -208,6 +208,10 @@ impl Streams {
         match half.readable() {
             Ok(()) => Ok(key),
             Err(error) => {
+                if half.state.is_terminal() {
+                    // Perhaps the other half goes on for long.
+                    half.buffer.discard(&mut self.pool);
+                }
                 self.settle(key);
                 Err(error)
             }

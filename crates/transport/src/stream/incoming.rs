@@ -59,8 +59,7 @@ impl Streams {
             self.events.push_back(StreamEvent::Readable(stream.id));
         }
         if self.named {
-            // So that none is needed for a packet before it is authentic.
-            self.pool.restock(half.buffer.wanted_room());
+            half.buffer.prepare_next(&mut self.pool);
         }
         let is_held_up = half.is_held_up();
         if self.receive_credit.multiply_by_received(rtt) {

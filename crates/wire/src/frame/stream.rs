@@ -43,6 +43,7 @@ pub(super) const fn kind(fin: bool) -> u64 {
 
 #[inline(always)]
 pub(super) fn read<'a>(kind: u64, reader: &mut Reader<'a>) -> Result<Stream<'a>, Fault> {
+    // What `Field` reads, but in a direction that is known when this is compiled.
     let id = StreamId::from_u64(reader.varint_here()?);
     let offset = if kind & OFF != 0 { reader.varint_here()? } else { 0 };
     let data = if kind & LEN != 0 {

@@ -15,6 +15,9 @@ use super::{Chunk, MAX_CHUNK, Pool, ReceiveBuffer, SLACK};
 /// Most received bytes that are saved for one packet; more are left alone, and the packet's data is copied.
 pub(crate) const MAX_SAVED: usize = 256;
 
+/// The next chunk is needed soon if there is less room than for two packets of usual size.
+const SOON: u64 = 3_000;
+
 /// Received bytes of a place.
 pub(crate) type Saved = SmallVec<[u8; MAX_SAVED]>;
 
@@ -83,8 +86,7 @@ impl ReceiveBuffer {
     #[inline(never)]
     fn make_place(&mut self, above: usize, offset: u64, pool: &mut Pool) -> Option<usize> {
         let memory = pool.take_kept(self.wanted_room())?;
-        let size = memory.room.saturating_sub(SLACK).min(self.next_chunk).max(1);
-        let range = self.hole_part(above, offset, size as u64);
+        let range = self.hole_part(above, offset, self.next_chunk as u64);
         self.chunks.insert(above, Chunk::new(range, memory));
         Some(above)
     }
@@ -94,9 +96,16 @@ impl ReceiveBuffer {
         self.known(window).map(|range| range.end - range.start).sum()
     }
 
-    /// Room of the memory for the chunk after the next packets.
+    /// Sees to it that there is memory for the next chunk, if it is soon needed: no packet may ask for some before it is authentic.
     #[inline]
-    pub(crate) fn wanted_room(&self) -> usize {
+    pub(crate) fn prepare_next(&self, pool: &mut Pool) {
+        let room = self.chunks.back().map_or(0, |last| last.end.saturating_sub(self.ready));
+        if room < SOON {
+            pool.restock(self.wanted_room());
+        }
+    }
+
+    fn wanted_room(&self) -> usize {
         self.next_chunk + SLACK
     }
 
@@ -146,7 +155,7 @@ impl ReceiveBuffer {
 
     fn remove_place(&mut self, chunk: usize, pool: &mut Pool) {
         if let Some(chunk) = self.chunks.remove(chunk) {
-            pool.give_back(chunk.into_memory());
+            pool.give(chunk.into_memory());
         }
     }
 

@@ -6,8 +6,8 @@ use bytes::BytesMut;
 
 use super::{MIN_CHUNK, SLACK};
 
-/// Room in all that is kept, most: about as much as a few batches of datagrams fill.
-const MAX_KEPT: usize = 1024 * 1024;
+/// Room in all that is kept, most: a few batches of datagrams, in streams of whatever size.
+const MAX_KEPT: usize = 512 * 1024;
 
 /// Pieces kept, most; each search goes through them.
 const MAX_PIECES: usize = 64;
@@ -19,7 +19,7 @@ const MAX_EXCESS: usize = 2;
 #[derive(Debug)]
 pub(super) struct Memory {
     pub(super) data: BytesMut,
-    /// How much room it has when nobody holds a part of it.
+    /// Room that was asked for when it was made.
     pub(super) room: usize,
 }
 
@@ -28,18 +28,21 @@ impl Memory {
         Self { data: BytesMut::with_capacity(room), room }
     }
 
-    /// Streams begin with less, and some keep that for ever: control streams.
+    /// Whether it is more than what a stream begins with, which some streams keep for ever: control streams.
     fn is_large(&self) -> bool {
-        self.room > MIN_CHUNK + SLACK
+        self.room > MAX_EXCESS * (MIN_CHUNK + SLACK)
     }
 
-    /// Whether it can be used for `room` bytes: nobody else holds any of it.
-    fn is_free(&mut self, room: usize) -> bool {
-        if self.data.capacity() >= room {
-            return true;
+    /// Whether it is of a size for `room` bytes and has that much that nobody else holds.
+    fn fits(&mut self, room: usize) -> bool {
+        if !(room..=room.saturating_mul(MAX_EXCESS)).contains(&self.room) {
+            return false;
         }
-        self.data.clear();
-        self.data.try_reclaim(room)
+        if self.data.capacity() < room {
+            self.data.clear();
+            return self.data.try_reclaim(room);
+        }
+        true
     }
 }
 
@@ -50,8 +53,6 @@ pub(crate) struct Pool {
     free: VecDeque<Memory>,
     /// Room in all of that.
     kept: usize,
-    /// For packets that fit nothing of that.
-    spare: Option<Memory>,
     /// Large pieces that are in use.
     large: usize,
 }
@@ -60,28 +61,28 @@ impl Pool {
     /// Memory for `room` bytes.
     pub(super) fn take(&mut self, room: usize) -> Memory {
         let memory = self.find(room).unwrap_or_else(|| Memory::new(room));
-        self.hand_out(memory)
+        self.large += usize::from(memory.is_large());
+        memory
     }
 
-    /// Memory that is there, for `room` bytes if there is a piece like that. None is asked for.
+    /// The same, but only if there is some: none is asked for.
     pub(super) fn take_kept(&mut self, room: usize) -> Option<Memory> {
-        let memory = self.find(room).or_else(|| self.spare.take())?;
-        Some(self.hand_out(memory))
+        let memory = self.find(room)?;
+        self.large += usize::from(memory.is_large());
+        Some(memory)
     }
 
-    /// Sees to it that there is memory for the next one who asks with `room` for what is there.
-    #[inline(always)]
+    /// Sees to it that [`Self::take_kept`] finds something for `room` bytes.
     pub(crate) fn restock(&mut self, room: usize) {
-        if self.spare.is_none() {
-            self.refill(room);
+        // Mostly it was asked for before.
+        if self.free.back_mut().is_some_and(|newest| newest.fits(room)) {
+            return;
         }
+        let memory = self.find(room).unwrap_or_else(|| Memory::new(room));
+        self.keep(memory);
     }
 
-    fn refill(&mut self, room: usize) {
-        self.spare = Some(self.find(room).unwrap_or_else(|| Memory::new(room)));
-    }
-
-    /// Memory that was read to its end.
+    /// Memory that was taken and is of no more use.
     pub(super) fn give(&mut self, memory: Memory) {
         self.large = self.large.saturating_sub(usize::from(memory.is_large()));
         self.keep(memory);
@@ -90,33 +91,13 @@ impl Pool {
     /// A stream ended. If none is in the middle of much, nothing is kept: the connection may be idle for long.
     pub(crate) fn on_stream_ended(&mut self) {
         if self.large == 0 {
-            let spare = self.spare.take().filter(|spare| !spare.is_large());
-            *self = Self { spare, ..Self::default() };
+            *self = Self::default();
         }
-    }
-
-    /// Memory that was taken and not used.
-    pub(super) fn give_back(&mut self, memory: Memory) {
-        self.large = self.large.saturating_sub(usize::from(memory.is_large()));
-        match self.spare {
-            None => self.spare = Some(memory),
-            Some(_) => self.keep(memory),
-        }
-    }
-
-    #[cfg(test)]
-    pub(super) fn has_spare(&self) -> bool {
-        self.spare.is_some()
     }
 
     #[cfg(test)]
     pub(super) fn kept(&self) -> usize {
         self.kept
-    }
-
-    fn hand_out(&mut self, memory: Memory) -> Memory {
-        self.large += usize::from(memory.is_large());
-        memory
     }
 
     fn keep(&mut self, memory: Memory) {
@@ -130,9 +111,7 @@ impl Pool {
 
     /// The newest piece that fits, since it is most likely in the processor's cache.
     fn find(&mut self, room: usize) -> Option<Memory> {
-        let most = room.saturating_mul(MAX_EXCESS);
-        let fits = |memory: &mut Memory| (room..=most).contains(&memory.room) && memory.is_free(room);
-        let at = self.free.iter_mut().rposition(fits)?;
+        let at = self.free.iter_mut().rposition(|memory| memory.fits(room))?;
         let memory = self.free.remove(at)?;
         self.kept -= memory.room;
         Some(memory)

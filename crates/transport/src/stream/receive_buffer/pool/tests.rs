@@ -26,6 +26,7 @@ fn a_few_bytes_do_not_hold_much_memory() {
     let (mut pool, mut taken) = in_use(2);
     pool.give(taken.remove(0));
     assert!(pool.take(LARGE / 2 - 1).room < LARGE);
+    assert!(pool.take_kept(MIN_CHUNK + SLACK).is_none());
     assert_eq!(pool.kept, LARGE);
 }
 
@@ -45,15 +46,19 @@ fn what_is_kept_is_bounded() {
     assert_eq!((pool.kept, pool.free.len(), pool.large), (0, 0, 0), "nothing is under way");
 }
 
+/// Whatever there is when they take it: what a stream begins with keeps nothing else.
 #[test]
 fn small_memory_that_is_held_for_ever_does_not_keep_the_rest() {
     let (mut pool, mut taken) = in_use(2);
-    let _control = pool.take(MIN_CHUNK);
+    for room in [MIN_CHUNK, MIN_CHUNK + SLACK, 2 * MIN_CHUNK + SLACK, MAX_EXCESS * (MIN_CHUNK + SLACK)] {
+        pool.restock(room);
+    }
+    let _control = [MIN_CHUNK, MIN_CHUNK + SLACK, MIN_CHUNK + SLACK, MIN_CHUNK].map(|room| pool.take(room));
     pool.restock(LARGE);
     pool.give(taken.remove(0));
     pool.give(taken.remove(0));
     pool.on_stream_ended();
-    assert!(pool.free.is_empty() && pool.spare.is_none());
+    assert!(pool.free.is_empty() && pool.kept == 0);
 }
 
 #[test]
@@ -71,15 +76,14 @@ fn memory_that_others_hold_is_not_used() {
 }
 
 #[test]
-fn the_spare_goes_to_what_fits_nothing_else_and_comes_back_unused() {
-    let (mut pool, mut taken) = in_use(2);
+fn what_is_stocked_is_there_once() {
+    let mut pool = Pool::default();
     assert!(pool.take_kept(MIN_CHUNK).is_none(), "none is asked for");
     pool.restock(MIN_CHUNK);
-    pool.give(taken.remove(0));
-    assert_eq!(pool.take_kept(LARGE).unwrap().room, LARGE);
-    let spare = pool.take_kept(LARGE).unwrap();
-    assert_eq!(spare.room, MIN_CHUNK, "too small, but there");
-    pool.give_back(spare);
-    assert_eq!(pool.spare.as_ref().map(|spare| spare.room), Some(MIN_CHUNK));
-    assert_eq!(pool.large, 2);
+    pool.restock(MIN_CHUNK);
+    assert_eq!((pool.kept, pool.free.len()), (MIN_CHUNK, 1));
+    let memory = pool.take_kept(MIN_CHUNK).unwrap();
+    assert!(pool.take_kept(MIN_CHUNK).is_none());
+    pool.give(memory);
+    assert!(pool.take_kept(MIN_CHUNK).is_some());
 }

@@ -42,6 +42,7 @@ impl Streams {
     ) -> Result<(), TransportError> {
         self.now = now;
         self.rtt = rtt;
+        self.arrived = Some(key);
         let stream = self.table.stream(key);
         let Some(half) = &mut stream.receive else {
             return Ok(());

@@ -72,6 +72,8 @@ pub struct Streams {
     named: bool,
     /// Memory for the chunks of whichever stream needs one.
     pool: Pool,
+    /// The stream that received data last, unless that has ended.
+    arrived: Option<usize>,
     received: ReceivedBytes,
     /// Time and round trip when stream data last arrived; good enough for what the application does next.
     now: Time,
@@ -135,6 +137,7 @@ impl Streams {
             events: VecDeque::new(),
             named: false,
             pool: Pool::default(),
+            arrived: None,
             received: ReceivedBytes::default(),
             now: Time::ZERO,
             rtt: Duration::ZERO,
@@ -273,7 +276,10 @@ impl Streams {
             let stream = self.table.stream(key);
             if let Some(half) = &mut stream.receive {
                 half.buffer.discard(&mut self.pool);
-                self.pool.on_stream_ended();
+                if self.arrived.is_none_or(|last| last == key) {
+                    self.arrived = None;
+                    self.pool.on_quiet();
+                }
             }
             let dir = stream.id.dir();
             if self.table.remove(key) {

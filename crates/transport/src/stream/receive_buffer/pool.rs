@@ -88,15 +88,16 @@ impl Pool {
         self.keep(memory);
     }
 
-    /// A stream ended. If none is in the middle of much, nothing is kept: the connection may be idle for long.
-    pub(crate) fn on_stream_ended(&mut self) {
+    /// The stream that received last ended. If no other is in the middle of much, nothing is kept: the connection may be idle for
+    /// long.
+    pub(crate) fn on_quiet(&mut self) {
         if self.large == 0 {
             *self = Self::default();
         }
     }
 
     #[cfg(test)]
-    pub(super) fn kept(&self) -> usize {
+    pub(crate) fn kept(&self) -> usize {
         self.kept
     }
 

@@ -3,6 +3,7 @@
 mod exchange;
 mod lifecycle;
 mod limits;
+mod memory;
 mod order;
 mod wrong_input;
 mod zero_rtt;

@@ -39,10 +39,10 @@ fn what_is_kept_is_bounded() {
     let small: Vec<_> = (0..2 * MAX_PIECES).map(|_| pool.take(MIN_CHUNK)).collect();
     small.into_iter().for_each(|memory| pool.give(memory));
     assert_eq!(pool.free.len(), MAX_PIECES);
-    pool.on_stream_ended();
+    pool.on_quiet();
     assert_eq!(pool.free.len(), MAX_PIECES, "others go on");
     pool.give(first);
-    pool.on_stream_ended();
+    pool.on_quiet();
     assert_eq!((pool.kept, pool.free.len(), pool.large), (0, 0, 0), "nothing is under way");
 }
 
@@ -57,7 +57,7 @@ fn small_memory_that_is_held_for_ever_does_not_keep_the_rest() {
     pool.restock(LARGE);
     pool.give(taken.remove(0));
     pool.give(taken.remove(0));
-    pool.on_stream_ended();
+    pool.on_quiet();
     assert!(pool.free.is_empty() && pool.kept == 0);
 }
 

@@ -45,6 +45,7 @@ struct Addressee {
 }
 
 impl Connection {
+    /// Opens the packet, in the place of its stream data if it names one, and processes it.
     pub(super) fn handle_one_rtt(
         &mut self,
         now: Time,

@@ -94,6 +94,11 @@ impl ReceiveCredit {
         self.received
     }
 
+    /// Bytes that the peer may still use; `None` if the limit depends on each step of the way there.
+    pub(crate) fn left(&self) -> Option<u64> {
+        self.slides().then_some(self.limit - self.received)
+    }
+
     /// Bytes received that have not been consumed.
     pub(crate) fn outstanding(&self) -> u64 {
         self.received - self.consumed

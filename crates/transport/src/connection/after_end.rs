@@ -18,7 +18,8 @@ impl Connection {
         if let Some(path) = id.and_then(|id| self.paths.get_mut(id)) {
             path.on_datagram_received(payload.len());
         }
-        let envelope = Envelope { tuple, ecn: *ecn, len: payload.len(), is_on_only_path: false };
+        let envelope =
+            Envelope { tuple, ecn: *ecn, len: payload.len(), is_on_only_path: false, is_one_of_many: false };
         let mut rest = &mut **payload;
         while !rest.is_empty() {
             // What cannot be read is no close.

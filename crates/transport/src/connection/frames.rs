@@ -116,7 +116,8 @@ impl Connection {
     fn after_data_packet(&mut self, now: Time, context: &Context<'_>, ecn: Option<Ecn>, seen: Seen) {
         let Some(path) = self.paths.get_mut(context.path) else { return };
         let (received, policy) = (&mut path.received, &self.ack_policy);
-        self.numbering.on_received(received, now, context.number, seen.eliciting, ecn, policy);
+        let number = context.number;
+        self.numbering.on_received(received, now, number..number + 1, seen.eliciting, ecn, policy);
         let moved = Self::note_data_packet(path, context);
         self.count_together(context.path);
         if let Some(moved) = moved.filter(|_| self.side.is_server() && !seen.probing) {

@@ -21,6 +21,7 @@ mod parameters;
 mod place;
 mod prepare;
 mod receive;
+mod run;
 mod short;
 mod timers;
 mod transmit;

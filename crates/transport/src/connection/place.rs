@@ -11,6 +11,7 @@ use super::connection::Connection;
 use super::frames::Seen;
 use super::named::{STREAM, leading_stream};
 use super::receive::{Stop, check_reserved, violation};
+use super::run::Run;
 use super::short::Short;
 use crate::error::TransportError;
 use crate::stream::{Reserved, Saved};
@@ -36,7 +37,13 @@ impl Connection {
     /// Decrypts the packet into the buffer of the stream that its header names, and processes it. `None`, and nothing has
     /// happened, if it has to be decrypted where it is.
     #[inline(always)]
-    pub(super) fn place(&mut self, now: Time, short: &Short<'_>, packet: &[u8]) -> Option<Result<(), Stop>> {
+    pub(super) fn place(
+        &mut self,
+        now: Time,
+        short: &Short<'_>,
+        packet: &[u8],
+        run: &mut Option<Run>,
+    ) -> Option<Result<(), Stop>> {
         let named = short.unmasked.placement.as_ref()?;
         // What looks like a duplicate is not worth a place.
         if !short.is_new {
@@ -62,11 +69,17 @@ impl Connection {
             &mut others,
         );
         self.streams.restore(&reserved, &saved);
-        self.on_opened(now, short);
-        Some(match contents {
-            Ok(contents) => self.on_placed(now, short, &reserved, &contents, &others),
-            Err(error) => Err(error.into()),
-        })
+        let contents = match contents {
+            Ok(contents) => contents,
+            Err(error) => return Some(Err(error.into())),
+        };
+        if let Some(run) = run
+            && contents.is_data_alone()
+            && others.is_empty()
+        {
+            return Some(self.go_on_placed(now, run, &reserved, contents.len));
+        }
+        Some(self.on_placed(now, short, &reserved, &contents, &others, run))
     }
 
     /// Processes an authentic packet: its data, then its other frames.
@@ -78,7 +91,10 @@ impl Connection {
         reserved: &Reserved,
         contents: &Contents,
         others: &[u8],
+        run: &mut Option<Run>,
     ) -> Result<(), Stop> {
+        self.end_run(now, run)?;
+        self.on_opened(now, short);
         let &Contents { offset, fin, len, stays, ref copy } = contents;
         check_reserved(short.unmasked.reserved_ok)?;
         let path = self.on_authentic_short(now, short, others, copy.as_deref().unwrap_or_default())?;
@@ -98,11 +114,18 @@ impl Connection {
         }
         // The data is to be acknowledged, and is no probe.
         self.after_frames(now, &context, short.envelope.ecn, Seen { eliciting: true, probing: false })?;
+        *run = self.begin_run(short);
         Ok(())
     }
 }
 
 impl Contents {
+    /// Whether the data goes on and may stay where it is.
+    #[inline]
+    fn is_data_alone(&self) -> bool {
+        self.stays && !self.fin
+    }
+
     /// Reads what was decrypted to the place, all of which but the data goes to `others`. Nothing is done with any frame yet.
     #[inline(always)]
     fn read(

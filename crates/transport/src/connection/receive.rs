@@ -8,6 +8,7 @@ use anabranch_wire::{
 
 use super::connection::Connection;
 use super::prepare::{MASKS_AT_ONCE, Ready};
+use super::run::Run;
 use crate::datagram_io::{Datagram, FourTuple};
 use crate::error::TransportError;
 use crate::trace::{DropReason, TraceEvent};
@@ -48,6 +49,8 @@ pub(super) struct Envelope<'a> {
     pub(super) len: usize,
     /// There is one path, which runs over just these addresses.
     pub(super) is_on_only_path: bool,
+    /// Others came with it.
+    pub(super) is_one_of_many: bool,
 }
 
 /// A packet that waits for keys, and the properties of its datagram.
@@ -104,28 +107,48 @@ impl Connection {
     /// Takes in datagrams that the router found to belong to this connection. Their payload is scribbled over.
     pub fn handle_batch(&mut self, now: Time, batch: &mut [Datagram<'_>]) {
         if let [only] = batch {
-            self.handle_datagram(now, only, Ready::NOT);
+            self.handle_datagram(now, only, Ready::NOT, &mut None);
         } else {
-            for part in batch.chunks_mut(MASKS_AT_ONCE) {
-                let prepared = self.prepare(part);
-                for (index, datagram) in part.iter_mut().enumerate() {
-                    self.handle_datagram(now, datagram, prepared.of(index));
-                }
-            }
+            self.handle_datagrams(now, batch);
         }
         self.retry_undecrypted(now);
         self.report_states(now);
     }
 
+    fn handle_datagrams(&mut self, now: Time, batch: &mut [Datagram<'_>]) {
+        let mut run = None;
+        for part in batch.chunks_mut(MASKS_AT_ONCE) {
+            let prepared = self.prepare(part);
+            for (index, datagram) in part.iter_mut().enumerate() {
+                self.handle_datagram(now, datagram, prepared.of(index), &mut run);
+            }
+        }
+        if let Err(error) = self.end_run(now, &mut run) {
+            self.fail(now, error);
+        }
+    }
+
     /// `ready`: for a packet with a short header in front.
     #[inline(always)]
-    fn handle_datagram(&mut self, now: Time, datagram: &mut Datagram<'_>, ready: Ready<'_>) {
+    fn handle_datagram(
+        &mut self,
+        now: Time,
+        datagram: &mut Datagram<'_>,
+        ready: Ready<'_>,
+        run: &mut Option<Run>,
+    ) {
         if !self.state.is_active() {
             return self.handle_datagram_after_end(now, datagram);
         }
         let Datagram { tuple, ecn, payload } = datagram;
         let only = self.paths.only_on(tuple);
-        let envelope = Envelope { tuple, ecn: *ecn, len: payload.len(), is_on_only_path: only.is_some() };
+        let envelope = Envelope {
+            tuple,
+            ecn: *ecn,
+            len: payload.len(),
+            is_on_only_path: only.is_some(),
+            is_one_of_many: ready.mask.is_some(),
+        };
         if let Some(path) = only {
             path.on_datagram_received(envelope.len);
         } else if let Some(path) = self.paths.by_tuple_mut(tuple) {
@@ -135,18 +158,27 @@ impl Connection {
             return self.drop_packet(now, None, envelope.len, DropReason::Unexpected);
         }
         if ShortHeader::leads(payload) {
-            self.handle_short(now, &envelope, payload, ready);
+            self.handle_short(now, &envelope, payload, ready, run);
         } else {
-            self.handle_packets(now, &envelope, payload);
+            self.handle_packets(now, &envelope, payload, run);
         }
     }
 
     /// The packets of a datagram, one after another (RFC 9000 §12.2).
     #[inline(never)]
-    fn handle_packets(&mut self, now: Time, envelope: &Envelope<'_>, mut rest: &mut [u8]) {
+    fn handle_packets(
+        &mut self,
+        now: Time,
+        envelope: &Envelope<'_>,
+        mut rest: &mut [u8],
+        run: &mut Option<Run>,
+    ) {
+        if let Err(error) = self.end_run(now, run) {
+            return self.fail_towards(now, error, envelope.tuple);
+        }
         while !rest.is_empty() && self.state.is_active() {
             if ShortHeader::leads(rest) {
-                return self.handle_short(now, envelope, rest, Ready::NOT);
+                return self.handle_short(now, envelope, rest, Ready::NOT, run);
             }
             let Ok(header) = parse_packet(rest, self.shared.cid_len()) else {
                 return self.drop_packet(now, None, rest.len(), DropReason::Malformed);
@@ -160,9 +192,16 @@ impl Connection {
     }
 
     /// The packet that a datagram ends with.
-    fn handle_short(&mut self, now: Time, envelope: &Envelope<'_>, packet: &mut [u8], ready: Ready<'_>) {
+    fn handle_short(
+        &mut self,
+        now: Time,
+        envelope: &Envelope<'_>,
+        packet: &mut [u8],
+        ready: Ready<'_>,
+        run: &mut Option<Run>,
+    ) {
         let len = packet.len();
-        if let Err(stop) = self.handle_one_rtt(now, envelope, packet, ready) {
+        if let Err(stop) = self.handle_one_rtt(now, envelope, packet, ready, run) {
             self.stop_packet(now, envelope, PacketKind::OneRtt, len, stop);
         }
     }
@@ -226,8 +265,9 @@ impl Connection {
         // Each round needs new keys, of which a connection gets few.
         while std::mem::take(&mut self.undecrypted.retry) {
             for Kept { tuple, ecn, len, mut packet } in std::mem::take(&mut self.undecrypted.packets) {
-                let envelope = Envelope { tuple: &tuple, ecn, len, is_on_only_path: false };
-                self.handle_packets(now, &envelope, &mut packet);
+                let envelope =
+                    Envelope { tuple: &tuple, ecn, len, is_on_only_path: false, is_one_of_many: false };
+                self.handle_packets(now, &envelope, &mut packet, &mut None);
             }
         }
     }

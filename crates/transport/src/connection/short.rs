@@ -11,6 +11,7 @@ use super::keys::{OneRtt, Phase};
 use super::named::check_named;
 use super::prepare::{Mask, Ready};
 use super::receive::{Context, Envelope, Stop, check_reserved};
+use super::run::Run;
 use crate::space::Numbers;
 use crate::trace::{DropReason, PacketTrace, TraceEvent};
 
@@ -38,10 +39,36 @@ pub(super) struct Short<'a> {
 
 /// The path of a connection ID.
 #[derive(Clone, Copy)]
-struct Addressee {
-    path: PathId,
+pub(super) struct Addressee {
+    pub(super) path: PathId,
     /// It is the main path's, and the one in use there.
-    is_usual: bool,
+    pub(super) is_usual: bool,
+}
+
+impl<'a> Short<'a> {
+    /// The packet that may come next in a run.
+    #[inline(always)]
+    fn next_of(
+        run: &Run,
+        envelope: &'a Envelope<'a>,
+        dcid: &'a ConnectionId,
+        to: Addressee,
+        unmasked: &'a Unmasked,
+        len: usize,
+    ) -> Self {
+        Self {
+            envelope,
+            dcid,
+            path: to.path,
+            number: run.next(),
+            unmasked,
+            phase: Phase::Current,
+            is_new: true,
+            is_dcid_usual: to.is_usual,
+            is_older: false,
+            len,
+        }
+    }
 }
 
 impl Connection {
@@ -52,6 +79,7 @@ impl Connection {
         envelope: &Envelope<'_>,
         packet: &mut [u8],
         ready: Ready<'_>,
+        run: &mut Option<Run>,
     ) -> Result<(), Stop> {
         let header = ShortHeader::read(packet, self.shared.cid_len());
         let ShortHeader { pn_offset, fixed_bit, dcid } = header.ok_or(Stop::Drop(DropReason::Malformed))?;
@@ -82,12 +110,27 @@ impl Connection {
         if unmasked.header_len > packet.len() {
             return Err(Stop::Drop(DropReason::Malformed));
         }
-        let short = self.numbered(now, envelope, dcid, to, &unmasked, packet.len());
+        let short = match run {
+            Some(run) if self.goes_on(run, envelope, to, dcid, &unmasked) => {
+                Short::next_of(run, envelope, dcid, to, &unmasked, packet.len())
+            }
+            _ => {
+                self.end_run(now, run)?;
+                self.numbered(now, envelope, dcid, to, &unmasked, packet.len())
+            }
+        };
         let number = short.number;
-        if let Some(done) = self.place(now, &short, packet) {
+        if let Some(done) = self.place(now, &short, packet, run) {
             return done;
         }
         let payload = self.open_short(now, &short, packet)?;
+        if let Some(run) = run
+            && !self.format.names_stream
+            && self.go_on(now, run, payload)?
+        {
+            return Ok(());
+        }
+        self.end_run(now, run)?;
         if !self.numbering.is_single()
             && self.paths.get(path).is_none()
             && !self.open_for_peer(now, path, *envelope.tuple, *dcid, envelope.len)
@@ -106,6 +149,7 @@ impl Connection {
         let context = self.context_of(&short, path);
         self.settle_local_address(&context);
         self.on_payload(now, &context, envelope.ecn, payload)?;
+        *run = self.begin_run(&short);
         Ok(())
     }
 

@@ -8,7 +8,7 @@ mod received;
 mod single;
 
 use std::iter::Cloned;
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use std::slice;
 
 use anabranch_recovery::{EcnFinding, SharedEcn};
@@ -270,24 +270,23 @@ impl Numbering {
         self.numbers_of(Some(received)).is_some_and(|numbers| numbers.is_duplicate(number))
     }
 
-    /// A packet that is not a duplicate was received on the path and all its frames processed.
+    /// Packets that are no duplicates, with numbers in a row, were received on the path and all their frames processed.
     #[inline]
     pub(crate) fn on_received(
         &mut self,
         received: &mut Received,
         now: Time,
-        number: u64,
+        came: Range<u64>,
         ack_eliciting: bool,
         ecn: Option<Ecn>,
         policy: &AckPolicy,
     ) {
-        match self {
-            Self::PerPath(_) => received.on_packet(now, number, ack_eliciting, ecn, policy),
-            Self::Single(inner) => {
-                let debt = &mut received.debt;
-                received::receive(&mut inner.received, debt, now, number, ack_eliciting, ecn, policy);
-            }
-        }
+        let Received { numbers, debt } = received;
+        let numbers = match self {
+            Self::PerPath(_) => numbers,
+            Self::Single(inner) => &mut inner.received,
+        };
+        received::receive(numbers, debt, now, came, ack_eliciting, ecn, policy);
     }
 
     /// Writes the ACK of a path; as a PATH_ACK if `multipath` and the numbers are the path's own. The number of its ranges.

@@ -5,6 +5,7 @@ mod history;
 mod news;
 mod numbers;
 
+use std::ops::Range;
 use std::time::Duration;
 
 use anabranch_wire::{Ecn, PathId, SpaceId, Time, Writer};
@@ -67,7 +68,7 @@ impl Received {
         ecn: Option<Ecn>,
         policy: &AckPolicy,
     ) {
-        receive(&mut self.numbers, &mut self.debt, now, pn, ack_eliciting, ecn, policy);
+        receive(&mut self.numbers, &mut self.debt, now, pn..pn + 1, ack_eliciting, ecn, policy);
     }
 
     /// Like [`Debt::write_ack`].
@@ -84,19 +85,20 @@ impl Received {
     }
 }
 
-/// Notes a packet among the numbers of its space and in the debt of its path.
+/// Notes a packet, or several that came one after another with numbers in a row and the same mark, among the numbers of their
+/// space and in the debt of their path.
 #[inline]
 pub(crate) fn receive(
     numbers: &mut Numbers,
     debt: &mut Debt,
     now: Time,
-    pn: u64,
+    came: Range<u64>,
     ack_eliciting: bool,
     ecn: Option<Ecn>,
     policy: &AckPolicy,
 ) {
-    numbers.insert(debt.path, pn, ack_eliciting, ecn);
-    debt.on_packet(now, pn, ack_eliciting, ecn, numbers, policy);
+    numbers.insert(debt.path, came.clone(), ack_eliciting, ecn);
+    debt.on_packets(now, came, ack_eliciting, ecn, numbers, policy);
 }
 
 #[cfg(test)]

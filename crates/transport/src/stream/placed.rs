@@ -33,6 +33,11 @@ impl Reserved {
         self.stream
     }
 
+    #[inline]
+    pub(super) fn slot(&self) -> &Slot {
+        &self.slot
+    }
+
     /// Offset of the first byte in the stream.
     #[inline]
     pub(crate) fn offset(&self) -> u64 {

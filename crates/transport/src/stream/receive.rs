@@ -168,6 +168,12 @@ impl ReceiveHalf {
             && unread < self.credit.window() / UNREAD_SHARE
     }
 
+    /// Offset of what is to come next, if nothing is missing before it and there is more to come than is known.
+    pub(crate) fn next_in_order(&self) -> Option<u64> {
+        let next = self.buffer.ready();
+        (self.wants_more() && self.credit.received() == next).then_some(next)
+    }
+
     /// Whether a higher limit would be of use to the peer.
     pub(crate) fn wants_more(&self) -> bool {
         self.state == ReceiveState::Recv && self.stopped.is_none()

@@ -27,6 +27,7 @@ mod paths;
 mod place;
 mod place_faults;
 mod resumption;
+mod run;
 mod schedulers;
 mod single;
 mod wrong_handshake;

@@ -63,6 +63,8 @@ pub(super) struct Pair {
     pub(super) bytes_to_server: u64,
     /// Bytes by destination, whether anything is there or not.
     pub(super) sent_to: BTreeMap<SocketAddr, u64>,
+    /// Datagrams that arrive at the same time are handed over one by one, rather than together.
+    pub(super) one_by_one: bool,
     buf: TransmitBuf,
 }
 
@@ -151,6 +153,7 @@ impl Pair {
             bytes_to_client: 0,
             bytes_to_server: 0,
             sent_to: BTreeMap::new(),
+            one_by_one: false,
             buf: TransmitBuf::new(16),
         }
     }
@@ -243,8 +246,9 @@ impl Pair {
         let timers = [self.client.poll_timeout(), self.server.poll_timeout()];
         let Some(next) = arrivals.into_iter().chain(timers).flatten().min() else { return false };
         self.now = self.now.max(next);
-        deliver(self.now, &mut self.to_server, &mut self.server);
-        deliver(self.now, &mut self.to_client, &mut self.client);
+        let most = if self.one_by_one { 1 } else { usize::MAX };
+        deliver(self.now, &mut self.to_server, &mut self.server, most);
+        deliver(self.now, &mut self.to_client, &mut self.client, most);
         self.client.handle_timeout(self.now);
         self.server.handle_timeout(self.now);
         self.drain();
@@ -361,7 +365,8 @@ fn carry(network: &mut Option<Network>, queue: &mut VecDeque<Flying>, from: Side
     }
 }
 
-fn deliver(now: Time, queue: &mut VecDeque<Flying>, endpoint: &mut Endpoint) {
+/// `most`: so many datagrams together.
+fn deliver(now: Time, queue: &mut VecDeque<Flying>, endpoint: &mut Endpoint, most: usize) {
     let mut due: Vec<Flying> = Vec::new();
     while queue.front().is_some_and(|flying| flying.at <= now) {
         due.extend(queue.pop_front());
@@ -370,7 +375,7 @@ fn deliver(now: Time, queue: &mut VecDeque<Flying>, endpoint: &mut Endpoint) {
         .iter_mut()
         .map(|flying| Datagram { tuple: flying.tuple, ecn: flying.ecn, payload: &mut flying.bytes })
         .collect();
-    endpoint.handle_batch(now, &mut batch);
+    batch.chunks_mut(most).for_each(|part| endpoint.handle_batch(now, part));
 }
 
 /// Bytes that show where they belong.

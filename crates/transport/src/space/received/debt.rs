@@ -1,5 +1,7 @@
 //! The acknowledgments that one path owes.
 
+use std::ops::Range;
+
 use anabranch_wire::{Ecn, EcnCounts, PathId, SpaceId, Time, Writer, write_ack};
 
 use super::history::Telling;
@@ -48,18 +50,18 @@ impl Debt {
         self.next.checked_sub(1)
     }
 
-    /// A packet came, which is among `numbers` already.
-    pub(crate) fn on_packet(
+    /// Packets with these numbers came one after another, which are among `numbers` already.
+    pub(crate) fn on_packets(
         &mut self,
         now: Time,
-        pn: u64,
+        came: Range<u64>,
         ack_eliciting: bool,
         ecn: Option<Ecn>,
         numbers: &Numbers,
         policy: &AckPolicy,
     ) {
-        if pn >= self.next {
-            self.next = pn + 1;
+        if came.end > self.next {
+            self.next = came.end;
             self.largest_at = now;
         }
         self.news = true;
@@ -70,30 +72,33 @@ impl Debt {
             if self.unacked == 0 {
                 self.deadline = now + policy.max_delay;
             }
-            self.unacked = self.unacked.saturating_add(1);
+            let count = u32::try_from(came.end - came.start).unwrap_or(u32::MAX);
+            self.unacked = self.unacked.saturating_add(count);
             // RFC 9000 §13.2.1 wants every CE packet acknowledged at once; the first of a run is enough and does not
             // defeat a larger threshold when marks are frequent (draft-ietf-quic-ack-frequency §6.4).
             self.immediate |= u64::from(self.unacked) >= policy.threshold
                 || newly_ce
                 || numbers.is_pressing(self.path)
-                || self.is_reordered(pn, policy.reordering_threshold, numbers);
-            self.next_eliciting = self.next_eliciting.max(pn + 1);
+                || self.is_reordered(&came, policy.reordering_threshold, numbers);
+            self.next_eliciting = self.next_eliciting.max(came.end);
         }
     }
 
-    /// Whether the ack-eliciting packet `pn` makes an ACK leave at once.
-    fn is_reordered(&self, pn: u64, threshold: u64, numbers: &Numbers) -> bool {
+    /// Whether one of the ack-eliciting packets makes an ACK leave at once.
+    fn is_reordered(&self, came: &Range<u64>, threshold: u64, numbers: &Numbers) -> bool {
+        let (first, last) = (came.start, came.end - 1);
         let largest = self.next_eliciting.checked_sub(1);
         match threshold {
             0 => false,
             // Holes say nothing: only what comes late on its own path is out of order.
-            _ if numbers.shared => largest.is_some_and(|largest| pn.saturating_add(threshold) <= largest),
+            _ if numbers.shared => largest.is_some_and(|largest| first.saturating_add(threshold) <= largest),
             // RFC 9000 §13.2.1: smaller than another ack-eliciting packet, or with a hole between the two.
             1 => largest.is_some_and(|largest| {
-                pn < largest || numbers.ranges.iter().next_back().is_some_and(|newest| newest.start > largest)
+                first < largest
+                    || numbers.ranges.iter().next_back().is_some_and(|newest| newest.start > largest)
             }),
             _ => {
-                let largest = largest.map_or(pn, |largest| largest.max(pn));
+                let largest = largest.map_or(last, |largest| largest.max(last));
                 numbers
                     .oldest_unreported_hole(self.reported.checked_sub(1), threshold)
                     .is_some_and(|hole| largest.saturating_sub(hole) >= threshold)

@@ -159,17 +159,18 @@ impl Numbers {
         self.ecn
     }
 
-    /// Notes a packet of `path` that is not a duplicate, and its mark.
-    pub(crate) fn insert(&mut self, path: PathId, pn: u64, ack_eliciting: bool, ecn: Option<Ecn>) {
-        if self.ranges.max().is_some_and(|largest| pn < largest) {
-            self.confirmed = self.confirmed.min(pn);
+    /// Notes packets of `path` that are no duplicates, and their mark.
+    pub(crate) fn insert(&mut self, path: PathId, came: Range<u64>, ack_eliciting: bool, ecn: Option<Ecn>) {
+        if self.ranges.max().is_some_and(|largest| came.start < largest) {
+            self.confirmed = self.confirmed.min(came.start);
             self.proof_from = self.frames;
         }
-        self.ranges.insert(pn..pn + 1);
+        self.ranges.insert(came.clone());
+        let count = came.end - came.start;
         match ecn {
-            Some(Ecn::Ect0) => self.ecn.ect0 += 1,
-            Some(Ecn::Ect1) => self.ecn.ect1 += 1,
-            Some(Ecn::Ce) => self.ecn.ce += 1,
+            Some(Ecn::Ect0) => self.ecn.ect0 += count,
+            Some(Ecn::Ect1) => self.ecn.ect1 += count,
+            Some(Ecn::Ce) => self.ecn.ce += count,
             None => {}
         }
         while self.ranges.len() > usize::from(self.kept) {
@@ -178,17 +179,17 @@ impl Numbers {
             self.horizon = oldest.end;
         }
         if self.records.is_some() {
-            self.record(path, pn, ack_eliciting);
+            self.record(path, came, ack_eliciting);
         }
     }
 
-    /// Keeps the records of a packet that was noted, and to a horizon of packets.
-    fn record(&mut self, path: PathId, pn: u64, ack_eliciting: bool) {
+    /// Keeps the records of packets that were noted, and to a horizon of packets.
+    fn record(&mut self, path: PathId, came: Range<u64>, ack_eliciting: bool) {
         self.note_change();
         if let Some(news) = self.news_mut()
             && ack_eliciting
         {
-            news.on_packet(path, pn);
+            came.for_each(|number| news.on_packet(path, number));
         }
         if let Some(Horizon::Packets(packets)) = self.records.as_ref().map(|records| records.horizon)
             && let Some(horizon) = self.largest().and_then(|largest| largest.checked_sub(packets))

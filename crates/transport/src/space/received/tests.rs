@@ -28,6 +28,11 @@ fn receive(received: &mut Received, policy: &AckPolicy, numbers: impl IntoIterat
     }
 }
 
+/// Receives an ack-eliciting packet of a path that has these numbers.
+fn receive_one(numbers: &mut Numbers, debt: &mut Debt, now: Time, pn: u64, policy: &AckPolicy) {
+    super::receive(numbers, debt, now, pn..pn + 1, true, None, policy);
+}
+
 /// Ranges, delay and counts of an ACK.
 type Said = (Vec<(u64, u64)>, u64, Option<EcnCounts>);
 
@@ -293,6 +298,36 @@ proptest! {
         }
     }
 
+    /// Packets with numbers in a row, and each of them alone.
+    #[test]
+    fn a_run_is_what_its_packets_are(
+        runs in proptest::collection::vec((0u64..6, 1u64..20, any::<bool>(), 0usize..3, any::<bool>()), 1..30),
+        threshold in 1u64..12,
+        reordering_threshold in 0u64..4,
+        order in 0usize..4,
+        shared: bool,
+    ) {
+        let policy = AckPolicy { threshold, reordering_threshold, ..POLICY };
+        let orders =
+            [RangeOrder::NewestFirst, RangeOrder::OldestFirst, RangeOrder::LeastSentFirst, RangeOrder::NewsFirst];
+        let config = AckConfig { order: Some(orders[order]), horizon: Horizon::Packets(40), ..AckConfig::default() };
+        let new = || Received { numbers: if shared { Numbers::shared(&config) } else { Numbers::new(&config) }, debt: Debt::new(PathId(3)) };
+        let (mut together, mut alone) = (new(), new());
+        let mut next = 0;
+        for (step, (skipped, len, eliciting, mark, write)) in runs.into_iter().enumerate() {
+            let came = next + skipped..next + skipped + len;
+            let (now, ecn) = (at(step as u64), [None, Some(Ecn::Ect0), Some(Ecn::Ce)][mark]);
+            let Received { numbers, debt } = &mut together;
+            super::receive(numbers, debt, now, came.clone(), eliciting, ecn, &policy);
+            came.clone().for_each(|pn| alone.on_packet(now, pn, eliciting, ecn, &policy));
+            next = came.end;
+            if write {
+                prop_assert_eq!(ack_in(&mut together, now, 300), ack_in(&mut alone, now, 300));
+            }
+            prop_assert_eq!(format!("{together:?}"), format!("{alone:?}"));
+        }
+    }
+
     /// Whatever is lost of the ACKs, the peer learns of every packet: ACK frames are lost or confirmed at random, and a
     /// packet that no confirmed ACK named is always in the next one.
     #[test]
@@ -338,9 +373,9 @@ fn of_order(order: RangeOrder) -> AckConfig {
 fn paths_that_share_numbers_acknowledge_up_to_their_own_largest() {
     let (mut numbers, mut fast, mut slow) = shared(&of_order(RangeOrder::NewestFirst));
     for pn in [0, 1, 3, 4] {
-        super::receive(&mut numbers, &mut fast, at(10), pn, true, None, &POLICY);
+        receive_one(&mut numbers, &mut fast, at(10), pn, &POLICY);
     }
-    super::receive(&mut numbers, &mut slow, at(20), 2, true, None, &POLICY);
+    receive_one(&mut numbers, &mut slow, at(20), 2, &POLICY);
     assert!(
         fast.ack_now() && !slow.ack_now(),
         "each counts for itself, and what is slow is not out of order"
@@ -352,7 +387,7 @@ fn paths_that_share_numbers_acknowledge_up_to_their_own_largest() {
     assert_eq!(ranges, [(0, 2)]);
     // The peer knows everything up to 2 for sure, but not that 3 and 4 came, as far as this frame goes.
     numbers.on_ack_acked(told);
-    super::receive(&mut numbers, &mut slow, at(40), 9, true, None, &POLICY);
+    receive_one(&mut numbers, &mut slow, at(40), 9, &POLICY);
     assert_eq!(tell_for(&mut numbers, &mut slow, at(40)).0, [(9, 9), (0, 4)]);
     assert!((0..5).all(|pn| numbers.is_duplicate(pn)) && !numbers.is_duplicate(5));
 }
@@ -360,8 +395,8 @@ fn paths_that_share_numbers_acknowledge_up_to_their_own_largest() {
 #[test]
 fn the_delay_counts_from_the_largest_packet_of_the_path() {
     let (mut numbers, mut fast, mut slow) = shared(&AckConfig::default());
-    super::receive(&mut numbers, &mut slow, at(10), 2, true, None, &POLICY);
-    super::receive(&mut numbers, &mut fast, at(20), 4, true, None, &POLICY);
+    receive_one(&mut numbers, &mut slow, at(10), 2, &POLICY);
+    receive_one(&mut numbers, &mut fast, at(20), 4, &POLICY);
     for (debt, delay) in [(&mut fast, 1_250), (&mut slow, 2_500)] {
         let (mut buf, mut tokens) = ([0; 50], Tokens::new());
         let mut w = Writer::new(&mut buf, Direction::Forward);
@@ -377,9 +412,9 @@ fn a_packet_that_is_late_on_its_own_path_is_out_of_order_although_numbers_are_sh
     for (threshold, late, immediate) in [(0, 3, false), (1, 9, true), (3, 8, false), (3, 7, true)] {
         let policy = AckPolicy { threshold: 100, reordering_threshold: threshold, ..POLICY };
         let (mut numbers, mut debt, _) = shared(&AckConfig::default());
-        super::receive(&mut numbers, &mut debt, at(0), 10, true, None, &policy);
+        receive_one(&mut numbers, &mut debt, at(0), 10, &policy);
         assert!(!debt.ack_now(), "a hole in front of it");
-        super::receive(&mut numbers, &mut debt, at(0), late, true, None, &policy);
+        receive_one(&mut numbers, &mut debt, at(0), late, &policy);
         assert_eq!(debt.ack_now(), immediate, "{late} with threshold {threshold}");
     }
 }
@@ -590,7 +625,7 @@ proptest! {
             let debt = if first { &mut one } else { &mut other };
             prop_assert!(numbers.is_duplicate(pn) || !all.contains(&pn), "{} twice", pn);
             if !numbers.is_duplicate(pn) {
-                super::receive(&mut numbers, debt, at(step), pn, true, None, &POLICY);
+                receive_one(&mut numbers, debt, at(step), pn, &POLICY);
                 all.insert(pn);
             }
             let Some(largest) = debt.largest().filter(|_| write == 0) else { continue };

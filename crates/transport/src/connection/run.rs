@@ -1,0 +1,149 @@
+//! Runs: packets of a batch of which each goes on where the one before ended. It came the same way, has the next number, and nothing
+//! in it but data.
+//!
+//! Such a packet is unmasked, opened and put in its place like any other. What else it changes depends on the last packet of the
+//! run alone, or is a sum: that is settled once, before anything else happens to the connection. To whoever looks from
+//! outside, a batch does what its packets would do one by one (`tests/run.rs`).
+
+use std::ops::Range;
+use std::time::Duration;
+
+use anabranch_wire::{ConnectionId, Ecn, Frames, PathId, Time, Unmasked};
+
+use super::connection::Connection;
+use super::keys::Phase;
+use super::named::STREAM;
+use super::receive::{Envelope, Stop};
+use super::short::{Addressee, Short};
+use crate::error::TransportError;
+use crate::space::Numbers;
+use crate::stream::StreamRun;
+
+/// The packets of a run that are not settled yet.
+#[derive(Debug)]
+pub(super) struct Run {
+    path: PathId,
+    key_phase: bool,
+    ecn: Option<Ecn>,
+    /// Their numbers; the next one goes on at the end.
+    numbers: Range<u64>,
+    /// Longest round trip of the paths.
+    rtt: Duration,
+    data: Option<StreamRun>,
+}
+
+impl Run {
+    /// The number that the next packet has to have.
+    #[inline]
+    pub(super) fn next(&self) -> u64 {
+        self.numbers.end
+    }
+}
+
+impl Connection {
+    /// Whether a packet has the number of the one that comes next in the run, and came the same way.
+    #[inline(always)]
+    pub(super) fn goes_on(
+        &self,
+        run: &Run,
+        envelope: &Envelope<'_>,
+        to: Addressee,
+        dcid: &ConnectionId,
+        unmasked: &Unmasked,
+    ) -> bool {
+        // The low bits are those of the number that is expected, and then it is that one.
+        let differs = (unmasked.truncated_pn ^ run.next()) << (u64::BITS - unmasked.pn_bits);
+        differs == 0
+            && unmasked.key_phase == run.key_phase
+            && unmasked.reserved_ok
+            && to.path == run.path
+            && envelope.ecn == run.ecn
+            && self.is_settled(envelope, to, dcid)
+    }
+
+    /// Whether the packet came between the addresses of its path, and with the connection ID that is in use there.
+    #[inline(always)]
+    fn is_settled(&self, envelope: &Envelope<'_>, to: Addressee, dcid: &ConnectionId) -> bool {
+        to.is_usual && envelope.is_on_only_path || self.is_settled_on(envelope, to.path, dcid)
+    }
+
+    fn is_settled_on(&self, envelope: &Envelope<'_>, path: PathId, dcid: &ConnectionId) -> bool {
+        let path = self.paths.get(path);
+        path.is_some_and(|path| path.tuple == *envelope.tuple && path.used_local_cid == *dcid)
+    }
+
+    /// The run that may follow a packet whose processing is complete.
+    pub(super) fn begin_run(&mut self, short: &Short<'_>) -> Option<Run> {
+        let &Short { envelope, dcid, path, number, .. } = short;
+        let is_plain = envelope.is_one_of_many
+            && short.phase == Phase::Current
+            && self.observer.is_none()
+            && self.state.is_active()
+            && !self.numbering.is_single();
+        if !is_plain || !self.is_settled_on(envelope, path, dcid) {
+            return None;
+        }
+        let on = self.paths.get(path).filter(|on| on.largest_number == Some(number) && !on.is_abandoned())?;
+        let numbers = self.numbering.numbers_of(Some(&on.received));
+        if numbers.and_then(Numbers::largest) != Some(number) {
+            return None;
+        }
+        Some(Run {
+            path,
+            key_phase: short.unmasked.key_phase,
+            ecn: envelope.ecn,
+            numbers: number + 1..number + 1,
+            rtt: self.paths.longest_rtt(),
+            data: self.streams.begin_run(),
+        })
+    }
+
+    /// Processes the packet with `payload` if it has nothing but data in it; says whether it has.
+    #[inline(always)]
+    pub(super) fn go_on(&mut self, now: Time, run: &mut Run, payload: &[u8]) -> Result<bool, Stop> {
+        let mut frames = Frames::new(payload, self.format.direction);
+        let Some(stream) = frames.next_stream().filter(|stream| !stream.fin && frames.is_over()) else {
+            return Ok(false);
+        };
+        let taken_in = self.streams.on_stream_in_run(now, run.rtt, &mut run.data, &stream);
+        taken_in.map_err(|error| error.in_frame(STREAM))?;
+        run.numbers.end += 1;
+        Ok(true)
+    }
+
+    /// The same for a packet whose data, `len` bytes of it, is in its place.
+    #[inline(always)]
+    pub(super) fn go_on_placed(
+        &mut self,
+        now: Time,
+        run: &mut Run,
+        reserved: &crate::stream::Reserved,
+        len: usize,
+    ) -> Result<(), Stop> {
+        let taken_in = self.streams.on_placed_in_run(now, run.rtt, &mut run.data, reserved, len);
+        taken_in.map_err(|error| error.in_frame(STREAM))?;
+        run.numbers.end += 1;
+        Ok(())
+    }
+
+    /// Settles the run, if there is one, and ends it.
+    #[inline(always)]
+    pub(super) fn end_run(&mut self, now: Time, run: &mut Option<Run>) -> Result<(), TransportError> {
+        match run.take() {
+            Some(run) if !run.numbers.is_empty() => self.settle_run(now, run),
+            _ => Ok(()),
+        }
+    }
+
+    #[inline(never)]
+    fn settle_run(&mut self, now: Time, run: Run) -> Result<(), TransportError> {
+        let Run { path, ecn, numbers, rtt, mut data, .. } = run;
+        self.streams.settle_run(now, rtt, &mut data).map_err(|error| error.in_frame(STREAM))?;
+        if let Some(path) = self.paths.get_mut(path) {
+            path.data_packets += numbers.end - numbers.start;
+            path.largest_number = Some(numbers.end - 1);
+            self.numbering.on_received(&mut path.received, now, numbers, true, ecn, &self.ack_policy);
+        }
+        Ok(())
+    }
+}

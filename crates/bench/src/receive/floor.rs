@@ -39,19 +39,27 @@ pub(super) fn measure() -> Result<Sample, Error> {
 pub(super) fn measure_reverso() -> Result<Sample, Error> {
     let keys = keys()?;
     let mut place = vec![0; usize::from(PACKET_LEN) * BATCH];
-    let content = usize::from(PACKET_LEN) - REVERSO_HEADER_LEN - TAG_LEN;
-    over_batches(&keys, REVERSO_HEADER_LEN, |number, packet| {
-        let fields = REVERSO_HEADER_LEN - (REVERSO_MASKED - 1);
-        let sample = sample(packet, fields + REVERSO_SAMPLE);
-        let mask = keys.header(&sample);
-        unmask(packet, &mask, fields, REVERSO_MASKED - 1);
-        let (header, sealed) = packet.split_at(REVERSO_HEADER_LEN);
-        // Where the content of a stream would lie that these packets bring.
-        let out = &mut place[number as usize * content..][..content];
-        let opened = keys.opener.remote.packet.open_into(PathId::ZERO, number, header, sealed, out);
-        black_box(out);
-        opened.is_ok()
-    })
+    over_batches(&keys, REVERSO_HEADER_LEN, |number, packet| keys.open_reverso(number, packet, &mut place))
+}
+
+/// Milliseconds for `packets` VReverso packets that were sealed one after another, each in memory of its own: more than a processor
+/// keeps close by, unlike the batches above.
+pub(super) fn measure_reverso_once(packets: usize) -> Result<f64, Error> {
+    let keys = keys()?;
+    let mut place = vec![0; usize::from(PACKET_LEN) * BATCH];
+    let seal = |number| {
+        let mut packet = vec![0x5a; usize::from(PACKET_LEN)];
+        keys.seal(number, REVERSO_HEADER_LEN, &mut packet);
+        packet
+    };
+    let mut sealed: Vec<Vec<u8>> = (0..packets as u64).map(seal).collect();
+    let begin = Instant::now();
+    let opened =
+        |(number, packet): (usize, &mut Vec<u8>)| keys.open_reverso(number as u64, packet, &mut place);
+    if !sealed.iter_mut().enumerate().all(opened) {
+        return Err("a packet of the floor did not open".into());
+    }
+    Ok(begin.elapsed().as_secs_f64() * 1e3)
 }
 
 /// Both ends' keys.
@@ -63,6 +71,26 @@ struct BothKeys {
 impl BothKeys {
     fn header(&self, sample: &[u8; 16]) -> [u8; 16] {
         self.opener.remote.header.mask(sample)
+    }
+
+    /// Makes a packet of what has room for one.
+    fn seal(&self, number: u64, header_len: usize, packet: &mut [u8]) {
+        self.sealer.local.packet.seal(PathId::ZERO, number, header_len, packet);
+        protect(self, packet, header_len);
+    }
+
+    /// Opens a packet to where the content of a stream would lie, in a `place` for [`BATCH`] packets.
+    fn open_reverso(&self, number: u64, packet: &mut [u8], place: &mut [u8]) -> bool {
+        let content = usize::from(PACKET_LEN) - REVERSO_HEADER_LEN - TAG_LEN;
+        let fields = REVERSO_HEADER_LEN - (REVERSO_MASKED - 1);
+        let sample = sample(packet, fields + REVERSO_SAMPLE);
+        let mask = self.header(&sample);
+        unmask(packet, &mask, fields, REVERSO_MASKED - 1);
+        let (header, sealed) = packet.split_at(REVERSO_HEADER_LEN);
+        let out = &mut place[number as usize % BATCH * content..][..content];
+        let opened = self.opener.remote.packet.open_into(PathId::ZERO, number, header, sealed, out);
+        black_box(out);
+        opened.is_ok()
     }
 }
 
@@ -97,8 +125,7 @@ fn over_batches(
     let packet_len = usize::from(PACKET_LEN);
     let mut sealed = vec![0x5a; BATCH * packet_len];
     for (number, packet) in sealed.chunks_mut(packet_len).enumerate() {
-        keys.sealer.local.packet.seal(PathId::ZERO, number as u64, header_len, packet);
-        protect(keys, packet, header_len);
+        keys.seal(number as u64, header_len, packet);
     }
     let mut buffer = sealed.clone();
     let mut spent = Duration::ZERO;

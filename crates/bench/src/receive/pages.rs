@@ -11,11 +11,14 @@ use std::process::Command;
 use clap::Args;
 use serde_json::json;
 
-use super::Wire;
 use super::peer::said;
+use super::{Wire, floor};
 use crate::Error;
 use crate::report::{Report, median, minimum, rounded};
 use crate::stacks::Identity;
+
+/// Packets that the answers of our own server take.
+const PACKETS: usize = 1_922;
 
 /// Connections in one run of one stack.
 const SAMPLES: usize = 25;
@@ -27,6 +30,8 @@ const RETAINED: [(&str, &str); 2] =
 /// What is measured.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Stack {
+    /// Masks and AEAD alone, over as many packets of VReverso.
+    Floor,
     Anabranch(Wire),
     Quiceh(Wire),
 }
@@ -46,6 +51,7 @@ pub(super) fn allocator(retained: bool) -> &'static str {
 impl Subject {
     fn name(self) -> String {
         match self.stack {
+            Stack::Floor => String::from("floor-reverso"),
             Stack::Anabranch(wire) => format!("anabranch-{}", wire.name()),
             Stack::Quiceh(wire) => format!("quiceh-{}", wire.name()),
         }
@@ -54,6 +60,11 @@ impl Subject {
     /// Milliseconds of a sample, the median of a run.
     pub(super) fn measure(self, quiceh: &Path, identity: &Identity) -> Result<f64, Error> {
         let mut command = match self.stack {
+            Stack::Floor => {
+                let samples: Result<Vec<f64>, Error> =
+                    (0..SAMPLES).map(|_| floor::measure_reverso_once(PACKETS)).collect();
+                return Ok(median(&samples?));
+            }
             Stack::Anabranch(wire) => {
                 let mut command = Command::new(std::env::current_exe()?);
                 command.args(["pages", "--json", "-", "--wire", wire.name()]);
@@ -81,12 +92,15 @@ pub(super) fn add(
     identity: &Identity,
 ) -> Result<(), Error> {
     let wires = [Wire::V1, Wire::Reverso];
-    let mut stacks = Vec::from(wires.map(Stack::Anabranch));
+    let mut stacks = vec![Stack::Floor];
+    stacks.extend(wires.map(Stack::Anabranch));
     if quiceh.is_some() {
         stacks.extend(wires.map(Stack::Quiceh));
     }
     let both = |stack| [false, true].map(|retained| Subject { stack, retained });
-    let subjects: Vec<Subject> = stacks.into_iter().flat_map(both).collect();
+    let mut subjects: Vec<Subject> = stacks.into_iter().flat_map(both).collect();
+    // It asks for no memory while the clock runs.
+    subjects.retain(|subject| subject.stack != Stack::Floor || !subject.retained);
     let mut samples: Vec<Vec<f64>> = vec![Vec::new(); subjects.len()];
     for round in 0..rounds as usize {
         eprintln!("HTTP/3, round {} of {rounds}", round + 1);

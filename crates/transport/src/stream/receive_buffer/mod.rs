@@ -23,7 +23,10 @@ use crate::ranges::RangeSet;
 /// First chunk of a stream, about one packet: most streams are small.
 const MIN_CHUNK: usize = 1536;
 
-/// Chunks double up to this size.
+/// The next chunk of a stream is so many times as large. With less, an answer of some ten thousand bytes goes through chunk after chunk.
+const GROWTH: usize = 4;
+
+/// Chunks grow up to this size.
 const MAX_CHUNK: usize = 64 * 1024;
 
 /// Separate ranges that may wait for what is missing between them, unless [`ReceiveBuffer::set_max_fragments`] says
@@ -174,7 +177,7 @@ impl ReceiveBuffer {
         };
         let size = self.next_chunk.max(len.min(MAX_CHUNK)) as u64;
         let range = self.hole_part(above, offset, size);
-        self.next_chunk = (self.next_chunk * 2).min(MAX_CHUNK);
+        self.next_chunk = (self.next_chunk * GROWTH).min(MAX_CHUNK);
         let memory = pool.take((range.end - range.start) as usize + self.slack);
         self.chunks.insert(above, Chunk::new(range, memory));
         &mut self.chunks[above]

@@ -10,7 +10,7 @@ use bytes::BytesMut;
 use smallvec::SmallVec;
 
 use super::reassembler::TooFragmented;
-use super::{Chunk, MAX_CHUNK, Pool, ReceiveBuffer, SLACK};
+use super::{Chunk, GROWTH, MAX_CHUNK, Pool, ReceiveBuffer, SLACK};
 
 /// Most received bytes that are saved for one packet; more are left alone, and the packet's data is copied.
 pub(crate) const MAX_SAVED: usize = 256;
@@ -162,7 +162,7 @@ impl ReceiveBuffer {
     /// The first `len` bytes of the place, which they [fit](Slot::fits), are data; says whether more can be read now.
     pub(crate) fn commit(&mut self, slot: &Slot, len: usize) -> Result<bool, TooFragmented> {
         if slot.is_new {
-            self.next_chunk = (self.next_chunk * 2).min(MAX_CHUNK);
+            self.next_chunk = (self.next_chunk * GROWTH).min(MAX_CHUNK);
         }
         let chunk = &mut self.chunks[slot.chunk];
         // The edge floats: data that crosses it stays in one piece.

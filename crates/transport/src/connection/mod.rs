@@ -34,4 +34,5 @@ pub use self::multipath::{AckStats, AlternativeAddress, Held, OpenPathError};
 pub(crate) use self::{
     multipath::{MAX_ALTERNATIVES, MAX_CLOSING_PATHS, MAX_PROBE_INTERVAL},
     packet::forge::Forged,
+    run::SETTLED,
 };

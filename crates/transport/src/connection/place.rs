@@ -69,6 +69,7 @@ impl Connection {
             &mut others,
         );
         self.streams.restore(&reserved, &saved);
+        self.on_opened(now, short);
         let contents = match contents {
             Ok(contents) => contents,
             Err(error) => return Some(Err(error.into())),
@@ -93,8 +94,7 @@ impl Connection {
         others: &[u8],
         run: &mut Option<Run>,
     ) -> Result<(), Stop> {
-        self.end_run(now, run)?;
-        self.on_opened(now, short);
+        self.end_run(now, run);
         let &Contents { offset, fin, len, stays, ref copy } = contents;
         check_reserved(short.unmasked.reserved_ok)?;
         let path = self.on_authentic_short(now, short, others, copy.as_deref().unwrap_or_default())?;

@@ -49,7 +49,7 @@ pub(super) struct Envelope<'a> {
     pub(super) len: usize,
     /// There is one path, which runs over just these addresses.
     pub(super) is_on_only_path: bool,
-    /// Others came with it.
+    /// Others came with it, so that its mask is there already.
     pub(super) is_one_of_many: bool,
 }
 
@@ -123,9 +123,7 @@ impl Connection {
                 self.handle_datagram(now, datagram, prepared.of(index), &mut run);
             }
         }
-        if let Err(error) = self.end_run(now, &mut run) {
-            self.fail(now, error);
-        }
+        self.end_run(now, &mut run);
     }
 
     /// `ready`: for a packet with a short header in front.
@@ -173,9 +171,7 @@ impl Connection {
         mut rest: &mut [u8],
         run: &mut Option<Run>,
     ) {
-        if let Err(error) = self.end_run(now, run) {
-            return self.fail_towards(now, error, envelope.tuple);
-        }
+        self.end_run(now, run);
         while !rest.is_empty() && self.state.is_active() {
             if ShortHeader::leads(rest) {
                 return self.handle_short(now, envelope, rest, Ready::NOT, run);
@@ -202,6 +198,9 @@ impl Connection {
     ) {
         let len = packet.len();
         if let Err(stop) = self.handle_one_rtt(now, envelope, packet, ready, run) {
+            if matches!(stop, Stop::Fail(_)) {
+                self.end_run(now, run);
+            }
             self.stop_packet(now, envelope, PacketKind::OneRtt, len, stop);
         }
     }

@@ -8,16 +8,14 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use anabranch_wire::{ConnectionId, Ecn, Frames, PathId, Time, Unmasked};
+use anabranch_wire::{ConnectionId, Ecn, Frame, Frames, PathId, Time, Unmasked};
 
 use super::connection::Connection;
 use super::keys::Phase;
 use super::named::STREAM;
 use super::receive::{Envelope, Stop};
 use super::short::{Addressee, Short};
-use crate::error::TransportError;
-use crate::space::Numbers;
-use crate::stream::StreamRun;
+use crate::stream::{Reserved, StreamRun};
 
 /// The packets of a run that are not settled yet.
 #[derive(Debug)]
@@ -30,6 +28,12 @@ pub(super) struct Run {
     /// Longest round trip of the paths.
     rtt: Duration,
     data: Option<StreamRun>,
+}
+
+#[cfg(test)]
+thread_local! {
+    /// Packets that were settled in runs.
+    pub(crate) static SETTLED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
 impl Run {
@@ -58,16 +62,16 @@ impl Connection {
             && unmasked.reserved_ok
             && to.path == run.path
             && envelope.ecn == run.ecn
-            && self.is_settled(envelope, to, dcid)
+            && self.came_as_usual(envelope, to, dcid)
     }
 
     /// Whether the packet came between the addresses of its path, and with the connection ID that is in use there.
     #[inline(always)]
-    fn is_settled(&self, envelope: &Envelope<'_>, to: Addressee, dcid: &ConnectionId) -> bool {
-        to.is_usual && envelope.is_on_only_path || self.is_settled_on(envelope, to.path, dcid)
+    fn came_as_usual(&self, envelope: &Envelope<'_>, to: Addressee, dcid: &ConnectionId) -> bool {
+        to.is_usual && envelope.is_on_only_path || self.came_as_usual_on(envelope, to.path, dcid)
     }
 
-    fn is_settled_on(&self, envelope: &Envelope<'_>, path: PathId, dcid: &ConnectionId) -> bool {
+    fn came_as_usual_on(&self, envelope: &Envelope<'_>, path: PathId, dcid: &ConnectionId) -> bool {
         let path = self.paths.get(path);
         path.is_some_and(|path| path.tuple == *envelope.tuple && path.used_local_cid == *dcid)
     }
@@ -80,12 +84,12 @@ impl Connection {
             && self.observer.is_none()
             && self.state.is_active()
             && !self.numbering.is_single();
-        if !is_plain || !self.is_settled_on(envelope, path, dcid) {
+        if !is_plain || !self.came_as_usual_on(envelope, path, dcid) {
             return None;
         }
         let on = self.paths.get(path).filter(|on| on.largest_number == Some(number) && !on.is_abandoned())?;
-        let numbers = self.numbering.numbers_of(Some(&on.received));
-        if numbers.and_then(Numbers::largest) != Some(number) {
+        let numbers = self.numbering.numbers_of(Some(&on.received))?;
+        if numbers.largest() != Some(number) || numbers.has_records() {
             return None;
         }
         Some(Run {
@@ -106,7 +110,7 @@ impl Connection {
             return Ok(false);
         };
         let taken_in = self.streams.on_stream_in_run(now, run.rtt, &mut run.data, &stream);
-        taken_in.map_err(|error| error.in_frame(STREAM))?;
+        taken_in.map_err(|error| error.in_frame(Frame::Stream(stream).kind()))?;
         run.numbers.end += 1;
         Ok(true)
     }
@@ -117,7 +121,7 @@ impl Connection {
         &mut self,
         now: Time,
         run: &mut Run,
-        reserved: &crate::stream::Reserved,
+        reserved: &Reserved,
         len: usize,
     ) -> Result<(), Stop> {
         let taken_in = self.streams.on_placed_in_run(now, run.rtt, &mut run.data, reserved, len);
@@ -128,22 +132,22 @@ impl Connection {
 
     /// Settles the run, if there is one, and ends it.
     #[inline(always)]
-    pub(super) fn end_run(&mut self, now: Time, run: &mut Option<Run>) -> Result<(), TransportError> {
-        match run.take() {
-            Some(run) if !run.numbers.is_empty() => self.settle_run(now, run),
-            _ => Ok(()),
+    pub(super) fn end_run(&mut self, now: Time, run: &mut Option<Run>) {
+        if let Some(run) = run.take().filter(|run| !run.numbers.is_empty()) {
+            self.settle_run(now, run);
         }
     }
 
     #[inline(never)]
-    fn settle_run(&mut self, now: Time, run: Run) -> Result<(), TransportError> {
+    fn settle_run(&mut self, now: Time, run: Run) {
         let Run { path, ecn, numbers, rtt, mut data, .. } = run;
-        self.streams.settle_run(now, rtt, &mut data).map_err(|error| error.in_frame(STREAM))?;
-        if let Some(path) = self.paths.get_mut(path) {
-            path.data_packets += numbers.end - numbers.start;
-            path.largest_number = Some(numbers.end - 1);
-            self.numbering.on_received(&mut path.received, now, numbers, true, ecn, &self.ack_policy);
-        }
-        Ok(())
+        self.streams.settle_run(now, rtt, &mut data);
+        let Some(path) = self.paths.get_mut(path) else { return };
+        let count = numbers.end - numbers.start;
+        path.data_packets += count;
+        path.largest_number = Some(numbers.end - 1);
+        self.numbering.on_received(&mut path.received, now, numbers, true, ecn, &self.ack_policy);
+        #[cfg(test)]
+        SETTLED.set(SETTLED.get() + count);
     }
 }

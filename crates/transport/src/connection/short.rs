@@ -115,7 +115,7 @@ impl Connection {
                 Short::next_of(run, envelope, dcid, to, &unmasked, packet.len())
             }
             _ => {
-                self.end_run(now, run)?;
+                self.end_run(now, run);
                 self.numbered(now, envelope, dcid, to, &unmasked, packet.len())
             }
         };
@@ -130,7 +130,7 @@ impl Connection {
         {
             return Ok(());
         }
-        self.end_run(now, run)?;
+        self.end_run(now, run);
         if !self.numbering.is_single()
             && self.paths.get(path).is_none()
             && !self.open_for_peer(now, path, *envelope.tuple, *dcid, envelope.len)

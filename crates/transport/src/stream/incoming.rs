@@ -232,7 +232,7 @@ impl Found {
 
 /// The peer used `new` bytes more of the connection's credit; notes if a new limit is due.
 #[inline]
-fn claim(credit: &mut ReceiveCredit, due: &mut bool, new: u64) -> Result<(), TransportError> {
+pub(super) fn claim(credit: &mut ReceiveCredit, due: &mut bool, new: u64) -> Result<(), TransportError> {
     let total = credit.received().saturating_add(new);
     credit.receive(total).map_err(|_| overrun("stream data beyond the connection's limit"))?;
     *due |= credit.is_starved();

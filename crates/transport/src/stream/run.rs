@@ -6,8 +6,10 @@ use std::time::Duration;
 use anabranch_wire::{Stream, StreamId, Time};
 
 use super::Streams;
+use super::incoming::claim;
 use super::placed::Reserved;
 use super::receive_buffer::{Pool, ReceiveBuffer, TooFragmented};
+use super::types::StreamEvent;
 use crate::error::TransportError;
 
 /// A stream that nothing is missing of, and what of it is in its buffer but not settled yet.
@@ -27,7 +29,7 @@ impl StreamRun {
     /// Whether this is what comes next, and allowed.
     #[inline(always)]
     fn goes_on(&self, stream: StreamId, offset: u64, len: usize) -> bool {
-        stream == self.stream && offset == self.next && len as u64 <= self.limit - self.next
+        stream == self.stream && offset == self.next && (1..=self.limit - self.next).contains(&(len as u64))
     }
 }
 
@@ -50,15 +52,15 @@ impl Streams {
                     let grew = buffer.commit(reserved.slot(), len);
                     buffer.prepare_next(pool);
                     grew
-                })
+                });
             }
             _ => {
-                self.settle_run(now, rtt, run)?;
+                self.settle_run(now, rtt, run);
                 self.on_placed(now, rtt, reserved, len, false)?;
                 *run = self.begin_run();
-                Ok(())
             }
         }
+        Ok(())
     }
 
     /// Like [`Self::on_stream`], without FIN.
@@ -74,15 +76,15 @@ impl Streams {
         match run {
             Some(run) if run.goes_on(frame.id, offset, len) => {
                 self.received.copied += len as u64;
-                self.go_on(run, len, |buffer, pool| buffer.insert(offset, frame.data, pool))
+                self.go_on(run, len, |buffer, pool| buffer.insert(offset, frame.data, pool));
             }
             _ => {
-                self.settle_run(now, rtt, run)?;
+                self.settle_run(now, rtt, run);
                 self.on_stream(now, rtt, frame)?;
                 *run = self.begin_run();
-                Ok(())
             }
         }
+        Ok(())
     }
 
     #[inline(always)]
@@ -91,13 +93,11 @@ impl Streams {
         run: &mut StreamRun,
         len: usize,
         put: impl FnOnce(&mut ReceiveBuffer, &mut Pool) -> Result<bool, TooFragmented>,
-    ) -> Result<(), TransportError> {
-        if let Some(half) = &mut self.table.stream(run.key).receive {
-            // There is no hole that it could be behind.
-            let _ = put(&mut half.buffer, &mut self.pool);
-            run.next += len as u64;
-        }
-        Ok(())
+    ) {
+        let half = self.table.stream(run.key).receive.as_mut();
+        let grew = half.map(|half| put(&mut half.buffer, &mut self.pool));
+        debug_assert_eq!(grew, Some(Ok(true)), "a stream with nothing missing takes what comes next");
+        run.next += len as u64;
     }
 
     /// A run of the stream that received data last, if nothing is missing of it and its end is not known.
@@ -111,18 +111,16 @@ impl Streams {
         Some(StreamRun { stream: stream.id, key, from: next, next, limit })
     }
 
-    /// What came of the stream counts as any other data.
-    pub(crate) fn settle_run(
-        &mut self,
-        now: Time,
-        rtt: Duration,
-        run: &mut Option<StreamRun>,
-    ) -> Result<(), TransportError> {
-        match run.take() {
-            Some(StreamRun { key, from, next, .. }) if from < next => {
-                self.take_in(now, rtt, key, from, (next - from) as usize, false, |_, _| Ok(true))
-            }
-            _ => Ok(()),
+    /// What came of the stream counts as any other data. That it is within the limits was looked at when it came.
+    pub(crate) fn settle_run(&mut self, now: Time, rtt: Duration, run: &mut Option<StreamRun>) {
+        let Some(StreamRun { stream, key, from, next, .. }) = run.take() else { return };
+        let Some(half) = self.table.stream(key).receive.as_mut().filter(|_| from < next) else { return };
+        (self.now, self.rtt, self.arrived) = (now, rtt, Some(key));
+        let settled = half.claim(next, false);
+        let settled = settled.and_then(|new| claim(&mut self.receive_credit, &mut self.due.max_data, new));
+        debug_assert!(settled.is_ok(), "{settled:?}");
+        if !std::mem::replace(&mut half.notified, true) {
+            self.events.push_back(StreamEvent::Readable(stream));
         }
     }
 }

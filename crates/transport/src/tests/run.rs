@@ -3,20 +3,25 @@
 use std::cell::RefCell;
 use std::fmt::Write;
 use std::rc::Rc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use anabranch_wire::{Dir, Ecn, Side, StreamId, Version};
+use anabranch_wire::{Dir, Ecn, Frame, PacketKind, PathId, Side, Stream, StreamId, Time, Version};
 
+use super::injector::encode;
+use super::multipath::second_addr;
 use super::pair::{Flying, Pair, over, pattern};
 use super::paths::{SIDES, far_apart};
 use super::place::hostile;
+use crate::connection::{Forged, SETTLED};
+use crate::trace::{Observer, TraceEvent};
 use crate::{Numbering, TransportConfig};
 
 /// How an exchange is made, and what is in its way.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     Quiet,
-    /// Loss, reordering, repetition, forgery, and marks.
+    /// Loss, reordering, repetition, forgery, and marks; what arrives within two milliseconds arrives together.
     Hostile(u64),
     /// Windows of little more than a flight of packets.
     Tight,
@@ -68,7 +73,11 @@ fn story(way: Way, one_by_one: bool) -> (Vec<(Side, Flying)>, String) {
         if matches!(way, Way::Hostile(_)) {
             flying.ecn = [None, Some(Ecn::Ect0), Some(Ecn::Ce)][count / 8 % 3];
         }
-        network(from, flying)
+        let mut arriving = network(from, flying);
+        if matches!(way, Way::Hostile(_)) {
+            arriving.iter_mut().for_each(|flying| flying.at = rounded(flying.at));
+        }
+        arriving
     }));
     pair.connect();
     exchange(&mut pair);
@@ -78,6 +87,12 @@ fn story(way: Way, one_by_one: bool) -> (Vec<(Side, Flying)>, String) {
     }
     write!(says, "{:?} {:?}", pair.client_events, pair.server_events).unwrap();
     (carried.take(), says)
+}
+
+fn rounded(at: Time) -> Time {
+    const GRAIN: u128 = 2_000;
+    let micros = at.saturating_since(Time::ZERO).as_micros().next_multiple_of(GRAIN);
+    Time::ZERO + Duration::from_micros(micros as u64)
 }
 
 /// A stream on its way.
@@ -122,17 +137,25 @@ fn exchange(pair: &mut Pair) {
             streams.iter().all(|sent| sent.is_over)
         });
         assert!(streams.iter().all(|sent| sent.received == sent.data));
+        // One that nobody wants any longer while it is on its way.
+        let unwanted = pair.end(from).streams().open(Dir::Uni).unwrap();
+        pair.end(from).streams().write(unwanted, &pattern(100_000)).unwrap();
+        pair.run_for(Duration::from_millis(25));
+        pair.end(from.peer()).streams().stop(unwanted, 7).unwrap();
+        pair.run_for(Duration::from_millis(100));
     }
     pair.settle();
 }
 
 fn check() {
     for way in WAYS {
+        SETTLED.set(0);
         let (together, says_together) = story(way, false);
         let (alone, says_alone) = story(way, true);
         let first = together.iter().zip(&alone).position(|(a, b)| format!("{a:?}") != format!("{b:?}"));
         assert_eq!((first, together.len()), (None, alone.len()), "{way:?}");
         assert_eq!(says_together, says_alone, "{way:?}");
+        assert!(matches!(way, Way::TwoPaths(Numbering::Single)) || SETTLED.take() > 100, "{way:?}");
         assert!(together.len() > 500, "{way:?}: {}", together.len());
     }
 }
@@ -145,4 +168,123 @@ fn a_batch_does_what_its_packets_do() {
 #[test]
 fn a_batch_of_packets_in_their_places_does_what_they_do() {
     over(Version::REVERSO, check);
+}
+
+/// Bytes of data in each packet of [`Amid`].
+const PART: u64 = 1_000;
+
+/// What comes amid the packets of a stream.
+#[derive(Clone, Copy, Debug)]
+enum Amid {
+    /// Nothing, but the stream's limit.
+    StreamLimit,
+    /// Nothing, but the connection's limit.
+    ConnectionLimit,
+    /// Nothing, and somebody observes.
+    Observed,
+    ReservedBits,
+    /// Nothing, but the client's address is another one from then on.
+    Move,
+    Frames(fn(StreamId, u64) -> Vec<Frame<'static>>),
+}
+
+static DATA: [u8; PART as usize] = [7; PART as usize];
+
+fn part(id: StreamId, offset: u64, fin: bool) -> Frame<'static> {
+    Frame::Stream(Stream { id, offset, fin, data: &DATA })
+}
+
+const AMID: [Amid; 16] = [
+    Amid::StreamLimit,
+    Amid::ConnectionLimit,
+    Amid::Observed,
+    Amid::ReservedBits,
+    Amid::Move,
+    Amid::Frames(|id, at| vec![part(id, at + 2 * PART, false)]),
+    Amid::Frames(|_, _| vec![Frame::Ping]),
+    Amid::Frames(|id, at| vec![part(id, at, false), Frame::Ping]),
+    Amid::Frames(|id, at| vec![part(id, at, true)]),
+    Amid::Frames(|id, at| vec![part(id, at + PART, true)]),
+    Amid::Frames(|id, at| vec![Frame::ResetStream { id, code: 3, final_size: at }]),
+    Amid::Frames(|_, _| vec![part(StreamId::new(Side::Client, Dir::Uni, 0), 0, false)]),
+    Amid::Frames(|_, _| vec![part(StreamId::new(Side::Server, Dir::Uni, 1 << 20), 0, false)]),
+    Amid::Frames(|_, _| vec![Frame::Datagram { data: &DATA }]),
+    Amid::Frames(|_, _| vec![Frame::PathChallenge([1; 8])]),
+    Amid::Frames(|_, _| vec![Frame::RetireConnectionId { path: Some(PathId(9)), sequence: 0 }]),
+];
+
+/// Says what it is told.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<String>>);
+
+impl Observer for Log {
+    fn event(&mut self, _: Time, event: &TraceEvent<'_>) {
+        write!(self.0.lock().unwrap(), "{event:?}").unwrap();
+    }
+}
+
+/// What the client makes of packets of a stream with something else amid them.
+fn made_of(amid: Amid, one_by_one: bool) -> String {
+    let mut pair = Pair::with_transport(|transport| {
+        transport.streams.stream_window = 20_500;
+        transport.streams.connection_window = 40_500;
+        transport.streams.stream_window_max =
+            if matches!(amid, Amid::ConnectionLimit) { 1 << 20 } else { 20_500 };
+        if matches!(amid, Amid::ConnectionLimit) {
+            transport.streams.stream_window = 1 << 20;
+        }
+    });
+    pair.connect();
+    pair.settle();
+    pair.one_by_one = one_by_one;
+    let log = Log::default();
+    if matches!(amid, Amid::Observed) {
+        let now = pair.now;
+        pair.client().set_observer(now, Box::new(log.clone()));
+    }
+    let id = StreamId::new(Side::Server, Dir::Uni, 0);
+    let ordinary = |at: u64| vec![part(id, at * PART, false)];
+    let parts = if matches!(amid, Amid::StreamLimit | Amid::ConnectionLimit) { 45 } else { 12 };
+    for at in 0..parts {
+        if at == 6
+            && let Amid::Frames(frames) = amid
+        {
+            pair.inject_frames(Side::Server, &frames(id, at * PART));
+        }
+        let reserved = at == 6 && matches!(amid, Amid::ReservedBits);
+        let payload = encode(&ordinary(at));
+        pair.inject(Side::Server, &Forged { reserved, ..Forged::new(PacketKind::OneRtt, &payload) });
+        if at >= 6 && matches!(amid, Amid::Move) {
+            pair.to_client.back_mut().expect("a packet").tuple.local = second_addr();
+        }
+    }
+    pair.step();
+    let stats = pair.client().stats();
+    let news = format!("{:?} {stats:?}", pair.client_events);
+    pair.settle();
+    let mut received = Vec::new();
+    if pair.closed(Side::Client).is_none() {
+        pair.read(Side::Client, id, &mut received);
+    }
+    let sent = pair.bytes_to_server;
+    format!("{news} {:?} {} {sent} {}", pair.closed(Side::Client), received.len(), log.0.lock().unwrap())
+}
+
+fn check_amid() {
+    for (index, amid) in AMID.into_iter().enumerate() {
+        SETTLED.set(0);
+        let together = made_of(amid, false);
+        assert_eq!(SETTLED.take() > 2, !matches!(amid, Amid::Observed), "{index}");
+        assert_eq!(together, made_of(amid, true), "{index}");
+    }
+}
+
+#[test]
+fn whatever_comes_amid_a_batch_does_what_it_does_alone() {
+    check_amid();
+}
+
+#[test]
+fn whatever_comes_amid_packets_in_their_places_does_what_it_does_alone() {
+    over(Version::REVERSO, check_amid);
 }

@@ -198,6 +198,11 @@ impl Numbers {
         }
     }
 
+    /// Whether more is kept than the numbers, which may depend on each step of what came.
+    pub(crate) fn has_records(&self) -> bool {
+        self.records.is_some()
+    }
+
     fn note_change(&mut self) {
         if let Some(Records { history: Some(history), .. }) = self.records.as_deref_mut() {
             history.on_change();

@@ -94,7 +94,6 @@ impl Connection {
             &other
         };
         let to = self.addressee(dcid).ok_or(Stop::Drop(DropReason::UnknownConnectionId))?;
-        let path = to.path;
         if !self.has_open_key(KIND) {
             return self.keep_undecrypted(envelope, KIND, packet);
         }
@@ -119,7 +118,6 @@ impl Connection {
                 self.numbered(now, envelope, dcid, to, &unmasked, packet.len())
             }
         };
-        let number = short.number;
         if let Some(done) = self.place(now, &short, packet, run) {
             return done;
         }
@@ -131,6 +129,15 @@ impl Connection {
             return Ok(());
         }
         self.end_run(now, run);
+        self.process_short(now, &short, payload)?;
+        *run = self.begin_run(&short);
+        Ok(())
+    }
+
+    /// Processes a packet that was opened where it is.
+    #[inline(always)]
+    fn process_short(&mut self, now: Time, short: &Short<'_>, payload: &[u8]) -> Result<(), Stop> {
+        let &Short { envelope, dcid, path, number, unmasked, .. } = short;
         if !self.numbering.is_single()
             && self.paths.get(path).is_none()
             && !self.open_for_peer(now, path, *envelope.tuple, *dcid, envelope.len)
@@ -145,11 +152,10 @@ impl Connection {
         if self.format.names_stream {
             check_named(payload, self.format.direction, unmasked.placement.as_ref())?;
         }
-        let path = self.on_authentic_short(now, &short, payload, payload)?;
-        let context = self.context_of(&short, path);
+        let path = self.on_authentic_short(now, short, payload, payload)?;
+        let context = self.context_of(short, path);
         self.settle_local_address(&context);
         self.on_payload(now, &context, envelope.ecn, payload)?;
-        *run = self.begin_run(&short);
         Ok(())
     }
 

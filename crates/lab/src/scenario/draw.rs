@@ -15,6 +15,9 @@ use crate::random::{Rng, Seed};
 const MAX_BYTES: u64 = 1_000_000;
 /// Long enough for many probe timeouts in a row, so that only a fault ends a connection.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
+/// How often an outage of 100 ms returns. Timers of whole seconds (keep-alive, the probe timeout of a path that nothing is known
+/// of) are no multiples of it: with 500 ms everything that an end sent could fall into outages until the idle timeout.
+const OUTAGE_PERIOD: Duration = Duration::from_micros(503_017);
 
 impl Scenario {
     /// The scenario that follows from `seed`.
@@ -98,7 +101,7 @@ fn link(rng: &mut Rng) -> LinkSpec {
     if rng.chance(0.05) {
         // One direction comes and goes all the time.
         let down = Blackout::new([Time::from_millis(400)..Time::from_millis(500)]);
-        spec = spec.back(down.every(Duration::from_millis(500)));
+        spec = spec.back(down.every(OUTAGE_PERIOD));
     }
     spec
 }

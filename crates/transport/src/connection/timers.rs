@@ -150,6 +150,9 @@ impl Connection {
             Some(Expired::Pto { space }) => {
                 self.trace(now, &TraceEvent::TimerExpired { path: id, kind: TimerKind::Pto, space });
                 self.settle(now, space, id, &mut outcome);
+                if let Some(path) = self.paths.get_mut(id) {
+                    path.probe_response = true;
+                }
                 // A failing path is asked with challenges; what was on it is on its way elsewhere.
                 let failing = self.paths.get(id).is_some_and(|path| path.is_failing);
                 if !(space == SpaceId::Data && failing) {

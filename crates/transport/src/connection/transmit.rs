@@ -420,10 +420,13 @@ impl Connection {
             let dcid = if tuple == path.tuple { path.remote_cids.active() } else { path.cid_for(&tuple) };
             return Some((tuple, dcid, budget));
         }
-        // RFC 9000 §8.2.2: congestion control may delay a response, and so it bounds what a flood makes us send.
-        let open = || budget >= MIN_VALIDATION_ROOM && path.recovery.has_room();
+        // RFC 9000 §8.2.2: congestion control may delay a response, and so it bounds what a flood makes us send. One for each
+        // probe timeout leaves as probes do: a peer that may not send more before it has an answer could acknowledge nothing.
+        let has_room = path.recovery.has_room();
+        let open = || budget >= MIN_VALIDATION_ROOM && (has_room || path.probe_response);
         let response = path.responses.iter().find(|response| response.tuple != path.tuple || open())?;
         if response.tuple == path.tuple {
+            path.probe_response &= has_room;
             return Some((path.tuple, path.remote_cids.active(), budget));
         }
         let budget = response.received as u64 * crate::path::AMPLIFICATION_FACTOR;
@@ -468,11 +471,14 @@ impl Connection {
             self.fill_last_word(id, writer, tokens);
         }
         // At the end: under the amplification limit there may be no room for more than what validates.
-        self.fill_validation_ack(now, id, tuple, writer, tokens);
+        if self.multipath.is_some() || !padded {
+            self.fill_validation_ack(now, id, tuple, writer, tokens);
+        }
     }
 
     /// An acknowledgment goes along with what validates the path's own addresses: a first round-trip time without the peer's
-    /// deliberate delay keeps the probe timeout of a fresh path short.
+    /// deliberate delay keeps the probe timeout of a fresh path short, and a datagram that takes all that the amplification
+    /// limit allows leaves none for an acknowledgment of its own.
     fn fill_validation_ack(
         &mut self,
         now: Time,
@@ -481,14 +487,14 @@ impl Connection {
         writer: &mut anabranch_wire::Writer<'_>,
         tokens: &mut crate::token::Tokens,
     ) {
-        let own =
-            |path: &&Path| self.multipath.is_some() && path.tuple == *tuple && path.received.debt.can_ack();
+        let own = |path: &&Path| path.tuple == *tuple && path.received.debt.can_ack();
         if self.paths.get(id).filter(own).is_none_or(|path| self.stand_in(path).is_some()) {
             return;
         }
         let exponent = self.handshake.local_parameters.as_ref().map_or(3, |p| p.ack_delay_exponent);
+        let multipath = self.multipath.is_some();
         let Some(path) = self.paths.get_mut(id) else { return };
-        self.numbering.write_ack(&mut path.received, now, writer, true, exponent, tokens);
+        self.numbering.write_ack(&mut path.received, now, writer, multipath, exponent, tokens);
     }
 
     /// CONNECTION_CLOSE in every packet type that the peer may be able to read (RFC 9000 §10.2.3).

@@ -66,6 +66,9 @@ pub(crate) struct Path {
     /// Validations under way: of `tuple`, of the one before, of one to move to. At most [`MAX_VALIDATIONS`].
     pub(crate) validations: Vec<Validation>,
     pub(crate) responses: Responses,
+    /// A PATH_RESPONSE may leave although the congestion window is full: a probe timeout has run out since the last one that
+    /// did.
+    pub(crate) probe_response: bool,
     pub(crate) previous: Option<Box<Previous>>,
     /// Largest 1-RTT packet number received, which decides whether an address change is newer (RFC 9000 §9.3).
     pub(crate) largest_number: Option<u64>,
@@ -138,6 +141,7 @@ impl Path {
             unvalidated_sent: 0,
             validations: Vec::new(),
             responses: Responses::default(),
+            probe_response: false,
             previous: None,
             largest_number: None,
             data_packets: 0,

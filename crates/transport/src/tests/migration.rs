@@ -1,15 +1,17 @@
 //! Connections that move: migration, NAT rebinding, preferred addresses, and what attackers make of it (RFC 9000 §9).
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch_wire::{ConnectionId, Dir, Side};
+use anabranch_wire::{ConnectionId, Dir, Frame, PacketKind, PathId, Side};
 use bytes::Bytes;
 
+use super::injector::encode;
 use super::pair::{Flying, Pair, client_addr, pattern, server_addr};
+use crate::connection::Forged;
 use crate::{Event, MigrateError, PreferredAddresses};
 
 fn elsewhere() -> SocketAddr {
@@ -144,6 +146,53 @@ fn a_nat_gives_the_client_another_port_or_address() {
 }
 
 #[test]
+fn a_challenge_that_takes_the_whole_budget_carries_the_acknowledgment() {
+    let mut pair = connected();
+    pair.client_seen_as = elsewhere();
+    let under_way = |pair: &mut Pair| pair.client().paths().next().unwrap().in_flight;
+    pair.client().ping(PathId::ZERO);
+    pair.drain();
+    assert!(under_way(&mut pair) > 0);
+    // The server hears nothing but that PING, to which it may answer with three times its size.
+    pair.network = Some(Box::new(|from, flying| if from.is_client() { Vec::new() } else { vec![flying] }));
+    let acked = |pair: &mut Pair| pair.client().paths().next().unwrap().recovery.acked_packets;
+    let before = acked(&mut pair);
+    pair.run_for(Duration::from_millis(100));
+    assert!(acked(&mut pair) > before);
+}
+
+#[test]
+fn a_full_window_delays_a_response_no_longer_than_a_probe_timeout() {
+    for victim in [Side::Client, Side::Server] {
+        let mut pair = connected();
+        // Everything that the victim sends is lost, until its window is full and it can only probe.
+        let lost = Rc::new(Cell::new(true));
+        let losing = Rc::clone(&lost);
+        pair.network = Some(Box::new(
+            move |from, flying| if losing.get() && from == victim { Vec::new() } else { vec![flying] },
+        ));
+        begin_transfer(&mut pair, victim, &pattern(900_000));
+        pair.run_for(Duration::from_secs(3));
+        let challenge = encode(&[Frame::PathChallenge([7; 8])]);
+        let ask = |pair: &mut Pair| {
+            pair.inject(victim.peer(), &Forged::new(PacketKind::OneRtt, &challenge));
+            pair.run_for(Duration::from_millis(15));
+            pair.end(victim).held().path_responses
+        };
+        assert_eq!(ask(&mut pair), 0, "{victim:?} has probed, and answers");
+        assert_eq!(
+            (ask(&mut pair), ask(&mut pair)),
+            (1, 2),
+            "{victim:?} answers once for each probe timeout"
+        );
+        pair.run_for(Duration::from_secs(20));
+        assert_eq!(pair.end(victim).held().path_responses, 0, "{victim:?}");
+        assert_eq!((ask(&mut pair), ask(&mut pair)), (0, 1), "{victim:?}");
+        lost.set(false);
+    }
+}
+
+#[test]
 fn a_nat_rebinds_while_nobody_speaks() {
     let mut pair = connected();
     for port in 61_000..61_010 {
@@ -199,8 +248,7 @@ fn a_move_to_an_address_that_does_not_answer_is_taken_back() {
     let mut pair = connected();
     let now = pair.now;
     let ping = [1, 0, 0, 0];
-    let bytes =
-        pair.client().forge(now, &crate::connection::Forged::new(anabranch_wire::PacketKind::OneRtt, &ping));
+    let bytes = pair.client().forge(now, &Forged::new(PacketKind::OneRtt, &ping));
     pair.client_seen_as = victim;
     pair.send_raw(Side::Client, bytes);
     pair.client_seen_as = client_addr();
@@ -268,8 +316,7 @@ fn row_25_datagrams_from_unknown_addresses_do_not_move_a_client() {
     let mut pair = connected();
     let now = pair.now;
     let ping = [1, 0, 0, 0];
-    let bytes =
-        pair.server().forge(now, &crate::connection::Forged::new(anabranch_wire::PacketKind::OneRtt, &ping));
+    let bytes = pair.server().forge(now, &Forged::new(PacketKind::OneRtt, &ping));
     pair.send_raw(Side::Server, bytes);
     pair.to_client.back_mut().unwrap().tuple.remote = elsewhere();
     pair.settle();

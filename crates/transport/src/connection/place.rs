@@ -70,17 +70,17 @@ impl Connection {
         );
         self.streams.restore(&reserved, &saved);
         self.on_opened(now, short);
-        let contents = match contents {
-            Ok(contents) => contents,
-            Err(error) => return Some(Err(error.into())),
+        let done = match contents {
+            Err(error) => Err(error.into()),
+            Ok(contents) => match run {
+                Some(run) if contents.is_data_alone() && others.is_empty() => {
+                    self.go_on_placed(now, run, &reserved, contents.len)
+                }
+                _ => self.on_placed(now, short, &reserved, &contents, &others, run),
+            },
         };
-        if let Some(run) = run
-            && contents.is_data_alone()
-            && others.is_empty()
-        {
-            return Some(self.go_on_placed(now, run, &reserved, contents.len));
-        }
-        Some(self.on_placed(now, short, &reserved, &contents, &others, run))
+        self.streams.leave(&reserved);
+        Some(done)
     }
 
     /// Processes an authentic packet: its data, then its other frames.
@@ -94,7 +94,7 @@ impl Connection {
         others: &[u8],
         run: &mut Option<Run>,
     ) -> Result<(), Stop> {
-        self.end_run(now, run);
+        self.end_run(now, run)?;
         let &Contents { offset, fin, len, stays, ref copy } = contents;
         check_reserved(short.unmasked.reserved_ok)?;
         let path = self.on_authentic_short(now, short, others, copy.as_deref().unwrap_or_default())?;

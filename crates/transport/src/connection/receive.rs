@@ -123,7 +123,7 @@ impl Connection {
                 self.handle_datagram(now, datagram, prepared.of(index), &mut run);
             }
         }
-        self.end_run(now, &mut run);
+        self.finish_run(now, &mut run);
     }
 
     /// `ready`: for a packet with a short header in front.
@@ -171,7 +171,7 @@ impl Connection {
         mut rest: &mut [u8],
         run: &mut Option<Run>,
     ) {
-        self.end_run(now, run);
+        self.finish_run(now, run);
         while !rest.is_empty() && self.state.is_active() {
             if ShortHeader::leads(rest) {
                 return self.handle_short(now, envelope, rest, Ready::NOT, run);
@@ -199,9 +199,16 @@ impl Connection {
         let len = packet.len();
         if let Err(stop) = self.handle_one_rtt(now, envelope, packet, ready, run) {
             if matches!(stop, Stop::Fail(_)) {
-                self.end_run(now, run);
+                self.finish_run(now, run);
             }
             self.stop_packet(now, envelope, PacketKind::OneRtt, len, stop);
+        }
+    }
+
+    /// Ends the run, and the connection if that fails.
+    fn finish_run(&mut self, now: Time, run: &mut Option<Run>) {
+        if let Err(error) = self.end_run(now, run) {
+            self.fail(now, error);
         }
     }
 

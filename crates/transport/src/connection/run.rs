@@ -15,6 +15,7 @@ use super::keys::Phase;
 use super::named::STREAM;
 use super::receive::{Envelope, Stop};
 use super::short::{Addressee, Short};
+use crate::error::TransportError;
 use crate::stream::{Reserved, StreamRun};
 
 /// The packets of a run that are not settled yet.
@@ -131,23 +132,28 @@ impl Connection {
     }
 
     /// Settles the run, if there is one, and ends it.
+    ///
+    /// # Errors
+    /// If the data of its packets could not be counted. Then none of them is acknowledged, and the connection is to be closed.
     #[inline(always)]
-    pub(super) fn end_run(&mut self, now: Time, run: &mut Option<Run>) {
-        if let Some(run) = run.take().filter(|run| !run.numbers.is_empty()) {
-            self.settle_run(now, run);
+    pub(super) fn end_run(&mut self, now: Time, run: &mut Option<Run>) -> Result<(), TransportError> {
+        match run.take() {
+            Some(run) if !run.numbers.is_empty() => self.settle_run(now, run),
+            _ => Ok(()),
         }
     }
 
     #[inline(never)]
-    fn settle_run(&mut self, now: Time, run: Run) {
+    fn settle_run(&mut self, now: Time, run: Run) -> Result<(), TransportError> {
         let Run { path, ecn, numbers, rtt, mut data, .. } = run;
-        self.streams.settle_run(now, rtt, &mut data);
-        let Some(path) = self.paths.get_mut(path) else { return };
+        self.streams.settle_run(now, rtt, &mut data).map_err(|error| error.in_frame(STREAM))?;
+        let Some(path) = self.paths.get_mut(path) else { return Ok(()) };
         let count = numbers.end - numbers.start;
         path.data_packets += count;
         path.largest_number = Some(numbers.end - 1);
         self.numbering.on_received(&mut path.received, now, numbers, true, ecn, &self.ack_policy);
         #[cfg(test)]
         SETTLED.set(SETTLED.get() + count);
+        Ok(())
     }
 }

@@ -114,7 +114,7 @@ impl Connection {
                 Short::next_of(run, envelope, dcid, to, &unmasked, packet.len())
             }
             _ => {
-                self.end_run(now, run);
+                self.end_run(now, run)?;
                 self.numbered(now, envelope, dcid, to, &unmasked, packet.len())
             }
         };
@@ -128,7 +128,7 @@ impl Connection {
         {
             return Ok(());
         }
-        self.end_run(now, run);
+        self.end_run(now, run)?;
         self.process_short(now, &short, payload)?;
         *run = self.begin_run(&short);
         Ok(())

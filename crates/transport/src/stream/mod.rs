@@ -34,6 +34,8 @@ pub(crate) use self::placed::Reserved;
 use self::ready::{Place, ReadyQueue};
 pub(crate) use self::receive_buffer::{Pool, ReceiveBuffer, Saved};
 pub(crate) use self::run::StreamRun;
+#[cfg(test)]
+pub(crate) use self::run::{FAULT, Fault};
 pub use self::state::SendState;
 use self::table::{Stream, Table};
 pub use self::types::{ClosedStream, Priority, ReadError, StreamEvent, StreamsConfig, WriteError};

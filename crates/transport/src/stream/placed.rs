@@ -70,7 +70,15 @@ impl Streams {
         let buffer = &mut half.buffer;
         let slot = buffer.reserve(place.offset(buffer.ready()), len, &mut self.pool)?;
         buffer.save(&slot, saved);
-        Some((Reserved { stream, key, slot }, buffer.window_mut(&slot)))
+        Some((Reserved { stream, key, slot }, buffer.window_mut(&slot, &mut self.pool)))
+    }
+
+    /// The packet has been processed. A chunk that was to be, and that its data did not begin after all, goes.
+    #[inline]
+    pub(crate) fn leave(&mut self, reserved: &Reserved) {
+        if reserved.slot.is_new() {
+            self.pool.drop_future();
+        }
     }
 
     /// Received bytes are as they were again. All that comes of a packet that is not authentic.
@@ -107,8 +115,8 @@ impl Streams {
         fin: bool,
     ) -> Result<(), TransportError> {
         self.received.placed += len as u64;
-        self.take_in(now, rtt, reserved.key, reserved.slot.offset, len, fin, |buffer, _| {
-            buffer.commit(&reserved.slot, len)
+        self.take_in(now, rtt, reserved.key, reserved.slot.offset, len, fin, |buffer, pool| {
+            buffer.commit(&reserved.slot, len, pool)
         })
     }
 

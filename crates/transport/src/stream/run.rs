@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use anabranch_wire::{Stream, StreamId, Time};
+use anabranch_wire::{Stream, StreamId, Time, TransportErrorCode};
 
 use super::Streams;
 use super::incoming::claim;
@@ -49,13 +49,13 @@ impl Streams {
             Some(run) if run.goes_on(stream, offset, len) => {
                 self.received.placed += len as u64;
                 self.go_on(run, len, |buffer, pool| {
-                    let grew = buffer.commit(reserved.slot(), len);
+                    let grew = buffer.commit(reserved.slot(), len, pool);
                     buffer.prepare_next(pool);
                     grew
-                });
+                })?;
             }
             _ => {
-                self.settle_run(now, rtt, run);
+                self.settle_run(now, rtt, run)?;
                 self.on_placed(now, rtt, reserved, len, false)?;
                 *run = self.begin_run();
             }
@@ -76,10 +76,10 @@ impl Streams {
         match run {
             Some(run) if run.goes_on(frame.id, offset, len) => {
                 self.received.copied += len as u64;
-                self.go_on(run, len, |buffer, pool| buffer.insert(offset, frame.data, pool));
+                self.go_on(run, len, |buffer, pool| buffer.insert(offset, frame.data, pool))?;
             }
             _ => {
-                self.settle_run(now, rtt, run);
+                self.settle_run(now, rtt, run)?;
                 self.on_stream(now, rtt, frame)?;
                 *run = self.begin_run();
             }
@@ -87,17 +87,21 @@ impl Streams {
         Ok(())
     }
 
+    /// Fails with INTERNAL_ERROR if the data did not become readable: to acknowledge it all the same would lose it.
     #[inline(always)]
     fn go_on(
         &mut self,
         run: &mut StreamRun,
         len: usize,
         put: impl FnOnce(&mut ReceiveBuffer, &mut Pool) -> Result<bool, TooFragmented>,
-    ) {
+    ) -> Result<(), TransportError> {
         let half = self.table.stream(run.key).receive.as_mut();
         let grew = half.map(|half| put(&mut half.buffer, &mut self.pool));
-        debug_assert_eq!(grew, Some(Ok(true)), "a stream with nothing missing takes what comes next");
+        if grew != Some(Ok(true)) || Fault::NotTaken.is_on() {
+            return Err(lost("stream data in order could not be kept"));
+        }
         run.next += len as u64;
+        Ok(())
     }
 
     /// A run of the stream that received data last, if nothing is missing of it and its end is not known.
@@ -111,16 +115,63 @@ impl Streams {
         Some(StreamRun { stream: stream.id, key, from: next, next, limit })
     }
 
-    /// What came of the stream counts as any other data. That it is within the limits was looked at when it came.
-    pub(crate) fn settle_run(&mut self, now: Time, rtt: Duration, run: &mut Option<StreamRun>) {
-        let Some(StreamRun { stream, key, from, next, .. }) = run.take() else { return };
-        let Some(half) = self.table.stream(key).receive.as_mut().filter(|_| from < next) else { return };
+    /// What came of the stream counts as any other data. That it is within the limits was looked at when it came: if it is not,
+    /// this end has miscounted, and fails with INTERNAL_ERROR.
+    pub(crate) fn settle_run(
+        &mut self,
+        now: Time,
+        rtt: Duration,
+        run: &mut Option<StreamRun>,
+    ) -> Result<(), TransportError> {
+        let Some(StreamRun { stream, key, from, next, .. }) = run.take() else { return Ok(()) };
+        if from == next {
+            return Ok(());
+        }
+        let half = self.table.stream(key).receive.as_mut();
+        let half = half.ok_or_else(|| lost("a stream was gone before its data was counted"))?;
         (self.now, self.rtt, self.arrived) = (now, rtt, Some(key));
         let settled = half.claim(next, false);
         let settled = settled.and_then(|new| claim(&mut self.receive_credit, &mut self.due.max_data, new));
-        debug_assert!(settled.is_ok(), "{settled:?}");
+        if settled.is_err() || Fault::NotSettled.is_on() {
+            return Err(lost("stream data in order was miscounted"));
+        }
         if !std::mem::replace(&mut half.notified, true) {
             self.events.push_back(StreamEvent::Readable(stream));
         }
+        Ok(())
+    }
+}
+
+/// This end cannot keep what it would acknowledge.
+#[cold]
+fn lost(reason: &'static str) -> TransportError {
+    TransportError::new(TransportErrorCode::INTERNAL_ERROR, reason)
+}
+
+/// What a test has go wrong in runs, which nothing else does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// Data does not become readable.
+    NotTaken,
+    /// Data is beyond a limit.
+    NotSettled,
+}
+
+#[cfg(test)]
+thread_local! {
+    /// The fault of the running test.
+    pub(crate) static FAULT: std::cell::Cell<Option<Fault>> = const { std::cell::Cell::new(None) };
+}
+
+impl Fault {
+    #[cfg(test)]
+    fn is_on(self) -> bool {
+        FAULT.get() == Some(self)
+    }
+
+    #[cfg(not(test))]
+    #[inline(always)]
+    fn is_on(self) -> bool {
+        false
     }
 }

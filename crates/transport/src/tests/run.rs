@@ -6,7 +6,9 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use anabranch_wire::{Dir, Ecn, Frame, PacketKind, PathId, Side, Stream, StreamId, Time, Version};
+use anabranch_wire::{
+    Dir, Ecn, Frame, PacketKind, PathId, Side, Stream, StreamId, Time, TransportErrorCode as Code, Version,
+};
 
 use super::injector::encode;
 use super::multipath::second_addr;
@@ -14,8 +16,9 @@ use super::pair::{Flying, Pair, over, pattern};
 use super::paths::{SIDES, far_apart};
 use super::place::hostile;
 use crate::connection::{Forged, SETTLED};
+use crate::stream::{FAULT, Fault};
 use crate::trace::{Observer, TraceEvent};
-use crate::{Numbering, TransportConfig};
+use crate::{ConnectionError, Numbering, TransportConfig};
 
 /// How an exchange is made, and what is in its way.
 #[derive(Clone, Copy, Debug)]
@@ -287,4 +290,35 @@ fn whatever_comes_amid_a_batch_does_what_it_does_alone() {
 #[test]
 fn whatever_comes_amid_packets_in_their_places_does_what_it_does_alone() {
     over(Version::REVERSO, check_amid);
+}
+
+/// What cannot be kept or counted is not acknowledged: the connection ends, at both ends with INTERNAL_ERROR.
+#[test]
+fn data_of_a_run_that_is_not_kept_ends_the_connection() {
+    for version in [Version::V1, Version::REVERSO] {
+        over(version, || {
+            for fault in [Fault::NotTaken, Fault::NotSettled] {
+                let mut pair = Pair::new();
+                pair.connect();
+                pair.settle();
+                let id = pair.server().streams().open(Dir::Uni).unwrap();
+                let data = pattern(100_000);
+                let written = pair.server().streams().write(id, &data).unwrap();
+                FAULT.set(Some(fault));
+                pair.run_for(Duration::from_millis(15));
+                FAULT.set(None);
+                let Some(ConnectionError::Transport(error)) = pair.closed(Side::Client) else {
+                    panic!("{fault:?}: {:?}", pair.closed(Side::Client));
+                };
+                assert_eq!(error.code, Code::INTERNAL_ERROR);
+                pair.run_for(Duration::from_millis(25));
+                assert_eq!(pair.code_seen_by(Side::Server), Some(Code::INTERNAL_ERROR));
+                assert_eq!(
+                    pair.server().streams().buffered_bytes(),
+                    written as u64,
+                    "{fault:?}: acknowledged"
+                );
+            }
+        });
+    }
 }

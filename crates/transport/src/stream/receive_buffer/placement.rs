@@ -32,13 +32,21 @@ pub(crate) struct Slot {
     at: usize,
     /// The next chunk covers what is from this offset on.
     next_start: u64,
-    /// The chunk was made for this packet.
+    /// Bytes that the chunk's memory had.
+    had: usize,
+    /// There is no such chunk yet, but one [to be](Pool::future), which is put among the others once the packet is authentic.
     is_new: bool,
 }
 
 impl Slot {
     fn window(&self) -> Range<u64> {
         self.offset..self.offset + self.len as u64
+    }
+
+    /// Whether the packet would begin a chunk.
+    #[inline]
+    pub(crate) fn is_new(&self) -> bool {
+        self.is_new
     }
 
     /// Whether data of `len` bytes at the start of the place does not reach into the next chunk.
@@ -66,29 +74,40 @@ impl ReceiveBuffer {
         {
             return None;
         }
-        let (chunk, is_new) = match self.chunk_of(offset) {
-            Ok(chunk) => (chunk, false),
-            Err(above) => (self.make_place(above, offset, pool)?, true),
-        };
-        let next_start = self.chunks.get(chunk + 1).map_or(u64::MAX, |next| next.start);
-        let Chunk { start, data, .. } = &mut self.chunks[chunk];
-        let at = (offset - *start) as usize;
-        if at + len > data.len() && !extend(data, at + len) {
-            if is_new {
-                self.remove_place(chunk, pool);
+        match self.chunk_of(offset) {
+            Ok(chunk) => {
+                let next_start = self.start_of(chunk + 1);
+                let Chunk { start, data, .. } = &mut self.chunks[chunk];
+                let (at, had) = ((offset - *start) as usize, data.len());
+                let is_there = at + len <= had || extend(data, at + len);
+                is_there.then_some(Slot { offset, len, chunk, at, next_start, had, is_new: false })
             }
-            return None;
+            Err(above) => self.make_place(above, offset, len, pool),
         }
-        Some(Slot { offset, len, chunk, at, next_start, is_new })
     }
 
-    /// A chunk for the hole around `offset`, below the chunk `above`.
+    /// A place in a chunk to be for the hole around `offset`, below the chunk `above`. Nothing is added to the buffer.
     #[inline(never)]
-    fn make_place(&mut self, above: usize, offset: u64, pool: &mut Pool) -> Option<usize> {
-        let memory = pool.take_kept(self.wanted_room())?;
-        let range = self.hole_part(above, offset, self.next_chunk as u64);
-        self.chunks.insert(above, Chunk::new(range, memory));
-        Some(above)
+    fn make_place(&mut self, above: usize, offset: u64, len: usize, pool: &mut Pool) -> Option<Slot> {
+        pool.drop_future();
+        let next_start = self.start_of(above);
+        let mut chunk = {
+            let memory = pool.take_kept(self.wanted_room())?;
+            Chunk::new(self.hole_part(above, offset, self.next_chunk as u64), memory)
+        };
+        let at = (offset - chunk.start) as usize;
+        let had = chunk.data.len();
+        let is_there = at + len <= had || extend(&mut chunk.data, at + len);
+        pool.future = Some(chunk);
+        if !is_there {
+            pool.drop_future();
+            return None;
+        }
+        Some(Slot { offset, len, chunk: above, at, next_start, had, is_new: true })
+    }
+
+    fn start_of(&self, chunk: usize) -> u64 {
+        self.chunks.get(chunk).map_or(u64::MAX, |next| next.start)
     }
 
     /// How much of `window` has been received.
@@ -111,14 +130,19 @@ impl ReceiveBuffer {
 
     /// The bytes of the place.
     #[inline(always)]
-    pub(crate) fn window_mut(&mut self, slot: &Slot) -> &mut [u8] {
-        &mut self.chunks[slot.chunk].data[slot.at..slot.at + slot.len]
+    pub(crate) fn window_mut<'a>(&'a mut self, slot: &Slot, pool: &'a mut Pool) -> &'a mut [u8] {
+        let data = match &mut pool.future {
+            Some(chunk) if slot.is_new => &mut chunk.data,
+            _ => &mut self.chunks[slot.chunk].data,
+        };
+        &mut data[slot.at..slot.at + slot.len]
     }
 
     /// Copies what has been received of the place.
     #[inline]
     pub(crate) fn save(&self, slot: &Slot, saved: &mut Saved) {
-        if !self.is_clear_from(slot.offset) {
+        // What is in a hole has not been received.
+        if !slot.is_new && !self.is_clear_from(slot.offset) {
             self.save_known(*slot, saved);
         }
     }
@@ -146,28 +170,34 @@ impl ReceiveBuffer {
         }
     }
 
-    /// The packet was not authentic: a chunk that was made for it goes.
+    /// The packet was not authentic: all is as it was before.
     pub(crate) fn give_back(&mut self, slot: &Slot, pool: &mut Pool) {
-        if slot.is_new {
-            self.remove_place(slot.chunk, pool);
+        let chunk = if slot.is_new { pool.future.as_mut() } else { self.chunks.get_mut(slot.chunk) };
+        if let Some(chunk) = chunk {
+            chunk.data.truncate(slot.had);
         }
+        pool.drop_future();
     }
 
-    fn remove_place(&mut self, chunk: usize, pool: &mut Pool) {
-        if let Some(chunk) = self.chunks.remove(chunk) {
-            pool.give(chunk.into_memory());
-        }
-    }
-
-    /// The first `len` bytes of the place, which they [fit](Slot::fits), are data; says whether more can be read now.
-    pub(crate) fn commit(&mut self, slot: &Slot, len: usize) -> Result<bool, TooFragmented> {
+    /// The packet is authentic, and the first `len` bytes of the place, which they [fit](Slot::fits), are data; says whether more
+    /// can be read now.
+    pub(crate) fn commit(&mut self, slot: &Slot, len: usize, pool: &mut Pool) -> Result<bool, TooFragmented> {
         if slot.is_new {
-            self.next_chunk = (self.next_chunk * GROWTH).min(MAX_CHUNK);
+            self.add_future(slot, pool)?;
         }
         let chunk = &mut self.chunks[slot.chunk];
         // The edge floats: data that crosses it stays in one piece.
         chunk.end = chunk.end.max(slot.offset + len as u64);
         self.mark(slot.offset, len)
+    }
+
+    #[inline(never)]
+    fn add_future(&mut self, slot: &Slot, pool: &mut Pool) -> Result<(), TooFragmented> {
+        // There is one from the reservation on.
+        let chunk = pool.future.take().ok_or(TooFragmented)?;
+        self.chunks.insert(slot.chunk, chunk);
+        self.next_chunk = (self.next_chunk * GROWTH).min(MAX_CHUNK);
+        Ok(())
     }
 
     /// Whether nothing at `offset` or behind it has been received.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use bytes::BytesMut;
 
-use super::{MIN_CHUNK, SLACK};
+use super::{Chunk, MIN_CHUNK, SLACK};
 
 /// Room in all that is kept, most: a few batches of datagrams, in streams of whatever size.
 const MAX_KEPT: usize = 512 * 1024;
@@ -55,9 +55,18 @@ pub(crate) struct Pool {
     kept: usize,
     /// Large pieces that are in use.
     large: usize,
+    /// A chunk for a packet of which nobody knows yet whether it is authentic: no stream has it.
+    pub(super) future: Option<Chunk>,
 }
 
 impl Pool {
+    /// The memory of the chunk to be, if there is one, is free again.
+    pub(crate) fn drop_future(&mut self) {
+        if let Some(chunk) = self.future.take() {
+            self.give(chunk.into_memory());
+        }
+    }
+
     /// Memory for `room` bytes.
     pub(super) fn take(&mut self, room: usize) -> Memory {
         let memory = self.find(room).unwrap_or_else(|| Memory::new(room));

@@ -68,7 +68,7 @@ impl Model {
             let beside = self.beside(&slot);
             let mut saved = Saved::new();
             self.buffer.save(&slot, &mut saved);
-            let window = self.buffer.window_mut(&slot);
+            let window = self.buffer.window_mut(&slot, &mut self.pool);
             assert_eq!(window.len(), len + footer);
             // A failed open leaves anything; one that succeeds leaves the frames behind the data.
             rng.fill_bytes(window);
@@ -85,8 +85,9 @@ impl Model {
             self.restored += saved.len() as u64;
             if fits {
                 self.placed += len as u64;
-                self.buffer.commit(&slot, len).unwrap();
+                self.buffer.commit(&slot, len, &mut self.pool).unwrap();
             } else {
+                self.pool.drop_future();
                 self.buffer.insert(offset, data(offset, len), &mut self.pool).unwrap();
             }
         } else if is_forged {
@@ -101,7 +102,8 @@ impl Model {
 
     /// What lies before and behind a place.
     fn beside(&self, slot: &Slot) -> [Vec<u8>; 2] {
-        let chunk = &self.buffer.chunks[slot.chunk];
+        let future = self.pool.future.as_ref().filter(|_| slot.is_new());
+        let chunk = future.unwrap_or_else(|| &self.buffer.chunks[slot.chunk]);
         let from = (slot.offset - chunk.start) as usize;
         let (before, behind) = (&chunk.data[..from], &chunk.data[from + slot.len..]);
         let before = &before[before.len().saturating_sub(CANARY)..];
@@ -223,8 +225,8 @@ fn in_order_nothing_is_copied_and_no_memory_is_asked_for() {
     let held = |buffer: &ReceiveBuffer| buffer.chunks.iter().map(|chunk| chunk.room).sum::<usize>();
     for round in 0..2_000 {
         let slot = buffer.reserve(at, 1_308, &mut pool).expect("a place");
-        buffer.window_mut(&slot).fill(round as u8);
-        assert!(buffer.commit(&slot, 1_300).unwrap());
+        buffer.window_mut(&slot, &mut pool).fill(round as u8);
+        assert!(buffer.commit(&slot, 1_300, &mut pool).unwrap());
         buffer.prepare_next(&mut pool);
         if round == 400 {
             kept = pool.kept() + held(&buffer);
@@ -254,7 +256,7 @@ fn a_forged_packet_leaves_its_neighbours_alone() {
         buffer.save(&slot, &mut saved);
         assert_eq!(saved.len(), 10);
         let zero = bit % 2 == 0;
-        buffer.window_mut(&slot).fill(if zero { 0 } else { bit as u8 });
+        buffer.window_mut(&slot, &mut pool).fill(if zero { 0 } else { bit as u8 });
         buffer.restore(&slot, &saved);
         buffer.give_back(&slot, &mut pool);
     }
@@ -301,7 +303,7 @@ fn places_of_forged_packets_are_given_back() {
             placed += 1;
             let mut saved = Saved::new();
             buffer.save(&slot, &mut saved);
-            rng.fill_bytes(buffer.window_mut(&slot));
+            rng.fill_bytes(buffer.window_mut(&slot, &mut pool));
             buffer.restore(&slot, &saved);
             buffer.give_back(&slot, &mut pool);
         }
@@ -310,6 +312,40 @@ fn places_of_forged_packets_are_given_back() {
     }
     assert!(placed > 1_000, "{placed}");
     assert!(buffer.peek() == data(0, 100));
+}
+
+/// All that a buffer has, its bytes aside.
+fn shape(buffer: &ReceiveBuffer) -> (usize, usize, Vec<[usize; 4]>) {
+    let of =
+        |chunk: &Chunk| [chunk.start as usize, chunk.end as usize, chunk.data.len(), chunk.data.capacity()];
+    (buffer.next_chunk, buffer.chunks.capacity(), buffer.chunks.iter().map(of).collect())
+}
+
+/// Before the tag is checked as well as after: not the list of chunks, not its memory, not what chunks have of theirs.
+#[test]
+fn a_forged_header_grows_nothing() {
+    let mut buffer = ReceiveBuffer::default();
+    buffer.expect_places();
+    buffer.set_limit(1 << 22);
+    let mut pool = Pool::default();
+    // One more would need a longer list.
+    while buffer.chunks.len() < 4 || buffer.chunks.len() < buffer.chunks.capacity() {
+        let offset = buffer.chunks.len() as u64 * 200_000;
+        buffer.insert(offset, data(offset, 1_000), &mut pool).unwrap();
+    }
+    pool.restock(buffer.wanted_room());
+    let (before, kept) = (shape(&buffer), pool.kept());
+    let mut in_holes = 0;
+    for offset in (1_000..1_000_000).step_by(700) {
+        let Some(slot) = buffer.reserve(offset, 1_300, &mut pool) else { continue };
+        in_holes += usize::from(slot.is_new());
+        let during = shape(&buffer);
+        assert_eq!((during.0, during.1, during.2.len()), (before.0, before.1, before.2.len()), "at {offset}");
+        buffer.window_mut(&slot, &mut pool).fill(0xee);
+        buffer.give_back(&slot, &mut pool);
+        assert_eq!((shape(&buffer), pool.kept()), (before.clone(), kept), "at {offset}");
+    }
+    assert!(in_holes > 500, "{in_holes}");
 }
 
 proptest! {

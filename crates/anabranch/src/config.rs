@@ -129,6 +129,8 @@ fn read(path: &Path) -> Result<Vec<u8>, ConfigError> {
 pub struct SelfSigned {
     certificate: CertificateDer<'static>,
     key: PrivatePkcs8KeyDer<'static>,
+    /// Both as text.
+    pem: (String, String),
 }
 
 impl SelfSigned {
@@ -148,12 +150,18 @@ impl SelfSigned {
         Ok(Self {
             certificate: certificate.der().clone(),
             key: PrivatePkcs8KeyDer::from(key.serialize_der()),
+            pem: (certificate.pem(), key.serialize_pem()),
         })
     }
 
     /// The certificate.
     pub fn certificate(&self) -> &CertificateDer<'static> {
         &self.certificate
+    }
+
+    /// The certificate and its key (PKCS #8) in PEM. Whoever reads the key can be this server.
+    pub fn pem(&self) -> (&str, &str) {
+        (&self.pem.0, &self.pem.1)
     }
 
     /// The key.

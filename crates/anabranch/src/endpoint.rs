@@ -11,6 +11,7 @@ use anabranch_transport::trace::Observer;
 use anabranch_transport::{self as core, ClientConfig, EndpointConfig, Router, ServerConfig};
 use anabranch_wire::{MAX_VARINT, PathId, Side};
 use bytes::Bytes;
+use tokio::sync::oneshot;
 
 use crate::driver::Driver;
 use crate::hub::{Hub, Table, lock};
@@ -215,6 +216,17 @@ impl Endpoint {
                 member.close(code.min(MAX_VARINT), reason.clone());
             }
         }
+    }
+
+    /// Waits until every connection is closed and has handed its CONNECTION_CLOSE to the system. A process that ends then leaves
+    /// the closing period out, as RFC 9000 §10.2 allows: a peer that the one packet does not reach finds out by its idle
+    /// timeout. Nobody but the application closes connections for this; see [`Endpoint::wait_idle`] for the whole period.
+    pub async fn wait_close_sent(&self) {
+        let (sent, wait) = oneshot::channel();
+        self.hub.table().leaving.push(sent);
+        self.hub.wake_driver();
+        // An error tells of the end of the driver, after which nothing is sent.
+        let _ = wait.await;
     }
 
     /// Waits until no connection is left, not even one that repeats its farewell to a peer that may have missed it.

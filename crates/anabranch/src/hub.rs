@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Waker;
 
 use anabranch_transport::{Connection, Handle, Incoming, Response, Router};
+use tokio::sync::oneshot;
 
 use crate::clock::Clock;
 use crate::member::{Member, State};
@@ -42,6 +43,8 @@ pub(crate) struct Table {
     pub(crate) accepting: WakerSet,
     /// Tasks that wait for the last connection to end.
     pub(crate) idling: WakerSet,
+    /// Tasks that wait until every connection has sent its CONNECTION_CLOSE.
+    pub(crate) leaving: Vec<oneshot::Sender<()>>,
     /// The first one is the endpoint's own, further ones were added for migration or bound for paths.
     pub(crate) sockets: Vec<Arc<Socket>>,
     /// Those among them that go when the last path does.
@@ -71,6 +74,7 @@ impl Hub {
             incoming: VecDeque::new(),
             accepting: WakerSet::default(),
             idling: WakerSet::default(),
+            leaving: Vec::new(),
             sockets: vec![Arc::new(socket)],
             leased: Vec::new(),
             sockets_version: 0,

@@ -101,6 +101,25 @@ async fn endpoints_close_and_become_idle() {
     assert!(matches!(it.client.connect(address, "localhost"), Err(ConnectError::EndpointClosed)));
 }
 
+/// Whoever is in a hurry need not wait for the closing period: the peer is told, and that is all.
+#[tokio::test]
+async fn a_close_is_sent_long_before_its_period_is_over() {
+    let it = connected(&Pair::new()).await;
+    let waiting = tokio::spawn({
+        let client = it.client.clone();
+        async move { client.wait_close_sent().await }
+    });
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    assert!(!waiting.is_finished(), "a connection is open");
+    it.ours.close(7, b"done");
+    // Without a turn of the driver in between: the period of three PTOs has not even begun to pass.
+    within(waiting).await.unwrap();
+    assert_eq!(it.client.open_connections(), 1, "its state is still kept");
+    assert!(matches!(within(it.theirs.closed()).await, ConnectionError::PeerApplication { code: 7, .. }));
+    within(it.client.wait_idle()).await;
+    within(it.client.wait_close_sent()).await;
+}
+
 #[tokio::test]
 async fn connections_that_cannot_even_be_tried() {
     let pair = Pair::new();

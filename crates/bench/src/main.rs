@@ -9,6 +9,7 @@ mod child;
 mod claims;
 mod counting;
 mod failover;
+mod fetch;
 mod handshakes;
 mod idle;
 mod memory;
@@ -50,6 +51,8 @@ enum Benchmark {
     Idle(idle::Options),
     /// Full handshakes per second of server CPU, over loopback
     Handshakes(handshakes::Options),
+    /// Milliseconds of `get` of a small file, over loopback: those of the network, and those that the program adds
+    Fetch(fetch::Options),
     /// CPU seconds per GB of one download on one stream, over loopback
     Bulk(bulk::Options),
     /// What `anabranch lab claims reverso` judges: VReverso beside version 1, and beside its reference
@@ -71,6 +74,7 @@ fn main() -> std::process::ExitCode {
         Benchmark::Receive(options) => receive::run(options),
         Benchmark::Idle(options) => idle::run(options),
         Benchmark::Handshakes(options) => handshakes::run(options),
+        Benchmark::Fetch(options) => fetch::run(options),
         Benchmark::Bulk(options) => bulk::run(options),
         Benchmark::Claims(options) => claims::run(options),
         Benchmark::Requests(options) => requests::run(options),

@@ -61,10 +61,15 @@ pub(crate) fn peer(name: &str) -> PathBuf {
 }
 
 impl Ours {
+    /// Our command, built or not.
+    pub(crate) fn program(&self) -> Result<PathBuf, Error> {
+        let beside = std::env::current_exe()?.with_file_name("anabranch");
+        Ok(self.anabranch.clone().unwrap_or(beside))
+    }
+
     /// It, built or not.
     pub(crate) fn stack(&self) -> Result<Stack, Error> {
-        let beside = std::env::current_exe()?.with_file_name("anabranch");
-        let program = self.anabranch.clone().unwrap_or(beside);
+        let program = self.program()?;
         Ok(Stack { name: OURS, program, prefix: &["perf"], serving: &[] })
     }
 }
@@ -129,6 +134,9 @@ impl Stack {
             .args(["--connect", address, "--one-core", CLIENT_CORE])
             .arg("--ca")
             .arg(identity.certificate());
+        if client.name == OURS || client.prefix == ["perf"] {
+            command.arg("--json");
+        }
         let (output, client) = Program::start(command.args(work))?.end()?;
         let (_, server) = server.end()?;
         let result = output.lines().last().ok_or("the client said nothing")?;
@@ -156,6 +164,11 @@ impl Identity {
     pub(crate) fn flags(&self) -> [String; 4] {
         let path = |path: PathBuf| path.display().to_string();
         ["--cert".to_owned(), path(self.certificate()), "--key".to_owned(), path(self.key())]
+    }
+
+    /// Where it is, with room for other files that go away with it.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.0
     }
 
     fn certificate(&self) -> PathBuf {

@@ -5,9 +5,10 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anabranch::{
-    AttemptError, ConnectError, ConnectionError, ReadError, ReadExactError, TransportErrorCode, WriteError,
-    config, http3,
+    AttemptError, ConnectError, ConnectionError, ReadError, ReadExactError, WriteError, config, http3,
 };
+
+use crate::alert;
 
 /// Exit statuses. 0 is success; 2 is what the argument parser uses by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,8 +42,14 @@ pub(crate) enum Exit {
     UnknownCase = 127,
 }
 
+/// What the statuses mean, at the end of the help of those commands that use them.
+pub(crate) const STATUSES: &str = "\
+Exit status: 0 success, 2 usage, 3 name resolution, 4 handshake, 5 certificate, 6 protocol, 7 timeout,
+8 files and sockets, 9 port in use, 10 interrupted by a signal, 11 HTTP status of 300 or more,
+12 results of the lab that are not whole.";
+
 /// Why a command failed: `what` is wrong, and what to do about it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Failure {
     exit: Exit,
     what: String,
@@ -61,6 +68,14 @@ impl Failure {
         self
     }
 
+    /// The same failure, said of `subject` unless that is what it speaks of already.
+    pub(crate) fn about(mut self, subject: &str) -> Self {
+        if !self.what.contains(subject) {
+            self.what = format!("{subject}: {}", self.what);
+        }
+        self
+    }
+
     pub(crate) fn io(what: impl fmt::Display, error: &io::Error) -> Self {
         Self::new(Exit::Io, format!("{what}: {error}"))
     }
@@ -70,15 +85,19 @@ impl Failure {
         Self { exit, ..self }
     }
 
-    #[cfg(test)]
     pub(crate) fn exit(&self) -> Exit {
         self.exit
     }
 
     /// Says it on standard error, on one line.
     pub(crate) fn report(&self) -> ExitCode {
-        note(format_args!("anabranch: {}", one_line(&self.to_string())));
+        self.say();
         ExitCode::from(self.exit as u8)
+    }
+
+    /// The same, where the command goes on.
+    pub(crate) fn say(&self) {
+        note(format_args!("anabranch: {}", one_line(&self.to_string())));
     }
 }
 
@@ -132,9 +151,8 @@ impl From<ConnectError> for Failure {
 impl From<ConnectionError> for Failure {
     /// `Handshake` is up to those who know that it was not over yet.
     fn from(error: ConnectionError) -> Self {
-        if error.is_certificate() {
-            let remedy = "trust it with --ca FILE, or use --insecure if it does not matter who answers";
-            return Self::new(Exit::Certificate, error).or(remedy);
+        if let Some(alert) = alert::explain(&error) {
+            return alert;
         }
         match error {
             ConnectionError::TimedOut => Self::new(Exit::Timeout, "the peer did not answer")
@@ -155,21 +173,11 @@ pub(crate) fn attempt(error: AttemptError) -> Failure {
 
 /// A failure before the handshake was over.
 pub(crate) fn handshake(error: ConnectionError) -> Failure {
-    let no_protocol = match &error {
-        ConnectionError::PeerTransport(error) | ConnectionError::Transport(error) => {
-            error.code == TransportErrorCode::crypto(NO_APPLICATION_PROTOCOL)
-        }
-        _ => false,
-    };
-    let failure = match Failure::from(error) {
+    match Failure::from(error) {
         Failure { exit: Exit::Protocol, what, remedy } => Failure { exit: Exit::Handshake, what, remedy },
         failure => failure,
-    };
-    if no_protocol { failure.or("the peer does not speak this application protocol") } else { failure }
+    }
 }
-
-/// TLS alert `no_application_protocol` (RFC 7301 §3.2).
-const NO_APPLICATION_PROTOCOL: u8 = 120;
 
 impl From<ReadError> for Failure {
     fn from(error: ReadError) -> Self {
@@ -214,7 +222,11 @@ impl From<WriteError> for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use anabranch::TransportErrorCode;
     use anabranch::transport::TransportError;
+
+    /// TLS alert `no_application_protocol` (RFC 7301 §3.2).
+    const NO_APPLICATION_PROTOCOL: u8 = 120;
 
     #[test]
     fn blame_decides_the_status() {

@@ -1,5 +1,8 @@
 //! Who a server is: its certificate and the key of it, for QUIC and for TLS over TCP.
 
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -8,11 +11,10 @@ use anabranch::tls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use anabranch::tls::rustls::sign::CertifiedKey;
 use anabranch::tls::rustls::{self, Error, KeyLogFile};
 use anabranch::{SelfSigned, ServerConfig, TransportConfig, config, tls};
-use aws_lc_rs::digest::{SHA256, digest};
 use clap::Args;
-use data_encoding::BASE64;
 
 use crate::exit::{Exit, Failure, Result};
+use crate::pin::Pin;
 
 /// Where a server's certificate is.
 #[derive(Args, Clone, Debug)]
@@ -23,7 +25,15 @@ pub(crate) struct Identity {
     /// Private key of the certificate
     #[arg(long, value_name = "PEM", requires = "cert")]
     key: Option<PathBuf>,
+    /// Keep the certificate that is made: it is written to FILE, for clients to trust with --ca FILE, and its key to FILE.key;
+    /// the next start uses both again
+    #[arg(long, value_name = "FILE", conflicts_with = "cert")]
+    write_cert: Option<PathBuf>,
 }
+
+/// A key is for its owner only; everybody may read a certificate, as far as the process's umask permits.
+const KEY_MODE: u32 = 0o600;
+const MODE: u32 = 0o666;
 
 impl Identity {
     /// Whether the certificate is made up when it is loaded.
@@ -31,19 +41,59 @@ impl Identity {
         self.cert.is_none()
     }
 
-    pub(crate) fn load(&self) -> Result<Certified> {
+    /// Where the certificate that is made up is kept.
+    pub(crate) fn kept_in(&self) -> Option<&Path> {
+        self.write_cert.as_deref()
+    }
+
+    /// Reads or makes it; one that is made is for this host, and for `names`.
+    pub(crate) fn load(&self, names: &[String]) -> Result<Certified> {
         match (&self.cert, &self.key) {
             (Some(cert), Some(key)) => {
                 let wrong = |error| not_a_pair(cert, key, &error);
                 Certified::new(config::certificates(cert)?, config::private_key(key)?).map_err(wrong)
             }
-            _ => {
-                let made = SelfSigned::new(["localhost", "127.0.0.1", "::1"])?;
-                let certified = Certified::new(vec![made.certificate().clone()], made.key());
-                certified.map_err(|error| Failure::new(Exit::Usage, error))
-            }
+            _ => self.write_cert.as_deref().map_or_else(|| Ok(make(names)?.1), |cert| keep(cert, names)),
         }
     }
+}
+
+fn make(names: &[String]) -> Result<(SelfSigned, Certified)> {
+    let usual = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
+    let made = SelfSigned::new(usual.into_iter().chain(names.iter().cloned()))?;
+    let certified = Certified::new(vec![made.certificate().clone()], made.key());
+    Ok((made, certified.map_err(|error| Failure::new(Exit::Usage, error))?))
+}
+
+/// The certificate in `cert` and its key beside it, made and written there if neither is there yet.
+fn keep(cert: &Path, names: &[String]) -> Result<Certified> {
+    let mut key = cert.as_os_str().to_owned();
+    key.push(".key");
+    let key = Path::new(&key);
+    match (cert.exists(), key.exists()) {
+        (true, true) => {
+            let wrong = |error| not_a_pair(cert, key, &error);
+            return Certified::new(config::certificates(cert)?, config::private_key(key)?).map_err(wrong);
+        }
+        (false, false) => {}
+        (has_cert, _) => {
+            let (there, missing) = if has_cert { (cert, key) } else { (key, cert) };
+            let what = format!("{} is there, but not {}", there.display(), missing.display());
+            return Err(
+                Failure::new(Exit::Usage, what).or("name another file with --write-cert, or remove it")
+            );
+        }
+    }
+    let (made, certified) = make(names)?;
+    let (certificate, secret) = made.pem();
+    let write = |path: &Path, text: &str, mode: u32| {
+        let file = File::options().write(true).create_new(true).mode(mode).open(path);
+        let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
+        written.map_err(|error| Failure::io(format_args!("cannot write {}", path.display()), &error))
+    };
+    write(key, secret, KEY_MODE)?;
+    write(cert, certificate, MODE)?;
+    Ok(certified)
 }
 
 fn not_a_pair(cert: &Path, key: &Path, error: &Error) -> Failure {
@@ -76,10 +126,9 @@ impl Certified {
         Ok(Self { chain, key, public_key })
     }
 
-    /// SHA-256 of the SubjectPublicKeyInfo in base64, as browsers take it (RFC 7469 §2.4; Chromium's
-    /// `--ignore-certificate-errors-spki-list`).
-    pub(crate) fn pin(&self) -> String {
-        BASE64.encode(digest(&SHA256, &self.public_key).as_ref())
+    /// What clients can recognize the key by: `--pin` of ours, and Chromium's `--ignore-certificate-errors-spki-list`.
+    pub(crate) fn pin(&self) -> Pin {
+        Pin::of(&self.public_key)
     }
 
     /// For QUIC. Accepts early data, too: everything that is served may be asked for twice.
@@ -120,7 +169,23 @@ mod tests {
         let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
         let certified = Certified::new(vec![made.cert.der().clone()], key).unwrap();
         assert_eq!(certified.public_key, made.signing_key.subject_public_key_info());
-        assert_eq!(BASE64.decode(certified.pin().as_bytes()).unwrap().len(), 32);
+        assert_eq!(certified.pin(), Pin::of(&made.signing_key.subject_public_key_info()));
+    }
+
+    #[test]
+    fn a_certificate_that_is_kept_stays_the_same() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let (cert, key) = (dir.path().join("cert.pem"), dir.path().join("cert.pem.key"));
+        let identity = Identity { cert: None, key: None, write_cert: Some(cert.clone()) };
+        let made = identity.load(&["192.0.2.1".to_owned()]).unwrap();
+        assert_eq!(std::fs::metadata(&key).unwrap().permissions().mode() & 0o777, KEY_MODE);
+        assert_eq!(config::certificates(&cert).unwrap(), made.chain);
+        assert_eq!(identity.load(&[]).unwrap().pin(), made.pin());
+        std::fs::remove_file(&key).unwrap();
+        let refused = identity.load(&[]).unwrap_err();
+        assert_eq!(refused.exit(), Exit::Usage);
+        assert!(refused.to_string().contains("cert.pem.key"), "{refused}");
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! The `anabranch` command.
 #![forbid(unsafe_code)]
 
+mod alert;
 mod demo;
+mod environment;
 mod exit;
 mod files;
 mod get;
@@ -10,14 +12,17 @@ mod identity;
 mod insecure;
 mod interop;
 mod lab;
+mod listen;
 mod manual;
 mod multipath;
 mod options;
 mod output;
 mod perf;
+mod pin;
 mod serve;
 mod server;
 mod signal;
+mod size;
 mod table;
 mod target;
 mod wire;
@@ -35,18 +40,11 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// QUIC from the command line
 #[derive(Parser, Debug)]
-#[command(name = "anabranch", version, after_help = AFTER_HELP)]
+#[command(name = "anabranch", version, after_help = format!("{}\n\n{}", exit::STATUSES, environment::HELP))]
 struct Cli {
     #[command(subcommand)]
     command: Command,
 }
-
-const AFTER_HELP: &str = "\
-Exit status: 0 success, 2 usage, 3 name resolution, 4 handshake, 5 certificate, 6 protocol, 7 timeout,
-8 files and sockets, 9 port in use, 10 interrupted by a signal, 11 HTTP status of 300 or more,
-12 results of the lab that are not whole.
-
-Environment: SSLKEYLOGFILE names a file for TLS secrets, QLOGDIR a directory for traces of connections.";
 
 #[derive(Subcommand, Debug)]
 enum Command {
@@ -62,6 +60,16 @@ enum Command {
     Man(manual::Manual),
 }
 
+impl Command {
+    /// Whether it takes part in connections, which the environment may want traced.
+    fn makes_connections(&self) -> bool {
+        match self {
+            Self::Get(_) | Self::Serve(_) | Self::Perf(_) | Self::Demo(_) | Self::Interop(_) => true,
+            Self::Lab(_) | Self::Completions(_) | Self::Man(_) => false,
+        }
+    }
+}
+
 fn main() -> ExitCode {
     match run(Cli::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
@@ -70,6 +78,9 @@ fn main() -> ExitCode {
 }
 
 fn run(command: Command) -> Result {
+    if command.makes_connections() {
+        environment::check();
+    }
     match command {
         Command::Get(options) => block_on(1, get::run(options)),
         Command::Serve(options) => block_on(0, serve::run(options)),

@@ -13,6 +13,8 @@ use clap::Args;
 
 use crate::exit::{Exit, Failure, Result};
 use crate::insecure::AcceptAnyCertificate;
+use crate::pin::{Pin, PinnedKey};
+use crate::size;
 use crate::wire::Wire;
 
 /// Longest idle timeout, in milliseconds: 49 days.
@@ -28,8 +30,7 @@ pub(crate) struct Tuning {
           value_parser = clap::value_parser!(u64).range(..=MAX_IDLE_MS))]
     pub(crate) idle_ms: u64,
     /// Bytes that a peer may send on a stream ahead of its reader; a connection gets twice as many
-    #[arg(long, value_name = "BYTES", default_value_t = 16 << 20,
-          value_parser = clap::value_parser!(u64).range(1..=MAX_WINDOW))]
+    #[arg(long, value_name = "BYTES", default_value = "16MiB", value_parser = window)]
     pub(crate) window: u64,
     /// Congestion controller
     #[arg(long, value_name = "NAME", default_value = "cubic")]
@@ -85,12 +86,23 @@ impl Tuning {
     }
 }
 
+/// A stream's window: a size that leaves room for that of the connection.
+fn window(text: &str) -> std::result::Result<u64, String> {
+    match size::parse(text)? {
+        window @ 1..=MAX_WINDOW => Ok(window),
+        _ => Err(format!("it has 1 to {MAX_WINDOW} bytes")),
+    }
+}
+
 /// Whom a client trusts.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Trust {
     /// Trust the certificates in this PEM file instead of the system's
-    #[arg(long, value_name = "PEM", conflicts_with = "insecure")]
+    #[arg(long, value_name = "PEM", conflicts_with_all = ["insecure", "pin"])]
     pub(crate) ca: Option<PathBuf>,
+    /// Trust the server that has this key, and no other, whatever its certificate says; `anabranch serve` prints it
+    #[arg(long, value_name = "sha256:DIGEST", conflicts_with = "insecure")]
+    pub(crate) pin: Option<Pin>,
     /// Trust whoever answers
     #[arg(long)]
     pub(crate) insecure: bool,
@@ -112,10 +124,11 @@ pub(crate) struct ClientPlan<'a> {
 impl ClientPlan<'_> {
     pub(crate) fn config(self) -> Result<ClientConfig> {
         let mut builder = tls::ClientConfig::builder().alpn([self.alpn]).key_log_from_environment();
-        builder = match (&self.trust.ca, self.trust.insecure) {
-            (_, true) => builder.verifier(Arc::new(AcceptAnyCertificate::new())),
-            (Some(file), false) => builder.roots(config::roots(file)?),
-            (None, false) => builder.roots(config::system_roots()?),
+        builder = match (&self.trust.ca, self.trust.pin, self.trust.insecure) {
+            (_, _, true) => builder.verifier(Arc::new(AcceptAnyCertificate::new())),
+            (_, Some(pin), false) => builder.verifier(Arc::new(PinnedKey::new(pin))),
+            (Some(file), None, false) => builder.roots(config::roots(file)?),
+            (None, None, false) => builder.roots(config::system_roots()?),
         };
         if self.chacha20 {
             builder = builder.provider(Arc::new(only_chacha20()));

@@ -15,7 +15,9 @@ use crate::multipath::ClientPaths;
 
 /// Port of URLs without one.
 const HTTPS_PORT: u16 = 443;
-/// How long servers get to learn that the client is done.
+/// The name of what a directory's URL leads to, as servers and other clients have it.
+const INDEX: &str = "index.html";
+/// How long a socket that is full may hold up the last packets.
 const FAREWELL: Duration = Duration::from_millis(200);
 
 /// A server and a path on it.
@@ -68,9 +70,10 @@ impl Target {
         self.url.authority()
     }
 
-    /// The last part of the path, as the name of a file.
-    pub(crate) fn file_name(&self) -> Option<&str> {
-        self.url.path_segments()?.next_back().filter(|name| !name.is_empty())
+    /// The last part of the path, as the name of a file; that of an index where the path names a directory.
+    pub(crate) fn file_name(&self) -> &str {
+        let last = self.url.path_segments().and_then(|mut segments| segments.next_back());
+        last.filter(|name| !name.is_empty()).unwrap_or(INDEX)
     }
 
     async fn addresses(&self) -> Result<Vec<SocketAddr>> {
@@ -133,12 +136,13 @@ impl LazyEndpoint {
         Ok(endpoint)
     }
 
-    /// Waits, but not for long, until servers have been told that connections are over.
+    /// Waits, but not for long, until each server has been sent a CONNECTION_CLOSE. Nobody waits for the closing period to pass
+    /// (RFC 9000 §10.2).
     pub(crate) async fn farewell(&self) {
         let endpoint = self.0.lock().unwrap_or_else(PoisonError::into_inner).endpoint.clone();
         if let Some(endpoint) = endpoint {
             // Who misses it will find out by its idle timeout.
-            let _ = tokio::time::timeout(FAREWELL, endpoint.wait_idle()).await;
+            let _ = tokio::time::timeout(FAREWELL, endpoint.wait_close_sent()).await;
         }
     }
 }
@@ -202,13 +206,13 @@ mod tests {
         let target = |url: &str| Target::parse(url).unwrap();
         let plain = target("https://example.org/a/b.txt");
         assert_eq!((plain.host.as_str(), plain.port, plain.path.as_str()), ("example.org", 443, "/a/b.txt"));
-        assert_eq!((plain.authority(), plain.file_name()), ("example.org", Some("b.txt")));
+        assert_eq!((plain.authority(), plain.file_name()), ("example.org", "b.txt"));
         let v6 = target("https://[::1]:4433/x?y=/z#part");
         assert_eq!((v6.host.as_str(), v6.port, v6.path.as_str()), ("::1", 4433, "/x?y=/z"));
-        assert_eq!((v6.authority(), v6.file_name()), ("[::1]:4433", Some("x")));
-        assert_eq!(target("https://example.org").file_name(), None);
-        assert_eq!(target("https://example.org/a/..").file_name(), None);
-        assert_eq!(target("https://example.org/a/%2e%2E").file_name(), None);
+        assert_eq!((v6.authority(), v6.file_name()), ("[::1]:4433", "x"));
+        for directory in ["", "/", "/a/", "/a/..", "/a/%2e%2E", "/?query", "/a/#part"] {
+            assert_eq!(target(&format!("https://example.org{directory}")).file_name(), "index.html");
+        }
         assert_eq!(target("https://bücher.example/a b").to_string(), "https://xn--bcher-kva.example/a%20b");
     }
 

@@ -5,6 +5,8 @@
 mod awkward;
 #[path = "command/demo.rs"]
 mod demo;
+#[path = "command/everyday.rs"]
+mod everyday;
 #[path = "command/randomness.rs"]
 mod randomness;
 
@@ -89,7 +91,7 @@ impl Server {
     /// A client of `perf` with this server's address and certificate.
     fn perf_client(&self, args: &[&str]) -> Output {
         let (address, ca) = (self.address.to_string(), self.ca());
-        let mut all = vec!["perf", "client", "--connect", &address, "--ca", &ca];
+        let mut all = vec!["perf", "client", "--json", "--connect", &address, "--ca", &ca];
         all.extend(args);
         anabranch(self.dir.path(), &all)
     }
@@ -199,9 +201,7 @@ fn failures_leave_nothing_and_have_their_status() {
 #[test]
 fn usage_and_help() {
     let here = tempfile::tempdir().unwrap();
-    for args in
-        [&["nonsense"][..], &["get"], &["serve"], &["get", "https://localhost/x", "--congestion", "vegas"]]
-    {
+    for args in [&["nonsense"][..], &["get"], &["get", "https://localhost/x", "--congestion", "vegas"]] {
         assert_eq!(status(&anabranch(here.path(), args)), 2, "{args:?}");
     }
     let help = anabranch(here.path(), &["--help"]);

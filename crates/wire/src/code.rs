@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use crate::alert::alert_name;
+
 /// A transport error code (RFC 9000 §20.1, RFC 9368 §8, RFC 10069), a varint on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TransportErrorCode(pub u64);
@@ -86,7 +88,10 @@ impl fmt::Display for TransportErrorCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.name(), self.alert()) {
             (Some(name), _) => f.write_str(name),
-            (None, Some(alert)) => write!(f, "CRYPTO_ERROR(alert {alert})"),
+            (None, Some(alert)) => match alert_name(alert) {
+                Some(name) => write!(f, "CRYPTO_ERROR({name}, alert {alert})"),
+                None => write!(f, "CRYPTO_ERROR(alert {alert})"),
+            },
             (None, None) => write!(f, "{:#x}", self.0),
         }
     }
@@ -100,7 +105,9 @@ mod tests {
     fn display_names_the_code() {
         assert_eq!(TransportErrorCode(0x0a).to_string(), "PROTOCOL_VIOLATION");
         assert_eq!(TransportErrorCode(0x3e77).to_string(), "NO_CID_AVAILABLE_FOR_PATH");
-        assert_eq!(TransportErrorCode::crypto(120).to_string(), "CRYPTO_ERROR(alert 120)");
+        let no_protocol = TransportErrorCode::crypto(120);
+        assert_eq!(no_protocol.to_string(), "CRYPTO_ERROR(no_application_protocol, alert 120)");
+        assert_eq!(TransportErrorCode::crypto(255).to_string(), "CRYPTO_ERROR(alert 255)");
         assert_eq!(TransportErrorCode(0x200).to_string(), "0x200");
     }
 

@@ -4,6 +4,7 @@
 //! for, and writes what the transport wants to send. Nothing outside of [`version`](Version) tests a version number.
 #![forbid(unsafe_code)]
 
+mod alert;
 mod code;
 mod cursor;
 mod frame;
@@ -16,6 +17,7 @@ mod time;
 mod varint;
 mod version;
 
+pub use alert::alert_name;
 pub use code::TransportErrorCode;
 pub use cursor::{Direction, Full, Malformed, Reader, Writer};
 pub use frame::*;

@@ -77,7 +77,26 @@ impl Driver {
         let mut more = self.receive(cx, now)?;
         self.expire(now);
         more |= self.drain(cx);
+        self.release_leaving();
         Ok(more)
+    }
+
+    /// Ends the wait for every connection's CONNECTION_CLOSE once none is owed, and no socket holds one up.
+    fn release_leaving(&self) {
+        let members: Vec<_> = {
+            let table = self.hub.table();
+            if table.leaving.is_empty() {
+                return;
+            }
+            table.members().cloned().collect()
+        };
+        let sent =
+            |member: &Arc<Member>| member.look(|state| state.core.is_closed() && !state.core.owes_close());
+        if self.sender.holds_nothing() && members.iter().all(sent) {
+            let leaving = std::mem::take(&mut self.hub.table().leaving);
+            // Who does not wait any longer need not be told.
+            leaving.into_iter().for_each(|leaving| _ = leaving.send(()));
+        }
     }
 
     fn take_touched(&mut self, cx: &Context<'_>) {
@@ -209,6 +228,7 @@ impl Driver {
             let mut woken = Vec::new();
             table.accepting.drain_into(&mut woken);
             table.idling.drain_into(&mut woken);
+            table.leaving.clear();
             (table.members().cloned().collect::<Vec<_>>(), woken)
         };
         for member in members {

@@ -73,6 +73,11 @@ impl Sender {
         self.held == self.outlets.len()
     }
 
+    /// Whether no socket has refused anything that still waits.
+    pub(super) fn holds_nothing(&self) -> bool {
+        self.held == 0
+    }
+
     /// Hands over what sockets refused before, if they have room now. Says whether one has that had not.
     pub(super) fn flush(&mut self, cx: &mut Context<'_>) -> bool {
         let before = self.held;

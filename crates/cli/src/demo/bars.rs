@@ -12,7 +12,7 @@ use super::timeline::Timeline;
 /// A path: how much of its link it uses, in kbit/s, and how it is.
 const PATH: &str = "{prefix} {bar:24.cyan/dim} {msg}";
 /// The whole transfer.
-const TOTAL: &str = "{prefix} {bar:24.green/dim} {bytes:>9} of {total_bytes:<9} {msg}";
+const TOTAL: &str = "{prefix} {bar:24.green/dim} {decimal_bytes:>9} of {decimal_total_bytes:<9} {msg}";
 /// Columns of what a bar is about.
 const NAME: usize = 24;
 /// How often the bars of single paths are looked at.

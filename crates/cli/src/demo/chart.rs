@@ -1,11 +1,12 @@
-//! Charts as SVG: lines and areas over the time of a transfer. Colours come from the page's style sheet.
+//! Charts as SVG: lines and areas over the time of a transfer. Colours come from the page's style sheet. Every chart is drawn
+//! twice, for wide windows and for narrow ones, of which the style sheet shows one: in a picture that is only made smaller
+//! nobody can read the labels.
 
 use std::fmt::Write as _;
 
 use maud::{Markup, html};
 
-/// Width of every chart, and its margins, in units of the picture.
-const WIDTH: f64 = 960.0;
+/// Margins of every chart, in units of the picture.
 const LEFT: f64 = 58.0;
 const RIGHT: f64 = 12.0;
 const TOP: f64 = 18.0;
@@ -14,12 +15,55 @@ const BOTTOM: f64 = 20.0;
 const MAX_POINTS: usize = 450;
 /// Labels on an axis, about.
 const TICKS: f64 = 4.0;
-/// Labels on the axis of time, about.
-const TIME_TICKS: f64 = 10.0;
+
+/// What a chart is drawn for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Window {
+    Wide,
+    Narrow,
+}
+
+impl Window {
+    pub(super) const ALL: [Self; 2] = [Self::Wide, Self::Narrow];
+
+    /// Width of a picture, in its units.
+    fn width(self) -> f64 {
+        match self {
+            Self::Wide => 960.0,
+            Self::Narrow => 480.0,
+        }
+    }
+
+    /// Its class in the style sheet.
+    fn class(self) -> &'static str {
+        match self {
+            Self::Wide => "wide",
+            Self::Narrow => "narrow",
+        }
+    }
+
+    /// Width of a character of a label, about.
+    fn character(self) -> f64 {
+        match self {
+            Self::Wide => 7.0,
+            Self::Narrow => 8.2,
+        }
+    }
+
+    /// Labels on the axis of time, about.
+    fn time_ticks(self) -> f64 {
+        match self {
+            Self::Wide => 10.0,
+            Self::Narrow => 5.0,
+        }
+    }
+}
 
 /// An empty chart with its axes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chart {
+    /// What it is drawn for.
+    pub(super) window: Window,
     /// Height of the picture.
     pub(super) height: f64,
     /// Length of the axis of time, in seconds.
@@ -35,18 +79,34 @@ pub(super) struct Chart {
 /// Values over time, in seconds.
 pub(super) type Points = Vec<(f64, f64)>;
 
+/// The side of a label that stays where it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Anchor {
+    Left,
+    Right,
+}
+
+impl Anchor {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Left => "start",
+            Self::Right => "end",
+        }
+    }
+}
+
 impl Chart {
     /// The chart with `content` in it.
     pub(super) fn draw(&self, content: &Markup) -> Markup {
-        let (right, floor) = (WIDTH - RIGHT, self.y(0.0));
+        let (right, floor) = (self.window.width() - RIGHT, self.y(0.0));
         html! {
-            svg viewBox={ "0 0 " (WIDTH) " " (self.height) } role="img" {
+            svg.(self.window.class()) viewBox={ "0 0 " (self.window.width()) " " (self.height) } role="img" {
                 @for value in ticks(self.max, TICKS) {
                     line.grid x1=(LEFT) x2=(right) y1=(px(self.y(value))) y2=(px(self.y(value))) {}
                     text.tick x=(LEFT - 8.0) y=(px(self.y(value) + 4.0)) text-anchor="end" { (label(value)) }
                 }
                 @if self.has_times {
-                    @for second in ticks(self.seconds, TIME_TICKS) {
+                    @for second in ticks(self.seconds, self.window.time_ticks()) {
                         text.tick x=(px(self.x(second))) y=(px(self.height - 4.0)) text-anchor="middle" {
                             (label(second)) " s"
                         }
@@ -72,12 +132,23 @@ impl Chart {
         html! { path.area.(class) d=(path) {} }
     }
 
-    /// A level to compare with.
-    pub(super) fn level(&self, value: f64, name: &str) -> Markup {
-        let y = px(self.y(value));
+    /// A level to compare with, whose name is at one end of it.
+    pub(super) fn level(&self, value: f64, name: &str, end: Anchor) -> Markup {
+        let (y, right) = (self.y(value), self.window.width() - RIGHT);
+        let x = if end == Anchor::Right { right - 4.0 } else { LEFT + 4.0 };
         html! {
-            line.level x1=(LEFT) x2=(WIDTH - RIGHT) y1=(y) y2=(y) {}
-            text.note x=(WIDTH - RIGHT - 4.0) y=(px(self.y(value) - 4.0)) text-anchor="end" { (name) }
+            line.level x1=(LEFT) x2=(right) y1=(px(y)) y2=(px(y)) {}
+            (self.note("note", x, y - 4.0, end, name))
+        }
+    }
+
+    /// A text on a ground of its own, so that it can be read over every colour.
+    fn note(&self, class: &str, x: f64, y: f64, anchor: Anchor, text: &str) -> Markup {
+        let width = self.window.character() * text.chars().count() as f64 + 8.0;
+        let left = if anchor == Anchor::Right { x - width + 4.0 } else { x - 4.0 };
+        html! {
+            rect.ground x=(px(left)) y=(px(y - 12.0)) width=(px(width)) height="16" rx="3" {}
+            text.(class) x=(px(x)) y=(px(y)) text-anchor=(anchor.name()) { (text) }
         }
     }
 
@@ -87,7 +158,11 @@ impl Chart {
         html! {
             rect.dead x=(px(left)) width=(px(right - left)) y=(TOP) height=(px(floor - TOP)) {}
             line.mark x1=(px(left)) x2=(px(left)) y1=(TOP) y2=(px(floor)) {}
-            @if !name.is_empty() { text.note.alarm x=(px(left + 6.0)) y=(TOP + 12.0) { (name) } }
+            @if !name.is_empty() {
+                @let fits = left + self.window.character() * (name.len() + 2) as f64 <= self.window.width();
+                @let (x, anchor) = if fits { (left + 7.0, Anchor::Left) } else { (left - 7.0, Anchor::Right) };
+                (self.note("note alarm", x, TOP + 14.0, anchor, name))
+            }
         }
     }
 
@@ -99,7 +174,7 @@ impl Chart {
                 title { (name) }
             }
             // Only where it fits.
-            @if right - left > 8.0 * name.len() as f64 {
+            @if right - left > (self.window.character() + 1.0) * name.len() as f64 {
                 text.state x=(px(left + 6.0)) y=(px(self.height / 2.0 + 4.0)) { (name) }
             }
         }
@@ -107,11 +182,15 @@ impl Chart {
 
     /// A band's frame, without axes.
     pub(super) fn strip(&self, content: &Markup) -> Markup {
-        html! { svg viewBox={ "0 0 " (WIDTH) " " (self.height) } role="img" { (content) } }
+        html! {
+            svg.(self.window.class()) viewBox={ "0 0 " (self.window.width()) " " (self.height) } role="img" {
+                (content)
+            }
+        }
     }
 
     fn x(&self, second: f64) -> f64 {
-        LEFT + (WIDTH - LEFT - RIGHT) * (second / self.seconds.max(1e-9)).clamp(0.0, 1.0)
+        LEFT + (self.window.width() - LEFT - RIGHT) * (second / self.seconds.max(1e-9)).clamp(0.0, 1.0)
     }
 
     fn y(&self, value: f64) -> f64 {
@@ -164,7 +243,14 @@ fn px(value: f64) -> String {
 mod tests {
     use super::*;
 
-    const CHART: Chart = Chart { height: 130.0, seconds: 10.0, max: 100.0, unit: "Mbit/s", has_times: true };
+    const CHART: Chart = Chart {
+        window: Window::Wide,
+        height: 130.0,
+        seconds: 10.0,
+        max: 100.0,
+        unit: "Mbit/s",
+        has_times: true,
+    };
 
     #[test]
     fn axes_have_round_numbers() {
@@ -195,6 +281,25 @@ mod tests {
 
     #[test]
     fn names_are_escaped() {
-        assert!(CHART.level(5.0, "<&>").into_string().contains("&lt;&amp;&gt;"));
+        assert!(CHART.level(5.0, "<&>", Anchor::Left).into_string().contains("&lt;&amp;&gt;"));
+    }
+
+    #[test]
+    fn labels_have_a_ground_and_stay_inside() {
+        for window in Window::ALL {
+            let chart = Chart { window, ..CHART };
+            for drawn in [
+                chart.level(50.0, "sum of the links 80", Anchor::Right),
+                chart.level(50.0, "best single path 46.5", Anchor::Left),
+                chart.dead(9.9, 10.0, "path 1 dead"),
+            ] {
+                let drawn = drawn.into_string();
+                let (_, ground) = drawn.split_once("class=\"ground\" x=\"").unwrap();
+                let mut numbers = ground.split('"');
+                let left: f64 = numbers.next().unwrap().parse().unwrap();
+                let width: f64 = numbers.nth(3).unwrap().parse().unwrap();
+                assert!(left > 0.0 && left + width <= window.width(), "{window:?}: {drawn}");
+            }
+        }
     }
 }

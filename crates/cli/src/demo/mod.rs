@@ -31,12 +31,15 @@ use self::summary::{Settings, Summary};
 use self::transfer::{Ends, NAME, Scene};
 use crate::exit::{self, Exit, Failure, Result};
 use crate::signal::Stop;
+use crate::size;
 use crate::wire::Wire;
 
 /// Application protocol between the two.
 const ALPN: [&str; 1] = ["anabranch-demo"];
-/// Most that can be moved, in millions of bytes; a stream ends at 2^62 (RFC 9000 §4.5).
-const MAX_SIZE: u64 = 1_000_000_000_000;
+/// What `--size` counts in, in bytes.
+const MB: u64 = 1_000_000;
+/// Most that can be moved, in bytes; a stream ends at 2^62 (RFC 9000 §4.5).
+const MAX_SIZE: u64 = 1_000_000_000_000 * MB;
 /// Windows allow for this much at least, in bytes: links of 2 Gbit/s have long queues.
 const WINDOW: u64 = 64 << 20;
 /// Standard output.
@@ -48,9 +51,8 @@ const STANDARD: &str = "-";
 /// loopback interface. Every link is measured alone first, then all of them are used together.
 #[derive(Args, Debug)]
 pub(crate) struct Demo {
-    /// Millions of bytes to move
-    #[arg(long, value_name = "MB", default_value_t = 100,
-          value_parser = clap::value_parser!(u64).range(..=MAX_SIZE))]
+    /// How much to move, in MB (10^6 bytes) unless it says otherwise: 100, 500kB, 1GiB
+    #[arg(long, value_name = "MB", default_value = "100", value_parser = bytes)]
     size: u64,
     /// Move this file instead
     #[arg(long, value_name = "FILE", conflicts_with = "size")]
@@ -84,12 +86,21 @@ pub(crate) struct Demo {
     qlog: Option<PathBuf>,
 }
 
+/// How much to move: something, or nothing could be measured.
+fn bytes(text: &str) -> std::result::Result<u64, String> {
+    match size::parse_in(text, MB)? {
+        0 => Err("there has to be something to move".to_owned()),
+        bytes @ 1..=MAX_SIZE => Ok(bytes),
+        _ => Err(format!("the most is {}", size::words(MAX_SIZE))),
+    }
+}
+
 pub(crate) async fn run(options: Demo) -> Result {
     let mut stop = Stop::catch()?;
     options.check()?;
     let source = match &options.file {
         Some(file) => Source::file(file)?,
-        None => Source::Made(options.size * 1_000_000),
+        None => Source::Made(options.size),
     };
     let bars = Bars::new(&options.paths.0, source.len());
     let played = tokio::select! {

@@ -3,7 +3,7 @@
 use anabranch::transport::IdleReason;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::chart::{Chart, Points, drawn};
+use super::chart::{Anchor, Chart, Points, Window, drawn};
 use super::summary::{Summary, mbps};
 use super::timeline::{CLOSED, PathSample};
 use crate::output::hex;
@@ -101,16 +101,19 @@ fn together(summary: &Summary) -> Markup {
     }
     let top = sums.last().into_iter().chain([&whole]).flat_map(|line| line.iter().map(|point| point.1));
     let max = top.fold(links, f64::max) * AIR;
-    let chart = Chart { height: TOGETHER, seconds: summary.seconds(), max, unit: "Mbit/s", has_times: true };
-    let content = html! {
-        @for (index, two) in sums.windows(2).enumerate() { (chart.area(&colour(index), &two[0], &two[1])) }
-        (chart.line("whole", &whole))
-        (chart.level(links, &format!("sum of the links {links:.0}")))
-        (chart.level(best, &format!("best single path {best:.1}")))
-        @for fail in &summary.fails {
-            @let (from, to) = fail.seconds(summary.seconds());
-            (chart.dead(from, to, &format!("path {} dead", fail.path)))
-        }
+    let seconds = summary.seconds();
+    let draw = |window| {
+        let chart = Chart { window, height: TOGETHER, seconds, max, unit: "Mbit/s", has_times: true };
+        chart.draw(&html! {
+            @for (index, two) in sums.windows(2).enumerate() { (chart.area(&colour(index), &two[0], &two[1])) }
+            (chart.line("whole", &whole))
+            (chart.level(links, &format!("sum of the links {links:.0}"), Anchor::Right))
+            (chart.level(best, &format!("best single path {best:.1}"), Anchor::Left))
+            @for fail in &summary.fails {
+                @let (from, to) = fail.seconds(seconds);
+                (chart.dead(from, to, &format!("path {} dead", fail.path)))
+            }
+        })
     };
     html! {
         section {
@@ -123,7 +126,7 @@ fn together(summary: &Summary) -> Markup {
                     i { "— content" }
                 }
             }
-            (chart.draw(&content))
+            @for window in Window::ALL { (draw(window)) }
         }
     }
 }
@@ -160,23 +163,25 @@ fn comparison(summary: &Summary) -> Markup {
 fn path(summary: &Summary, index: usize) -> Markup {
     let link = &summary.plan.0[index];
     let seconds = summary.seconds();
-    let rates = rate(summary, index);
-    let at = |value: fn(&PathSample) -> f64| {
-        series(summary, |at| value(&summary.outcome.timeline.samples[at].paths[index]))
-    };
-    let rtts = at(|path| path.rtt.as_secs_f64() * 1e3);
-    let windows = at(|path| path.window as f64 / 1e3);
+    let rates = [rate(summary, index)];
+    let rtts = alive(summary, index, |path| path.rtt.as_secs_f64() * 1e3);
+    let windows = alive(summary, index, |path| path.window as f64 / 1e3);
     let fails = || summary.fails.iter().filter(|fail| fail.path == index).map(|fail| fail.seconds(seconds));
-    let plot = |height, points: &Points, unit, least: f64, has_times, level: Option<(f64, String)>| {
-        let max = points.iter().map(|point| point.1).fold(least, f64::max) * AIR;
-        let chart = Chart { height, seconds, max, unit, has_times };
-        let floor: Points = points.iter().map(|(second, _)| (*second, 0.0)).collect();
-        chart.draw(&html! {
-            (chart.area("soft", &floor, points))
-            (chart.line("of", points))
-            @if let Some((value, name)) = &level { (chart.level(*value, name)) }
-            @for (from, to) in fails() { (chart.dead(from, to, "")) }
-        })
+    let plot = |height, parts: &[Points], unit, least: f64, has_times, level: Option<(f64, String)>| {
+        let max = parts.iter().flatten().map(|point| point.1).fold(least, f64::max) * AIR;
+        let draw = |window| {
+            let chart = Chart { window, height, seconds, max, unit, has_times };
+            chart.draw(&html! {
+                @for points in parts {
+                    @let floor: Points = points.iter().map(|(second, _)| (*second, 0.0)).collect();
+                    (chart.area("soft", &floor, points))
+                    (chart.line("of", points))
+                }
+                @if let Some((value, name)) = &level { (chart.level(*value, name, Anchor::Right)) }
+                @for (from, to) in fails() { (chart.dead(from, to, "")) }
+            })
+        };
+        html! { @for window in Window::ALL { (draw(window)) } }
     };
     let rate = link.rate as f64 / 1e6;
     let last = summary.outcome.timeline.samples.last();
@@ -218,6 +223,8 @@ fn why(summary: &Summary, index: usize) -> String {
         let name = reason.map_or_else(|| "about to send".to_owned(), |reason| reason.to_string());
         format!("{name} {:.0} %", 100.0 * *count as f64 / f64::from(seen.max(1)))
     };
+    // What would be told as 0 % is not worth a word.
+    reasons.retain(|(_, count)| *count as f64 >= 0.005 * f64::from(seen));
     let parts: Vec<String> = reasons.iter().take(MAX_REASONS).map(part).collect();
     format!("The server, whenever it was looked at: {}", parts.join(" · "))
 }
@@ -225,7 +232,6 @@ fn why(summary: &Summary, index: usize) -> String {
 /// A strip of what a path was doing.
 fn states(summary: &Summary, index: usize) -> Markup {
     let seconds = summary.seconds();
-    let chart = Chart { height: STRIP, seconds, max: 1.0, unit: "", has_times: false };
     let mut periods: Vec<(f64, f64, &str)> = Vec::new();
     for sample in &summary.outcome.timeline.samples {
         let (at, state) = (sample.at.as_secs_f64(), sample.paths[index].state);
@@ -238,8 +244,11 @@ fn states(summary: &Summary, index: usize) -> Markup {
             None => periods.push((0.0, at, state)),
         }
     }
-    let content = html! { @for (from, to, state) in &periods { (chart.band(state, *from, *to, state)) } };
-    chart.strip(&content)
+    let draw = |window| {
+        let chart = Chart { window, height: STRIP, seconds, max: 1.0, unit: "", has_times: false };
+        chart.strip(&html! { @for (from, to, state) in &periods { (chart.band(state, *from, *to, state)) } })
+    };
+    html! { @for window in Window::ALL { (draw(window)) } }
 }
 
 fn events(summary: &Summary) -> Markup {
@@ -263,6 +272,23 @@ fn events(summary: &Summary) -> Markup {
 /// What a path carried over time, in Mbit/s.
 fn rate(summary: &Summary, index: usize) -> Points {
     series(summary, |at| summary.outcome.timeline.rate(at, |sample| sample.paths[index].received) / 1e6)
+}
+
+/// A value of a path, in a line for each period in which the path answers: what was last known of a dead one is nothing that it
+/// has.
+fn alive(summary: &Summary, index: usize, value: fn(&PathSample) -> f64) -> Vec<Points> {
+    let samples = &summary.outcome.timeline.samples;
+    let mut parts = vec![Points::new()];
+    for at in drawn(samples.len()) {
+        let path = &samples[at].paths[index];
+        match (path.is_alive(), parts.last_mut()) {
+            (true, Some(part)) => part.push((samples[at].at.as_secs_f64(), value(path))),
+            (false, Some(part)) if !part.is_empty() => parts.push(Points::new()),
+            _ => {}
+        }
+    }
+    parts.retain(|part| !part.is_empty());
+    parts
 }
 
 /// A value of each sample that is drawn.

@@ -32,6 +32,13 @@ pub(super) struct PathSample {
     pub(super) idle: Option<IdleReason>,
 }
 
+impl PathSample {
+    /// Whether it answers, as far as its end knows.
+    pub(super) fn is_alive(&self) -> bool {
+        matches!(self.state, "open" | "backup")
+    }
+}
+
 /// All paths at one instant.
 #[derive(Clone, Debug)]
 pub(super) struct Sample {

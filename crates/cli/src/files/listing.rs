@@ -9,6 +9,7 @@ use time::macros::format_description;
 
 use super::path::{Wanted, encode};
 use super::root::{Entries, Entry, MAX_LISTED};
+use crate::size;
 
 const STYLE: &str = "\
 body { font: 1rem/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; padding: 0 1rem }
@@ -49,7 +50,7 @@ fn row(entry: &Entry) -> Markup {
     html! {
         tr {
             td { a href=(link) { (entry.name.display()) (slash) } }
-            td { (entry.size.map(in_words).unwrap_or_default()) }
+            td { (entry.size.map(size::words).unwrap_or_default()) }
             td { (entry.modified.map(date).unwrap_or_default()) }
         }
     }
@@ -57,21 +58,6 @@ fn row(entry: &Entry) -> Markup {
 
 fn date(time: SystemTime) -> String {
     OffsetDateTime::from(time).format(&TIME).unwrap_or_default()
-}
-
-/// A size with three digits at least, in binary units.
-fn in_words(size: u64) -> String {
-    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
-    if size < 1_024 {
-        return format!("{size} B");
-    }
-    let mut value = size as f64 / 1_024.0;
-    let mut unit = 0;
-    while value >= 1_024.0 && unit + 1 < UNITS.len() {
-        value /= 1_024.0;
-        unit += 1;
-    }
-    format!("{value:.1} {}", UNITS[unit])
 }
 
 #[cfg(test)]
@@ -102,7 +88,7 @@ mod tests {
             "&lt;img src=x onerror=&quot;alert(1)&quot;&gt;&amp;<",
             "href=\"./%FF\"",
             "href=\"./sub/\"",
-            "1.5 KiB",
+            "1.54 kB",
             "1970-01-01 00:00",
             "There are more",
             "href=\"../\"",
@@ -110,13 +96,5 @@ mod tests {
             assert!(page.contains(expected), "{expected} is missing in\n{page}");
         }
         assert!(!page.contains("<img") && !page.contains("<b>"));
-    }
-
-    #[test]
-    fn sizes_in_words() {
-        for (size, words) in [(0, "0 B"), (1_023, "1023 B"), (1_024, "1.0 KiB"), (5 << 30, "5.0 GiB")] {
-            assert_eq!(in_words(size), words);
-        }
-        assert_eq!(in_words(u64::MAX), "16384.0 PiB");
     }
 }

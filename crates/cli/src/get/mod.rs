@@ -23,7 +23,7 @@ use self::origin::{Origins, Terms};
 use self::progress::Progress;
 use self::report::Report;
 use self::session::SessionFile;
-use crate::exit::{Exit, Failure, Result};
+use crate::exit::{self, Exit, Failure, Result};
 use crate::hq;
 use crate::multipath::ClientPaths;
 use crate::options::{ClientPlan, Trust, Tuning};
@@ -40,9 +40,11 @@ const STANDARD: &str = "-";
 
 /// Fetch files over HTTP/3
 ///
-/// Each file is named by the last part of its URL's path. It gets its name only once it is whole, so that nothing is left
-/// behind by a failure. Files of one server come over one connection.
+/// Each file is named by the last part of its URL's path, or index.html. It gets its name only once it is whole, so that
+/// nothing is left behind by a failure. Files of one server come over one connection; what cannot be had does not keep the
+/// others from coming.
 #[derive(Args, Debug)]
+#[command(after_help = exit::STATUSES)]
 pub(crate) struct Get {
     /// https://HOST:PORT/PATH
     #[arg(required = true, value_name = "URL")]
@@ -127,29 +129,33 @@ async fn fetch_all(options: Get, endpoint: LazyEndpoint) -> Result {
         });
         let done = together(&round, &jobs, at_once, &progress).await;
         progress.clear();
-        jobs.iter().zip(done?).for_each(|(job, done)| report.add(job, &done));
+        jobs.iter().zip(done?).for_each(|(job, done)| report.add(job, done));
         if let Some(round) = Arc::into_inner(round) {
             round.origins.close().await;
         }
+        if report.has_failed() {
+            break;
+        }
     }
-    report.finish(jobs.len() * options.repeat as usize, begin.elapsed())
+    report.finish(begin.elapsed())
 }
 
-/// Fetches everything, so many at once; gives the results in the order of the jobs, or the first failure.
+/// Fetches everything, so many at once; gives what became of each job, in their order. Failures of several jobs are told as
+/// they happen.
 async fn together(
     round: &Arc<Round>,
     jobs: &[Job],
     at_once: usize,
     progress: &Progress,
-) -> Result<Vec<Done>> {
+) -> Result<Vec<Result<Done>>> {
     let mut waiting = jobs.iter().cloned().enumerate();
     let mut running = JoinSet::new();
-    let mut all: Vec<Option<Done>> = jobs.iter().map(|_| None).collect();
+    let mut all: Vec<Option<Result<Done>>> = jobs.iter().map(|_| None).collect();
     loop {
         while running.len() < at_once
             && let Some((place, job)) = waiting.next()
         {
-            let (round, bar) = (Arc::clone(round), progress.bar(job.target.file_name().unwrap_or(&job.url)));
+            let (round, bar) = (Arc::clone(round), progress.bar(job.target.file_name()));
             running.spawn(async move {
                 let done = round.fetch(&job, &bar).await;
                 bar.finish_and_clear();
@@ -157,7 +163,12 @@ async fn together(
             });
         }
         match running.join_next().await {
-            Some(Ok((place, done))) => all[place] = Some(done?),
+            Some(Ok((place, done))) => {
+                if let (Err(failure), true) = (&done, jobs.len() > 1) {
+                    progress.above(|| failure.clone().about(&jobs[place].url).say());
+                }
+                all[place] = Some(done);
+            }
             Some(Err(error)) => return Err(Failure::new(Exit::Io, error)),
             None => return Ok(all.into_iter().flatten().collect()),
         }
@@ -182,13 +193,7 @@ fn jobs(options: &Get) -> Result<Vec<Job>> {
 
 fn destination(options: &Get, target: &Target) -> Result<Destination> {
     let file = |name| if options.ask.rest { Destination::Rest(name) } else { Destination::File(name) };
-    let named_in = |dir: &Path| {
-        let none = || {
-            let what = format!("{target} names no file");
-            Failure::new(Exit::Usage, what).or("say where to write with --output FILE")
-        };
-        target.file_name().map(|name| file(dir.join(name))).ok_or_else(none)
-    };
+    let named_in = |dir: &Path| Ok(file(dir.join(target.file_name())));
     let json_to_standard = options.json.as_deref() == Some(Path::new(STANDARD));
     match options.output.as_deref() {
         Some(path) if path == Path::new(STANDARD) && json_to_standard => {

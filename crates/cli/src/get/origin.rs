@@ -46,27 +46,28 @@ pub(super) struct Origins {
     known: Mutex<BTreeMap<(String, u16), Place>>,
 }
 
-/// A server that is connected to, or will be.
-type Place = Arc<OnceCell<Arc<Origin>>>;
+/// A server that is connected to, or will be, or cannot be.
+type Place = Arc<OnceCell<Result<Arc<Origin>>>>;
 
 impl Origins {
     pub(super) fn new(terms: Arc<Terms>) -> Self {
         Self { terms, known: Mutex::default() }
     }
 
-    /// The server of a URL. Whoever asks first connects; the others wait for that.
+    /// The server of a URL. Whoever asks first connects; the others wait for that, and fail with it.
     pub(super) async fn reach(&self, target: &Target) -> Result<Arc<Origin>> {
         let place = {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(known.entry((target.host.clone(), target.port)).or_default())
         };
-        place.get_or_try_init(|| Origin::connect(target, &self.terms)).await.cloned()
+        place.get_or_init(|| Origin::connect(target, &self.terms)).await.clone()
     }
 
     /// Says goodbye to everybody. Who misses it will find out by the idle timeout.
     pub(super) async fn close(self) {
         let known = self.known.into_inner().unwrap_or_else(PoisonError::into_inner);
-        known.values().filter_map(|place| place.get()).for_each(|origin| origin.protocol.close());
+        let connected = known.values().filter_map(|place| place.get()?.as_ref().ok());
+        connected.for_each(|origin| origin.protocol.close());
         self.terms.endpoint.farewell().await;
     }
 }

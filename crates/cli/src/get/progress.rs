@@ -5,9 +5,10 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 /// Columns of a name.
 const NAME: usize = 24;
 /// While nobody knows how long a file is.
-const OPEN: &str = "{prefix} {spinner} {bytes:>10} {bytes_per_sec:>12} {elapsed:>4}";
+const OPEN: &str = "{prefix} {spinner} {decimal_bytes:>10} {decimal_bytes_per_sec:>12} {elapsed:>4}";
 /// With its length, there is also a time that is left.
-const KNOWN: &str = "{prefix} {wide_bar} {bytes:>10}/{total_bytes:<10} {bytes_per_sec:>12} {eta:>4}";
+const KNOWN: &str =
+    "{prefix} {wide_bar} {decimal_bytes:>10}/{decimal_total_bytes:<10} {decimal_bytes_per_sec:>12} {eta:>4}";
 
 /// One bar for each file that is on its way; none unless standard error is a terminal.
 pub(super) struct Progress(MultiProgress);
@@ -23,6 +24,11 @@ impl Progress {
         let bar = self.0.add(ProgressBar::no_length().with_style(style(OPEN)));
         bar.set_prefix(short(name));
         bar
+    }
+
+    /// Has something written above the bars.
+    pub(super) fn above(&self, write: impl FnOnce()) {
+        self.0.suspend(write);
     }
 
     /// Takes all bars away.

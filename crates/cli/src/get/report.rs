@@ -19,18 +19,29 @@ pub(super) struct Report {
     quiet: bool,
     facts: Vec<Value>,
     bytes: u64,
+    files: usize,
+    failures: Vec<Failure>,
 }
 
 impl Report {
     pub(super) fn new(json: Option<PathBuf>, quiet: bool) -> Self {
-        Self { json, quiet, facts: Vec::new(), bytes: 0 }
+        Self { json, quiet, facts: Vec::new(), bytes: 0, files: 0, failures: Vec::new() }
     }
 
     /// A line for people, unless there will be JSON.
-    pub(super) fn add(&mut self, job: &Job, done: &Done) {
+    pub(super) fn add(&mut self, job: &Job, done: Result<Done>) {
+        self.files += 1;
+        let done = match done {
+            Ok(done) => done,
+            Err(failure) => {
+                let (error, exit) = (failure.to_string(), failure.exit() as u8);
+                self.facts.push(json!({ "url": job.url, "error": error, "exit": exit }));
+                return self.failures.push(failure);
+            }
+        };
         self.bytes += done.bytes;
         if self.json.is_some() {
-            self.facts.push(facts(job, done));
+            self.facts.push(facts(job, &done));
         } else if !self.quiet {
             let how = match (done.early_data, done.origin.connection().handshake_data().resumed) {
                 (true, _) => ", 0-RTT",
@@ -45,8 +56,26 @@ impl Report {
         }
     }
 
-    /// Says the rest: JSON is one object, or an array if there was more than one thing to fetch.
-    pub(super) fn finish(self, files: usize, took: Duration) -> Result {
+    /// Whether something could not be had.
+    pub(super) fn has_failed(&self) -> bool {
+        !self.failures.is_empty()
+    }
+
+    /// Says the rest. If something could not be had, that has the status of the first thing that could not.
+    pub(super) fn finish(mut self, took: Duration) -> Result {
+        let failures = std::mem::take(&mut self.failures);
+        let (files, failed) = (self.files, failures.len());
+        let Some(first) = failures.into_iter().next() else { return self.conclude(took) };
+        if files == 1 {
+            return Err(first);
+        }
+        self.conclude(took)?;
+        Err(Failure::new(first.exit(), format!("{failed} of {files} files could not be had")))
+    }
+
+    /// JSON is one object, or an array if there was more than one thing to fetch.
+    fn conclude(self, took: Duration) -> Result {
+        let files = self.files;
         let Some(path) = &self.json else {
             if files > 1 && !self.quiet {
                 exit::note(format_args!("{files} files: {}", measured(self.bytes, took)));

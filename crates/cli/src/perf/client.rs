@@ -2,24 +2,28 @@
 
 use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use anabranch::transport::trace::{Observer, TraceEvent};
 use anabranch::transport::wire::{Frame, Frames, Time};
-use anabranch::{ClientConfig, Connection, Endpoint, TransportConfig, Version, unspecified_for};
+use anabranch::{
+    ClientConfig, Connection, Endpoint, RacePolicy, TransportConfig, Version, Way, unspecified_for,
+};
 use bytes::Bytes;
 use clap::{Args, ValueEnum};
 use tokio::task::JoinSet;
 
 use super::recv::{self, Recv};
 use super::work::Work;
-use super::{Place, Report, http3};
+use super::{Form, Place, Report, http3, rate};
 use crate::exit::{self, Exit, Failure, Result};
 use crate::hq;
+use crate::listen::HostPort;
 use crate::multipath::{self, ClientPaths};
 use crate::options::{ClientPlan, Trust, Tuning};
+use crate::size;
 
 /// How long `--case datagram` waits for the last echo.
 const ECHO_WAIT: Duration = Duration::from_secs(2);
@@ -30,19 +34,24 @@ const MOVE_WAIT: Duration = Duration::from_secs(2);
 const MOVE_CHECK: Duration = Duration::from_millis(10);
 /// How long the server gets to learn that the client is done.
 const FAREWELL: Duration = Duration::from_millis(200);
-
-/// Most bytes in one direction (RFC 9000 §4.5).
-const MAX_BYTES: u64 = (1 << 62) - 1;
+/// How long it is measured unless somebody says something else, and how often people are told.
+const TIME: Duration = Duration::from_secs(10);
+const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Measure a server, or show what it can do
+///
+/// As iperf3 does, it sends for ten seconds unless it is told otherwise: `perf client -c HOST`, `-R` to receive, `-t` for another
+/// time, `--download` and `--upload` for so many bytes. The server is `perf server`, or another one that speaks `perf`,
+/// `hq-interop` or HTTP/3.
 #[derive(Args, Debug)]
+#[command(after_help = exit::STATUSES)]
 pub(crate) struct Client {
-    /// The server
-    #[arg(long, value_name = "IP:PORT")]
-    connect: SocketAddr,
-    /// Its name in the certificate
-    #[arg(long, value_name = "NAME", default_value = "localhost")]
-    name: String,
+    /// The server, a name or an address; its port is 4433 unless said
+    #[arg(short, long, value_name = "HOST[:PORT]")]
+    connect: HostPort,
+    /// Its name in the certificate; unless said, that of --connect, or localhost for an address
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
     #[command(flatten)]
     trust: Trust,
     /// What to show
@@ -51,16 +60,24 @@ pub(crate) struct Client {
     /// Application protocol; follows from the work unless said
     #[arg(long, value_parser = [super::ALPN, hq::ALPN, http3::ALPN])]
     alpn: Option<String>,
-    /// Bytes to receive, split over the streams
-    #[arg(long, value_name = "BYTES", default_value_t = 0,
-          value_parser = clap::value_parser!(u64).range(..=MAX_BYTES))]
-    download: u64,
+    /// Send for this many seconds; for 10 if nothing says what to do
+    #[arg(short, long, value_name = "SECONDS", value_parser = seconds, conflicts_with_all = ["download", "upload"])]
+    time: Option<Duration>,
+    /// Receive instead of sending, with --time
+    #[arg(short = 'R', long, conflicts_with_all = ["download", "upload"])]
+    reverse: bool,
+    /// Show how it goes every so many seconds, 0 for never; unless said, every second where --time says how long, and for
+    /// people
+    #[arg(short, long, value_name = "SECONDS", value_parser = seconds)]
+    interval: Option<Duration>,
+    /// Bytes to receive, split over the streams: 5000000, 10M, 1GiB
+    #[arg(long, value_name = "BYTES", value_parser = size::parse)]
+    download: Option<u64>,
     /// Bytes to send, split over the streams
-    #[arg(long, value_name = "BYTES", default_value_t = 0,
-          value_parser = clap::value_parser!(u64).range(..=MAX_BYTES))]
-    upload: u64,
+    #[arg(long, value_name = "BYTES", value_parser = size::parse)]
+    upload: Option<u64>,
     /// Number of streams
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(short = 'P', long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     streams: u64,
     /// Directory for the files of hq-interop; dropped without it
     #[arg(long, value_name = "DIR")]
@@ -89,6 +106,8 @@ pub(crate) struct Client {
     /// What one system call receives
     #[arg(long, value_enum, default_value_t = Recv::Many, hide = true)]
     recv: Recv,
+    #[command(flatten)]
+    form: Form,
     #[command(flatten)]
     pub(super) place: Place,
     #[command(flatten)]
@@ -143,13 +162,16 @@ impl Client {
         tuning: Tuning,
     ) -> Self {
         Self {
-            connect,
-            name,
-            trust: Trust { ca: None, insecure: true },
+            connect: HostPort { host: Some(connect.ip().to_string()), port: connect.port(), has_port: true },
+            name: Some(name),
+            trust: Trust { ca: None, pin: None, insecure: true },
             case,
             alpn: Some(alpn.to_owned()),
-            download: 0,
-            upload: 0,
+            time: None,
+            reverse: false,
+            interval: None,
+            download: None,
+            upload: None,
             streams: 1,
             out: Some(out),
             paths,
@@ -160,6 +182,7 @@ impl Client {
             concurrency: 1,
             datagrams: 0,
             recv: Recv::Many,
+            form: Form { json: true },
             place: Place { one_core: None },
             multipath: ClientPaths::offering(None),
             tuning,
@@ -176,7 +199,14 @@ impl Client {
         let files = http3 || !self.paths.is_empty() || self.alpn.as_deref() == Some(hq::ALPN);
         let work = match files {
             true => Work::Files { http3, out: self.out.clone(), paths: self.paths.clone() },
-            false => Work::Bulk { download: self.download, upload: self.upload, streams: self.streams },
+            false => match self.time() {
+                Some(time) => Work::Timed { time, reverse: self.reverse, streams: self.streams },
+                None => Work::Bulk {
+                    download: self.download.unwrap_or(0),
+                    upload: self.upload.unwrap_or(0),
+                    streams: self.streams,
+                },
+            },
         };
         work.check()?;
         match &self.alpn {
@@ -185,6 +215,19 @@ impl Client {
             }
             _ => Ok(work),
         }
+    }
+
+    /// How long to go on, if that and not a number of bytes says when to end.
+    fn time(&self) -> Option<Duration> {
+        let said = self.download.is_some() || self.upload.is_some() || self.handshakes.is_some();
+        let idle = self.case == Case::Transfer && !said;
+        self.time.or((idle || self.reverse).then_some(TIME))
+    }
+
+    /// How often to tell people how it goes.
+    fn interval(&self, work: &Work) -> Option<Duration> {
+        let usual = matches!(work, Work::Timed { .. }).then_some(INTERVAL);
+        self.interval.or(usual).filter(|every| !every.is_zero() && !self.form.json)
     }
 
     fn config(&self, alpn: &str) -> Result<ClientConfig> {
@@ -212,40 +255,80 @@ impl Client {
     }
 }
 
+/// A number of seconds, in parts if need be.
+fn seconds(text: &str) -> std::result::Result<Duration, String> {
+    let seconds = text.strip_suffix('s').unwrap_or(text).parse::<f64>().map_err(|error| error.to_string())?;
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}
+
 /// An endpoint that knows where to connect.
 struct Caller {
     endpoint: Endpoint,
     config: ClientConfig,
-    server: SocketAddr,
+    /// Where the server may be.
+    addresses: Vec<SocketAddr>,
+    /// Where it has answered.
+    server: OnceLock<SocketAddr>,
     name: String,
     paths: ClientPaths,
+    form: Form,
 }
 
 impl Caller {
-    fn new(options: &Client, alpn: &str) -> Result<Self> {
-        let (endpoint, config) = (recv::endpoint(options.connect, options.recv)?, options.config(alpn)?);
-        let (name, paths) = (options.name.clone(), options.multipath.clone());
-        Ok(Self { endpoint, config, server: options.connect, name, paths })
+    async fn new(options: &Client, alpn: &str) -> Result<Self> {
+        let config = options.config(alpn)?;
+        let addresses = options.connect.resolve().await?;
+        let Some(first) = addresses.first() else {
+            let failure = Failure::new(Exit::Usage, format!("{} names no server", options.connect));
+            return Err(failure.or("write --connect HOST[:PORT]"));
+        };
+        let endpoint = recv::endpoint(*first, options.recv)?;
+        let known = options.connect.host.clone().filter(|_| !options.connect.is_address());
+        let name = options.name.clone().or(known).unwrap_or_else(|| "localhost".to_owned());
+        let (paths, form) = (options.multipath.clone(), options.form);
+        Ok(Self { endpoint, config, addresses, server: OnceLock::new(), name, paths, form })
     }
 
+    /// Connects to the server's address, or to the first of several that answers.
     async fn connect(&self) -> Result<Connection> {
-        let connecting = self.endpoint.connect_with(&self.config, self.server, &self.name)?;
-        let connection = connecting.await.map_err(exit::handshake)?;
+        let connection = match (self.server.get(), &self.addresses[..]) {
+            (Some(server), _) | (None, [server]) => self
+                .endpoint
+                .connect_with(&self.config, *server, &self.name)?
+                .await
+                .map_err(exit::handshake)?,
+            (None, addresses) => {
+                let ways = Way::to_any_of(addresses);
+                let racing = self.endpoint.connect_any(&self.config, ways, &self.name, RacePolicy::default());
+                racing.await.map_err(exit::attempt)?
+            }
+        };
+        self.server.get_or_init(|| connection.remote_address());
         self.paths.manage(&connection);
         Ok(connection)
+    }
+
+    /// Where the server is, once it has answered.
+    fn server(&self) -> SocketAddr {
+        self.server.get().copied().unwrap_or(self.addresses[0])
     }
 
     async fn close(&self, connection: Connection) {
         let http3 = connection.handshake_data().protocol.as_deref() == Some(http3::ALPN.as_bytes());
         connection.close(if http3 { http3::no_error() } else { 0 }, b"");
+        // Kept until the packet that says so has left.
+        self.farewell().await;
+    }
+
+    async fn farewell(&self) {
         // A server that misses it finds out by its idle timeout.
-        let _ = tokio::time::timeout(FAREWELL, self.endpoint.wait_idle()).await;
+        let _ = tokio::time::timeout(FAREWELL, self.endpoint.wait_close_sent()).await;
     }
 }
 
 pub(crate) async fn run(options: Client) -> Result {
     let work = options.work()?;
-    let caller = Caller::new(&options, work.alpn())?;
+    let caller = Caller::new(&options, work.alpn()).await?;
     if let Some(count) = options.requests {
         return requests(&options, &caller, count).await;
     }
@@ -255,7 +338,22 @@ pub(crate) async fn run(options: Client) -> Result {
     match options.case {
         Case::Resumption | Case::ZeroRtt => again(&caller, options.case, &work).await,
         Case::Datagram => datagrams(&caller, options.datagrams).await,
-        _ => once(&caller, options.case, &work).await,
+        _ => once(&caller, options.case, &work, options.interval(&work)).await,
+    }
+}
+
+/// Tells people how much has been moved every so often, until it is dropped.
+async fn tell(moved: Arc<AtomicU64>, every: Option<Duration>) -> Result<u64> {
+    let Some(every) = every else { return std::future::pending().await };
+    let begin = Instant::now();
+    let (mut before, mut then) = (0, 0.0);
+    let mut ticks = tokio::time::interval_at((begin + every).into(), every);
+    loop {
+        ticks.tick().await;
+        let (now, bytes) = (begin.elapsed().as_secs_f64(), moved.load(Ordering::Relaxed));
+        let (new, rate) = (size::words(bytes - before), rate(bytes - before, now - then));
+        exit::say(format_args!("{then:>6.1} to {now:>6.1} s  {new:>9}  {rate:>13}"))?;
+        (before, then) = (bytes, now);
     }
 }
 
@@ -266,7 +364,7 @@ fn report(case: Case, connection: &Connection) -> Report {
 }
 
 /// One connection, with something in the middle of the work for some cases.
-async fn once(caller: &Caller, case: Case, work: &Work) -> Result {
+async fn once(caller: &Caller, case: Case, work: &Work, every: Option<Duration>) -> Result {
     let ecn = EcnWatch::default();
     if case == Case::Ecn {
         let ecn = ecn.clone();
@@ -279,14 +377,20 @@ async fn once(caller: &Caller, case: Case, work: &Work) -> Result {
     let acted = Arc::new(AtomicU64::new(0));
     let act = in_the_middle(caller, case, &connection, Arc::clone(&acted));
     let start = Instant::now();
-    let bytes = work.run(&connection, act).await?;
+    let moved = Arc::new(AtomicU64::new(0));
+    let bytes = tokio::select! {
+        bytes = work.run(&connection, Arc::clone(&moved), act) => bytes?,
+        told = tell(moved, every) => told?,
+    };
     let seconds = start.elapsed().as_secs_f64();
     let (stats, moves) = (connection.stats(), acted.load(Ordering::Relaxed));
     let lost: u64 = stats.paths.iter().map(|path| path.recovery.lost_packets).sum();
     let mtu = stats.paths.first().map_or(0, |path| path.mtu);
     let version = connection.handshake_data().version;
     let moved = case == Case::Migration && has_moved(caller, &connection).await;
-    report(case, &connection)
+    let lines = stats.paths.iter().filter(|_| stats.paths.len() > 1).map(multipath::words);
+    let report = lines.fold(report(case, &connection), Report::line);
+    report
         .goodput(bytes, seconds)
         .with("key_updates", stats.key_updates)
         .with("migrations", if case == Case::Migration { moves } else { 0 })
@@ -300,7 +404,7 @@ async fn once(caller: &Caller, case: Case, work: &Work) -> Result {
         .with("copied_bytes", stats.received.copied)
         .with("restored_bytes", stats.received.restored)
         .with("paths", stats.paths.iter().map(multipath::facts).collect::<Vec<_>>())
-        .print()?;
+        .print(caller.form)?;
     caller.close(connection).await;
     let failed = |what: &str| Err(Failure::new(Exit::Protocol, what));
     match case {
@@ -368,7 +472,7 @@ fn in_the_middle(
     connection: &Connection,
     acted: Arc<AtomicU64>,
 ) -> impl Fn() + Send + Sync + 'static {
-    let (endpoint, connection, server) = (caller.endpoint.clone(), connection.clone(), caller.server);
+    let (endpoint, connection, server) = (caller.endpoint.clone(), connection.clone(), caller.server());
     move || {
         let began = match case {
             Case::KeyUpdate => {
@@ -392,12 +496,12 @@ fn in_the_middle(
 async fn again(caller: &Caller, case: Case, work: &Work) -> Result {
     let (first, second) = work.halves();
     let connection = caller.connect().await?;
-    first.run(&connection, || {}).await?;
+    first.run(&connection, Arc::default(), || {}).await?;
     // The ticket comes with or after the server's first data.
     connection.confirmed().await?;
     caller.close(connection).await;
 
-    let connecting = caller.endpoint.connect_with(&caller.config, caller.server, &caller.name)?;
+    let connecting = caller.endpoint.connect_with(&caller.config, caller.server(), &caller.name)?;
     let start = Instant::now();
     let (connection, accepted) = if case == Case::ZeroRtt {
         let early = connecting.into_0rtt();
@@ -407,7 +511,7 @@ async fn again(caller: &Caller, case: Case, work: &Work) -> Result {
     } else {
         (connecting.await.map_err(exit::handshake)?, None)
     };
-    let bytes = second.run(&connection, || {}).await?;
+    let bytes = second.run(&connection, Arc::default(), || {}).await?;
     let seconds = start.elapsed().as_secs_f64();
     let zero_rtt = match accepted {
         Some(accepted) => accepted.await,
@@ -418,7 +522,7 @@ async fn again(caller: &Caller, case: Case, work: &Work) -> Result {
         .with("resumed", resumed)
         .with("zero_rtt_accepted", zero_rtt)
         .goodput(bytes, seconds)
-        .print()?;
+        .print(caller.form)?;
     caller.close(connection).await;
     match case {
         Case::ZeroRtt if !zero_rtt => Err(Failure::new(Exit::Protocol, "0-RTT was not accepted")),
@@ -441,7 +545,7 @@ async fn datagrams(caller: &Caller, count: u64) -> Result {
             Err(_) => break,
         }
     }
-    report(Case::Datagram, &connection).with("sent", count).with("echoed", echoed).print()?;
+    report(Case::Datagram, &connection).with("sent", count).with("echoed", echoed).print(caller.form)?;
     caller.close(connection).await;
     if echoed == 0 && count > 0 { Err(Failure::new(Exit::Protocol, "no datagram came back")) } else { Ok(()) }
 }
@@ -462,11 +566,11 @@ async fn requests(options: &Client, caller: &Caller, count: u64) -> Result {
         .goodput(bytes, seconds)
         .with("requests", count)
         .with("requests_per_s", count as f64 / seconds.max(1e-9))
-        .print()?;
+        .print(caller.form)?;
     for connection in &connections {
         connection.close();
     }
-    let _ = tokio::time::timeout(FAREWELL, caller.endpoint.wait_idle()).await;
+    caller.farewell().await;
     Ok(())
 }
 
@@ -490,6 +594,6 @@ async fn handshakes(caller: Caller, count: u64, concurrency: u64) -> Result {
         lane.map_err(|error| Failure::new(Exit::Protocol, error))??;
     }
     let seconds = start.elapsed().as_secs_f64();
-    Report::default().with("handshakes", count).with("seconds", seconds).print()?;
+    Report::default().with("handshakes", count).with("seconds", seconds).print(caller.form)?;
     Ok(())
 }

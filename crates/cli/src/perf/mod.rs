@@ -13,6 +13,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
 use crate::exit::{self, Exit, Failure, Result};
+use crate::size;
 
 /// Name of the application protocol.
 pub(crate) const ALPN: &str = "perf";
@@ -60,13 +61,30 @@ fn cpu_seconds() -> f64 {
     seconds(usage.user_time()) + seconds(usage.system_time())
 }
 
-/// What was observed, as one line of JSON on standard output.
+/// How results are shown.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub(crate) struct Form {
+    /// Show results as one line of JSON
+    #[arg(short = 'J', long)]
+    pub(crate) json: bool,
+}
+
+/// What was observed, on standard output: a few lines, or one line of JSON.
 #[derive(Debug, Default)]
-struct Report(Map<String, Value>);
+struct Report {
+    facts: Map<String, Value>,
+    /// For people only, in the place of lists.
+    lines: Vec<String>,
+}
 
 impl Report {
     fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
-        self.0.insert(key.to_owned(), value.into());
+        self.facts.insert(key.to_owned(), value.into());
+        self
+    }
+
+    fn line(mut self, line: String) -> Self {
+        self.lines.push(line);
         self
     }
 
@@ -76,7 +94,66 @@ impl Report {
         self.with("bytes", bytes).with("seconds", seconds).with("goodput_mbps", mbps)
     }
 
-    fn print(self) -> Result {
-        exit::say(json!(self.with("cpu_seconds", cpu_seconds()).0))
+    fn print(self, form: Form) -> Result {
+        let report = self.with("cpu_seconds", cpu_seconds());
+        match form.json {
+            true => exit::say(json!(report.facts)),
+            false => exit::say(report.text()),
+        }
+    }
+
+    /// Whatever is worth a line to people: neither zeros nor what was not asked for.
+    fn text(&self) -> String {
+        let number = |name: &str| self.facts.get(name).and_then(Value::as_f64).unwrap_or(0.0);
+        let mut lines = Vec::new();
+        let bytes = self.facts.get("bytes").and_then(Value::as_u64).unwrap_or(0);
+        if bytes > 0 {
+            let rate = rate(bytes, number("seconds"));
+            lines.push(format!("{} in {:.2} s: {rate}", size::words(bytes), number("seconds")));
+        }
+        for (name, value) in &self.facts {
+            let text = match (name.as_str(), value) {
+                ("bytes" | "goodput_mbps", _) => continue,
+                ("seconds", _) if bytes > 0 => continue,
+                (_, Value::String(text)) => text.clone(),
+                (_, Value::Bool(true)) => "yes".to_owned(),
+                (_, Value::Number(number)) if number.as_f64() != Some(0.0) => match number.as_u64() {
+                    Some(number) => number.to_string(),
+                    None => format!("{:.3}", number.as_f64().unwrap_or(0.0)),
+                },
+                _ => continue,
+            };
+            lines.push(format!("{:<20}{text}", name.replace('_', " ")));
+        }
+        lines.extend(self.lines.iter().cloned());
+        lines.join("\n")
+    }
+}
+
+/// Application data per second, as people read it.
+fn rate(bytes: u64, seconds: f64) -> String {
+    let mbps = bytes as f64 * 8.0 / seconds.max(1e-9) / 1e6;
+    if mbps < 1_000.0 { format!("{mbps:.1} Mbit/s") } else { format!("{:.2} Gbit/s", mbps / 1e3) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn people_are_told_what_there_was() {
+        let report = Report::default()
+            .goodput(125_000_000, 1.0)
+            .with("case", "transfer")
+            .with("lost_packets", 3)
+            .with("migrations", 0)
+            .with("ecn_capable", false)
+            .with("ordered_ratio", Value::Null)
+            .line("path 0".to_owned());
+        let text = report.text();
+        assert!(text.starts_with("125 MB in 1.00 s: 1.00 Gbit/s\n"), "{text}");
+        assert!(text.contains("lost packets        3\n") && text.ends_with("path 0"), "{text}");
+        assert!(!text.contains("migrations") && !text.contains("ecn") && !text.contains("ordered"), "{text}");
+        assert_eq!(rate(1_000_000, 1.0), "8.0 Mbit/s");
     }
 }

@@ -1,19 +1,20 @@
 //! `anabranch perf server`.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch::transport::PreferredAddresses;
-use anabranch::{Connection, RecvStream, RetryPolicy, SendStream};
+use anabranch::{Connection, Endpoint, RecvStream, RetryPolicy, SendStream, ServerConfig};
 use bytes::Bytes;
 use clap::Args;
 
-use super::{ALPN, Place, Report, http3};
-use crate::exit::{self, Failure, Result};
+use super::{ALPN, Form, Place, Report, http3};
+use crate::exit::{self, Exit, Failure, Result};
 use crate::hq;
 use crate::identity::Identity;
+use crate::listen::HostPort;
 use crate::multipath::ServerPaths;
 use crate::options::{Tuning, directory, listen, reset_key};
 use crate::server::{self, Services};
@@ -29,9 +30,9 @@ const FAREWELL: Duration = Duration::from_millis(200);
 /// Answer perf, hq-interop and HTTP/3 clients until standard input ends or SIGTERM arrives
 #[derive(Args, Debug)]
 pub(crate) struct Server {
-    /// Address and port to listen on; port 0 lets the system choose
-    #[arg(long, value_name = "IP:PORT")]
-    listen: SocketAddr,
+    /// Address, or name of this host, and port to listen on, or :PORT for every address; port 0 lets the system choose
+    #[arg(long, value_name = "HOST:PORT", default_value = ":4433")]
+    listen: HostPort,
     #[command(flatten)]
     identity: Identity,
     /// Directory of files for hq-interop and HTTP/3
@@ -50,6 +51,8 @@ pub(crate) struct Server {
     #[arg(long, value_name = "HEX", value_parser = reset_key)]
     reset_key: Option<[u8; 32]>,
     #[command(flatten)]
+    form: Form,
+    #[command(flatten)]
     pub(super) place: Place,
     #[command(flatten)]
     paths: ServerPaths,
@@ -62,7 +65,7 @@ pub(crate) async fn run(options: Server) -> Result {
     let mut transport = options.tuning.served();
     transport.migration = !options.no_migration;
     transport.multipath = options.paths.config();
-    let mut config = options.identity.load()?.quic(&[ALPN, hq::ALPN, http3::ALPN], transport)?;
+    let mut config = options.identity.load(&[])?.quic(&[ALPN, hq::ALPN, http3::ALPN], transport)?;
     if options.retry {
         config.retry = RetryPolicy::Always;
     }
@@ -70,7 +73,7 @@ pub(crate) async fn run(options: Server) -> Result {
         SocketAddr::V4(v4) => PreferredAddresses { v4: Some(v4), v6: None },
         SocketAddr::V6(v6) => PreferredAddresses { v4: None, v6: Some(v6) },
     });
-    let endpoint = listen(config, options.listen, options.reset_key)?;
+    let endpoint = bind(&options.listen, config, options.reset_key).await?;
     if let Some(address) = options.preferred {
         let failed = |error| Failure::io(format_args!("cannot listen on {address}"), &error);
         endpoint.add_socket(address).map_err(failed)?;
@@ -87,7 +90,22 @@ pub(crate) async fn run(options: Server) -> Result {
     }
     endpoint.close(0, b"");
     let _ = tokio::time::timeout(FAREWELL, endpoint.wait_idle()).await;
-    Report::default().print()
+    Report::default().print(options.form)
+}
+
+/// Binds to the first address that this host has, or to all of them.
+async fn bind(place: &HostPort, config: ServerConfig, reset_key: Option<[u8; 32]>) -> Result<Endpoint> {
+    let mut addresses = place.resolve().await?;
+    if addresses.is_empty() {
+        addresses =
+            vec![(Ipv6Addr::UNSPECIFIED, place.port).into(), (Ipv4Addr::UNSPECIFIED, place.port).into()];
+    }
+    let mut bound = addresses.iter().map(|address| listen(config.clone(), *address, reset_key));
+    let first = bound.next().unwrap_or_else(|| Err(Failure::new(Exit::Resolution, "no address")));
+    match first {
+        Err(failure) if failure.exit() != Exit::BusyPort => bound.find_map(Result::ok).ok_or(failure),
+        first => first,
+    }
 }
 
 /// Serves one connection until it ends.

@@ -7,20 +7,25 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use anabranch::Connection;
 use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout_at};
 
 use super::http3;
 use super::server::write_pattern;
 use crate::exit::{Exit, Failure, Result};
 use crate::hq;
+use crate::size;
 
 /// Something to do, on either protocol.
 #[derive(Clone, Debug)]
 pub(super) enum Work {
     /// Bytes in all, in each direction, split over streams.
     Bulk { download: u64, upload: u64, streams: u64 },
+    /// As much as goes in this time, in one direction, over so many streams.
+    Timed { time: Duration, reverse: bool, streams: u64 },
     /// One stream for each path; answers go to files in a directory, or are dropped.
     Files { http3: bool, out: Option<PathBuf>, paths: Vec<String> },
 }
@@ -28,7 +33,7 @@ pub(super) enum Work {
 impl Work {
     pub(super) fn alpn(&self) -> &'static str {
         match self {
-            Self::Bulk { .. } => super::ALPN,
+            Self::Bulk { .. } | Self::Timed { .. } => super::ALPN,
             Self::Files { http3: true, .. } => http3::ALPN,
             Self::Files { .. } => hq::ALPN,
         }
@@ -60,22 +65,23 @@ impl Work {
         }
     }
 
-    /// Bytes after which the middle is reached. How long a file is nobody knows: its middle is its first byte.
+    /// Bytes after which the middle is reached. How long a file is nobody knows: its middle is its first byte, as that of what
+    /// goes on for some time.
     fn middle(&self) -> u64 {
         match self {
             Self::Bulk { download, upload, .. } => ((download + upload) / 2).max(1),
-            Self::Files { .. } => 1,
+            Self::Files { .. } | Self::Timed { .. } => 1,
         }
     }
 
-    /// Does it. `in_the_middle` is called once, when half of it is done. Says how many bytes were moved.
+    /// Does it. `in_the_middle` is called once, when half of it is done; `moved` counts along. Says how many bytes were moved.
     pub(super) async fn run(
         &self,
         connection: &Connection,
+        moved: Arc<AtomicU64>,
         in_the_middle: impl Fn() + Send + Sync + 'static,
     ) -> Result<u64> {
-        let progress =
-            Progress { moved: AtomicU64::new(0), middle: self.middle(), act: Box::new(in_the_middle) };
+        let progress = Progress { moved, middle: self.middle(), act: Box::new(in_the_middle) };
         let progress = Arc::new(progress);
         let mut tasks = JoinSet::new();
         match self {
@@ -84,6 +90,13 @@ impl Work {
                     let (connection, progress) = (connection.clone(), Arc::clone(&progress));
                     let (download, upload) = (share(*download, i, *streams), share(*upload, i, *streams));
                     tasks.spawn(async move { bulk(&connection, download, upload, &progress).await });
+                }
+            }
+            Self::Timed { time, reverse, streams } => {
+                let (until, reverse) = (Instant::now() + *time, *reverse);
+                for _ in 0..*streams {
+                    let (connection, progress) = (connection.clone(), Arc::clone(&progress));
+                    tasks.spawn(async move { timed(&connection, until, reverse, &progress).await });
                 }
             }
             Self::Files { http3, out, paths } => {
@@ -115,7 +128,7 @@ fn share(total: u64, i: u64, streams: u64) -> u64 {
 
 /// Counts bytes and notices the middle.
 struct Progress {
-    moved: AtomicU64,
+    moved: Arc<AtomicU64>,
     middle: u64,
     act: Box<dyn Fn() + Send + Sync>,
 }
@@ -144,6 +157,35 @@ async fn bulk(connection: &Connection, download: u64, upload: u64, progress: &Pr
         return Err(Failure::new(Exit::Protocol, what));
     }
     Ok(())
+}
+
+/// Sends or receives until a time. What was sent by then is there when this ends.
+async fn timed(connection: &Connection, until: Instant, reverse: bool, progress: &Progress) -> Result {
+    let (mut send, mut receive) = connection.open_bi().await?;
+    let asked = if reverse { size::MAX } else { 0 };
+    send.write_all(&asked.to_be_bytes()).await?;
+    if !reverse {
+        let writing = write_pattern(&mut send, size::MAX, |bytes| progress.add(bytes));
+        // Being late is how it ends.
+        if let Ok(written) = timeout_at(until, writing).await {
+            written?;
+        }
+    }
+    send.finish().map_err(|error| Failure::new(Exit::Protocol, error))?;
+    let reading = async {
+        while let Some(n) = receive.read_with(<[u8]>::len).await? {
+            progress.add(n as u64);
+        }
+        Ok::<_, Failure>(())
+    };
+    if !reverse {
+        return reading.await;
+    }
+    match timeout_at(until, reading).await {
+        Ok(read) => read,
+        // The server is told when the handle goes.
+        Err(_) => Ok(()),
+    }
 }
 
 /// The last part of a path, as the name of a file.
@@ -221,7 +263,7 @@ mod tests {
         let times = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&times);
         let act = Box::new(move || _ = count.fetch_add(1, Ordering::Relaxed));
-        let progress = Progress { moved: AtomicU64::new(0), middle: 5, act };
+        let progress = Progress { moved: Arc::default(), middle: 5, act };
         let seen: Vec<_> = [4, 1, 3, 2]
             .map(|bytes| {
                 progress.add(bytes);

@@ -15,7 +15,7 @@ mod systemd;
 mod tcp;
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,20 +30,29 @@ use self::sockets::Sockets;
 use crate::exit::{self, Exit, Failure, Result};
 use crate::files::Files;
 use crate::identity::{Certified, Identity};
+use crate::listen::{self, HostPort};
 use crate::multipath::ServerPaths;
 use crate::options::{Tuning, directory};
 use crate::signal::Stop;
 
 /// Serve the files of a directory over HTTP/3, HTTP/2 and HTTP/1.1
 #[derive(Args, Debug)]
+#[command(after_help = exit::STATUSES)]
 pub(crate) struct Serve {
-    /// Addresses and ports to listen on, for UDP and TCP alike; port 0 lets the system choose. Unless said, the sockets
-    /// that systemd passes, or else [::]:4433
-    #[arg(long, value_name = "IP:PORT", num_args = 1..)]
-    listen: Vec<SocketAddr>,
-    /// Directory whose files are served; nothing outside of it is, not by links either
+    /// Directory whose files are served, this one unless said; nothing outside of it is, not by links either
+    #[arg(value_name = "DIR", conflicts_with = "root")]
+    directory: Option<PathBuf>,
+    /// The same, for those who rather name it
     #[arg(long, value_name = "DIR")]
-    root: PathBuf,
+    root: Option<PathBuf>,
+    /// Addresses, or names of this host, and ports to listen on, for UDP and TCP alike: 192.0.2.1:443, localhost:4433, or
+    /// :4433 for every address; port 0 lets the system choose. Unless said, the sockets that systemd passes, or else :4433
+    #[arg(long, value_name = "HOST:PORT", num_args = 1..)]
+    listen: Vec<String>,
+    /// Another address of this server, of which clients that use several paths are told; may be repeated. Its port is that
+    /// of the first address that is listened on, unless said
+    #[arg(long, value_name = "IP[:PORT]")]
+    announce: Vec<HostPort>,
     #[command(flatten)]
     identity: Identity,
     /// Do not list directories that have no index.html
@@ -67,12 +76,15 @@ pub(crate) struct Serve {
     tuning: Tuning,
 }
 
-pub(crate) async fn run(options: Serve) -> Result {
-    let root = directory(&options.root)?;
+pub(crate) async fn run(mut options: Serve) -> Result {
+    let last = listen::take_directory(&mut options.listen).filter(|_| options.root.is_none());
+    let named = options.directory.clone().or(options.root.clone()).or(last.map(PathBuf::from));
+    let root = directory(named.as_deref().unwrap_or(Path::new(".")))?;
     let cannot_read = |error| Failure::io(format_args!("cannot read {}", root.display()), &error);
     let files = Files::open(&root, !options.no_listing).map_err(cannot_read)?;
-    let certified = options.identity.load()?;
-    let sockets = Sockets::open(&options.listen, !options.no_tcp)?;
+    let places = places(&options.listen)?;
+    let certified = options.identity.load(&names(&places))?;
+    let sockets = Sockets::open(&places, !options.no_tcp).await?;
     let scraped = options.metrics.map(sockets::bind_tcp).transpose()?;
     // Before anybody can know that there is something to stop.
     let mut stop = Stop::catch()?;
@@ -86,8 +98,9 @@ pub(crate) async fn run(options: Serve) -> Result {
         None => None,
     };
     let endpoints = listen(&options, &certified, sockets, &shared, &mut accepting)?;
-    let pin = options.identity.is_made_up().then(|| certified.pin());
-    exit::say(announcement(&addresses(&endpoints)?, pin.as_deref(), metrics))?;
+    let trust = options.identity.is_made_up().then(|| trust(&certified, options.identity.kept_in()));
+    let said = announcement(&addresses(&endpoints)?, &root, trust.unwrap_or_default(), metrics);
+    exit::say(said)?;
     systemd::ready();
 
     tokio::select! {
@@ -111,9 +124,10 @@ fn listen(
     let transport = TransportConfig { multipath: options.paths.config(), ..options.tuning.served() };
     let config = certified.quic(quic::PROTOCOLS, transport)?;
     let ports = sockets.udp_ports();
+    let announced = announced(&options.announce, ports.first().copied().unwrap_or(listen::PORT))?;
     let mut endpoints = Vec::new();
-    for socket in sockets.udp {
-        let endpoint = quic::endpoint(config.clone(), socket)?;
+    for (index, socket) in sockets.udp.into_iter().enumerate() {
+        let endpoint = quic::endpoint(config.clone(), socket, &announced, index == 0)?;
         accepting.spawn(quic::accept(endpoint.clone(), Arc::clone(shared)));
         endpoints.push(endpoint);
     }
@@ -123,6 +137,46 @@ fn listen(
         accepting.spawn(tcp::accept(listener, Arc::clone(shared)));
     }
     Ok(endpoints)
+}
+
+/// Where to listen, as the command line says it.
+fn places(words: &[String]) -> Result<Vec<HostPort>> {
+    let parse =
+        |word: &String| word.parse().map_err(|what| Failure::new(Exit::Usage, format!("--listen: {what}")));
+    words.iter().map(parse).collect()
+}
+
+/// Names and addresses by which clients find the server, as far as the command line tells them.
+fn names(places: &[HostPort]) -> Vec<String> {
+    let usual = ["localhost", "127.0.0.1", "::1"];
+    let is_particular = |host: &&String| {
+        !usual.contains(&host.as_str())
+            && !host.parse::<IpAddr>().is_ok_and(|address| address.is_unspecified())
+    };
+    places.iter().filter_map(|place| place.host.as_ref()).filter(is_particular).cloned().collect()
+}
+
+/// The addresses of which clients are told.
+fn announced(places: &[HostPort], port: u16) -> Result<Vec<SocketAddr>> {
+    let address = |place: &HostPort| {
+        let what = || format!("--announce: {place} is not an address and a port");
+        let host = place.host.as_deref().and_then(|host| host.parse::<IpAddr>().ok());
+        let host = host.filter(|host| !host.is_unspecified());
+        let port = if place.has_port { place.port } else { port };
+        host.map(|host| SocketAddr::new(host, port)).ok_or_else(|| Failure::new(Exit::Usage, what()))
+    };
+    places.iter().map(address).collect()
+}
+
+/// How clients can come to trust a certificate that was made here.
+fn trust(certified: &Certified, kept_in: Option<&Path>) -> Vec<String> {
+    let pin = certified.pin();
+    let mut lines = vec![
+        format!("certificate made up for localhost, SPKI SHA-256 {}", pin.base64()),
+        format!("trust it with: anabranch get --pin {pin}"),
+    ];
+    lines.extend(kept_in.map(|file| format!("           or: anabranch get --ca {}", file.display())));
+    lines
 }
 
 /// Has as many files and connections open as the system allows, and not only as many as programs that use `select` can
@@ -139,7 +193,12 @@ fn addresses(endpoints: &[Endpoint]) -> Result<Vec<SocketAddr>> {
 }
 
 /// What is said at the start. Programs that start this one read the first lines, which go before what people read.
-fn announcement(addresses: &[SocketAddr], pin: Option<&str>, metrics: Option<SocketAddr>) -> String {
+fn announcement(
+    addresses: &[SocketAddr],
+    root: &Path,
+    trust: Vec<String>,
+    metrics: Option<SocketAddr>,
+) -> String {
     let mut lines: Vec<_> = addresses.iter().map(|address| format!("listening {address}")).collect();
     for address in addresses {
         let line = format!("open {}", url(*address));
@@ -147,7 +206,8 @@ fn announcement(addresses: &[SocketAddr], pin: Option<&str>, metrics: Option<Soc
             lines.push(line);
         }
     }
-    lines.extend(pin.map(|pin| format!("certificate made up for localhost, SPKI SHA-256 {pin}")));
+    lines.push(format!("serving {}", root.display()));
+    lines.extend(trust);
     lines.extend(metrics.map(|address| format!("metrics http://{address}/metrics")));
     lines.join("\n")
 }
@@ -171,7 +231,8 @@ mod tests {
     fn the_first_lines_are_for_programs() {
         let addresses =
             ["[::]:4433", "127.0.0.1:4433", "0.0.0.0:4433", "192.0.2.1:80"].map(|text| text.parse().unwrap());
-        let said = announcement(&addresses, Some("PIN="), Some("127.0.0.1:9".parse().unwrap()));
+        let trust = vec!["certificate made up".to_owned()];
+        let said = announcement(&addresses, Path::new("/srv"), trust, Some("127.0.0.1:9".parse().unwrap()));
         let expected = [
             "listening [::]:4433",
             "listening 127.0.0.1:4433",
@@ -180,7 +241,8 @@ mod tests {
             "open https://localhost:4433/",
             "open https://127.0.0.1:4433/",
             "open https://192.0.2.1:80/",
-            "certificate made up for localhost, SPKI SHA-256 PIN=",
+            "serving /srv",
+            "certificate made up",
             "metrics http://127.0.0.1:9/metrics",
         ];
         assert_eq!(said.lines().collect::<Vec<_>>(), expected);

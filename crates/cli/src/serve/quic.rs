@@ -1,6 +1,6 @@
 //! QUIC connections, each with the application protocol that its client chose.
 
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 
 use anabranch::http3::{self, ServeOptions};
@@ -11,16 +11,33 @@ use super::metrics::{Handshake, Transport};
 use super::observe::Protocol;
 use super::shared::Shared;
 use crate::exit::{Failure, Result};
+use crate::options::cannot_listen;
 
 /// Application protocols, most preferred first.
 pub(super) const PROTOCOLS: &[&str] = &[HTTP3, crate::hq::ALPN];
 /// Name of HTTP/3 (RFC 9114 §3.1).
 const HTTP3: &str = "h3";
 
-/// An endpoint on a socket that is bound.
-pub(super) fn endpoint(config: ServerConfig, socket: UdpSocket) -> Result<Endpoint> {
+/// An endpoint on a socket that is bound. Its clients are told of those of the `announced` addresses that lead to the same
+/// endpoint: to all of them if the socket has every address of this host; else the `first` endpoint has them beside its own.
+pub(super) fn endpoint(
+    mut config: ServerConfig,
+    socket: UdpSocket,
+    announced: &[SocketAddr],
+    first: bool,
+) -> Result<Endpoint> {
+    let unusable = |error| Failure::io("cannot use a UDP socket", &error);
+    let own = socket.local_addr().map_err(unusable)?;
+    let everywhere = own.ip().is_unspecified();
+    if everywhere || first {
+        config.alternative_addresses = announced.to_vec();
+    }
     let made = anabranch::random_config().and_then(|secrets| Endpoint::new(&secrets, Some(config), socket));
-    made.map_err(|error| Failure::io("cannot use a UDP socket", &error))
+    let endpoint = made.map_err(unusable)?;
+    for address in announced.iter().filter(|address| !everywhere && first && **address != own) {
+        endpoint.add_socket(*address).map_err(|error| cannot_listen(*address, &error))?;
+    }
+    Ok(endpoint)
 }
 
 /// Accepts connections until the endpoint is closed; refuses them once the server is to stop.

@@ -3,12 +3,13 @@
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 
+use nix::libc;
+
 use super::systemd;
 use crate::exit::{Exit, Failure, Result};
+use crate::listen::{HostPort, PORT};
 use crate::options::cannot_listen;
 
-/// Where to listen unless something else is said.
-const PORT: u16 = 4433;
 /// How often the system may choose a UDP port whose TCP port is taken.
 const MAX_PORT_CHOICES: usize = 32;
 
@@ -21,7 +22,7 @@ pub(super) struct Sockets {
 
 impl Sockets {
     /// Without addresses, those that systemd passes; without these either, every address of the host.
-    pub(super) fn open(addresses: &[SocketAddr], tcp: bool) -> Result<Self> {
+    pub(super) async fn open(places: &[HostPort], tcp: bool) -> Result<Self> {
         let mut sockets = systemd::sockets()?;
         if !tcp {
             sockets.tcp.clear();
@@ -31,13 +32,32 @@ impl Sockets {
             return Err(Failure::new(Exit::Usage, "systemd passes no UDP socket")
                 .or("add ListenDatagram= to the socket unit"));
         }
-        for address in addresses {
-            sockets.bind(*address, tcp).map_err(|error| cannot_listen(*address, &error))?;
+        for place in places {
+            match &place.resolve().await?[..] {
+                [] => sockets.bind_everywhere(place.port, tcp)?,
+                addresses => sockets.bind_any(addresses, tcp)?,
+            }
         }
-        if addresses.is_empty() && !passed {
-            sockets.bind_everywhere(tcp)?;
+        if places.is_empty() && !passed {
+            sockets.bind_everywhere(PORT, tcp)?;
         }
         Ok(sockets)
+    }
+
+    /// All addresses of a name, as far as this host has them: `localhost` may be `::1` where there is no IPv6.
+    fn bind_any(&mut self, addresses: &[SocketAddr], tcp: bool) -> Result {
+        let mut missing = None;
+        let mut bound = false;
+        for address in addresses {
+            match self.bind(*address, tcp) {
+                Ok(()) => bound = true,
+                Err(error) if is_missing(&error) => {
+                    missing.get_or_insert(cannot_listen(*address, &error));
+                }
+                Err(error) => return Err(cannot_listen(*address, &error)),
+            }
+        }
+        missing.filter(|_| !bound).map_or(Ok(()), Err)
     }
 
     /// The ports where QUIC is spoken.
@@ -46,8 +66,8 @@ impl Sockets {
     }
 
     /// A host without IPv6 has IPv4.
-    fn bind_everywhere(&mut self, tcp: bool) -> Result {
-        let (v6, v4) = ((Ipv6Addr::UNSPECIFIED, PORT).into(), (Ipv4Addr::UNSPECIFIED, PORT).into());
+    fn bind_everywhere(&mut self, port: u16, tcp: bool) -> Result {
+        let (v6, v4) = ((Ipv6Addr::UNSPECIFIED, port).into(), (Ipv4Addr::UNSPECIFIED, port).into());
         match self.bind(v6, tcp) {
             Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
                 self.bind(v4, tcp).map_err(|error| cannot_listen(v4, &error))
@@ -77,6 +97,11 @@ impl Sockets {
         }
         Err(taken)
     }
+}
+
+/// Whether this host does not have the address.
+fn is_missing(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::AddrNotAvailable || error.raw_os_error() == Some(libc::EAFNOSUPPORT)
 }
 
 pub(super) fn bind_tcp(address: SocketAddr) -> Result<TcpListener> {

@@ -15,7 +15,7 @@ fn failures_have_their_status_and_leave_nothing() {
     let link = elsewhere.path().join("link");
     std::os::unix::fs::symlink("target", &link).unwrap();
     let link = link.to_str().unwrap();
-    let cases: [(&[&str], i32); 21] = [
+    let cases: [(&[&str], i32); 20] = [
         (&[&missing], 11),
         (&[&missing, "-L"], 11),
         (&[&url("/moved")], 11),
@@ -23,7 +23,6 @@ fn failures_have_their_status_and_leave_nothing() {
         (&[&url("/down"), "-L"], 11),
         (&[&url("/whole"), "-r", "0-9"], 11),
         (&[&cut], 6),
-        (&[&small, &cut, "-o", "-"], 6),
         (&[&url("/silent"), "--timeout", "0.5"], 7),
         (&[&url("/half"), "--idle-ms", "500", "--timeout", "1"], 7),
         (&["--hq", &small], 4),
@@ -50,6 +49,43 @@ fn failures_have_their_status_and_leave_nothing() {
     assert!(stderr(&get(&site, here.path(), &[&missing])).contains("404 Not Found"));
     let untrusted = Command::new(env!("CARGO_BIN_EXE_anabranch")).args(["get", &small]).output().unwrap();
     assert_eq!(untrusted.status.code(), Some(5), "{}", stderr(&untrusted));
+}
+
+/// What cannot be had is named, does not keep the others from coming, and has its status in the end.
+#[test]
+fn one_failure_leaves_the_others_alone() {
+    let (site, here) = (Site::start(), tempfile::tempdir().unwrap());
+    let (small, missing, large) = (site.url("/small"), site.url("/missing"), site.url("/large"));
+    let output = get(&site, here.path(), &[&missing, &small, &large]);
+    assert_eq!(output.status.code(), Some(11), "{}", stderr(&output));
+    assert_eq!(names(here.path()), ["large", "small"]);
+    let said = stderr(&output);
+    let failure = format!("anabranch: {missing}: 404 Not Found");
+    assert_eq!(said.lines().filter(|line| *line == failure).count(), 1, "{said}");
+    assert_eq!(said.lines().last(), Some("anabranch: 1 of 3 files could not be had"), "{said}");
+
+    // One after the other, and in JSON.
+    let (cut, silent) = (site.url("/cut"), "https://127.0.0.1:9/x");
+    let output = get(&site, here.path(), &[&cut, &small, "-o", "-", "-q"]);
+    assert_eq!(output.status.code(), Some(6), "{}", stderr(&output));
+    assert!(output.stdout.ends_with(b"small file"));
+    let args = [silent, &small, &missing, silent, "--json", "-", "--timeout", "0.5"];
+    let output = get(&site, here.path(), &args);
+    let facts: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let status = output.status.code().unwrap();
+    assert!([7, 8].contains(&status), "{facts}: {}", stderr(&output));
+    assert_eq!((&facts[0]["url"], &facts[0]["exit"]), (&silent.into(), &status.into()), "{facts}");
+    assert_eq!((&facts[1]["bytes"], &facts[2]["exit"]), (&10.into(), &11.into()), "{facts}");
+    assert!(facts[2]["error"].as_str().unwrap().contains("404"), "{facts}");
+}
+
+/// A directory's URL has the name that servers give to its page.
+#[test]
+fn directories_are_named_as_their_index() {
+    let (site, here) = (Site::start(), tempfile::tempdir().unwrap());
+    let output = get(&site, here.path(), &[&site.url("/")]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(names(here.path()), ["index.html"]);
 }
 
 #[test]

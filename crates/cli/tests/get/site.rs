@@ -98,7 +98,7 @@ async fn answer(request: Request<()>, mut send: SendHalf, mut receive: RecvHalf)
     };
     let path = request.uri().path().to_owned();
     let response = match path.as_str() {
-        "/small" | "/sub/small" => Response::new(Bytes::from_static(b"small file")),
+        "/" | "/small" | "/sub/small" => Response::new(Bytes::from_static(b"small file")),
         "/large" => large(&request),
         "/whole" => Response::new(Bytes::from(super::pattern(LARGE))),
         "/told" => told(&request, &mut receive).await,

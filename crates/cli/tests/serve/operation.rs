@@ -246,6 +246,113 @@ fn the_start_is_announced() {
     assert_eq!(server.said("open "), format!("https://{second}/"));
     let pin = server.said("certificate made up for localhost, SPKI SHA-256 ");
     assert_eq!((pin.len(), pin.ends_with('=')), (44, true));
+    assert_eq!(server.said("trust it with: anabranch get --pin "), format!("sha256:{pin}"));
+}
+
+/// As `python -m http.server` is called: a directory or none, a port, a name.
+#[test]
+fn places_are_written_as_people_write_them() {
+    let field = Field::new();
+    let start = |args: &[&str], dir: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
+        command.current_dir(field.path(dir)).arg("serve").args(args);
+        command.stdout(Stdio::piped()).stderr(Stdio::null());
+        Server::run(Field::new(), command)
+    };
+    let fetched = |server: &Server| {
+        let url = format!("https://localhost:{}/small.txt", server.address.port());
+        let output = anabranch(&["get", "--insecure", "-q", "-o", "-", &url]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(output.stdout, b"small file");
+    };
+    for (args, dir) in [
+        (&["root", "--listen", "localhost:0"][..], "."),
+        (&["--listen", "localhost:0", "root"], "."),
+        (&["--listen", ":0"], "root"),
+    ] {
+        let server = start(args, dir);
+        let everywhere = server.address.ip().is_unspecified();
+        assert_eq!(everywhere, args.contains(&":0"), "{args:?}: {}", server.address);
+        fetched(&server);
+    }
+    for (args, status) in [
+        (&["--listen", "localhost:x"][..], 2),
+        (&["--listen", "no-such-host.invalid:0"], 3),
+        (&["root", "--root", "root"], 2),
+        (&["--listen", "127.0.0.1:0", "--announce", "localhost"], 2),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_anabranch"))
+            .current_dir(field.0.path())
+            .arg("serve")
+            .args(args)
+            .output()
+            .unwrap();
+        assert_eq!(
+            output.status.code(),
+            Some(status),
+            "{args:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+}
+
+/// A client that knows one address of the server learns the other, and uses both.
+#[test]
+fn a_server_tells_of_its_other_address() {
+    let server = Server::start(&["--announce", "127.0.0.2"]);
+    std::fs::write(server.field.path("root/large"), vec![7; 60_000_000]).unwrap();
+    let url = format!("https://{}/large", server.address);
+    let ca = server.field.path("cert.pem");
+    let args = ["get", "--ca", ca.to_str().unwrap(), "--path", "127.0.0.1", "--json", "-", &url];
+    let output = anabranch(&args);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let facts: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let remotes: Vec<_> = facts["paths"].as_array().unwrap().iter().map(|path| &path["remote"]).collect();
+    let other = format!("127.0.0.2:{}", server.address.port());
+    assert_eq!(
+        remotes,
+        [&serde_json::json!(server.address.to_string()), &serde_json::json!(other)],
+        "{facts}"
+    );
+}
+
+/// A certificate that was made once stays, and is trusted by file or by key, and by nothing else.
+#[test]
+fn made_certificates_can_be_kept_and_trusted() {
+    let field = Field::new();
+    let start = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
+        command.current_dir(field.0.path());
+        command.args(["serve", "root", "--listen", "127.0.0.1:0", "--write-cert", "made.pem"]);
+        command.stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut server = Server::run(Field::new(), command);
+        let pin = server.said("trust it with: anabranch get --pin ");
+        (server, pin)
+    };
+    let get = |server: &Server, trust: &[&str]| {
+        let url = format!("https://{}/small.txt", server.address);
+        let output = Command::new(env!("CARGO_BIN_EXE_anabranch"))
+            .current_dir(field.0.path())
+            .args(["get", "-q", "-o", "-", &url])
+            .args(trust)
+            .output()
+            .unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (server, pin) = start();
+    assert_eq!(get(&server, &["--ca", "made.pem"]), (Some(0), String::new()));
+    assert_eq!(get(&server, &["--pin", &pin]), (Some(0), String::new()));
+    let (status, said) = get(&server, &[]);
+    assert_eq!(status, Some(5), "{said}");
+    assert!(said.contains("not trusted") && said.contains("(TLS alert 48 unknown_ca)"), "{said}");
+    assert!(said.contains("--pin sha256:") && !said.contains("CRYPTO_ERROR"), "{said}");
+    let (status, said) = get(&server, &["--pin", &format!("sha256:{}", "0".repeat(64))]);
+    assert_eq!(status, Some(5), "{said}");
+    assert!(said.contains(&format!("its key is {pin} and not the pinned one")), "{said}");
+    drop(server);
+    let (server, again) = start();
+    assert_eq!(again, pin, "the certificate is the same");
+    assert_eq!(get(&server, &["--ca", "made.pem"]), (Some(0), String::new()));
 }
 
 #[test]
@@ -279,6 +386,15 @@ fn each_command_has_a_page() {
         assert!(lines.iter().any(|line| line.contains(".TH ")), "{name}");
         assert!(lines.iter().any(|line| line.contains(word)), "{name}: {word}");
     }
+    // The synopsis, too, tells what an option takes; and statuses are in the page.
+    let get = std::fs::read_to_string(pages.join("anabranch-get.1")).unwrap();
+    let (_, synopsis) = get.split_once(".SH SYNOPSIS").unwrap();
+    let synopsis = synopsis.split(".SH").next().unwrap();
+    for part in ["\\-\\-ca\\fR \\fIPEM", "\\-\\-pin\\fR \\fIsha256:DIGEST", "\\fIURL\\fR..."] {
+        assert!(synopsis.contains(part), "{part} is missing in {synopsis}");
+    }
+    assert!(get.contains("Exit status: 0 success"), "{get}");
+    assert!(pages.join("anabranch-perf-client.1").exists());
     let one = anabranch(&["man"]);
     assert!(one.status.success() && String::from_utf8(one.stdout).unwrap().contains(".SH SYNOPSIS"));
 }

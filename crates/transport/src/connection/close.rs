@@ -245,6 +245,15 @@ impl Connection {
         .filter(move |(space, _)| *space == SpaceId::Data || !confirmed)
     }
 
+    /// Whether a CONNECTION_CLOSE is still to be sent for the first time, or in answer to what has arrived since.
+    pub fn owes_close(&self) -> bool {
+        match &self.state {
+            State::Closing(closing) => closing.owed,
+            State::Draining { answer, .. } => answer.is_some(),
+            State::Active | State::Drained => false,
+        }
+    }
+
     /// Whether the connection has ended (its state may be kept for a while).
     pub fn is_closed(&self) -> bool {
         !self.state.is_active()

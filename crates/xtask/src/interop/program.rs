@@ -90,6 +90,9 @@ impl Program {
         if self.name == OURS {
             // Peers that know nothing of several paths have to take no notice.
             command.args(["--max-paths", "4"]);
+            if role == "client" {
+                command.arg("--json");
+            }
         }
         command
     }

@@ -35,7 +35,7 @@ type Went = Arc<Mutex<Option<Result<Value>>>>;
 
 /// Serves until standard input ends; the first connection follows the plan, from its first stream on.
 pub(super) async fn run(options: Server) -> Result {
-    let mut config = options.identity.load()?.quic(&[ALPN], options.common.transport())?;
+    let mut config = options.identity.load(&[])?.quic(&[ALPN], options.common.transport())?;
     if options.retry {
         config.retry = RetryPolicy::Always;
     }

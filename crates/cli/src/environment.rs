@@ -1,0 +1,63 @@
+//! Environment variables that ask for files: what cannot be written is told once, before anything begins.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+
+use crate::exit::note;
+
+/// What the variables are for.
+pub(crate) const HELP: &str =
+    "Environment: SSLKEYLOGFILE names a file for TLS secrets, QLOGDIR a directory for traces of connections.";
+
+/// Says on standard error which of them name something that cannot be written. Connections are made all the same.
+pub(crate) fn check() {
+    for warning in warnings(|name| std::env::var_os(name)) {
+        note(format_args!("anabranch: {warning}"));
+    }
+}
+
+/// A line for each variable that cannot be honoured.
+fn warnings(get: impl Fn(&str) -> Option<OsString>) -> Vec<String> {
+    let said = |name: &str, tried: fn(&Path) -> io::Result<()>, lost: &str| {
+        let path = get(name).filter(|path| !path.is_empty())?;
+        let error = tried(Path::new(&path)).err()?;
+        Some(format!("{name}: cannot write {}: {error}; there will be no {lost}", Path::new(&path).display()))
+    };
+    let secrets = said("SSLKEYLOGFILE", can_append, "TLS secrets");
+    let traces = said("QLOGDIR", can_create_in, "traces");
+    secrets.into_iter().chain(traces).collect()
+}
+
+fn can_append(path: &Path) -> io::Result<()> {
+    File::options().append(true).create(true).open(path).map(drop)
+}
+
+/// The directory is made if need be, as it would be for the first trace.
+fn can_create_in(dir: &Path) -> io::Result<()> {
+    fs::create_dir_all(dir)?;
+    tempfile::tempfile_in(dir).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_cannot_be_written_is_told() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("file"), "").unwrap();
+        let told = |secrets: &str, traces: &str| {
+            let path = |name: &str| (!name.is_empty()).then(|| dir.path().join(name).into_os_string());
+            warnings(|name| path(if name == "QLOGDIR" { traces } else { secrets }))
+        };
+        assert_eq!(told("", ""), [""; 0]);
+        assert_eq!(told("secrets", "new/traces"), [""; 0]);
+        assert_eq!(fs::read_dir(dir.path().join("new/traces")).unwrap().count(), 0, "nothing is left there");
+        let both = told("file/secrets", "file");
+        assert_eq!(both.len(), 2);
+        assert!(both[0].starts_with("SSLKEYLOGFILE: cannot write ") && both[0].ends_with("no TLS secrets"));
+        assert!(both[1].starts_with("QLOGDIR: cannot write ") && both[1].ends_with("no traces"), "{both:?}");
+    }
+}

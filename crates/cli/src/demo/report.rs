@@ -5,7 +5,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::chart::{Anchor, Chart, Points, Window, drawn};
 use super::summary::{Summary, mbps};
-use super::timeline::{CLOSED, PathSample};
+use super::timeline::{CLOSED, PathSample, Sample};
 use crate::output::hex;
 
 /// Its style, light or dark as the reader's system is.
@@ -164,8 +164,9 @@ fn path(summary: &Summary, index: usize) -> Markup {
     let link = &summary.plan.0[index];
     let seconds = summary.seconds();
     let rates = [rate(summary, index)];
-    let rtts = alive(summary, index, |path| path.rtt.as_secs_f64() * 1e3);
-    let windows = alive(summary, index, |path| path.window as f64 / 1e3);
+    let samples = &summary.outcome.timeline.samples;
+    let rtts = alive(samples, index, |path| path.rtt.as_secs_f64() * 1e3);
+    let windows = alive(samples, index, |path| path.window as f64 / 1e3);
     let fails = || summary.fails.iter().filter(|fail| fail.path == index).map(|fail| fail.seconds(seconds));
     let plot = |height, parts: &[Points], unit, least: f64, has_times, level: Option<(f64, String)>| {
         let max = parts.iter().flatten().map(|point| point.1).fold(least, f64::max) * AIR;
@@ -276,8 +277,7 @@ fn rate(summary: &Summary, index: usize) -> Points {
 
 /// A value of a path, in a line for each period in which the path answers: what was last known of a dead one is nothing that it
 /// has.
-fn alive(summary: &Summary, index: usize, value: fn(&PathSample) -> f64) -> Vec<Points> {
-    let samples = &summary.outcome.timeline.samples;
+fn alive(samples: &[Sample], index: usize, value: fn(&PathSample) -> f64) -> Vec<Points> {
     let mut parts = vec![Points::new()];
     for at in drawn(samples.len()) {
         let path = &samples[at].paths[index];
@@ -300,4 +300,23 @@ fn series(summary: &Summary, value: impl Fn(usize) -> f64) -> Points {
 /// The class with a path's colour.
 fn colour(index: usize) -> String {
     format!("c{index}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn nothing_is_drawn_of_a_path_that_does_not_answer() {
+        let states = ["opening", "open", "open", "failing", "failing", "backup", "abandoned", CLOSED, "open"];
+        let sample = |(at, state): (usize, &&'static str)| {
+            let path = PathSample { window: 1_000 * at as u64, state, ..PathSample::default() };
+            Sample { at: Duration::from_secs(at as u64), bytes: 0, paths: vec![path] }
+        };
+        let samples: Vec<_> = states.iter().enumerate().map(sample).collect();
+        let parts = alive(&samples, 0, |path| path.window as f64 / 1e3);
+        assert_eq!(parts, [vec![(1.0, 1.0), (2.0, 2.0)], vec![(5.0, 5.0)], vec![(8.0, 8.0)]]);
+    }
 }

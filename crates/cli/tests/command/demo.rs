@@ -33,7 +33,10 @@ fn it_moves_everything_over_two_paths() {
     assert!(traces.iter().filter(|name| name.ends_with("_server.sqlog")).count() == 1, "{traces:?}");
     let story = std::fs::read_to_string(here.path().join("story.html")).unwrap();
     assert!(story.starts_with("<!DOCTYPE html>") && story.ends_with("</html>"));
-    assert!(story.matches("<svg").count() >= 9, "a chart for all, and four for each path");
+    for window in ["wide", "narrow"] {
+        let charts = story.matches(&format!("<svg class=\"{window}\"")).count();
+        assert_eq!(charts, 9, "{window}: a chart for all, and four for each path");
+    }
     // Nothing is loaded from elsewhere.
     assert!(!story.contains("http") && !story.contains("src=") && !story.contains("url("), "{story}");
 }

@@ -44,7 +44,7 @@ impl Default for Config {
             time_threshold: (9, 8),
             loss_delay: LossDelay::Rfc9002,
             initial_window: InitialWindow::Packets(10),
-            congestion: Algorithm::Cubic,
+            congestion: Algorithm::default(),
             pacing: true,
             pacing_gain: PacingGain::default(),
             pacing_burst: PacingBurst::Timely,

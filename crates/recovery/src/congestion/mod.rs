@@ -327,6 +327,13 @@ registry! {
     Balia(aimd::Aimd<balia::Balia>) = "balia";
 }
 
+/// The one for all that are not told otherwise; `docs/congestion.md` says why.
+impl Default for Algorithm {
+    fn default() -> Self {
+        Self::Cubic
+    }
+}
+
 impl fmt::Display for Algorithm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())

@@ -64,6 +64,9 @@ impl<T: Clone> Recovery<T> {
             self.forgive(now, tally.forgiven);
         }
         self.detect_losses(now, space, siblings, out);
+        if self.is_held(now) {
+            tally.growth = 0;
+        }
         // RFC 9002 §7.3.2: what is acknowledged together with congestion was sent before recovery began.
         if self.epoch.id != prior_epoch {
             tally.growth = 0;

@@ -43,6 +43,8 @@ pub struct Recovery<T> {
     mtu: Discovery,
     /// The sender had nothing more to send although the window was open (RFC 9002 §7.8).
     app_limited: bool,
+    /// The window does not grow before this time.
+    held_until: Time,
     /// Bytes acknowledged since the last congestion event, and between the two before it.
     bytes_since_loss: u64,
     bytes_between_losses: u64,
@@ -100,6 +102,7 @@ impl<T: Clone> Recovery<T> {
             reordering: Reordering::new(config.packet_threshold, config.time_threshold),
             ecn: Ecn::new(config.ecn),
             app_limited: false,
+            held_until: now,
             bytes_since_loss: 0,
             bytes_between_losses: 0,
             scan: (config.loss_delay == LossDelay::Study2022).then(Box::default),
@@ -181,11 +184,23 @@ impl<T: Clone> Recovery<T> {
         }
     }
 
+    /// What leaves from now on matters more than finding out what the path can carry: the window stays as it is for a round
+    /// trip, and the pace does not run ahead of it, so that slow start does not make the queue overflow.
+    pub fn hold(&mut self, now: Time) {
+        self.held_until = now + self.rtt.smoothed();
+    }
+
+    /// Whether the window stays as it is.
+    pub(super) fn is_held(&self, now: Time) -> bool {
+        now < self.held_until
+    }
+
     /// Bytes per second at which packets leave.
     pub fn pacing_rate(&self) -> u64 {
         self.congestion.pacing_rate().unwrap_or_else(|| {
             let gain = &self.config.pacing_gain;
             let factor = match self.congestion.state() {
+                _ if self.is_held(self.timer.touched) => (1, 1),
                 State::SlowStart | State::ConservativeSlowStart => gain.slow_start,
                 _ => gain.otherwise,
             };
@@ -330,6 +345,28 @@ impl<T: Clone> Recovery<T> {
     /// The path leads elsewhere now (RFC 9000 §9.4): everything learned is void, and packets sent before tell nothing
     /// about it, though what they owe is still settled.
     pub fn migrate(&mut self, now: Time) {
+        self.rtt = Rtt::new(self.config.initial_rtt);
+        self.mtu.migrate();
+        self.stats.mtu = self.mtu.current();
+        self.ecn.restart(self.config.ecn);
+        self.start_over(now);
+    }
+
+    /// The path works again after nothing has come through for longer than makes congestion persistent (RFC 9002 §7.6): what the
+    /// congestion controller learned before means nothing, and losses of the outage are none of congestion. The path starts
+    /// as a new one does, but keeps its packet size and round-trip time; the smallest round trip is measured anew (§5.2).
+    pub fn resume(&mut self, now: Time) {
+        self.rtt.forget_min();
+        self.start_over(now);
+    }
+
+    /// How long a path that answers nothing has to be out before [`Self::resume`] is due (RFC 9002 §7.6.1).
+    pub fn outage(&self) -> Duration {
+        LossRun::duration(&self.rtt, self.timer.peer_max_ack_delay)
+    }
+
+    /// Congestion control begins anew; packets sent before are neither in flight any longer nor tell it anything.
+    fn start_over(&mut self, now: Time) {
         for space in &mut self.spaces {
             let evicted = space.evicted.iter_mut().map(|(_, packet)| packet);
             space.sent.iter_mut().chain(evicted).for_each(|packet| packet.counted = false);
@@ -337,10 +374,6 @@ impl<T: Clone> Recovery<T> {
             space.lost.disown();
         }
         self.bytes_in_flight = 0;
-        self.rtt = Rtt::new(self.config.initial_rtt);
-        self.mtu.migrate();
-        self.stats.mtu = self.mtu.current();
-        self.ecn.restart(self.config.ecn);
         self.congestion = start_congestion(&self.config, self.mtu.current(), now);
         // A new epoch number: late acknowledgments of earlier losses forgive nothing here.
         self.epoch = Epoch { id: self.epoch.id.wrapping_add(1).max(1), ..Epoch::default() };

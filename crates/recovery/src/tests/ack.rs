@@ -392,3 +392,17 @@ fn an_initial_window_in_bytes_is_one_whatever_size_packets_have() {
     };
     assert_eq!((window(15_360), window(100)), (15_360, 2_400));
 }
+
+#[test]
+fn a_window_that_is_held_does_not_grow_for_a_round_trip() {
+    let mut path = Path::new(&plain());
+    path.send(at(0));
+    path.ack(at(100), &[0..=0]);
+    let window = path.recovery.window();
+    (0..10).for_each(|_| _ = path.send(at(100)));
+    path.recovery.hold(at(150));
+    path.ack(at(200), &[1..=5]);
+    assert_eq!(path.recovery.window(), window, "held");
+    path.ack(at(250), &[6..=10]);
+    assert_eq!(path.recovery.window(), window + 5 * 1200, "slow start goes on");
+}

@@ -143,3 +143,25 @@ fn an_answered_challenge_measures_the_path_before_any_acknowledgment() {
     path.recovery.on_round_trip(at(300), ms(200));
     assert_eq!((path.recovery.rtt().smoothed(), path.recovery.rtt().variance()), (ms(60), ms(55)));
 }
+
+#[test]
+fn a_path_that_is_back_after_an_outage_starts_as_a_new_one() {
+    for name in Algorithm::NAMES {
+        let mut config = plain();
+        config.congestion = name.parse().unwrap();
+        let mut path = Path::new(&config);
+        let initial = path.recovery.window();
+        path.send(at(0));
+        path.ack(at(100), &[0..=0]);
+        (0..20).for_each(|n| _ = path.send(at(200 + n)));
+        assert_eq!(path.recovery.outage(), ms(975), "three times 100 + 4·50 + 25 ms");
+        let probe = path.send(at(3_000));
+        path.recovery.resume(at(3_100));
+        assert_eq!((path.recovery.bytes_in_flight(), path.recovery.window()), (0, initial), "{name}");
+        // The losses of the outage are settled, but are none of congestion.
+        path.ack(at(3_100), &[probe..=probe]);
+        assert_eq!(path.lost().len(), 20, "{name}");
+        assert!(!path.out.congestion_event && !path.out.persistent, "{name}");
+        assert!(path.recovery.window() >= initial, "{name}");
+    }
+}

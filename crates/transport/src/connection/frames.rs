@@ -119,6 +119,9 @@ impl Connection {
         let number = context.number;
         self.numbering.on_received(received, now, number..number + 1, seen.eliciting, ecn, policy);
         let moved = Self::note_data_packet(path, context);
+        if seen.eliciting {
+            self.on_path_lives(now, context.path);
+        }
         self.count_together(context.path);
         if let Some(moved) = moved.filter(|_| self.side.is_server() && !seen.probing) {
             self.follow_peer(now, context, moved);

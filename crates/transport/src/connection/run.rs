@@ -147,6 +147,7 @@ impl Connection {
     fn settle_run(&mut self, now: Time, run: Run) -> Result<(), TransportError> {
         let Run { path, ecn, numbers, rtt, mut data, .. } = run;
         self.streams.settle_run(now, rtt, &mut data).map_err(|error| error.in_frame(STREAM))?;
+        self.on_path_lives(now, path);
         let Some(path) = self.paths.get_mut(path) else { return Ok(()) };
         let count = numbers.end - numbers.start;
         path.data_packets += count;

@@ -21,10 +21,14 @@ pub(crate) struct Health {
     pub(crate) path: PathId,
     /// When the path was last heard of.
     heard: Time,
+    /// When it last gave a sign of life: an acknowledgment of its own packets, or a packet that asks for one.
+    lived: Time,
     /// Since when an acknowledgment is owed: when the oldest packet left that has none and asks for one.
     asked: Option<Time>,
     /// When the path began to fail; of no meaning while it does not.
     pub(crate) failing_since: Time,
+    /// Since when an answer was owed when the path began to fail.
+    silent_since: Option<Time>,
     /// Packets below this order have been sent again on other paths: their loss means nothing more.
     pub(crate) moved: u64,
     /// What the application wants the path for; while it fails the peer is told otherwise.
@@ -45,8 +49,10 @@ impl Health {
         Self {
             path,
             heard: now,
+            lived: now,
             asked: None,
             failing_since: now,
+            silent_since: None,
             moved: 0,
             wanted: true,
             reported: PathState::Open,
@@ -61,9 +67,15 @@ impl Health {
         self.heard = now;
     }
 
+    /// A packet that asks for an acknowledgment came on the path.
+    pub(crate) fn on_lives(&mut self, now: Time) {
+        self.lived = now;
+    }
+
     /// Packets were acknowledged; `oldest` is when the oldest of those left that are still under way.
     pub(crate) fn on_acked(&mut self, now: Time, oldest: Option<Time>) {
         self.heard = now;
+        self.lived = now;
         self.asked = oldest;
     }
 
@@ -72,16 +84,27 @@ impl Health {
         self.asked.get_or_insert(now);
     }
 
+    /// The path begins to fail.
+    pub(crate) fn on_failing(&mut self, now: Time) {
+        self.failing_since = now;
+        self.silent_since = self.asked;
+    }
+
+    /// Since when an answer was owed when the path last began to fail.
+    pub(crate) fn silent_since(&self) -> Option<Time> {
+        self.silent_since
+    }
+
     /// Since when an answer is owed.
     pub(crate) fn asked(&self) -> Option<Time> {
         self.asked
     }
 
-    /// When the path will have owed an acknowledgment for too long: after `pto`, or up to twice that as long as other things
-    /// come on it. An end that mostly receives measures the path so rarely that it notices late how a queue has grown.
+    /// When the path will have owed an acknowledgment for too long: after `pto`, or up to twice that as long as packets come on it
+    /// that ask for acknowledgments. An end that mostly receives measures the path so rarely that it notices late how a queue has grown.
     pub(crate) fn silent_at(&self, pto: Duration) -> Option<Time> {
         let due = self.asked? + pto;
-        Some(due.max(self.heard + pto / QUIET_PART).min(due + pto))
+        Some(due.max(self.lived + pto / QUIET_PART).min(due + pto))
     }
 
     /// Whether the path can be believed to work in comparison with one that was asked at `asked` and is called silent at
@@ -89,7 +112,7 @@ impl Health {
     /// (`rtt`) before the deadline. If both are silent for as long, it is the peer or the network behind both that is, and moving data from one
     /// to the other would not help.
     pub(crate) fn outlives(&self, asked: Time, deadline: Time, rtt: Duration) -> bool {
-        self.asked.is_none_or(|own| self.heard >= asked || deadline < own + rtt)
+        self.asked.is_none_or(|own| self.lived >= asked || deadline < own + rtt)
     }
 
     /// When the path should be asked for a sign of life, if it goes on without traffic for `timeout`.
@@ -145,16 +168,18 @@ mod tests {
     }
 
     #[test]
-    fn a_path_on_which_something_comes_gets_up_to_twice_the_time() {
+    fn a_path_that_the_peer_uses_gets_up_to_twice_the_time() {
         let mut health = Health::new(PathId(1), at(0));
         assert_eq!(health.silent_at(ms(80)), None);
         health.on_asked(at(100));
         assert_eq!(health.silent_at(ms(80)), Some(at(180)));
-        health.on_heard(at(150));
+        health.on_lives(at(150));
         assert_eq!(health.silent_at(ms(80)), Some(at(180)));
         health.on_heard(at(175));
+        assert_eq!(health.silent_at(ms(80)), Some(at(180)), "nothing but an acknowledgment of other paths");
+        health.on_lives(at(175));
         assert_eq!(health.silent_at(ms(80)), Some(at(195)));
-        health.on_heard(at(250));
+        health.on_lives(at(250));
         assert_eq!(health.silent_at(ms(80)), Some(at(260)));
     }
 
@@ -166,7 +191,7 @@ mod tests {
         assert!(outlives(&other), "nothing to answer");
         other.on_asked(at(12));
         assert!(!outlives(&other), "owes an answer for as long");
-        other.on_heard(at(13));
+        other.on_lives(at(13));
         assert!(outlives(&other), "has been heard of since");
         let mut other = Health::new(PathId(2), at(0));
         other.on_asked(at(50));

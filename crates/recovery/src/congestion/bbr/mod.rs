@@ -146,6 +146,15 @@ impl Bbr {
         }
     }
 
+    /// Forgets the path as it was before an outage and finds out what it carries now (§5.2.1, BBROnInit): bounds that the
+    /// losses of the outage have set and rates measured across it would hold the window down until probing has raised them
+    /// again, which random losses can prevent for good. The window is the one of §5.6.4.4.
+    fn restart(&mut self, now: Time, mtu: u64) {
+        let window = MIN_PIPE_PACKETS * mtu;
+        let fresh = Self::new(&Start { now, window, mtu, rtt: Duration::ZERO, seed: 0 });
+        *self = Self { jitter: self.jitter.clone(), initial_window: self.initial_window, ..fresh };
+    }
+
     /// Pacing gain of the phase (§5.1, figure of gains).
     fn pacing_gain(&self) -> u64 {
         match self.state {
@@ -293,10 +302,8 @@ impl Controller for Bbr {
         self.undo(now);
     }
 
-    fn on_persistent_congestion(&mut self, _now: Time, mtu: u64) {
-        // §5.6.4.4: the window restarts; the model of the path stays.
-        self.prior_window = self.prior_window.max(self.window);
-        self.window = MIN_PIPE_PACKETS * mtu;
+    fn on_persistent_congestion(&mut self, now: Time, mtu: u64) {
+        self.restart(now, mtu);
     }
 
     fn window(&self) -> u64 {

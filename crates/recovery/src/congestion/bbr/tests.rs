@@ -228,3 +228,24 @@ fn jitter_repeats_with_its_seed() {
     assert_ne!(draw(1), draw(2));
     assert!(draw(0x9e37_79b9_7f4a_7c15).iter().any(|&n| n > 0), "no seed silences it");
 }
+
+#[test]
+fn persistent_congestion_begins_with_startup_again() {
+    let mut rounds = Rounds::new();
+    rounds.settle(1_000_000);
+    rounds.bbr.bounds = Bounds { long_term: 50_000, short_bandwidth: 10_000, short_inflight: 4_000 };
+    rounds.bbr.on_persistent_congestion(rounds.now, MTU);
+    let bbr = &rounds.bbr;
+    assert_eq!((bbr.state, bbr.window, bbr.min_rtt), (State::Startup, 4 * MTU, Duration::MAX));
+    assert_eq!(
+        (bbr.bounds.long_term, bbr.bounds.short_bandwidth, bbr.bounds.short_inflight),
+        (u64::MAX, u64::MAX, u64::MAX)
+    );
+    // What the outage delivered is no measure of the path: the rate doubles from round to round.
+    for rate in [40_000, 80_000, 160_000, 320_000, 640_000] {
+        rounds.round(rate, 0, false);
+        assert!(rounds.bbr.window() >= rate * 2 / 10, "{}", rounds.bbr.window());
+        assert!(rounds.bbr.pacing_rate() >= Some(2 * rate), "{:?}", rounds.bbr.pacing_rate());
+    }
+    assert_eq!(rounds.bbr.state, State::Startup);
+}

@@ -50,6 +50,14 @@ impl Connection {
         }
     }
 
+    /// A packet came on the path that asks for an acknowledgment: the peer uses the path, and so has a reason to be late with
+    /// its own. One that only acknowledges may be all about other paths.
+    pub(in crate::connection) fn on_path_lives(&mut self, now: Time, id: PathId) {
+        if let Some(multipath) = &mut self.multipath {
+            multipath.health_mut(id, now).on_lives(now);
+        }
+    }
+
     /// A packet leaves on the path that the peer has to acknowledge.
     pub(in crate::connection) fn on_path_asked(&mut self, now: Time, id: PathId, owed: &[Token]) {
         if let Some(multipath) = &mut self.multipath {
@@ -163,19 +171,27 @@ impl Connection {
             path.begin_validation(Validation::of_life(now, tuple, dcid, pto, MAX_PROBE_INTERVAL));
         }
         if let Some(multipath) = &mut self.multipath {
-            multipath.health_mut(id, now).failing_since = now;
+            multipath.health_mut(id, now).on_failing(now);
         }
         self.requeue_unacked(now, id);
+        // What is repeated is not to be lost again in the queue that slow start fills.
+        for other in self.paths.iter_mut().filter(|other| other.id != id && Self::is_working(other)) {
+            other.recovery.hold(now);
+        }
         self.review_status(id);
     }
 
     /// The path has shown that it works in both directions.
     pub(in crate::connection) fn on_path_answers(&mut self, now: Time, id: PathId) {
+        let since = self.multipath.as_ref().and_then(|multipath| multipath.health(id)?.silent_since());
         let Some(path) = self.paths.get_mut(id).filter(|path| path.is_failing && path.is_usable()) else {
             return;
         };
         path.is_failing = false;
         path.validations.retain(|validation| validation.purpose != Purpose::Life);
+        if since.is_some_and(|since| now.saturating_since(since) >= path.recovery.outage()) {
+            path.recovery.resume(now);
+        }
         if let Some(multipath) = &mut self.multipath {
             multipath.health_mut(id, now).on_acked(now, None);
         }

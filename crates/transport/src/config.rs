@@ -50,6 +50,10 @@ pub struct TransportConfig {
     pub multipath: Option<MultipathConfig>,
     /// Update keys by ourselves after this many packets; `None` leaves only the AEAD's own limit.
     pub key_update_after: Option<u64>,
+    /// Leave out a 1-RTT packet number now and then, about once a congestion window, so that a peer that acknowledges what it
+    /// did not receive is found out (RFC 9000 §21.4). Each is a gap in the peer's acknowledgments until it is old enough to
+    /// be named no more: `docs/performance.md` says what that costs.
+    pub skip_packet_numbers: bool,
     /// How this end is to misbehave.
     #[cfg(test)]
     pub(crate) hooks: Hooks,
@@ -83,6 +87,7 @@ impl Default for TransportConfig {
             migration: true,
             multipath: None,
             key_update_after: None,
+            skip_packet_numbers: true,
             #[cfg(test)]
             hooks: Hooks::default(),
         }

@@ -25,6 +25,7 @@ impl Settings {
     pub(super) fn transport(&self) -> TransportConfig {
         let mut config = TransportConfig { multipath: self.multipath_config(), ..TransportConfig::default() };
         set(&mut config.versions, self.wire.map(|wire| vec![wire.version()]));
+        set(&mut config.skip_packet_numbers, self.skip_packet_numbers);
         self.set_acks(&mut config);
         self.set_recovery(&mut config);
         self.set_streams(&mut config);

@@ -48,6 +48,9 @@ pub struct Settings {
     /// Congestion controller.
     #[serde(skip_serializing_if = "Option::is_none", with = "field::named")]
     pub congestion: Option<Congestion>,
+    /// Congestion controller of the other connections of a competition, if it is another.
+    #[serde(skip_serializing_if = "Option::is_none", with = "field::named")]
+    pub others_congestion: Option<Congestion>,
 
     /// Ranges that one ACK frame names at most, the top one included.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "field::within::<_, 2, 1024>")]
@@ -92,6 +95,9 @@ pub struct Settings {
     /// Whether the peer is told of paths that fail.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path_signalling: Option<bool>,
+    /// Whether a packet number is left out now and then, so that acknowledgments of what did not arrive are found out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub skip_packet_numbers: Option<bool>,
     /// When an overtaken packet is lost for its age.
     #[serde(skip_serializing_if = "Option::is_none", with = "field::named")]
     pub loss_delay: Option<LossDelay>,

@@ -124,10 +124,8 @@ impl Connection {
                 Numbered { number, order: number }
             }
             None => {
-                let window = self
-                    .paths
-                    .get(path)
-                    .map_or(0, |path| path.recovery.window() / u64::from(path.recovery.mtu()).max(1));
+                let packets = |path: &Path| path.recovery.window() / u64::from(path.recovery.mtu()).max(1);
+                let window = self.config.skip_packet_numbers.then(|| self.paths.get(path).map_or(0, packets));
                 self.numbering.next(path, &mut self.random, window)
             }
         }

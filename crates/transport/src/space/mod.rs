@@ -43,9 +43,10 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Leaves out a number now and then, about once a window, so that a peer that acknowledges what it did not receive is
-    /// found out (RFC 9000 §21.4).
-    fn skip_if_due(&mut self, random: &mut Random, window_packets: u64) {
+    /// Leaves out a number now and then, about once in `window_packets`, so that a peer that acknowledges what it did not
+    /// receive is found out (RFC 9000 §21.4); none without them.
+    fn skip_if_due(&mut self, random: &mut Random, window_packets: Option<u64>) {
+        let Some(window_packets) = window_packets else { return };
         match self.skip_at {
             Some(at) if at > self.next => return,
             Some(at) if at == self.next => self.next += 1,
@@ -86,8 +87,13 @@ impl Numbering {
     }
 
     /// The next number on `path`, not used up until [`Self::commit`]. `window_packets` is the path's congestion window
-    /// in packets and sets how often a number is skipped.
-    pub(crate) fn next(&mut self, path: PathId, random: &mut Random, window_packets: u64) -> Numbered {
+    /// in packets and sets how often a number is skipped; without it none is.
+    pub(crate) fn next(
+        &mut self,
+        path: PathId,
+        random: &mut Random,
+        window_packets: Option<u64>,
+    ) -> Numbered {
         match self {
             Self::PerPath(inner) => inner.next(path, random, window_packets),
             Self::Single(inner) => inner.next(path, random, window_packets),

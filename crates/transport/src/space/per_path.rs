@@ -29,7 +29,12 @@ impl PerPath {
     }
 
     /// The number that the next packet on `path` takes; it is used up only by [`Self::commit`].
-    pub(crate) fn next(&mut self, path: PathId, random: &mut Random, window_packets: u64) -> Numbered {
+    pub(crate) fn next(
+        &mut self,
+        path: PathId,
+        random: &mut Random,
+        window_packets: Option<u64>,
+    ) -> Numbered {
         let line = self.line_mut(path);
         line.skip_if_due(random, window_packets);
         Numbered { number: line.next, order: line.next }

@@ -90,7 +90,12 @@ impl Single {
         self.orders.iter().find(|(id, _)| *id == path).map_or(0, |(_, order)| *order)
     }
 
-    pub(super) fn next(&mut self, path: PathId, random: &mut Random, window_packets: u64) -> Numbered {
+    pub(super) fn next(
+        &mut self,
+        path: PathId,
+        random: &mut Random,
+        window_packets: Option<u64>,
+    ) -> Numbered {
         let next = self.line.next;
         self.line.skip_if_due(random, window_packets);
         if self.line.next > next {

@@ -71,7 +71,7 @@ fn row_m4_no_nonce_occurs_twice_in_ten_million_packets() {
             newest.resize(path + 1, None);
         }
         let id = PathId(path as u32);
-        let number = numbering.next(id, &mut random, 100).number;
+        let number = numbering.next(id, &mut random, Some(100)).number;
         numbering.commit(id, false);
         assert!(newest[path].is_none_or(|before| before < number), "{id} {number}");
         newest[path] = Some(number);

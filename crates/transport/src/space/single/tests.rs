@@ -11,7 +11,7 @@ fn single() -> (Single, Random) {
 }
 
 fn send(single: &mut Single, random: &mut Random, path: u32) -> Numbered {
-    let numbered = single.next(PathId(path), random, 10);
+    let numbered = single.next(PathId(path), random, Some(10));
     single.commit(PathId(path));
     numbered
 }
@@ -37,8 +37,8 @@ fn one_line_of_numbers_and_an_order_for_each_path() {
     let numbered = |number, order| Numbered { number, order };
     assert_eq!(sent[..3], [numbered(0, 0), numbered(1, 1), numbered(2, 0)]);
     assert_eq!(sent[3..], [numbered(3, 2), numbered(4, 1), numbered(5, 2)]);
-    assert_eq!(single.next(PathId(1), &mut random, 10), numbered(6, 3), "not used up before it leaves");
-    assert_eq!(single.next(PathId(0), &mut random, 10), numbered(6, 3));
+    assert_eq!(single.next(PathId(1), &mut random, Some(10)), numbered(6, 3), "not used up before it leaves");
+    assert_eq!(single.next(PathId(0), &mut random, Some(10)), numbered(6, 3));
     assert_eq!(orders(&single, 0, &[0..=5]), [2, 1, 0]);
     assert_eq!(orders(&single, 1, &[0..=5]), [2, 1, 0]);
     assert_eq!(orders(&single, 1, &[5..=5, 1..=3]), [2, 0]);
@@ -52,7 +52,7 @@ fn the_numbers_before_go_on() {
     let mut before = PerPath::default();
     let mut random = Random::new([5; 32]);
     for _ in 0..7 {
-        before.next(PathId::ZERO, &mut random, 10);
+        before.next(PathId::ZERO, &mut random, Some(10));
         before.commit(PathId::ZERO);
     }
     before.on_acked(PathId::ZERO, 4);

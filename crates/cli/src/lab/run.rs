@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use anabranch::transport::recovery::Algorithm;
 use anabranch_lab::experiment::{self, Experiment, MAX_REPETITIONS, Workload};
 use anabranch_lab::plan;
 use anabranch_lab::profile::Wire;
@@ -56,6 +57,9 @@ pub(crate) struct Run {
     /// What packets look like in all variants: v1, v2 or reverso
     #[arg(long, value_name = "WIRE")]
     wire: Option<Wire>,
+    /// Congestion controller of all variants
+    #[arg(long, value_name = "NAME")]
+    congestion: Option<Algorithm>,
     /// Run only the part with this index of so many parts, from 0 on
     #[arg(long, value_name = "I/N", value_parser = shard)]
     shard: Option<Shard>,
@@ -119,6 +123,9 @@ impl Run {
         }
         if let Some(wire) = self.wire {
             experiment = experiment.over_wire(wire);
+        }
+        if let Some(congestion) = self.congestion {
+            experiment = experiment.under_congestion(congestion);
         }
         experiment.repetitions = self.repetitions.unwrap_or(experiment.repetitions);
         match (&mut experiment.workload, self.bytes) {

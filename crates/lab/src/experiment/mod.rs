@@ -14,6 +14,8 @@ use core::fmt;
 use core::time::Duration;
 use std::path::Path;
 
+use anabranch_transport::recovery::Algorithm as Congestion;
+
 use crate::design::{self, DesignError, Point};
 use crate::profile::{UnknownLayer, Variant, Wire};
 
@@ -145,6 +147,12 @@ impl Experiment {
     #[must_use]
     pub fn over_wire(mut self, wire: Wire) -> Self {
         self.variants.iter_mut().for_each(|variant| variant.settings.wire = Some(wire));
+        self
+    }
+
+    /// The same with this congestion controller in all variants.
+    pub fn under_congestion(mut self, congestion: Congestion) -> Self {
+        self.variants.iter_mut().for_each(|variant| variant.settings.congestion = Some(congestion));
         self
     }
 

@@ -66,9 +66,13 @@ pub(super) fn play(scene: &Scene<'_>, plan: Plan) -> Result<Played, String> {
 
 /// Adds two hosts with a connection of their own over the first link, on one path.
 fn add_pair(scene: &Scene<'_>, pair: &mut Pair, index: u8) -> Result<HostId, String> {
-    let single = Settings { multipath: Some(false), ..Settings::default() };
-    let variant =
-        Variant { settings: single.over(scene.variant().settings.clone()), ..scene.variant().clone() };
+    let settings = scene.variant().settings.clone();
+    let other = Settings {
+        multipath: Some(false),
+        congestion: settings.others_congestion.or(settings.congestion),
+        ..Settings::default()
+    };
+    let variant = Variant { settings: other.over(settings), ..scene.variant().clone() };
     let (client_tls, server_tls) = tls::pair(&pair.sim.clock()).map_err(|error| error.to_string())?;
     let mut client_config = ClientConfig::new(client_tls);
     client_config.transport = Arc::new(variant.client());

@@ -11,6 +11,7 @@ mod hq;
 mod identity;
 mod insecure;
 mod interop;
+#[cfg(feature = "lab")]
 mod lab;
 mod listen;
 mod manual;
@@ -54,6 +55,7 @@ enum Command {
     Perf(perf::Perf),
     Demo(demo::Demo),
     Interop(interop::Interop),
+    #[cfg(feature = "lab")]
     #[command(subcommand)]
     Lab(lab::Lab),
     Completions(manual::Completions),
@@ -65,7 +67,9 @@ impl Command {
     fn makes_connections(&self) -> bool {
         match self {
             Self::Get(_) | Self::Serve(_) | Self::Perf(_) | Self::Demo(_) | Self::Interop(_) => true,
-            Self::Lab(_) | Self::Completions(_) | Self::Man(_) => false,
+            #[cfg(feature = "lab")]
+            Self::Lab(_) => false,
+            Self::Completions(_) | Self::Man(_) => false,
         }
     }
 }
@@ -86,6 +90,7 @@ fn run(command: Command) -> Result {
         Command::Serve(options) => block_on(0, serve::run(options)),
         Command::Demo(options) => block_on(0, demo::run(options)),
         Command::Interop(options) => block_on(0, interop::run(options)),
+        #[cfg(feature = "lab")]
         Command::Lab(command) => lab::run(command),
         Command::Completions(options) => manual::completions(&options, Cli::command()),
         Command::Man(options) => manual::manual(&options, Cli::command()),

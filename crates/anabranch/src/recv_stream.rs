@@ -119,7 +119,8 @@ impl RecvStream {
         }
     }
 
-    /// Takes the next piece that has arrived, at most `max` bytes, without copying it; `None` at the end.
+    /// Takes the next piece that has arrived, at most `max` bytes; `None` at the end. It is not copied unless the application
+    /// holds much of what it took before ([`Streams::take`](crate::transport::stream::Streams::take)).
     ///
     /// # Errors
     /// Like [`RecvStream::read`].

@@ -51,8 +51,10 @@ const MIN_RTT: Duration = Duration::from_millis(1);
 pub(crate) struct ReceiveCredit {
     window: u64,
     max_window: u64,
-    /// What the peer was told, or is about to be told: the highest offset it may use.
+    /// What the peer was told, or is being told: the highest offset it may use.
     limit: u64,
+    /// What it is to be told next under the rule of 2022, which moves the limit in leaps.
+    next_limit: u64,
     received: u64,
     consumed: u64,
     /// When the round trip began whose consumption counts, and what had been consumed then.
@@ -71,6 +73,7 @@ impl ReceiveCredit {
             window,
             max_window,
             limit: window,
+            next_limit: window,
             received: 0,
             consumed: 0,
             since: now,
@@ -136,22 +139,23 @@ impl ReceiveCredit {
         grows
     }
 
-    /// Moves the limit if more than half of it was `used`.
+    /// Moves the limit that the peer is told next if more than half of it was `used`. It may use no more before it is told:
+    /// buffers have the limit that was granted.
     fn multiply(&mut self, used: u64, rtt: Duration) -> bool {
-        if used <= self.limit / 2 {
+        let before = self.next_limit;
+        if used <= before / 2 {
             return false;
         }
         let more = if rtt <= STUDY_RTT {
-            self.limit.saturating_mul(2)
+            before.saturating_mul(2)
         } else {
-            let more = u128::from(self.limit) * rtt.min(STUDY_MAX_RTT).as_micros() / STUDY_RTT.as_micros();
+            let more = u128::from(before) * rtt.min(STUDY_MAX_RTT).as_micros() / STUDY_RTT.as_micros();
             u64::try_from(more).unwrap_or(u64::MAX)
         };
-        self.window = (self.limit - self.consumed).saturating_add(more).min(self.max_window);
+        self.window = (before - self.consumed).saturating_add(more).min(self.max_window);
         let limit = self.consumed.saturating_add(self.window).min(anabranch_wire::MAX_VARINT);
-        let grows = limit > self.limit;
-        self.limit = limit.max(self.limit);
-        grows
+        self.next_limit = limit.max(before);
+        limit > before
     }
 
     /// Once a round trip: makes room for what the peer may send until word of that reaches it. Says whether there was too little.
@@ -208,8 +212,9 @@ impl ReceiveCredit {
         self.due = false;
         if self.slides() {
             let limit = self.consumed.saturating_add(self.window);
-            self.limit = self.limit.max(limit).min(anabranch_wire::MAX_VARINT);
+            self.next_limit = self.limit.max(limit).min(anabranch_wire::MAX_VARINT);
         }
+        self.limit = self.next_limit;
         self.limit
     }
 }

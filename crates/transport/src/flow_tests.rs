@@ -142,3 +142,17 @@ fn the_rule_of_2022_keeps_to_the_maximum() {
     assert_eq!(credit.grant(), 2200);
     assert!(!credit.multiply_by_received(Duration::ZERO));
 }
+
+/// A limit that has been decided is none before the peer is told.
+#[test]
+fn the_rule_of_2022_allows_what_was_granted() {
+    let mut credit = ReceiveCredit::new(WindowRule::Study2022, 1000, 1 << 40, Time::ZERO);
+    credit.receive(501).unwrap();
+    assert!(credit.multiply_by_received(Duration::ZERO));
+    assert_eq!((credit.limit(), credit.receive(1001)), (1000, Err(Overrun)));
+    credit.receive(1000).unwrap();
+    assert_eq!((credit.grant(), credit.limit()), (3000, 3000));
+    assert_eq!(credit.receive(3000), Ok(2000));
+    assert!(credit.multiply_by_received(Duration::ZERO), "more than half of the next limit");
+    assert_eq!(credit.grant(), 9000);
+}

@@ -1,151 +1,206 @@
 //! Sets of integers as sorted, disjoint ranges: received bytes, acknowledged bytes, packet numbers.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// A set of `u64` kept as ascending ranges that neither overlap nor touch.
 ///
-/// Work at either end takes constant time, which is where nearly all of it happens: new data arrives at the high end, gaps
-/// close at the low end. In the middle an insertion costs a binary search and a move of the shorter side. How many ranges a
-/// peer may cause is for the caller to bound.
+/// The highest range is kept apart, which is where nearly all of the work happens: new data arrives there, in constant time. Any
+/// other takes time that grows with the logarithm of the number of ranges, wherever it is. How many ranges a peer may cause is
+/// for the caller to bound.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RangeSet {
-    ranges: VecDeque<Range<u64>>,
+    /// The highest one; there is one unless the set is empty.
+    last: Option<Range<u64>>,
+    /// Those below it: where each starts, and where it ends.
+    below: BTreeMap<u64, u64>,
 }
 
 impl RangeSet {
     /// Whether nothing is in the set.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.ranges.is_empty()
+        self.last.is_none()
     }
 
     /// Number of ranges.
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.ranges.len()
+        self.below.len() + usize::from(self.last.is_some())
     }
 
     /// Largest value.
     #[inline(always)]
     pub(crate) fn max(&self) -> Option<u64> {
-        self.ranges.back().map(|range| range.end - 1)
+        self.last.as_ref().map(|range| range.end - 1)
     }
 
     /// The lowest range.
     #[inline]
     pub(crate) fn first(&self) -> Option<Range<u64>> {
-        self.ranges.front().cloned()
+        if self.below.is_empty() {
+            return self.last.clone();
+        }
+        self.below.first_key_value().map(|(start, end)| *start..*end)
     }
 
     /// Whether `value` is in the set.
     #[inline(always)]
     pub(crate) fn contains(&self, value: u64) -> bool {
         // Most questions are about what is new, or in the highest range.
-        match self.ranges.back() {
-            Some(last) if value < last.start => self.contains_below(value),
+        match &self.last {
+            Some(last) if value < last.start => {
+                self.at_or_below(value).is_some_and(|range| value < range.end)
+            }
             Some(last) => value < last.end,
             None => false,
         }
     }
 
-    fn contains_below(&self, value: u64) -> bool {
-        let at = self.ranges.partition_point(|range| range.end <= value);
-        self.ranges.get(at).is_some_and(|range| range.start <= value)
-    }
-
     /// The range that holds `value`.
     #[inline]
     pub(crate) fn range_of(&self, value: u64) -> Option<Range<u64>> {
-        let at = self.ranges.partition_point(|range| range.end <= value);
-        self.ranges.get(at).filter(|range| range.start <= value).cloned()
+        let last = self.last.clone().filter(|last| last.start <= value);
+        last.or_else(|| self.at_or_below(value)).filter(|range| value < range.end)
+    }
+
+    /// Tells if the set has a value in `range`, or right beside it.
+    pub(crate) fn touches(&self, range: &Range<u64>) -> bool {
+        let reaches = |other: &Range<u64>| other.start <= range.end && range.start <= other.end;
+        self.last.as_ref().is_some_and(reaches) || self.at_or_below(range.end).as_ref().is_some_and(reaches)
     }
 
     /// The ranges, ascending; `rev()` gives them descending.
-    pub(crate) fn iter(
-        &self,
-    ) -> impl DoubleEndedIterator<Item = Range<u64>> + ExactSizeIterator + Clone + '_ {
-        self.ranges.iter().cloned()
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = Range<u64>> + Clone + '_ {
+        self.below.iter().map(|(start, end)| *start..*end).chain(self.last.iter().cloned())
     }
 
     /// Takes out the lowest range.
     #[inline]
     pub(crate) fn pop_min(&mut self) -> Option<Range<u64>> {
-        self.ranges.pop_front()
+        match self.below.pop_first() {
+            Some((start, end)) => Some(start..end),
+            None => self.last.take(),
+        }
     }
 
     /// Removes everything and gives back the memory.
     pub(crate) fn clear(&mut self) {
-        self.ranges = VecDeque::new();
+        *self = Self::default();
     }
 
     /// Adds `range` and says how many of its values are new.
     #[inline]
     pub(crate) fn insert(&mut self, range: Range<u64>) -> u64 {
+        self.insert_with(range, |_| ())
+    }
+
+    /// Like [`Self::insert`]; tells `news` of the parts that are new.
+    #[inline]
+    pub(crate) fn insert_with(&mut self, range: Range<u64>, mut news: impl FnMut(Range<u64>)) -> u64 {
         if range.is_empty() {
             return 0;
         }
-        match self.ranges.back_mut() {
-            Some(last) if range.start < last.start => self.insert_below(range),
+        let new = match &mut self.last {
+            Some(last) if range.start < last.start => return self.insert_below(range, news),
             Some(last) if range.start <= last.end => {
-                let added = range.end.saturating_sub(last.end);
-                last.end += added;
-                added
+                let new = last.end..range.end.max(last.end);
+                last.end = new.end;
+                new
             }
-            _ => {
-                let added = range.end - range.start;
-                self.ranges.push_back(range);
-                added
+            last => {
+                if let Some(last) = last.replace(range.clone()) {
+                    self.below.insert(last.start, last.end);
+                }
+                range
             }
+        };
+        let added = new.end - new.start;
+        if added > 0 {
+            news(new);
         }
+        added
     }
 
-    /// Adds a range that starts below the highest one.
-    fn insert_below(&mut self, range: Range<u64>) -> u64 {
-        let first = self.ranges.partition_point(|other| other.end < range.start);
-        let after = self.ranges.partition_point(|other| other.start <= range.end);
-        let len = range.end - range.start;
-        if first == after {
-            self.ranges.insert(first, range);
-            return len;
+    /// Adds a range that starts below the highest one. The ranges that it joins are looked at from the highest to the lowest.
+    fn insert_below(&mut self, range: Range<u64>, mut news: impl FnMut(Range<u64>)) -> u64 {
+        let mut joined = range.clone();
+        // New values lie below this one.
+        let mut unknown = range.end;
+        let mut added = 0;
+        let mut tell = |new: Range<u64>| {
+            if !new.is_empty() {
+                added += new.end - new.start;
+                news(new);
+            }
+        };
+        let joins_last = self.last.clone().filter(|last| last.start <= range.end);
+        if let Some(last) = &joins_last {
+            joined.end = joined.end.max(last.end);
+            tell(last.end..unknown);
+            unknown = last.start;
         }
-        let known = self.overlap(first..after, &range);
-        let end = self.ranges[after - 1].end.max(range.end);
-        let merged = &mut self.ranges[first];
-        merged.start = merged.start.min(range.start);
-        merged.end = end;
-        self.ranges.drain(first + 1..after);
-        len - known
+        while let Some((&start, end)) = self.below.range_mut(..=range.end).next_back() {
+            if *end < range.start {
+                break;
+            }
+            tell((*end).min(unknown)..unknown);
+            unknown = unknown.min(start);
+            joined.end = joined.end.max(*end);
+            joined.start = joined.start.min(start);
+            if start <= range.start && joins_last.is_none() {
+                // The lowest one that it joins: it grows where it is.
+                *end = joined.end;
+                return added;
+            }
+            self.below.remove(&start);
+        }
+        tell(range.start..unknown);
+        if joins_last.is_some() {
+            self.last = Some(joined);
+        } else {
+            self.below.insert(joined.start, joined.end);
+        }
+        added
     }
 
     /// Takes `range` out and says how many of its values were in the set.
     pub(crate) fn remove(&mut self, range: Range<u64>) -> u64 {
-        let first = self.ranges.partition_point(|other| other.end <= range.start);
-        let after = self.ranges.partition_point(|other| other.start < range.end);
-        if range.is_empty() || first >= after {
+        if range.is_empty() {
             return 0;
         }
-        let removed = self.overlap(first..after, &range);
-        let left = self.ranges[first].start..range.start;
-        let right = range.end..self.ranges[after - 1].end;
-        match (left.is_empty(), right.is_empty()) {
-            (true, true) => drop(self.ranges.drain(first..after)),
-            (false, true) => {
-                self.ranges[first] = left;
-                self.ranges.drain(first + 1..after);
+        let mut removed = 0;
+        let mut part = |other: &Range<u64>| {
+            removed += range.end.min(other.end) - range.start.max(other.start);
+        };
+        while let Some((&start, end)) = self.below.range_mut(..range.end).next_back() {
+            let other = start..*end;
+            if other.end <= range.start {
+                break;
             }
-            (true, false) => {
-                self.ranges[after - 1] = right;
-                self.ranges.drain(first..after - 1);
+            part(&other);
+            if start < range.start {
+                *end = range.start;
+            } else {
+                self.below.remove(&start);
             }
-            (false, false) if after - first == 1 => {
-                self.ranges[first] = right;
-                self.ranges.insert(first, left);
+            if range.end < other.end {
+                self.below.insert(range.end, other.end);
             }
-            (false, false) => {
-                self.ranges[first] = left;
-                self.ranges[after - 1] = right;
-                self.ranges.drain(first + 1..after - 1);
+        }
+        if let Some(last) = self.last.take_if(|last| last.start < range.end && range.start < last.end) {
+            part(&last);
+            let (left, right) = (last.start..range.start, range.end..last.end);
+            if right.is_empty() {
+                self.last = Some(left).filter(|left| !left.is_empty());
+            } else {
+                self.last = Some(right);
+                if !left.is_empty() {
+                    self.below.insert(left.start, left.end);
+                }
+            }
+            if self.last.is_none() {
+                self.last = self.below.pop_last().map(|(start, end)| start..end);
             }
         }
         removed
@@ -153,15 +208,13 @@ impl RangeSet {
 
     /// The parts of `within` that are in the set, ascending.
     pub(crate) fn within(&self, within: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
-        let first = self.ranges.partition_point(|range| range.end <= within.start);
-        let inside = self.ranges.range(first..).take_while(move |range| range.start < within.end);
+        let inside = self.from(within.start).take_while(move |range| range.start < within.end);
         inside.map(move |range| range.start.max(within.start)..range.end.min(within.end))
     }
 
     /// The parts of `within` that are not in the set, ascending.
     pub(crate) fn gaps(&self, within: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
-        let first = self.ranges.partition_point(|range| range.end <= within.start);
-        let mut ranges = self.ranges.range(first..);
+        let mut ranges = self.from(within.start);
         let mut next = within.start;
         std::iter::from_fn(move || {
             while next < within.end {
@@ -179,11 +232,17 @@ impl RangeSet {
         })
     }
 
-    /// How many values of `range` the ranges at `indices` hold; all of them touch it.
-    fn overlap(&self, indices: Range<usize>, range: &Range<u64>) -> u64 {
-        let shared =
-            |other: &Range<u64>| other.end.min(range.end).saturating_sub(other.start.max(range.start));
-        self.ranges.range(indices).map(shared).sum()
+    /// Lists the ranges that end above `value`, ascending.
+    fn from(&self, value: u64) -> impl Iterator<Item = Range<u64>> + '_ {
+        let holds = self.at_or_below(value).filter(|range| value < range.end);
+        let below = self.below.range(holds.map_or(value, |range| range.start)..);
+        let last = self.last.iter().filter(move |last| value < last.end);
+        below.map(|(start, end)| *start..*end).chain(last.cloned())
+    }
+
+    /// Finds the highest range but the last that starts at `value` or below.
+    fn at_or_below(&self, value: u64) -> Option<Range<u64>> {
+        self.below.range(..=value).next_back().map(|(start, end)| *start..*end)
     }
 }
 

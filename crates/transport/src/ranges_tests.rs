@@ -42,8 +42,13 @@ proptest! {
         for op in ops {
             match op {
                 Op::Insert(range) => {
-                    let added = range.clone().filter(|value| model.insert(*value)).count();
-                    prop_assert_eq!(set.insert(range), added as u64);
+                    let touches = (range.start.saturating_sub(1)..=range.end).any(|value| model.contains(&value));
+                    prop_assert_eq!(set.touches(&range), touches);
+                    let added: Vec<u64> = range.clone().filter(|value| model.insert(*value)).collect();
+                    let mut told = Vec::new();
+                    prop_assert_eq!(set.insert_with(range, |new| told.extend(new)), added.len() as u64);
+                    told.sort_unstable();
+                    prop_assert_eq!(told, added);
                 }
                 Op::Remove(range) => {
                     let removed = range.clone().filter(|value| model.remove(value)).count();
@@ -78,10 +83,11 @@ fn descends() {
 }
 
 #[test]
-fn an_unused_set_owns_no_memory() {
+fn a_set_of_one_range_owns_no_memory() {
     let mut set = RangeSet::default();
-    assert_eq!(set.ranges.capacity(), 0);
     set.insert(1..2);
+    set.insert(2..9);
+    assert_eq!(set, RangeSet { last: Some(1..9), below: BTreeMap::new() });
     set.clear();
-    assert_eq!(set.ranges.capacity(), 0);
+    assert_eq!(set, RangeSet::default());
 }

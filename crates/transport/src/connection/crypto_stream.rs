@@ -12,11 +12,18 @@ use crate::token::{Token, Tokens};
 /// Handshake bytes that may be buffered ahead of what TLS has read (RFC 9000 §7.5 asks for at least 4096).
 pub(crate) const MAX_CRYPTO_BUFFER: u64 = 64 * 1024;
 
+/// Handshake bytes in all of a client whose address is not validated: its whole ClientHello. With a Retry or a token it may have
+/// [`MAX_CLIENT_HELLO_LEN`](anabranch_tls::MAX_CLIENT_HELLO_LEN).
+pub(crate) const MAX_UNVALIDATED_CRYPTO: u64 = 8 * 1024;
+
+/// Separate ranges of handshake bytes that wait for what is missing between them.
+const MAX_CRYPTO_FRAGMENTS: usize = 64;
+
 /// Both directions of the handshake stream of one packet number space.
 #[derive(Debug, Default)]
 pub(crate) struct CryptoStream {
     /// Boxed, and not there before anything is received: the streams of a connection that is up are kept, and idle.
-    received: Option<Box<ReceiveBuffer>>,
+    received: Option<Box<Received>>,
     /// Bytes that TLS has taken.
     read: u64,
     sending: Vec<u8>,
@@ -29,17 +36,31 @@ pub(crate) struct CryptoStream {
     acked: RangeSet,
 }
 
+/// What has been received.
+#[derive(Debug)]
+struct Received {
+    buffer: ReceiveBuffer,
+    /// Handshakes are short: no memory is kept.
+    pool: Pool,
+}
+
 impl CryptoStream {
-    /// Takes in a CRYPTO frame.
-    pub(crate) fn on_frame(&mut self, offset: u64, data: &[u8]) -> Result<(), TransportError> {
-        if offset + data.len() as u64 > self.read + MAX_CRYPTO_BUFFER {
+    /// Takes in a CRYPTO frame that ends at or below `limit`.
+    pub(crate) fn on_frame(&mut self, offset: u64, data: &[u8], limit: u64) -> Result<(), TransportError> {
+        let limit = limit.min(self.read + MAX_CRYPTO_BUFFER);
+        if offset + data.len() as u64 > limit {
             return Err(TransportError::new(
                 TransportErrorCode::CRYPTO_BUFFER_EXCEEDED,
                 "too many handshake bytes out of order",
             ));
         }
-        let received = self.received.get_or_insert_default();
-        received.insert(offset, data, &mut Pool::default()).map_err(|_full| {
+        let Received { buffer, pool } = &mut **self.received.get_or_insert_with(|| {
+            let mut buffer = ReceiveBuffer::default();
+            buffer.set_max_fragments(MAX_CRYPTO_FRAGMENTS);
+            Box::new(Received { buffer, pool: Pool::frugal() })
+        });
+        buffer.set_limit(limit);
+        buffer.insert(offset, data, pool).map_err(|_full| {
             TransportError::new(TransportErrorCode::CRYPTO_BUFFER_EXCEEDED, "too many handshake fragments")
         })?;
         Ok(())
@@ -47,21 +68,30 @@ impl CryptoStream {
 
     /// Handshake bytes that are next for TLS; empty if there are none yet.
     pub(crate) fn peek(&self) -> &[u8] {
-        self.received.as_ref().map_or(&[], |received| received.peek())
+        self.received.as_ref().map_or(&[], |received| received.buffer.peek())
     }
 
     /// TLS took `n` bytes.
     pub(crate) fn consume(&mut self, n: usize) {
         if let Some(received) = &mut self.received {
-            // Handshakes are short: nothing is kept.
-            received.consume(n, &mut Pool::default());
+            received.buffer.consume(n, &mut received.pool);
         }
         self.read += n as u64;
     }
 
+    /// Finds the end of what has been received.
+    pub(crate) fn received_end(&self) -> u64 {
+        self.received.as_ref().map_or(0, |received| received.buffer.highest())
+    }
+
+    /// Counts the bytes allocated for what has been received.
+    pub(crate) fn allocated(&self) -> usize {
+        self.received.as_ref().map_or(0, |received| received.buffer.allocated())
+    }
+
     /// Whether bytes arrived beyond what TLS has read.
     pub(crate) fn has_unread(&self) -> bool {
-        self.received.as_ref().is_some_and(|received| !received.is_empty())
+        self.received.as_ref().is_some_and(|received| !received.buffer.is_empty())
     }
 
     /// Queues what TLS wants to send.
@@ -126,9 +156,8 @@ impl CryptoStream {
         let start = offset.max(self.base);
         let end = offset + u64::from(len);
         if start < end {
-            self.lost.insert(start..end);
-            for acked in self.acked.iter() {
-                self.lost.remove(acked);
+            for gap in self.acked.gaps(start..end) {
+                self.lost.insert(gap);
             }
         }
     }

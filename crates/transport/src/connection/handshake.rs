@@ -1,5 +1,7 @@
 //! The cryptographic handshake: CRYPTO bytes to TLS and back, keys, transport parameters (RFC 9001 §4, RFC 9000 §7).
 
+use std::sync::Arc;
+
 use anabranch_recovery::Progress;
 use anabranch_tls::{
     ClientConfig as TlsClientConfig, ClientHello, KeyChange, MAX_CLIENT_HELLO_LEN, Session, TlsError,
@@ -11,12 +13,12 @@ use anabranch_wire::{
 use bytes::Bytes;
 
 use super::connection::{ConnectError, Connection};
-use super::crypto_stream::CryptoStream;
+use super::crypto_stream::{CryptoStream, MAX_UNVALIDATED_CRYPTO};
 use super::keys::OneRtt;
 use super::negotiation::MAX_TOKEN;
 use super::parameters::Remembered;
 use crate::config::ClientConfig;
-use crate::endpoint::ServerStart;
+use crate::endpoint::{ServerStart, Waiting};
 use crate::error::TransportError;
 use crate::event::{EndpointEvent, Event};
 use crate::space::Received;
@@ -40,6 +42,8 @@ pub(crate) struct Handshake {
     pub(crate) client: Option<Box<ClientStart>>,
     /// What a server has of the ClientHello.
     hello: Vec<u8>,
+    /// The memory of that and of what waits behind it, while the client is not validated.
+    waiting: Option<Waiting>,
     /// Handshake bytes in 1-RTT packets: tickets.
     pub(crate) data_crypto: CryptoStream,
     /// Level whose bytes TLS reads, and level that its own bytes go to.
@@ -72,6 +76,9 @@ pub(crate) struct Handshake {
     /// Until when 0-RTT packets are still read after 1-RTT keys are there (RFC 9001 §4.9.3).
     pub(crate) early_until: Option<Time>,
 }
+
+/// The memory of a ClientHello grows by so many bytes at least.
+const HELLO_STEP: usize = 1024;
 
 /// What a client needs to begin again with another version.
 pub(crate) struct ClientStart {
@@ -159,8 +166,39 @@ impl Connection {
         offset: u64,
         data: &[u8],
     ) -> Result<(), TransportError> {
-        self.crypto_mut(space).on_frame(offset, data)?;
-        self.drive_tls(now)
+        let is_over = self.handshake.read_level.is_some_and(|level| space < level);
+        if is_over {
+            // RFC 9001 §4.1.3: what comes of a level that TLS is done with is a repetition.
+            let end = offset.saturating_add(data.len() as u64);
+            let is_new = end > self.crypto_mut(space).received_end();
+            return if is_new {
+                Err(violation("handshake bytes behind the end of their level"))
+            } else {
+                Ok(())
+            };
+        }
+        let is_unvalidated = self.side.is_server() && !self.paths.main().validated;
+        let limit = if is_unvalidated { MAX_UNVALIDATED_CRYPTO } else { u64::MAX };
+        self.crypto_mut(space).on_frame(offset, data, limit)?;
+        self.drive_tls(now)?;
+        self.count_hello(is_unvalidated)
+    }
+
+    /// Counts the memory of a ClientHello of which something is missing against what all clients together may have, as long as
+    /// the client is not validated.
+    fn count_hello(&mut self, is_unvalidated: bool) -> Result<(), TransportError> {
+        if !is_unvalidated || self.handshake.session.is_some() {
+            self.handshake.waiting = None;
+            return Ok(());
+        }
+        let bytes = self.levels[0].crypto.allocated() + self.handshake.hello.capacity();
+        let waiting = self.handshake.waiting.get_or_insert_with(|| Waiting::new(Arc::clone(&self.shared)));
+        if waiting.set(bytes) {
+            return Ok(());
+        }
+        self.levels[0].crypto = CryptoStream::default();
+        (self.handshake.hello, self.handshake.waiting) = (Vec::new(), None);
+        Err(TransportError::new(TransportErrorCode::CONNECTION_REFUSED, "too many handshakes are unfinished"))
     }
 
     pub(super) fn crypto_mut(&mut self, space: SpaceId) -> &mut CryptoStream {
@@ -204,7 +242,11 @@ impl Connection {
                 break;
             }
             let len = bytes.len();
-            self.handshake.hello.extend_from_slice(bytes);
+            let hello = &mut self.handshake.hello;
+            if hello.capacity() - hello.len() < len {
+                hello.reserve_exact(len.next_multiple_of(HELLO_STEP));
+            }
+            hello.extend_from_slice(bytes);
             crypto.consume(len);
         }
         if self.handshake.hello.len() > MAX_CLIENT_HELLO_LEN {

@@ -21,7 +21,8 @@ pub use self::incoming::{
     StoredDatagram,
 };
 pub use self::router::{Accepted, Handle, MIN_INITIAL_DATAGRAM, MIN_INITIAL_DCID_LEN, Route, Router};
-pub use self::shared::Shared;
+pub(crate) use self::shared::Waiting;
+pub use self::shared::{MAX_UNVALIDATED_MEMORY, Shared};
 pub use self::stateless::{
     BURST, MAX_RESET_LEN, MIN_RESET_LEN, MIN_RESET_TRIGGER, NEGOTIATIONS_PER_SECOND, REFUSALS_PER_SECOND,
     RESETS_PER_SECOND, Response,

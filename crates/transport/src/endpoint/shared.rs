@@ -1,6 +1,8 @@
 //! What an endpoint's connections share with it.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anabranch_wire::{ConnectionId, ResetToken, Time};
 use aws_lc_rs::hmac;
@@ -8,12 +10,18 @@ use aws_lc_rs::hmac;
 use super::address_token::{AddressToken, TokenKey};
 use crate::config::EndpointConfig;
 
+/// Bytes of unfinished ClientHellos, most, of all clients together whose addresses are not validated. A client that needs more
+/// is refused.
+pub const MAX_UNVALIDATED_MEMORY: usize = 8 << 20;
+
 /// Secrets and settings that an endpoint gives to each of its connections.
 #[derive(Debug)]
 pub struct Shared {
     cid_len: usize,
     reset_key: hmac::Key,
     token_key: TokenKey,
+    /// Bytes of ClientHellos of which something is missing.
+    unvalidated: AtomicUsize,
 }
 
 impl Shared {
@@ -22,6 +30,7 @@ impl Shared {
             cid_len: config.cid_len.min(anabranch_wire::MAX_CID_LEN),
             reset_key: hmac::Key::new(hmac::HMAC_SHA256, &config.reset_key),
             token_key: TokenKey::new(&config.token_key),
+            unvalidated: AtomicUsize::new(0),
         }
     }
 
@@ -46,5 +55,32 @@ impl Shared {
 
     pub(super) fn token_key(&self) -> &TokenKey {
         &self.token_key
+    }
+}
+
+/// Memory of one client's handshake that counts against [`MAX_UNVALIDATED_MEMORY`] as long as this exists.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    shared: Arc<Shared>,
+    bytes: usize,
+}
+
+impl Waiting {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared, bytes: 0 }
+    }
+
+    /// Counts `bytes` of memory for the client's handshake from now on; says whether it may have them.
+    pub(crate) fn set(&mut self, bytes: usize) -> bool {
+        let total = &self.shared.unvalidated;
+        total.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.bytes = bytes;
+        total.fetch_add(bytes, Ordering::Relaxed) + bytes <= MAX_UNVALIDATED_MEMORY
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.shared.unvalidated.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }

@@ -191,7 +191,10 @@ impl Streams {
         Ok(())
     }
 
-    /// Takes readable bytes, at most `max`, without copying them; not empty unless `max` is 0.
+    /// Takes readable bytes, at most `max`; not empty unless `max` is 0.
+    ///
+    /// They are not copied: as long as any of them is held, so is memory of the connection's, up to 64 KiB for a single byte, and
+    /// it counts against the connection's [budget](super::MAX_RECEIVE_SLACK). Once 256 KiB are held, what is taken is copied.
     pub fn take(&mut self, id: StreamId, max: usize) -> Result<Bytes, ReadError> {
         let key = self.readable(id)?;
         let half = self.table.stream(key).receive.as_mut();

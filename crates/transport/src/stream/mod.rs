@@ -32,6 +32,7 @@ pub(crate) use self::named::{MIN_NAMED_ROOM, Named};
 pub use self::placed::ReceivedBytes;
 pub(crate) use self::placed::Reserved;
 use self::ready::{Place, ReadyQueue};
+pub use self::receive_buffer::{MAX_RECEIVE_SLACK, MAX_STREAM_SLACK};
 pub(crate) use self::receive_buffer::{Pool, ReceiveBuffer, Saved};
 pub(crate) use self::run::StreamRun;
 #[cfg(test)]
@@ -119,6 +120,8 @@ impl PerDir {
 impl Streams {
     /// No streams yet, and no credit to send until [`Self::set_peer_parameters`]. `hash_seed` should be secret and random.
     pub(crate) fn new(side: Side, config: &StreamsConfig, hash_seed: u64) -> Self {
+        let mut pool = Pool::default();
+        pool.set_window(config.connection_window);
         Self {
             table: Table::new(side, config, hash_seed),
             receive_credit: ReceiveCredit::new(
@@ -140,7 +143,7 @@ impl Streams {
             due: Due::default(),
             events: VecDeque::new(),
             named: false,
-            pool: Pool::default(),
+            pool,
             arrived: None,
             received: ReceivedBytes::default(),
             now: Time::ZERO,
@@ -291,7 +294,7 @@ impl Streams {
             }
             if self.table.len() == 0 {
                 // An idle connection keeps no memory.
-                self.pool = Pool::default();
+                self.pool.drop_kept();
             }
         }
     }

@@ -59,6 +59,7 @@ impl Streams {
     fn write_connection_control(&mut self, w: &mut Writer<'_>, tokens: &mut Tokens) -> Option<()> {
         if self.due.max_data {
             put(w, tokens, &Frame::MaxData(self.receive_credit.grant()), Token::MaxData)?;
+            self.pool.set_window(self.receive_credit.window());
             self.due.max_data = false;
         }
         for dir in [Dir::Bi, Dir::Uni] {

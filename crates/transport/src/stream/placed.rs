@@ -73,7 +73,7 @@ impl Streams {
         Some((Reserved { stream, key, slot }, buffer.window_mut(&slot, &mut self.pool)))
     }
 
-    /// The packet has been processed. A chunk that was to be, and that its data did not begin after all, goes.
+    /// Drops the chunk that was to be, if the packet, which has been processed, did not begin it after all.
     #[inline]
     pub(crate) fn leave(&mut self, reserved: &Reserved) {
         if reserved.slot.is_new() {

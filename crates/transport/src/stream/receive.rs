@@ -11,8 +11,8 @@ use super::types::ReadError;
 use crate::error::TransportError;
 use crate::flow::ReceiveCredit;
 
-/// A stream may keep one separate range per this many bytes of its window, and [`MIN_FRAGMENTS`] at least. At 16 bytes a
-/// range, holes cost an eighth of the window at most.
+/// A stream may keep one separate range per this many bytes of its window, and [`MIN_FRAGMENTS`] at least. The budget of the
+/// [`Pool`] bounds those of all streams together.
 const BYTES_PER_FRAGMENT: u64 = 256;
 
 /// The application keeps up if less than this part of the window waits to be read.

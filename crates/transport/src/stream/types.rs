@@ -15,7 +15,9 @@ pub struct StreamsConfig {
     pub stream_window: u64,
     /// What `stream_window` grows to when it holds a fast reader back.
     pub stream_window_max: u64,
-    /// Bytes that the peer may send on all streams ahead of the application's reading, at first.
+    /// Bytes that the peer may send on all streams ahead of the application's reading, at first. What is allocated for receiving
+    /// is at most that, as it grows, [`MAX_RECEIVE_SLACK`](super::MAX_RECEIVE_SLACK) and
+    /// [`MAX_STREAM_SLACK`](super::MAX_STREAM_SLACK) for each open stream.
     pub connection_window: u64,
     /// What `connection_window` grows to.
     pub connection_window_max: u64,

@@ -3,7 +3,7 @@
 //! The buffer is a list of chunks whose edges float: a chunk covers the bytes from `start` to its end, chunks do not
 //! overlap, and between them there may be holes that nothing has arrived for. Live bytes never move. A wire format that
 //! decrypts into the buffer only needs a chunk with room at the right offset, see [`placement`]; [`reassembler`] is for those that
-//! copy. Chunks' memory comes from a [`pool`] of all streams.
+//! copy. Chunks' memory comes from a [`pool`] of all streams, which bounds it.
 
 mod placement;
 mod pool;
@@ -15,8 +15,9 @@ use std::ops::Range;
 use bytes::{Buf, Bytes, BytesMut};
 
 pub(crate) use self::placement::{Saved, Slot};
-use self::pool::Memory;
 pub(crate) use self::pool::Pool;
+use self::pool::{CHUNK_COST, Memory, RANGE_COST, is_large};
+pub use self::pool::{MAX_RECEIVE_SLACK, MAX_STREAM_SLACK};
 pub(crate) use self::reassembler::TooFragmented;
 use crate::ranges::RangeSet;
 
@@ -26,11 +27,14 @@ const MIN_CHUNK: usize = 1536;
 /// The next chunk of a stream is so many times as large. With less, an answer of some ten thousand bytes goes through chunk after chunk.
 const GROWTH: usize = 4;
 
+/// An empty list of chunks has room for so many at most.
+const KEPT_CHUNKS: usize = 8;
+
 /// Chunks grow up to this size.
 const MAX_CHUNK: usize = 64 * 1024;
 
 /// Separate ranges that may wait for what is missing between them, unless [`ReceiveBuffer::set_max_fragments`] says
-/// otherwise. A range costs 16 bytes.
+/// otherwise.
 pub(crate) const MIN_FRAGMENTS: usize = 1024;
 
 /// Room behind a chunk of a stream whose packets are decrypted there, for what is behind the data in the chunk's last packet.
@@ -55,6 +59,21 @@ impl Chunk {
     fn into_memory(self) -> Memory {
         Memory { data: self.data, room: self.room }
     }
+
+    /// Counts the bytes of the stream that it covers.
+    fn span(&self) -> usize {
+        (self.end - self.start) as usize
+    }
+
+    /// Counts the room beside them.
+    fn excess(&self) -> usize {
+        self.room.saturating_sub(self.span())
+    }
+
+    /// Tells if nothing of its memory was taken, so that it can be used again at once.
+    fn is_whole(&self) -> bool {
+        self.data.capacity() >= self.room
+    }
 }
 
 /// The bytes of one stream from the first unread one.
@@ -75,6 +94,12 @@ pub(crate) struct ReceiveBuffer {
     max_fragments: usize,
     /// Room behind each chunk.
     slack: usize,
+    /// Room of all chunks beside what they cover.
+    excess: usize,
+    /// What the pool knows to be spare room of this buffer.
+    spare: usize,
+    /// It has had much, and the pool knows.
+    is_large: bool,
 }
 
 impl Default for ReceiveBuffer {
@@ -88,6 +113,9 @@ impl Default for ReceiveBuffer {
             limit: u64::MAX,
             max_fragments: MIN_FRAGMENTS,
             slack: 0,
+            excess: 0,
+            spare: 0,
+            is_large: false,
         }
     }
 }
@@ -131,31 +159,71 @@ impl ReceiveBuffer {
         &chunk.data[from..to]
     }
 
+    /// Finds the end of what has arrived.
+    pub(crate) fn highest(&self) -> u64 {
+        self.ahead.max().map_or(self.ready, |last| last + 1)
+    }
+
+    /// Counts the bytes allocated for it, about.
+    pub(crate) fn allocated(&self) -> usize {
+        let rooms = self.chunks.iter().map(|chunk| chunk.room).sum::<usize>();
+        rooms + self.chunks.capacity() * size_of::<Chunk>() + self.ahead.len() * RANGE_COST
+    }
+
     /// `n` of the readable bytes have been read; at most all of them.
     pub(crate) fn consume(&mut self, n: usize, pool: &mut Pool) {
         debug_assert!(n as u64 <= self.readable(), "consumed more than is readable");
         self.read = self.ready.min(self.read + n as u64);
+        let chunks = self.chunks.len();
         while self.chunks.front().is_some_and(|chunk| chunk.end <= self.read) {
-            if let Some(chunk) = self.chunks.pop_front() {
-                pool.give(chunk.into_memory());
-            }
+            self.drop_first(pool);
+        }
+        if self.is_empty() {
+            self.rest(pool);
+        }
+        if self.chunks.len() < chunks {
+            self.account(pool);
         }
     }
 
-    /// Takes the readable bytes of the first chunk, at most `max`, without copying them.
+    /// Lets others use the memory of the chunk that is not full, since nothing waits to be read.
+    fn rest(&mut self, pool: &mut Pool) {
+        if self.chunks.len() == 1 && self.chunks.front().is_some_and(Chunk::is_whole) {
+            self.drop_first(pool);
+            // It was large enough.
+            self.next_chunk = (self.next_chunk / GROWTH).max(MIN_CHUNK);
+        }
+    }
+
+    fn drop_first(&mut self, pool: &mut Pool) {
+        if let Some(chunk) = self.chunks.pop_front() {
+            self.excess = self.excess.saturating_sub(chunk.excess());
+            pool.give(chunk.into_memory());
+        }
+    }
+
+    /// Takes the readable bytes of the first chunk, at most `max`. They are not copied, unless the application holds much memory
+    /// of what it took before.
     pub(crate) fn take(&mut self, max: usize, pool: &mut Pool) -> Bytes {
         let n = self.peek().len().min(max);
-        let Some(chunk) = self.chunks.front_mut().filter(|_| n > 0) else {
+        if n == 0 {
             return Bytes::new();
-        };
+        }
+        if pool.must_copy(n) {
+            let taken = Bytes::copy_from_slice(&self.peek()[..n]);
+            self.consume(n, pool);
+            return taken;
+        }
+        let Some(chunk) = self.chunks.front_mut() else { return Bytes::new() };
+        let before = chunk.excess();
         chunk.data.advance((self.read - chunk.start) as usize);
         self.read += n as u64;
         chunk.start = self.read;
         let taken = chunk.data.split_to(n).freeze();
-        if chunk.start == chunk.end
-            && let Some(chunk) = self.chunks.pop_front()
-        {
-            pool.give(chunk.into_memory());
+        self.excess = (self.excess + chunk.excess()).saturating_sub(before);
+        if chunk.start == chunk.end {
+            self.drop_first(pool);
+            self.account(pool);
         }
         taken
     }
@@ -163,6 +231,9 @@ impl ReceiveBuffer {
     /// Drops everything; the stream's data is of no interest any longer.
     pub(crate) fn discard(&mut self, pool: &mut Pool) {
         self.chunks.drain(..).for_each(|chunk| pool.give(chunk.into_memory()));
+        pool.account(self.spare, 0);
+        pool.ranges = pool.ranges.saturating_sub(self.ahead.len());
+        pool.large = pool.large.saturating_sub(usize::from(self.is_large));
         *self = Self { read: self.ready, ready: self.ready, ..Self::default() };
     }
 
@@ -175,12 +246,44 @@ impl ReceiveBuffer {
             Ok(at) => return &mut self.chunks[at],
             Err(above) => above,
         };
-        let size = self.next_chunk.max(len.min(MAX_CHUNK)) as u64;
-        let range = self.hole_part(above, offset, size);
+        let wanted = self.next_chunk.max(len.min(MAX_CHUNK)) + self.slack;
+        let room = pool.allowance(wanted, self.live(offset + len as u64));
+        // Without room to spare there is none for places of packets either.
+        let slack = if room < MIN_CHUNK + self.slack { 0 } else { self.slack };
+        let range = self.hole_part(above, offset, (room - slack) as u64);
         self.next_chunk = (self.next_chunk * GROWTH).min(MAX_CHUNK);
-        let memory = pool.take((range.end - range.start) as usize + self.slack);
-        self.chunks.insert(above, Chunk::new(range, memory));
+        let memory = pool.take((range.end - range.start) as usize + slack);
+        self.add_chunk(above, Chunk::new(range, memory), pool);
         &mut self.chunks[above]
+    }
+
+    /// Counts what the peer has used of the credit and is not read, if data that ends at `end` has arrived.
+    fn live(&self, end: u64) -> u64 {
+        self.highest().max(end) - self.read
+    }
+
+    /// Puts a chunk among the others.
+    fn add_chunk(&mut self, at: usize, chunk: Chunk, pool: &mut Pool) {
+        self.excess += chunk.excess();
+        if !self.is_large && is_large(chunk.room) {
+            self.is_large = true;
+            pool.large += 1;
+        }
+        self.chunks.insert(at, chunk);
+        self.account(pool);
+    }
+
+    /// Tells the pool how much room the peer's use of its credit does not account for: all of the first chunk and of the last,
+    /// and what the others have beside their bytes.
+    fn account(&mut self, pool: &mut Pool) {
+        let first = self.chunks.front().map_or(0, Chunk::span);
+        let last = if self.chunks.len() > 1 { self.chunks.back().map_or(0, Chunk::span) } else { 0 };
+        let spare = first + last + self.excess + self.chunks.len() * CHUNK_COST;
+        pool.account(self.spare, spare);
+        self.spare = spare;
+        if self.chunks.is_empty() && self.chunks.capacity() > KEPT_CHUNKS {
+            self.chunks = VecDeque::new();
+        }
     }
 
     /// The chunk that covers `offset`, or the first one above.

@@ -10,7 +10,7 @@ use bytes::BytesMut;
 use smallvec::SmallVec;
 
 use super::reassembler::TooFragmented;
-use super::{Chunk, GROWTH, MAX_CHUNK, Pool, ReceiveBuffer, SLACK};
+use super::{Chunk, GROWTH, MAX_CHUNK, MIN_CHUNK, Pool, ReceiveBuffer, SLACK};
 
 /// Most received bytes that are saved for one packet; more are left alone, and the packet's data is copied.
 pub(crate) const MAX_SAVED: usize = 256;
@@ -43,7 +43,7 @@ impl Slot {
         self.offset..self.offset + self.len as u64
     }
 
-    /// Whether the packet would begin a chunk.
+    /// Tells if the packet would begin a chunk.
     #[inline]
     pub(crate) fn is_new(&self) -> bool {
         self.is_new
@@ -86,15 +86,15 @@ impl ReceiveBuffer {
         }
     }
 
-    /// A place in a chunk to be for the hole around `offset`, below the chunk `above`. Nothing is added to the buffer.
+    /// Finds a place in a chunk to be for the hole around `offset`, below the chunk `above`. Nothing is added to the buffer.
     #[inline(never)]
     fn make_place(&mut self, above: usize, offset: u64, len: usize, pool: &mut Pool) -> Option<Slot> {
         pool.drop_future();
         let next_start = self.start_of(above);
-        let mut chunk = {
-            let memory = pool.take_kept(self.wanted_room())?;
-            Chunk::new(self.hole_part(above, offset, self.next_chunk as u64), memory)
-        };
+        // A piece that is large enough for the packet will do: the budget may have become smaller.
+        let memory = pool.take_kept(len + SLACK, self.wanted_room())?;
+        let size = memory.room - SLACK;
+        let mut chunk = Chunk::new(self.hole_part(above, offset, size as u64), memory);
         let at = (offset - chunk.start) as usize;
         let had = chunk.data.len();
         let is_there = at + len <= had || extend(&mut chunk.data, at + len);
@@ -110,9 +110,16 @@ impl ReceiveBuffer {
         self.chunks.get(chunk).map_or(u64::MAX, |next| next.start)
     }
 
-    /// How much of `window` has been received.
+    /// How much of `window` has been received; counting ends above [`MAX_SAVED`].
     fn known_bytes(&self, window: Range<u64>) -> u64 {
-        self.known(window).map(|range| range.end - range.start).sum()
+        let mut known = 0;
+        for range in self.known(window) {
+            known += range.end - range.start;
+            if known > MAX_SAVED as u64 {
+                break;
+            }
+        }
+        known
     }
 
     /// Sees to it that there is memory for the next chunk, if it is soon needed: no packet may ask for some before it is authentic.
@@ -120,12 +127,22 @@ impl ReceiveBuffer {
     pub(crate) fn prepare_next(&self, pool: &mut Pool) {
         let room = self.chunks.back().map_or(0, |last| last.end.saturating_sub(self.ready));
         if room < SOON {
-            pool.restock(self.wanted_room());
+            self.restock(pool);
         }
     }
 
+    #[inline(never)]
+    fn restock(&self, pool: &mut Pool) {
+        let room = pool.allowance(self.wanted_room(), self.live(self.ready));
+        if room >= MIN_CHUNK + SLACK {
+            pool.restock(room);
+        }
+    }
+
+    /// Room for the next chunk: no more than what may come, or what a stream begins with.
     fn wanted_room(&self) -> usize {
-        self.next_chunk + SLACK
+        let to_come = usize::try_from(self.limit.saturating_sub(self.ready)).unwrap_or(usize::MAX);
+        self.next_chunk.min(to_come.max(MIN_CHUNK)) + SLACK
     }
 
     /// The bytes of the place.
@@ -170,7 +187,7 @@ impl ReceiveBuffer {
         }
     }
 
-    /// The packet was not authentic: all is as it was before.
+    /// Makes all as it was before: the packet was not authentic.
     pub(crate) fn give_back(&mut self, slot: &Slot, pool: &mut Pool) {
         let chunk = if slot.is_new { pool.future.as_mut() } else { self.chunks.get_mut(slot.chunk) };
         if let Some(chunk) = chunk {
@@ -186,16 +203,20 @@ impl ReceiveBuffer {
             self.add_future(slot, pool)?;
         }
         let chunk = &mut self.chunks[slot.chunk];
-        // The edge floats: data that crosses it stays in one piece.
-        chunk.end = chunk.end.max(slot.offset + len as u64);
-        self.mark(slot.offset, len)
+        let end = slot.offset + len as u64;
+        if chunk.end < end {
+            // The edge floats: data that crosses it stays in one piece.
+            self.excess = self.excess.saturating_sub((end - chunk.end) as usize);
+            chunk.end = end;
+        }
+        self.mark(slot.offset, len, pool)
     }
 
     #[inline(never)]
     fn add_future(&mut self, slot: &Slot, pool: &mut Pool) -> Result<(), TooFragmented> {
         // There is one from the reservation on.
         let chunk = pool.future.take().ok_or(TooFragmented)?;
-        self.chunks.insert(slot.chunk, chunk);
+        self.add_chunk(slot.chunk, chunk, pool);
         self.next_chunk = (self.next_chunk * GROWTH).min(MAX_CHUNK);
         Ok(())
     }

@@ -29,32 +29,60 @@ impl ReceiveBuffer {
         if wanted.is_empty() {
             return Ok(false);
         }
-        if wanted.start > self.ready && self.ahead.len() >= self.max_fragments {
-            return Err(TooFragmented);
+        let is_next = wanted.start == self.ready;
+        if !is_next {
+            self.check_fragments(&wanted, pool)?;
         }
-        let ahead = std::mem::take(&mut self.ahead);
-        for gap in ahead.gaps(wanted.clone()) {
-            self.copy_in(gap.start, &data[within(&gap, offset)], pool);
+        let before = self.ahead.len();
+        let mut ahead = std::mem::take(&mut self.ahead);
+        let copy = |gap: Range<u64>| self.copy_in(gap.start, &data[within(&gap, offset)], pool);
+        if is_next {
+            ahead.gaps(wanted).for_each(copy);
+        } else {
+            ahead.insert_with(wanted, copy);
         }
         self.ahead = ahead;
-        self.mark(offset, data.len())
+        let grew = is_next && self.advance_to(end);
+        self.count_fragments(before, pool);
+        Ok(grew)
     }
 
     /// Bytes have been put where they belong; says whether more can be read now.
     #[inline]
-    pub(super) fn mark(&mut self, offset: u64, len: usize) -> Result<bool, TooFragmented> {
+    pub(super) fn mark(&mut self, offset: u64, len: usize, pool: &mut Pool) -> Result<bool, TooFragmented> {
         let wanted = offset.max(self.ready)..offset + len as u64;
         if wanted.is_empty() {
             return Ok(false);
         }
-        if wanted.start <= self.ready {
+        if wanted.start <= self.ready && self.ahead.is_empty() {
             return Ok(self.advance_to(wanted.end));
         }
-        if self.ahead.len() >= self.max_fragments {
-            return Err(TooFragmented);
+        self.mark_among(wanted, pool)
+    }
+
+    /// The same where something is missing.
+    fn mark_among(&mut self, wanted: Range<u64>, pool: &mut Pool) -> Result<bool, TooFragmented> {
+        let before = self.ahead.len();
+        let mut grew = false;
+        if wanted.start <= self.ready {
+            grew = self.advance_to(wanted.end);
+        } else {
+            self.check_fragments(&wanted, pool)?;
+            self.ahead.insert(wanted);
         }
-        self.ahead.insert(wanted);
-        Ok(false)
+        self.count_fragments(before, pool);
+        Ok(grew)
+    }
+
+    /// Fails if `wanted` would be one range more than may be kept apart.
+    fn check_fragments(&self, wanted: &Range<u64>, pool: &Pool) -> Result<(), TooFragmented> {
+        let is_full = self.ahead.len() >= self.max_fragments || pool.ranges >= pool.max_ranges();
+        if is_full && !self.ahead.touches(wanted) { Err(TooFragmented) } else { Ok(()) }
+    }
+
+    /// There were `before` ranges.
+    fn count_fragments(&self, before: usize, pool: &mut Pool) {
+        pool.ranges = (pool.ranges + self.ahead.len()).saturating_sub(before);
     }
 
     /// Everything below `end` is here, and maybe more that waited for it.

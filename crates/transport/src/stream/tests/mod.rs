@@ -1,6 +1,7 @@
 //! Two ends talk through packets of frames, without the rest of a connection.
 
 mod exchange;
+mod fragments;
 mod lifecycle;
 mod limits;
 mod memory;

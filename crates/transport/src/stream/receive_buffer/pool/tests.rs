@@ -3,9 +3,9 @@ use super::*;
 /// The size of the chunks of a stream with much data.
 const LARGE: usize = 64 * 1024;
 
-/// A pool of which so many large pieces are in use.
+/// A pool of which so many large pieces are in use, by a stream that receives much.
 fn in_use(pieces: usize) -> (Pool, Vec<Memory>) {
-    let mut pool = Pool::default();
+    let mut pool = Pool { large: 1, ..Pool::default() };
     let taken = (0..pieces).map(|_| pool.take(LARGE)).collect();
     (pool, taken)
 }
@@ -18,7 +18,7 @@ fn memory_is_used_again_the_newest_first() {
     pool.give(taken.remove(0));
     assert_eq!(pool.take(LARGE).data.as_ptr(), places[1]);
     assert_eq!(pool.take(LARGE / 2).data.as_ptr(), places[0], "what is twice as large does");
-    assert_eq!((pool.kept, pool.large), (0, 3));
+    assert_eq!(pool.kept, 0);
 }
 
 #[test]
@@ -26,7 +26,7 @@ fn a_few_bytes_do_not_hold_much_memory() {
     let (mut pool, mut taken) = in_use(2);
     pool.give(taken.remove(0));
     assert!(pool.take(LARGE / 2 - 1).room < LARGE);
-    assert!(pool.take_kept(MIN_CHUNK + SLACK).is_none());
+    assert!(pool.take_kept(MIN_CHUNK + SLACK, MIN_CHUNK + SLACK).is_none());
     assert_eq!(pool.kept, LARGE);
 }
 
@@ -42,23 +42,23 @@ fn what_is_kept_is_bounded() {
     pool.on_quiet();
     assert_eq!(pool.free.len(), MAX_PIECES, "others go on");
     pool.give(first);
+    pool.large = 0;
     pool.on_quiet();
-    assert_eq!((pool.kept, pool.free.len(), pool.large), (0, 0, 0), "nothing is under way");
+    assert_eq!((pool.kept, pool.free.len()), (0, 0), "nothing is under way");
 }
 
 /// Whatever there is when they take it: what a stream begins with keeps nothing else.
 #[test]
 fn small_memory_that_is_held_for_ever_does_not_keep_the_rest() {
-    let (mut pool, mut taken) = in_use(2);
-    for room in [MIN_CHUNK, MIN_CHUNK + SLACK, 2 * MIN_CHUNK + SLACK, MAX_EXCESS * (MIN_CHUNK + SLACK)] {
-        pool.restock(room);
+    for (room, is_much) in [
+        (MIN_CHUNK, false),
+        (MIN_CHUNK + SLACK, false),
+        (2 * MIN_CHUNK + SLACK, false),
+        (MAX_EXCESS * (MIN_CHUNK + SLACK), false),
+        (MAX_EXCESS * (MIN_CHUNK + SLACK) + 1, true),
+    ] {
+        assert_eq!(is_large(room), is_much, "{room}");
     }
-    let _control = [MIN_CHUNK, MIN_CHUNK + SLACK, MIN_CHUNK + SLACK, MIN_CHUNK].map(|room| pool.take(room));
-    pool.restock(LARGE);
-    pool.give(taken.remove(0));
-    pool.give(taken.remove(0));
-    pool.on_quiet();
-    assert!(pool.free.is_empty() && pool.kept == 0);
 }
 
 #[test]
@@ -78,12 +78,69 @@ fn memory_that_others_hold_is_not_used() {
 #[test]
 fn what_is_stocked_is_there_once() {
     let mut pool = Pool::default();
-    assert!(pool.take_kept(MIN_CHUNK).is_none(), "none is asked for");
+    assert!(pool.take_kept(MIN_CHUNK, MIN_CHUNK).is_none(), "none is asked for");
     pool.restock(MIN_CHUNK);
     pool.restock(MIN_CHUNK);
     assert_eq!((pool.kept, pool.free.len()), (MIN_CHUNK, 1));
-    let memory = pool.take_kept(MIN_CHUNK).unwrap();
-    assert!(pool.take_kept(MIN_CHUNK).is_none());
+    let memory = pool.take_kept(MIN_CHUNK, MIN_CHUNK).unwrap();
+    assert!(pool.take_kept(MIN_CHUNK, MIN_CHUNK).is_none());
     pool.give(memory);
-    assert!(pool.take_kept(MIN_CHUNK).is_some());
+    assert!(pool.take_kept(MIN_CHUNK, MIN_CHUNK).is_some());
+}
+
+/// What the application holds counts as long as it does, and from a bound on what it takes is copied.
+#[test]
+fn memory_that_the_application_holds_is_bounded() {
+    for (room, most) in [(LARGE, MAX_LENT / LARGE), (100, MAX_LENT_PIECES)] {
+        let mut pool = Pool::default();
+        let mut held = Vec::new();
+        while !pool.must_copy(10) {
+            let mut memory = pool.take(room);
+            memory.data.resize(10, 7);
+            held.push(memory.data.split_to(10).freeze());
+            pool.give(memory);
+            assert!(held.len() <= most);
+        }
+        assert_eq!((held.len(), pool.lent_room, pool.kept), (most, most * room, 0));
+        held.clear();
+        let mut copied = 10;
+        while pool.must_copy(10) {
+            copied += 10;
+            assert!(copied <= LOOK_AGAIN + 10, "nobody looks again");
+        }
+        assert_eq!((pool.lent.len(), pool.lent_room), (0, 0));
+    }
+}
+
+/// Chunks are the smaller the less is left of the budget, which is so never used up.
+#[test]
+fn what_is_spare_is_bounded() {
+    let mut pool = Pool::default();
+    for memory in (0..20).map(|_| Memory::new(LARGE)) {
+        pool.give(memory);
+    }
+    let mut given = 0;
+    for round in 0..10_000 {
+        let room = pool.allowance(LARGE, 1_000);
+        assert!(round > 0 || room == LARGE);
+        if room == MIN_ROOM {
+            break;
+        }
+        given += room;
+        pool.account(0, room);
+        assert!(pool.spare + pool.kept <= MAX_RECEIVE_SLACK / 2);
+    }
+    assert_eq!(pool.allowance(LARGE, 1_000), MIN_ROOM);
+    assert_eq!(
+        pool.allowance(LARGE, 1 << 20),
+        1 << 15,
+        "a part of what was received is allowed all the same"
+    );
+    assert!(given > MAX_RECEIVE_SLACK / 3, "{given}");
+    pool.restock(LARGE);
+    assert_eq!(pool.kept, 0, "nothing is kept beyond the budget");
+    pool.account(given, 0);
+    assert_eq!(pool.allowance(LARGE, 0), LARGE);
+    pool.set_window(1 << 30);
+    assert_eq!(pool.slack, 1 << 27);
 }

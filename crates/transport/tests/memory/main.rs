@@ -1,0 +1,10 @@
+//! What peers can make an end allocate, counted by the allocator.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod counting;
+mod ends;
+mod handshakes;
+mod receiving;
+
+#[global_allocator]
+static ALLOCATOR: counting::Counting = counting::Counting;

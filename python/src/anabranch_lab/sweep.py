@@ -12,6 +12,8 @@ from anabranch_lab.failure import Exit, Failure
 JOURNAL = "journal.jsonl"
 # How the line of a finished run begins; others say what was asked for.
 RUN = b'{"job":'
+# Has results of different versions of the program mixed.
+FORCE = "--force"
 # More are of no use: a shard takes a process of its own.
 MAX_SHARDS = 100_000
 
@@ -42,6 +44,8 @@ class Sweep:
             if ended.status != 0:
                 raise Failure(max(ended.status, Exit.FAILED), ended.said)
             wanted = header(Path(empty))
+        if FORCE in self.options:
+            return
         for directory in [self.out, *map(self.folder, range(self.shards))]:
             if header(directory) not in (None, wanted):
                 remedy = "name another directory with --out, or remove this one"
@@ -51,6 +55,7 @@ class Sweep:
         """Bring the shards together in `out`; the table that comes out goes to standard output."""
         folders = [str(self.folder(index)) for index in range(self.shards)]
         command = [program.find(self.binary), "lab", "merge", *folders, "--out", str(self.out)]
+        command += [FORCE] if FORCE in self.options else []
         ended = program.run(command, show=True)
         if ended.status != 0:
             raise Failure(max(ended.status, Exit.FAILED), ended.said)

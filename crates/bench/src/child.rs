@@ -12,6 +12,9 @@ const PATIENCE: Duration = Duration::from_secs(180);
 /// Time between two looks whether a program has ended.
 const LOOK: Duration = Duration::from_millis(2);
 
+/// Time between two signs that a program which takes long is still running.
+const SIGN: Duration = Duration::from_secs(5);
+
 /// What a program cost since its start.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cost {
@@ -47,6 +50,23 @@ pub(crate) struct Program {
     child: Child,
     output: BufReader<ChildStdout>,
     ended: bool,
+    signs: Option<Signs>,
+}
+
+/// What is said while a program runs.
+struct Signs {
+    doing: String,
+    said: Duration,
+}
+
+impl Signs {
+    /// The line to say when the program has run for so long, if one is due.
+    fn due(&mut self, elapsed: Duration) -> Option<String> {
+        (elapsed >= self.said + SIGN).then(|| {
+            self.said = elapsed;
+            format!("  {}: {} s so far", self.doing, elapsed.as_secs())
+        })
+    }
 }
 
 impl Program {
@@ -54,7 +74,13 @@ impl Program {
     pub(crate) fn start(command: &mut Command) -> Result<Self, Error> {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let output = child.stdout.take().ok_or("a program without output")?;
-        Ok(Self { child, output: BufReader::new(output), ended: false })
+        Ok(Self { child, output: BufReader::new(output), ended: false, signs: None })
+    }
+
+    /// Says on standard error what the program is doing, every few seconds from now to its end.
+    pub(crate) fn doing(mut self, what: String) -> Self {
+        self.signs = Some(Signs { doing: what, said: Duration::ZERO });
+        self
     }
 
     /// The next line of the program's output.
@@ -83,6 +109,9 @@ impl Program {
                 } else {
                     Err(format!("a program failed: {}", ending(status)).into())
                 };
+            }
+            if let Some(sign) = self.signs.as_mut().and_then(|signs| signs.due(begin.elapsed())) {
+                eprintln!("{sign}");
             }
             if begin.elapsed() > PATIENCE {
                 return Err(format!("a program did not end within {PATIENCE:?}").into());
@@ -136,6 +165,16 @@ mod tests {
         let (rest, cost) = program.end().unwrap();
         assert_eq!(rest, "over\n");
         assert!(cost.rss > 0.0);
+    }
+
+    /// A minute and a half has a sign every five seconds, whenever somebody looks.
+    #[test]
+    fn a_program_that_takes_long_gives_signs() {
+        let mut signs = Signs { doing: "quinn".to_owned(), said: Duration::ZERO };
+        let said: Vec<String> =
+            (0..9_000).filter_map(|at| signs.due(Duration::from_millis(at * 10))).collect();
+        assert_eq!((said.len(), said[0].as_str()), (17, "  quinn: 5 s so far"));
+        assert_eq!(said[16], "  quinn: 85 s so far");
     }
 
     #[test]

@@ -137,7 +137,8 @@ impl Stack {
         if client.name == OURS || client.prefix == ["perf"] {
             command.arg("--json");
         }
-        let (output, client) = Program::start(command.args(work))?.end()?;
+        let (output, client) =
+            Program::start(command.args(work))?.doing(format!("{} {}", client.name, work.join(" "))).end()?;
         let (_, server) = server.end()?;
         let result = output.lines().last().ok_or("the client said nothing")?;
         Ok(Run { server, client, result: serde_json::from_str(result)? })

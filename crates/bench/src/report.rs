@@ -33,16 +33,9 @@ fn table(report: &Report) -> String {
     format!("{}\n\n{table}\n", report.title)
 }
 
-/// The middle value; for an even count the mean of the two in the middle; NaN without values.
+/// The median as the lab has it; NaN without values.
 pub(crate) fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let half = sorted.len() / 2;
-    match sorted.len() {
-        0 => f64::NAN,
-        len if len % 2 == 1 => sorted[half],
-        _ => (sorted[half - 1] + sorted[half]) / 2.0,
-    }
+    anabranch_lab::stats::median(values).unwrap_or(f64::NAN)
 }
 
 /// The smallest value; NaN without values.

@@ -116,6 +116,12 @@ fn a_plan_is_run_and_summed_up() {
         text.contains("both") && text.contains("results: all") && text.contains("report: all/"),
         "{text}"
     );
+    // Nobody has published figures of it.
+    assert!(text.contains("figures: tiny-time") && text.contains("in all/figures"), "{text}");
+    let drawn = names(&place.path("all/figures"));
+    for name in ["tiny-time.pdf", "tiny-time.png", "tiny-time.svg"] {
+        assert!(drawn.iter().any(|one| one == name), "{drawn:?}");
+    }
     let facts = place.says(&["run", "plan.toml", "--out", "some", "--points", "8", "--json", "-"]);
     let facts: Value = serde_json::from_str(&facts).unwrap();
     assert_eq!((&facts["experiment"], &facts["out"]), (&"tiny".into(), &"some".into()));
@@ -268,13 +274,14 @@ fn figures_are_drawn_and_drawn_again() {
         place.says(&["run", "conext17-handover", "--points", "100", "--repetitions", "1", "--out", "r"]);
     assert!(text.contains("figures: conext17-11 in r/figures"), "{text}");
     let drawn = names(&place.path("r/figures"));
-    assert_eq!(drawn, ["conext17-11.png", "conext17-11.svg"]);
+    assert_eq!(drawn, ["conext17-11.pdf", "conext17-11.png", "conext17-11.svg"]);
     let read = || -> Vec<Vec<u8>> {
         let figures = drawn.iter().map(|name| place.path("r/figures").join(name));
         figures.chain([place.path("r/report.html")]).map(|name| std::fs::read(name).unwrap()).collect()
     };
     let before = read();
-    assert!(before[0].starts_with(b"\x89PNG\r\n") && before[1].starts_with(b"<svg"));
+    assert!(before[0].starts_with(b"%PDF-") && before[1].starts_with(b"\x89PNG\r\n"));
+    assert!(before[2].starts_with(b"<svg"));
     std::fs::remove_dir_all(place.path("r/figures")).unwrap();
     std::fs::remove_file(place.path("r/report.html")).unwrap();
     let text = place.says(&["figures", "r"]);

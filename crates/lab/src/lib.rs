@@ -70,6 +70,7 @@ pub mod scenario;
 pub mod seeds;
 #[cfg(feature = "sim")]
 pub mod sim;
+pub mod stats;
 #[cfg(feature = "experiments")]
 pub mod store;
 #[cfg(feature = "experiments")]

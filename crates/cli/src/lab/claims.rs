@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use anabranch_lab::claim::{self, Claim, Measured, PAPERS, Results, Verdict};
 use anabranch_lab::experiment::{self, MAX_REPETITIONS};
 use anabranch_lab::record::Row;
-use anabranch_lab::run::RunOptions;
 use anabranch_lab::sweep::SweepOptions;
 use clap::Args;
 use serde_json::json;
 
 use super::measured;
-use super::run::{COMMIT, RESULTS, STANDARD};
+use super::run::{RESULTS, STANDARD};
+use super::version;
 use super::watch::Watch;
 use crate::exit::{Exit, Failure, Result, note, say};
 
@@ -41,6 +41,9 @@ pub(crate) struct Claims {
     /// Judge by the results that are there, without running anything
     #[arg(long)]
     no_run: bool,
+    /// Add to results of another version of this program; each row names its own
+    #[arg(long)]
+    force: bool,
     /// Threads; one for each processor without this
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
@@ -152,7 +155,8 @@ impl Claims {
         }
         let options = SweepOptions {
             dir,
-            run: RunOptions { commit: COMMIT.to_owned(), qlog: None },
+            run: version(),
+            force: self.force,
             threads: self.threads.map_or(0, usize::from),
             variants: Some(variants),
             points,

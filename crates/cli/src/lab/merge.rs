@@ -22,10 +22,13 @@ pub(crate) struct Merge {
     /// Take what is there, even if runs are missing
     #[arg(long)]
     partial: bool,
+    /// Bring results of different versions of this program together; each row names its own
+    #[arg(long)]
+    force: bool,
 }
 
 pub(super) fn run(options: &Merge) -> Result {
-    let merged = merge(&options.dirs, &options.out, options.partial)?;
+    let merged = merge(&options.dirs, &options.out, options.partial, options.force)?;
     if merged.missing.runs > 0 {
         note(format_args!("anabranch: {}", merged.missing));
     }

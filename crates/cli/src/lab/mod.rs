@@ -9,6 +9,7 @@ mod run;
 mod summary;
 mod watch;
 
+use anabranch_lab::run::RunOptions;
 use anabranch_lab::store::StoreError;
 use anabranch_lab::sweep::SweepError;
 use clap::Subcommand;
@@ -25,6 +26,15 @@ pub(crate) enum Lab {
     Figures(figures::Figures),
     List(list::List),
     Merge(merge::Merge),
+}
+
+/// What rows and journals say about this program: the commit that it was built from, and a hash of its sources.
+fn version() -> RunOptions {
+    RunOptions {
+        commit: env!("ANABRANCH_COMMIT").to_owned(),
+        sources: env!("ANABRANCH_SOURCES").to_owned(),
+        qlog: None,
+    }
 }
 
 /// How a sweep that was stopped goes on.
@@ -56,6 +66,10 @@ impl From<SweepError> for Failure {
             SweepError::Other { .. } => {
                 (Exit::Usage, Some("name another directory with --out, or remove this one"))
             }
+            SweepError::OtherVersion { .. } => (
+                Exit::Usage,
+                Some("name another directory with --out, remove this one, or mix both with --force"),
+            ),
             SweepError::Stopped { .. } => (Exit::Interrupted, Some(RESUME)),
             SweepError::Incomplete(_) => (Exit::Incomplete, Some(COMPLETE)),
             _ => (Exit::Usage, None),

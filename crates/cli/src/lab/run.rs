@@ -11,13 +11,11 @@ use anabranch_lab::sweep::{Shard, SweepOptions};
 use clap::Args;
 
 use super::watch::Watch;
-use super::{figures, summary};
+use super::{figures, summary, version};
 use crate::exit::{Exit, Failure, Result, say};
 
 /// Where results go without `--out`, by the experiment's name.
 pub(super) const RESULTS: &str = "lab-results";
-/// The commit that this program was built from.
-pub(super) const COMMIT: &str = env!("ANABRANCH_COMMIT");
 /// Standard output.
 pub(super) const STANDARD: &str = "-";
 
@@ -26,8 +24,8 @@ const ALL: &str = "all";
 
 /// Run an experiment: all its usual variants at all its points
 ///
-/// Results are written as runs finish. A command that was ended early goes on where it was when it is given again: Ctrl-C waits
-/// for the runs under way, a second one does not.
+/// Results are written as runs finish. A command that was ended early goes on where it was when it is given again: after Ctrl-C,
+/// runs under way have a second and a half to end; a second Ctrl-C drops them at once.
 #[derive(Args, Debug)]
 pub(crate) struct Run {
     /// An experiment, see `anabranch lab list`, or a plan of your own
@@ -51,7 +49,7 @@ pub(crate) struct Run {
     /// Repetitions of each point
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_REPETITIONS)))]
     repetitions: Option<u32>,
-    /// Bytes of each download
+    /// Bytes of each download or upload
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
     bytes: Option<u64>,
     /// What packets look like in all variants: v1, v2 or reverso
@@ -66,6 +64,9 @@ pub(crate) struct Run {
     /// Threads; one for each processor without this
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
+    /// Add to results of another version of this program; each row names its own
+    #[arg(long)]
+    force: bool,
     /// Write traces (qlog) of both ends of every run into DIR/qlog
     #[arg(long)]
     qlog: bool,
@@ -85,7 +86,8 @@ pub(super) fn run(options: Run) -> Result {
     let qlog = options.qlog.then(|| dir.join("qlog"));
     let sweep_options = SweepOptions {
         dir,
-        run: RunOptions { commit: COMMIT.to_owned(), qlog },
+        run: RunOptions { qlog, ..version() },
+        force: options.force,
         threads: options.threads.map_or(0, usize::from),
         shard: options.shard.unwrap_or_default(),
         variants,
@@ -129,7 +131,7 @@ impl Run {
         }
         experiment.repetitions = self.repetitions.unwrap_or(experiment.repetitions);
         match (&mut experiment.workload, self.bytes) {
-            (Workload::Download { bytes, .. }, Some(wanted)) => *bytes = wanted,
+            (Workload::Download { bytes, .. } | Workload::Upload { bytes }, Some(wanted)) => *bytes = wanted,
             (_, None) => {}
             (_, Some(_)) => return Err(usage(&format!("{} has no download for --bytes", experiment.name))),
         }

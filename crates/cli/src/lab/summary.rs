@@ -1,6 +1,7 @@
 //! What a sweep came to, variant by variant.
 
 use anabranch_lab::record::Row;
+use anabranch_lab::stats::Sample;
 use serde_json::{Value, json};
 
 /// A variant over all its points.
@@ -9,8 +10,8 @@ pub(super) struct Summary {
     variant: String,
     runs: usize,
     failures: usize,
-    /// Transfer times in ascending order.
-    times: Vec<f64>,
+    /// Transfer times of the runs that did not fail.
+    times: Sample,
     retransmitted_percent: Option<f64>,
     mean_ranges: Option<f64>,
     limit_share: Option<f64>,
@@ -31,10 +32,11 @@ pub(super) fn of(rows: &[Row]) -> Vec<Summary> {
     names.iter().map(|name| Summary::of(name, rows)).collect()
 }
 
-/// A table for people.
+/// A table for people. `n` is how many times the median and the percentile are of; a percentile that so few do not carry is left
+/// out.
 pub(super) fn table(summaries: &[Summary]) -> String {
     let header = [
-        "variant", "runs", "failed", "median s", "p95 s", "worst s", "resent %", "ranges", "at limit",
+        "variant", "runs", "failed", "n", "median s", "p95 s", "worst s", "resent %", "ranges", "at limit",
         "placed", "restored",
     ];
     crate::table::table(&header, &[0], summaries.iter().map(|summary| summary.cells().to_vec()))
@@ -50,16 +52,14 @@ impl Summary {
     fn of(name: &str, rows: &[Row]) -> Self {
         let rows: Vec<&Row> = rows.iter().filter(|row| row.variant == name).collect();
         let mean = |value: fn(&Row) -> Option<f64>| {
-            let values: Vec<f64> = rows.iter().filter_map(|row| value(row)).collect();
-            (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+            rows.iter().filter_map(|row| value(row)).collect::<Sample>().mean()
         };
-        let mut times: Vec<f64> = rows.iter().filter_map(|row| row.transfer_time_s).collect();
-        times.sort_by(f64::total_cmp);
+        let ended = rows.iter().filter(|row| row.failure.is_empty());
         Self {
             variant: name.to_owned(),
             runs: rows.len(),
             failures: rows.iter().filter(|row| !row.failure.is_empty()).count(),
-            times,
+            times: ended.filter_map(|row| row.transfer_time_s).collect(),
             retransmitted_percent: mean(|row| row.retransmitted_percent),
             mean_ranges: mean(|row| row.mean_ranges),
             limit_share: mean(|row| row.limit_share),
@@ -68,13 +68,7 @@ impl Summary {
         }
     }
 
-    /// The smallest time that this share of the runs does not exceed.
-    fn quantile(&self, share: f64) -> Option<f64> {
-        let rank = (share * self.times.len() as f64).ceil() as usize;
-        self.times.get(rank.max(1) - 1).copied()
-    }
-
-    fn cells(&self) -> [String; 11] {
+    fn cells(&self) -> [String; 12] {
         let number =
             |value: Option<f64>, digits: usize| value.map_or("-".into(), |value| format!("{value:.digits$}"));
         let percent = |share: Option<f64>, digits: usize| {
@@ -84,9 +78,10 @@ impl Summary {
             self.variant.clone(),
             self.runs.to_string(),
             self.failures.to_string(),
-            number(self.quantile(0.5), 2),
-            number(self.quantile(0.95), 2),
-            number(self.quantile(1.0), 2),
+            self.times.n().to_string(),
+            number(self.times.median(), 2),
+            number(self.times.percentile(0.95), 2),
+            number(self.times.percentile(1.0), 2),
             number(self.retransmitted_percent, 2),
             number(self.mean_ranges, 2),
             percent(self.limit_share, 1),
@@ -101,9 +96,10 @@ impl Summary {
             "runs": self.runs,
             "failures": self.failures,
             "transfer_time_s": {
-                "median": self.quantile(0.5),
-                "p95": self.quantile(0.95),
-                "worst": self.quantile(1.0),
+                "n": self.times.n(),
+                "median": self.times.median(),
+                "p95": self.times.percentile(0.95),
+                "worst": self.times.percentile(1.0),
             },
             "retransmitted_percent": self.retransmitted_percent,
             "mean_ranges": self.mean_ranges,
@@ -131,16 +127,33 @@ mod tests {
         let summaries = of(&rows);
         let [b, a] = &summaries[..] else { panic!("two variants") };
         assert_eq!((b.runs, b.failures), (21, 1));
-        assert_eq!([0.5, 0.95, 1.0].map(|share| b.quantile(share)), [Some(10.0), Some(19.0), Some(20.0)]);
-        assert_eq!((a.runs, a.quantile(0.5), a.mean_ranges), (1, None, None));
+        assert_eq!(
+            [0.5, 0.95, 1.0].map(|share| b.times.percentile(share)),
+            [Some(10.5), Some(19.05), Some(20.0)]
+        );
+        assert_eq!((a.runs, a.times.median(), a.mean_ranges), (1, None, None));
         let table = table(&summaries);
         let lines: Vec<_> = table.lines().collect();
         assert_eq!(lines.len(), 3);
         assert!(
-            lines[0].starts_with("variant  runs  failed  median s") && lines[1].starts_with("b          21"),
+            lines[0].starts_with("variant  runs  failed   n  median s")
+                && lines[1].starts_with("b          21"),
             "{table}"
         );
         assert!(lines[1].ends_with('-') && lines.iter().all(|line| line.len() == lines[0].len()), "{table}");
-        assert_eq!(b.json()["transfer_time_s"]["p95"], 19.0);
+        assert_eq!(b.json()["transfer_time_s"]["p95"], 19.05);
+        assert_eq!(b.json()["transfer_time_s"]["n"], 20);
+    }
+
+    /// Four runs: pandas says 8.413, and there is no 95th percentile of them.
+    #[test]
+    fn a_few_runs_have_the_median_that_others_compute_and_no_percentile() {
+        let mut rows: Vec<_> = [8.606, 8.22, 9.1, 8.0].map(|time| row("v", Some(time), "")).into();
+        rows.push(row("v", Some(99.0), "a path was not opened"));
+        let [few] = &of(&rows)[..] else { panic!("one variant") };
+        let times = &few.json()["transfer_time_s"];
+        assert_eq!((&times["n"], &times["p95"], &times["worst"]), (&4.into(), &Value::Null, &9.1.into()));
+        assert!((times["median"].as_f64().unwrap() - 8.413).abs() < 1e-9, "{times}");
+        assert_eq!(few.cells()[3..7], ["4", "8.41", "-", "9.10"]);
     }
 }

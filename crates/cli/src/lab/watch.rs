@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anabranch_lab::experiment::Experiment;
@@ -10,13 +10,14 @@ use anabranch_lab::record::Row;
 use anabranch_lab::sweep::{Progress, SweepOptions, sweep};
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::runtime::Builder;
+use tokio::time::timeout;
 
 use super::RESUME;
 use crate::exit::{Exit, Failure, Result};
 use crate::signal::Stop;
 
-/// A bar on standard error, if that is a terminal, and an ear for signals. The first one has the runs under way end and no
-/// other begin; the next one drops them, too. Where no sweep is under way, the first is enough.
+/// A bar on standard error, if that is a terminal, and an ear for signals. The first one has no other run begin, and gives those
+/// under way [`GRACE`] to end; then, or at the next one, they are dropped. Where no sweep is under way, the first is enough.
 pub(super) struct Watch {
     bar: ProgressBar,
     signals: Arc<Signals>,
@@ -28,10 +29,16 @@ struct Signals {
     stop: AtomicBool,
     /// Runs are under way.
     sweeping: AtomicBool,
+    /// Runs that are written down, and all that there are to be.
+    done: AtomicUsize,
+    runs: AtomicUsize,
 }
 
+/// Time that runs under way have to end by themselves after a signal; with it, a command is gone within two seconds.
+const GRACE: Duration = Duration::from_millis(1500);
+
 const STYLE: &str = "{bar:30} {pos}/{len} runs, {elapsed} so far, {eta} left{msg}";
-const STOPPING: &str = "; ending with the runs under way, another signal drops them";
+const STOPPING: &str = "; ending";
 
 impl Watch {
     pub(super) fn new() -> Result<Self> {
@@ -60,7 +67,7 @@ impl Watch {
 
 /// Waits for signals on a thread of its own.
 fn listen(signals: Arc<Signals>, bar: ProgressBar) -> Result {
-    let runtime = Builder::new_current_thread().enable_io().build();
+    let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::io("cannot wait for signals", &error))?;
     let mut caught = runtime.block_on(async { Stop::catch() })?;
     std::thread::spawn(move || {
@@ -69,11 +76,17 @@ fn listen(signals: Arc<Signals>, bar: ProgressBar) -> Result {
             let is_first = !signals.stop.swap(true, Ordering::SeqCst);
             if is_first && signals.sweeping.load(Ordering::SeqCst) {
                 bar.set_message(STOPPING);
-                continue;
+                // Ends early at another signal.
+                let _ = runtime.block_on(async { timeout(GRACE, caught.wait()).await });
             }
             bar.finish_and_clear();
             // Each finished run is in the journal, and nothing else is left half written under its own name.
-            Failure::new(Exit::Interrupted, "stopped at once").or(RESUME).report();
+            let [done, runs] = [&signals.done, &signals.runs].map(|count| count.load(Ordering::SeqCst));
+            let said = match runs {
+                0 => "stopped at once".to_owned(),
+                _ => format!("stopped with {done} of {runs} runs done, those under way dropped"),
+            };
+            Failure::new(Exit::Interrupted, said).or(RESUME).report();
             std::process::exit(Exit::Interrupted as i32);
         }
     });
@@ -82,6 +95,8 @@ fn listen(signals: Arc<Signals>, bar: ProgressBar) -> Result {
 
 impl Progress for Watch {
     fn begin(&self, runs: usize, done: usize) {
+        self.signals.done.store(done, Ordering::SeqCst);
+        self.signals.runs.store(runs, Ordering::SeqCst);
         self.signals.sweeping.store(true, Ordering::SeqCst);
         self.bar.reset();
         self.bar.set_length(runs as u64);
@@ -96,6 +111,7 @@ impl Progress for Watch {
             self.bar.println(format!("{}, point {}: {}", row.variant, row.point, row.failure));
         }
         self.bar.inc(1);
+        self.signals.done.fetch_add(1, Ordering::SeqCst);
         if self.signals.stop.load(Ordering::SeqCst) {
             ControlFlow::Break(())
         } else {

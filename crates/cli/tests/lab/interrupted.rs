@@ -72,21 +72,22 @@ fn a_signal_ends_a_sweep_in_good_order() {
         assert_eq!(output.status.code(), Some(10), "{line}");
         let said =
             format!("stopped with {done} of {RUNS} runs done; the same command goes on where it stopped");
-        assert_eq!(line, format!("anabranch: {said}\n"));
+        // Of a machine that is busy, runs may be dropped that have not ended in time.
+        let dropped = line.contains("those under way dropped");
+        assert!(dropped || line == format!("anabranch: {said}\n"), "{line}");
         assert!(done < RUNS, "it ended before the signal came");
     }
     goes_on(&place);
 }
 
-/// The first signal waits for the run under way, which takes long; the second does not.
-#[test]
-fn a_second_signal_does_not_wait() {
+/// A sweep of one run that takes longer than anybody waits, and has begun.
+fn endless() -> (Place, Child) {
     let place = Place::new(
-        &PLAN.replace("20_000", "2_000_000_000").replace("deadline_s = 60", "deadline_s = 100_000"),
+        &PLAN.replace("20_000", "20_000_000_000").replace("deadline_s = 60", "deadline_s = 1_000_000"),
     );
     let args =
         ["run", "plan.toml", "--out", "parts", "--points", "3", "--variants", "both", "--threads", "1"];
-    let mut child = place.command(&args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let child = place.command(&args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let start = Instant::now();
     let journal = place.path("parts/journal.jsonl");
     while std::fs::read_to_string(&journal).unwrap_or_default().lines().count() < 2 {
@@ -94,15 +95,36 @@ fn a_second_signal_does_not_wait() {
         std::thread::sleep(Duration::from_millis(2));
     }
     std::thread::sleep(Duration::from_millis(300));
-    send(&child, Signal::SIGINT);
-    std::thread::sleep(Duration::from_millis(300));
-    assert_eq!(child.try_wait().unwrap(), None, "it waits for its run");
+    (place, child)
+}
+
+const DROPPED: &str = "anabranch: stopped with 0 of 2 runs done, those under way dropped; the same command goes on where it stopped\n";
+
+/// One signal is enough, however long the run under way takes.
+#[test]
+fn a_signal_drops_a_run_that_takes_long() {
+    let (place, child) = endless();
+    let start = Instant::now();
     send(&child, Signal::SIGINT);
     let output = child.wait_with_output().unwrap();
-    let said = "anabranch: stopped at once; the same command goes on where it stopped\n";
-    assert_eq!((output.status.code(), stderr(&output)), (Some(10), said.to_owned()));
+    // A second and a half, and what a busy machine adds to it; the run would take hours.
+    let took = start.elapsed();
+    assert!(took > Duration::from_secs(1) && took < Duration::from_secs(20), "{took:?}");
+    assert_eq!((output.status.code(), stderr(&output)), (Some(10), DROPPED.to_owned()));
     assert_eq!(place.journal("parts").len(), 0);
     // Nobody holds the directory any longer.
     let line = place.fails(2, &["run", "plan.toml", "--out", "parts", "--bytes", "1000"]);
     assert!(line.contains("instead of download of 1000 bytes"), "{line}");
+}
+
+/// The second signal drops the run under way at once.
+#[test]
+fn a_second_signal_does_not_wait() {
+    let (_place, mut child) = endless();
+    send(&child, Signal::SIGINT);
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(child.try_wait().unwrap(), None, "it gives its run a moment");
+    send(&child, Signal::SIGINT);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), stderr(&output)), (Some(10), DROPPED.to_owned()));
 }

@@ -21,8 +21,8 @@ fn a_wrong_plan_is_one_line_with_file_line_and_what_may_stand_there() {
         ("run = 8", "run = 3", "line 14: there is another point 3"),
         (
             "[workload.download]",
-            "[workload.upload]",
-            "line 6: unknown field `upload`, expected one of `download`",
+            "[workload.transfer]",
+            "line 6: unknown field `transfer`, expected one of `download`",
         ),
     ] {
         assert!(PLAN.contains(right), "{right}");
@@ -71,9 +71,21 @@ fn a_directory_keeps_the_results_of_one_thing() {
     let (commit, rest) = commit.split_once('"').unwrap();
     std::fs::write(&journal, format!("{head}\"commit\":\"0123456789ab\"{rest}")).unwrap();
     let line = place.fails(2, &run);
-    assert!(line.contains(&format!("commit 0123456789ab instead of {commit}{remedy}")), "{line}");
+    let mix = "; name another directory with --out, remove this one, or mix both with --force";
+    assert!(line.contains(&format!("commit 0123456789ab instead of {commit}{mix}")), "{line}");
+    // The same commit, with changes that were not committed.
+    let (head, sources) = text.split_once("\"sources\":\"").unwrap();
+    let (sources, rest) = sources.split_once('"').unwrap();
+    assert_eq!(sources.len(), 16, "{sources}");
+    std::fs::write(&journal, format!("{head}\"sources\":\"0123456789abcdef\"{rest}")).unwrap();
+    let line = place.fails(2, &run);
+    assert!(
+        line.contains(&format!("sources with hash 0123456789abcdef instead of {sources}{mix}")),
+        "{line}"
+    );
+    place.says(&with(&["--force"]));
+    assert_eq!(place.results("results"), before, "the runs are there already");
     std::fs::write(&journal, text).unwrap();
-    assert_eq!(place.results("results"), before);
 
     // More repetitions are more runs of the same.
     place.says(&with(&["--repetitions", "3"]));

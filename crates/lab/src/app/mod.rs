@@ -6,6 +6,7 @@ mod half;
 mod opener;
 mod pattern;
 mod requests;
+mod upload;
 
 use std::any::Any;
 
@@ -17,6 +18,7 @@ pub use half::{End, Receiver, Sender};
 pub use opener::PathOpener;
 pub use pattern::Pattern;
 pub use requests::{Asked, RequestClient};
+pub use upload::{UploadClient, UploadServer};
 
 /// What runs on top of a host's endpoint. Whatever it does to the endpoint is sent when it returns.
 pub trait Application: Any {

@@ -5,9 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use super::results::{largest, median, share};
+use super::results::{largest, share};
 use super::{Claim, Finding, Metric, Need, Paper, Results};
 use crate::record::Row;
+use crate::stats::median;
 
 /// The paper.
 pub(super) const PAPER: Paper = Paper {

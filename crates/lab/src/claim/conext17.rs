@@ -2,9 +2,10 @@
 //!
 //! Half of what it says compares with TCP and Multipath TCP in Linux; that half is not judged here.
 
-use super::results::{largest, median, share};
+use super::results::{largest, share};
 use super::{Claim, Finding, Need, Paper, Results};
 use crate::record::Row;
+use crate::stats::median;
 use crate::sweep::aggregation_benefit;
 
 /// The paper.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::record::Row;
+use crate::stats::median;
 
 /// Something that a row tells.
 pub type Metric = fn(&Row) -> Option<f64>;
@@ -74,18 +75,6 @@ impl Results {
         let ones = self.by_point(experiment, one, metric);
         ones.iter().filter_map(|(point, value)| Some((*point, f(*value, *others.get(point)?)))).collect()
     }
-}
-
-/// The value in the middle, the mean of two where the middle is between them; `None` of nothing.
-pub(crate) fn median(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let high = *sorted.get(sorted.len() / 2)?;
-    Some(if sorted.len().is_multiple_of(2) {
-        f64::midpoint(sorted[sorted.len() / 2 - 1], high)
-    } else {
-        high
-    })
 }
 
 /// The part of `values` that `f` is true for; `None` of nothing.

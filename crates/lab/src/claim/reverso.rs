@@ -5,8 +5,8 @@
 
 use serde::Deserialize;
 
-use super::results::median;
 use super::{Claim, Paper, Verdict};
+use crate::stats::median;
 
 /// The paper.
 pub(super) const PAPER: Paper = Paper {

@@ -38,11 +38,45 @@ pub enum DesignError {
         /// What should.
         expected: &'static str,
     },
-    /// There is nothing to run.
-    #[error("{file}: no points")]
+    /// A column is there that means nothing.
+    #[error("{file}: unknown column `{column}`: use some of {known}")]
+    UnknownColumn {
+        /// The file's name.
+        file: String,
+        /// The column's name.
+        column: String,
+        /// Those that there are.
+        known: String,
+    },
+    /// A line makes no sense.
+    #[error("{file}, line {line}: `{value}` is not {expected}")]
+    Line {
+        /// The file's name.
+        file: String,
+        /// The line, from 1 on.
+        line: u64,
+        /// What stands there.
+        value: String,
+        /// What should.
+        expected: &'static str,
+    },
+    /// There is more than anybody needs.
+    #[error("{file}: more than {most} {what}")]
+    TooLong {
+        /// The file's name.
+        file: String,
+        /// How much there may be.
+        most: u64,
+        /// Of what.
+        what: &'static str,
+    },
+    /// There is nothing in it.
+    #[error("{file}: no {of}")]
     Empty {
         /// The file's name.
         file: String,
+        /// What is missing.
+        of: &'static str,
     },
 }
 
@@ -91,7 +125,7 @@ fn parse_with(file: &str, text: impl std::io::Read, rule: QueueRule) -> Result<V
         points.push(point);
     }
     if points.is_empty() {
-        return Err(DesignError::Empty { file: file.to_owned() });
+        return Err(DesignError::Empty { file: file.to_owned(), of: "points" });
     }
     Ok(points)
 }
@@ -166,7 +200,7 @@ impl Columns {
             };
             let loss = loss.as_ref().map(|column| number(column, 0.0, 100.0, "a share from 0 to 100"));
             let loss_percent = loss.transpose()?.unwrap_or_default();
-            Ok(PathDesign { rate_mbps, owd_ms, queue_packets, loss_percent, changes: Vec::new() })
+            Ok(PathDesign { rate_mbps, owd_ms, queue_packets, loss_percent, ..PathDesign::default() })
         });
         Ok(Point { run, paths: paths.collect::<Result<_, _>>()? })
     }

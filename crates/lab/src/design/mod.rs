@@ -6,6 +6,7 @@ mod factor;
 mod factorial;
 mod file;
 mod latin;
+mod trace;
 mod wsp;
 
 use core::time::Duration;
@@ -13,19 +14,22 @@ use core::time::Duration;
 use anabranch_wire::Time;
 
 use crate::fluid::FluidPath;
-use crate::link::{Delay, Limit, LinkSpec, Loss, Queue, Rate};
+use crate::link::{Delay, Jitter, Limit, LinkSpec, Loss, Mtu, Queue, Rate, Reorder, Stage, VaryingDelay};
 
 pub use cube::{Coordinates, MAX_DIMENSIONS, MAX_GENERATED, smallest_distance};
 pub use factor::Factor;
 pub use factorial::factorial;
 pub use file::{DesignError, parse, read, read_with};
 pub use latin::Latin;
+pub use trace::{RateTrace, parse_changes, read_changes};
 pub use wsp::Wsp;
 
 /// Largest UDP payload on a link with an MTU of 1500 bytes that charges 28 of them for IPv4 and UDP.
 pub const MAX_UDP_PAYLOAD: usize = 1472;
 /// Paths that a point may have.
 pub const MAX_PATHS: usize = 8;
+/// Changes that a path may have.
+pub const MAX_CHANGES: usize = 100_000;
 /// Largest number of a point; seeds of runs have this many bits for it.
 pub const MAX_NUMBER: u64 = u32::MAX as u64;
 
@@ -38,7 +42,7 @@ pub struct Point {
     pub paths: Vec<PathDesign>,
 }
 
-/// A path of a point, the same in both directions.
+/// A path of a point, the same in both directions unless it says otherwise.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PathDesign {
     /// Megabits (10⁶ bits) per second on the wire.
@@ -51,15 +55,27 @@ pub struct PathDesign {
     pub loss_percent: f64,
     /// What changes later, in order of time.
     pub changes: Vec<Change>,
+    /// Milliseconds that a packet may take longer, evenly distributed; order is kept.
+    pub jitter_ms: f64,
+    /// Packets that are held back, in percent, so that later ones overtake them.
+    pub reorder_percent: f64,
+    /// Milliseconds that such a packet is held back at most, evenly distributed.
+    pub reorder_ms: f64,
+    /// The rate over time, which goes before `rate_mbps`, its mean.
+    pub trace: Option<RateTrace>,
+    /// The direction from client to server, where it is not as the other one. Its own `up` means nothing.
+    pub up: Option<Box<PathDesign>>,
 }
 
-/// A change of a path in the course of a run, both ways.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// A change of a path in the course of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Change {
     /// Time since the start of the simulation.
     pub at: Duration,
     /// The rate from then on.
     pub rate_mbps: Option<f64>,
+    /// The one-way delay from then on.
+    pub owd_ms: Option<f64>,
     /// The loss from then on.
     pub loss_percent: Option<f64>,
 }
@@ -85,22 +101,50 @@ impl QueueRule {
 }
 
 impl PathDesign {
-    /// The link: serialization behind a drop-tail queue counted in packets, a constant delay, and loss, both ways.
+    /// The link: serialization behind a drop-tail queue counted in packets, delay, and loss, in each direction.
     pub fn link(&self) -> LinkSpec {
-        let bits = |mbps: f64| (mbps * 1e6).round() as u64;
-        let rates = self.changes.iter().filter_map(|change| Some((time(change.at), bits(change.rate_mbps?))));
-        let rate = Rate::steps([(Time::ZERO, bits(self.rate_mbps))].into_iter().chain(rates));
-        let link = LinkSpec::default()
-            .both(Queue::new(rate, Limit::Packets(self.queue_packets)))
-            .both(Delay(Duration::from_nanos((self.owd_ms * 1e6).round() as u64)))
-            .mtu(MAX_UDP_PAYLOAD);
-        let losses = self.changes.iter().filter_map(|change| Some((time(change.at), change.loss_percent?)));
-        let losses = [(Time::ZERO, self.loss_percent)].into_iter().chain(losses);
-        let losses: Vec<_> = losses.map(|(at, percent)| (at, percent / 100.0)).collect();
-        if losses.iter().all(|(_, probability)| *probability == 0.0) {
-            return link;
+        let link = LinkSpec::default().both(Mtu(MAX_UDP_PAYLOAD));
+        let up = self.up.as_deref().unwrap_or(self);
+        let link = up.direction().into_iter().fold(link, LinkSpec::there);
+        self.direction().into_iter().fold(link, LinkSpec::back)
+    }
+
+    /// What packets meet in one direction.
+    fn direction(&self) -> Vec<Stage> {
+        let mut stages: Vec<Stage> = vec![Queue::new(self.rate(), Limit::Packets(self.queue_packets)).into()];
+        let delays = self.steps(self.owd_ms, |change| change.owd_ms, millis);
+        stages.push(match delays[..] {
+            [(_, constant)] => Delay(constant).into(),
+            _ => VaryingDelay::steps(delays).into(),
+        });
+        if self.jitter_ms > 0.0 {
+            stages.push(Jitter::new(millis(self.jitter_ms)).into());
         }
-        link.both(Loss::steps(losses))
+        if self.reorder_percent > 0.0 {
+            stages.push(Reorder::new(self.reorder_percent / 100.0, millis(self.reorder_ms)).into());
+        }
+        let losses = self.steps(self.loss_percent, |change| change.loss_percent, |percent| percent / 100.0);
+        if losses.iter().any(|(_, probability)| *probability != 0.0) {
+            stages.push(Loss::steps(losses).into());
+        }
+        stages
+    }
+
+    fn rate(&self) -> Rate {
+        match &self.trace {
+            Some(trace) => trace.rate(),
+            None => Rate::steps(self.steps(
+                self.rate_mbps,
+                |change| change.rate_mbps,
+                |mbps| (mbps * 1e6).round() as u64,
+            )),
+        }
+    }
+
+    /// A parameter over time.
+    fn steps<T>(&self, first: f64, of: fn(&Change) -> Option<f64>, unit: fn(f64) -> T) -> Vec<(Time, T)> {
+        let later = self.changes.iter().filter_map(|change| Some((time(change.at), unit(of(change)?))));
+        core::iter::once((Time::ZERO, unit(first))).chain(later).collect()
     }
 
     /// The queue of the 2017 experiments: what the path holds in a round trip and in `queuing_delay_ms` more, at
@@ -114,6 +158,10 @@ impl PathDesign {
     pub fn fluid(&self) -> FluidPath {
         FluidPath { bits_per_second: self.rate_mbps * 1e6, delay: self.owd_ms / 1e3 }
     }
+}
+
+fn millis(ms: f64) -> Duration {
+    Duration::from_nanos((ms * 1e6).round() as u64)
 }
 
 fn time(since_start: Duration) -> Time {

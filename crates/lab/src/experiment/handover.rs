@@ -17,7 +17,7 @@ const COUNT: u32 = 40;
 /// Two paths of 10 Mbit/s, 15 and 25 ms of round-trip time; the number of a point is the percentage that the first one loses.
 pub(super) fn handover(name: &str, _data: Option<&Path>) -> Result<Experiment, ExperimentError> {
     let points = [0_u8, 5, 25, 50, 100].map(|percent| {
-        let loss = Change { at: LOSS_BEGINS, rate_mbps: None, loss_percent: Some(f64::from(percent)) };
+        let loss = Change { at: LOSS_BEGINS, loss_percent: Some(f64::from(percent)), ..Change::default() };
         let changes = if percent == 0 { Vec::new() } else { vec![loss] };
         let paths = vec![PathDesign { changes, ..path(15.0) }, path(25.0)];
         Point { run: u64::from(percent), paths }

@@ -102,12 +102,12 @@ fn trace(owd_ms: f64, mut next: impl FnMut(u32) -> (f64, Option<f64>)) -> PathDe
     for step in 0..STEPS {
         let (rate, loss_percent) = next(step);
         let rate_mbps = Some((rate * 100.0).round() / 100.0);
-        changes.push(Change { at: STEP * step, rate_mbps, loss_percent });
+        changes.push(Change { at: STEP * step, rate_mbps, loss_percent, ..Change::default() });
     }
     let rate_mbps = changes.first().and_then(|change| change.rate_mbps).unwrap_or_default();
     let loss_percent = changes.first().and_then(|change| change.loss_percent).unwrap_or_default();
     changes.remove(0);
-    PathDesign { rate_mbps, owd_ms, queue_packets: 333, loss_percent, changes }
+    PathDesign { rate_mbps, owd_ms, queue_packets: 333, loss_percent, changes, ..PathDesign::default() }
 }
 
 #[cfg(test)]

@@ -55,6 +55,12 @@ pub enum Workload {
         /// Which instant counts as the end.
         until: End,
     },
+    /// The client sends so many bytes on one stream; the run ends when the last one is at the server. In a row, what is said of the
+    /// server's data is that of the client, and what is said of the client's acknowledgments is that of the server.
+    Upload {
+        /// Bytes of the stream.
+        bytes: u64,
+    },
     /// The client asks for small answers at fixed intervals, one after the other.
     Requests {
         /// Bytes of each request.
@@ -105,6 +111,7 @@ impl fmt::Display for Workload {
             Self::Download { bytes, until: End::Closed } => {
                 write!(f, "download of {bytes} bytes and a closing packet")
             }
+            Self::Upload { bytes } => write!(f, "upload of {bytes} bytes"),
             Self::Requests { request, answer, every, count } => {
                 let every = every.as_millis();
                 write!(f, "{count} requests of {request} bytes, one each {every} ms, for {answer} bytes")

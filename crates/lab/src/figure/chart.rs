@@ -3,6 +3,7 @@
 use super::{Figure, Form, Style};
 use crate::claim::{Metric, Results};
 use crate::record::Row;
+use crate::stats::Sample;
 
 /// A chart that is ready to be drawn.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,8 +32,10 @@ pub struct Axis {
 /// Something in a chart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mark {
-    /// What the legend says, or what stands below a box.
+    /// What the legend says.
     pub label: String,
+    /// How many values it shows.
+    pub n: usize,
     /// Color and dashes.
     pub style: Style,
     /// Where it is.
@@ -46,8 +49,8 @@ pub enum Shape {
     Line(Vec<(f64, f64)>),
     /// A point for each value, joined by a line.
     Dots(Vec<(f64, f64)>),
-    /// Tenth percentile, quartile, median, quartile, ninetieth percentile.
-    Box([f64; 5]),
+    /// Tenth percentile, quartile, median, quartile, ninetieth percentile, as far as the number of values carries them.
+    Box([Option<f64>; 5]),
 }
 
 /// Empty part at either end of an axis, of its length.
@@ -61,14 +64,15 @@ impl Chart {
             Form::Distribution(metric, series) => {
                 let curve = |series: &super::Series| {
                     let values = results.values(experiment, series.variant, metric);
-                    mark(series.label, series.style, distribution(values, figure.log))
+                    mark(series.label, series.style, distribution(&values, figure.log))
                 };
                 series.iter().filter_map(curve).collect()
             }
             Form::Ratio(metric, series) => {
                 let curve = |series: &super::RatioSeries| {
-                    let ratios = results.ratios(experiment, series.over, metric).into_values().collect();
-                    mark(series.label, series.style, distribution(ratios, figure.log))
+                    let ratios: Vec<f64> =
+                        results.ratios(experiment, series.over, metric).into_values().collect();
+                    mark(series.label, series.style, distribution(&ratios, figure.log))
                 };
                 series.iter().filter_map(curve).collect()
             }
@@ -78,7 +82,8 @@ impl Chart {
             Form::Requests(point, series) => {
                 let dots = |series: &super::Series| {
                     let row = results.rows(experiment, series.variant).find(|row| row.point == point)?;
-                    mark(series.label, series.style, Some(Shape::Dots(requests(row))))
+                    let dots = requests(row);
+                    mark(series.label, series.style, (dots.len(), Shape::Dots(dots)))
                 };
                 series.iter().filter_map(dots).collect()
             }
@@ -121,25 +126,26 @@ impl Mark {
     fn points(&self) -> Vec<(f64, f64)> {
         match &self.shape {
             Shape::Line(points) | Shape::Dots(points) => points.clone(),
-            Shape::Box(values) => values.iter().map(|value| (0.0, *value)).collect(),
+            Shape::Box(values) => values.iter().flatten().map(|value| (0.0, *value)).collect(),
         }
     }
 }
 
-fn mark(label: &str, style: Style, shape: Option<Shape>) -> Option<Mark> {
-    Some(Mark { label: label.to_owned(), style, shape: shape? })
+fn mark(label: &str, style: Style, (n, shape): (usize, Shape)) -> Option<Mark> {
+    (n > 0).then(|| Mark { label: label.to_owned(), n, style, shape })
 }
 
-/// The steps of an empirical distribution function.
-fn distribution(mut values: Vec<f64>, log: bool) -> Option<Shape> {
-    values.retain(|value| value.is_finite() && (!log || *value > 0.0));
-    values.sort_by(f64::total_cmp);
-    let share = |count: usize| count as f64 / values.len() as f64;
-    let steps = values
+/// The steps of an empirical distribution function, from 0 to 1, and of how many values it is.
+pub(super) fn distribution(values: &[f64], log: bool) -> (usize, Shape) {
+    let shown = |value: &f64| value.is_finite() && (!log || *value > 0.0);
+    let sample: Sample = values.iter().copied().filter(shown).collect();
+    let share = |count: usize| count as f64 / sample.n() as f64;
+    let steps = sample
+        .sorted()
         .iter()
         .enumerate()
         .flat_map(|(index, value)| [(*value, share(index)), (*value, share(index + 1))]);
-    (!values.is_empty()).then(|| Shape::Line(steps.collect()))
+    (sample.n(), Shape::Line(steps.collect()))
 }
 
 /// Boxes for the points whose first path is the better one alone, and for the others.
@@ -152,23 +158,17 @@ fn boxes(results: &Results, experiment: &str, series: &super::Series, metric: Me
             if first <= second { &mut best } else { &mut worst }.push(value);
         }
     }
-    let of = |which: &str, color, values| {
+    let of = |which: &str, color, values: &[f64]| {
         let style = Style { color, ..series.style };
         mark(&format!("{}, {which} path first", series.label), style, quartiles(values))
     };
     let color = series.style.color;
-    [of("better", color, best), of("worse", color + 1, worst)].into_iter().flatten().collect()
+    [of("better", color, &best), of("worse", color + 1, &worst)].into_iter().flatten().collect()
 }
 
-fn quartiles(mut values: Vec<f64>) -> Option<Shape> {
-    values.sort_by(f64::total_cmp);
-    let last = values.len().checked_sub(1)?;
-    let at = |share: f64| {
-        let place = share * last as f64;
-        let low = values[place as usize];
-        low + (values[(place as usize + 1).min(last)] - low) * place.fract()
-    };
-    Some(Shape::Box([at(0.1), at(0.25), at(0.5), at(0.75), at(0.9)]))
+pub(super) fn quartiles(values: &[f64]) -> (usize, Shape) {
+    let sample: Sample = values.iter().copied().collect();
+    (sample.n(), Shape::Box([0.1, 0.25, 0.5, 0.75, 0.9].map(|share| sample.percentile(share))))
 }
 
 /// When each request was made, in seconds, and how long its answer took, in milliseconds.
@@ -177,7 +177,7 @@ fn requests(row: &Row) -> Vec<(f64, f64)> {
     made.zip(row.request_delays_s.iter().map(|delay| delay * 1e3)).collect()
 }
 
-fn widened((low, high): (f64, f64), log: bool) -> (f64, f64) {
+pub(super) fn widened((low, high): (f64, f64), log: bool) -> (f64, f64) {
     if log {
         let (low, high) = (low.ln(), high.ln());
         let margin = ((high - low) * MARGIN).max(0.05);

@@ -1,18 +1,22 @@
 //! The published figures, drawn from our rows in the papers' form.
 //!
-//! A figure is a description: which metric, in which form, of which variants. [`chart`] turns it into points, [`svg`] and
-//! [`png`] into pictures. Adding the figures of another paper is one file and one line in [`FIGURES`].
+//! A figure is a description: which metric, in which form, of which variants. [`chart`] turns it into points, [`svg`], [`png`] and
+//! [`pdf`] into pictures. Experiments that no paper has drawn get charts of their [`own`]. Adding the figures of another paper is one file and one line in [`FIGURES`].
 
 mod ccr22;
 pub mod chart;
 mod conext17;
+pub mod own;
+pub mod pdf;
 pub mod png;
 mod scale;
 pub mod svg;
+mod tree;
 
 use crate::claim::Metric;
 
 pub use chart::Chart;
+pub use tree::parse;
 
 /// All figures, by paper.
 pub const FIGURES: &[&[Figure]] = &[ccr22::FIGURES, conext17::FIGURES];
@@ -87,16 +91,23 @@ pub struct RatioSeries {
 pub struct Style {
     /// Index into [`svg::PALETTE`].
     pub color: usize,
-    /// Whether the line is broken.
-    pub dashed: bool,
+    /// Index into [`svg::DASHES`].
+    pub dashes: usize,
+}
+
+impl Style {
+    /// The style of the curve at this place among many: all colors with a solid line, then all of them broken, and so on.
+    pub const fn nth(place: usize) -> Self {
+        Self { color: place % svg::PALETTE.len(), dashes: place / svg::PALETTE.len() % svg::DASHES.len() }
+    }
 }
 
 const fn solid(color: usize) -> Style {
-    Style { color, dashed: false }
+    Style { color, dashes: 0 }
 }
 
 const fn dashed(color: usize) -> Style {
-    Style { color, dashed: true }
+    Style { color, dashes: 1 }
 }
 
 /// The figures of an experiment.

@@ -9,19 +9,26 @@ use super::scale::Scale;
 use super::{Chart, Style};
 
 /// Colors that are told apart with any eyes (after Okabe and Ito), by index.
-pub const PALETTE: [RGBColor; 6] = [
+pub const PALETTE: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
     RGBColor(204, 121, 167),
     RGBColor(230, 159, 0),
     RGBColor(70, 70, 70),
+    RGBColor(86, 180, 233),
+    RGBColor(140, 86, 75),
 ];
 
-/// Width and height of a picture in pixels.
-pub const SIZE: (u32, u32) = (960, 480);
+/// Pixels of a dash and of the gap behind it, by index; without gaps the line is whole.
+pub const DASHES: [(i32, i32); 4] = [(0, 0), (7, 4), (2, 3), (16, 5)];
+
+/// Width and least height of a picture in pixels; a long legend makes it higher.
+pub const SIZE: (u32, u32) = (1040, 480);
+/// Where the legend begins.
+const TOP: i32 = 46;
 /// Of which the legend has this width on the right.
-const LEGEND: u32 = 250;
+const LEGEND: u32 = 330;
 /// Height of a line of the legend.
 const LINE: i32 = 24;
 
@@ -38,7 +45,8 @@ type Fault = Box<dyn std::error::Error + Send + Sync>;
 pub fn draw(chart: &Chart) -> Result<String, Fault> {
     let mut file = String::new();
     {
-        let all = SVGBackend::with_string(&mut file, SIZE).into_drawing_area();
+        let height = (TOP + LINE * chart.marks.len() as i32).unsigned_abs().max(SIZE.1);
+        let all = SVGBackend::with_string(&mut file, (SIZE.0, height)).into_drawing_area();
         all.fill(&WHITE).map_err(fault)?;
         let (left, right) = all.split_horizontally(SIZE.0 - LEGEND);
         legend(&right, &chart.marks)?;
@@ -78,9 +86,9 @@ fn plot(area: &Area<'_>, chart: &Chart) -> Result<(), Fault> {
     for (index, mark) in chart.marks.iter().enumerate() {
         let (line, color) = (stroke(mark.style), color(mark.style));
         match &mark.shape {
-            Shape::Line(points) if mark.style.dashed => {
-                let points = points.iter().copied();
-                let path = DashedPathElement::new(points, 7, 4, line);
+            Shape::Line(points) if dashes(mark.style).1 > 0 => {
+                let (dash, gap) = dashes(mark.style);
+                let path = DashedPathElement::new(points.iter().copied(), dash, gap, line);
                 context.draw_series([path]).map_err(fault)?;
             }
             Shape::Line(points) => {
@@ -91,18 +99,11 @@ fn plot(area: &Area<'_>, chart: &Chart) -> Result<(), Fault> {
                 let dots = points.iter().map(|point| Circle::new(*point, 3, color.filled()));
                 context.draw_series(dots).map_err(fault)?;
             }
-            Shape::Box([low, first, middle, third, high]) => {
-                let (left, right, centre) = (index as f64 + 0.28, index as f64 + 0.72, index as f64 + 0.5);
+            Shape::Box(values) => {
+                let filled = box_body(index, values);
                 let filling = color.mix(0.25).filled();
-                context
-                    .draw_series([Rectangle::new([(left, *first), (right, *third)], filling)])
-                    .map_err(fault)?;
-                let lines = [
-                    vec![(left, *first), (right, *first), (right, *third), (left, *third), (left, *first)],
-                    vec![(left, *middle), (right, *middle)],
-                    vec![(centre, *third), (centre, *high)],
-                    vec![(centre, *first), (centre, *low)],
-                ];
+                context.draw_series(filled.map(|body| Rectangle::new(body, filling))).map_err(fault)?;
+                let lines = box_lines(index, values).into_iter();
                 context
                     .draw_series(lines.map(|line| PathElement::new(line, stroke(mark.style))))
                     .map_err(fault)?;
@@ -112,23 +113,52 @@ fn plot(area: &Area<'_>, chart: &Chart) -> Result<(), Fault> {
     Ok(())
 }
 
+/// Where the box at the place `index` begins, ends, and has its middle.
+fn box_sides(index: usize) -> [f64; 3] {
+    [0.28, 0.72, 0.5].map(|part| index as f64 + part)
+}
+
+/// From quartile to quartile.
+fn box_body(index: usize, [_, first, _, third, _]: &[Option<f64>; 5]) -> Option<[(f64, f64); 2]> {
+    let [left, right, _] = box_sides(index);
+    Some([(left, (*first)?), (right, (*third)?)])
+}
+
+/// The box's outline, its median, and its whiskers, as far as they are known.
+fn box_lines(index: usize, values: &[Option<f64>; 5]) -> Vec<Vec<(f64, f64)>> {
+    let [low, first, middle, third, high] = *values;
+    let [left, right, centre] = box_sides(index);
+    let outline = first.zip(third).map(|(first, third)| {
+        vec![(left, first), (right, first), (right, third), (left, third), (left, first)]
+    });
+    let across = middle.map(|middle| vec![(left, middle), (right, middle)]);
+    let whisker = |from: Option<f64>, to: Option<f64>| Some(vec![(centre, from?), (centre, to?)]);
+    [outline, across, whisker(third, high), whisker(first, low)].into_iter().flatten().collect()
+}
+
 fn legend(area: &Area<'_>, marks: &[Mark]) -> Result<(), Fault> {
     let font = ("sans-serif", 13).into_font().color(&INK);
     for (index, mark) in marks.iter().enumerate() {
-        let y = 46 + LINE * index as i32;
+        let y = TOP + LINE * index as i32;
         let ends = [(8, y), (38, y)];
-        if mark.style.dashed && !matches!(mark.shape, Shape::Box(_)) {
-            area.draw(&DashedPathElement::new(ends, 7, 4, stroke(mark.style))).map_err(fault)?;
+        let (dash, gap) = dashes(mark.style);
+        if gap > 0 && !matches!(mark.shape, Shape::Box(_)) {
+            area.draw(&DashedPathElement::new(ends, dash, gap, stroke(mark.style))).map_err(fault)?;
         } else {
             area.draw(&PathElement::new(ends, stroke(mark.style))).map_err(fault)?;
         }
-        area.draw(&Text::new(mark.label.clone(), (46, y - 7), font.clone())).map_err(fault)?;
+        let label = format!("{} (n = {})", mark.label, mark.n);
+        area.draw(&Text::new(label, (46, y - 7), font.clone())).map_err(fault)?;
     }
     Ok(())
 }
 
 fn color(style: Style) -> RGBColor {
     PALETTE[style.color % PALETTE.len()]
+}
+
+fn dashes(style: Style) -> (i32, i32) {
+    DASHES[style.dashes % DASHES.len()]
 }
 
 fn stroke(style: Style) -> ShapeStyle {

@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
 use super::chart::Shape;
-use super::{Chart, FIGURES, Figure, of, png, svg};
+use super::{Chart, FIGURES, Figure, Style, of, own, parse, pdf, png, svg};
 use crate::claim::{self, Results};
 use crate::experiment;
 use crate::record::Row;
@@ -76,10 +76,15 @@ fn boxes_are_told_apart_by_the_first_path() {
     }
     let chart = Chart::of(figure("conext17-4"), &rows.into_iter().collect()).unwrap();
     let medians = chart.marks.iter().map(|mark| match mark.shape {
-        Shape::Box(values) => values[2],
+        Shape::Box(values) => values[2].unwrap(),
         _ => f64::NAN,
     });
     assert_eq!(medians.collect::<Vec<_>>(), [0.5, -0.1]);
+    assert_eq!(chart.marks.iter().map(|mark| mark.n).collect::<Vec<_>>(), [2, 1]);
+    // Of so few values there are neither quartiles nor whiskers.
+    assert!(
+        chart.marks.iter().all(|mark| matches!(mark.shape, Shape::Box([None, None, Some(_), None, None])))
+    );
 }
 
 /// Every form and both kinds of axes become a picture with its title and its legend, and that becomes pixels.
@@ -101,9 +106,63 @@ fn charts_become_pictures() {
     for id in ["ccr22-2a", "ccr22-2b", "conext17-3", "conext17-4", "conext17-11"] {
         let chart = Chart::of(figure(id), &results).unwrap();
         let picture = svg::draw(&chart).unwrap();
-        assert!(picture.contains("</svg>") && picture.contains(&chart.marks[0].label), "{id}");
-        let pixels = png::render(&picture).unwrap();
+        let first = &chart.marks[0];
+        let legend = format!("{} (n = {})", first.label, first.n);
+        assert!(picture.contains("</svg>") && picture.contains(&legend), "{id}");
+        let tree = parse(&picture).unwrap();
+        let pixels = png::render(&tree).unwrap();
         assert!(pixels.starts_with(b"\x89PNG") && pixels.len() > 10_000, "{id}");
+        let paper = pdf::render(&tree).unwrap();
+        assert!(paper.starts_with(b"%PDF-") && paper.len() > 5_000, "{id}");
+        assert!(paper == pdf::render(&parse(&picture).unwrap()).unwrap(), "the same each time");
     }
-    assert!(png::render("no picture").is_err());
+    assert!(parse("no picture").is_err());
+}
+
+/// What a plan's rows tell is drawn, with a curve for each variant that differs from all others; distributions begin at 0.
+#[test]
+fn experiments_of_our_own_have_figures() {
+    let rows: Vec<Row> = (0..25)
+        .flat_map(|variant| times("mine", &format!("v{variant}"), &[5.0, 4.0, 7.5]))
+        .map(|row| Row { retransmitted_percent: Some(0.0), ..row })
+        .collect();
+    let charts = own::charts("mine", &rows);
+    // Nothing was repeated, which is nothing to look at.
+    assert_eq!(charts.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>(), ["mine-time"]);
+    let chart = &charts[0].1;
+    let styles: BTreeSet<_> = chart.marks.iter().map(|mark| (mark.style.color, mark.style.dashes)).collect();
+    assert_eq!((chart.marks.len(), styles.len()), (25, 25));
+    for mark in &chart.marks {
+        let Shape::Line(points) = &mark.shape else { panic!("no line") };
+        assert_eq!((mark.n, points[0], points[5]), (3, (4.0, 0.0), (7.5, 1.0)));
+    }
+    let picture = svg::draw(chart).unwrap();
+    assert!(picture.contains("v24 (n = 3)"));
+    assert_eq!(Style::nth(8), Style { color: 0, dashes: 1 });
+
+    // More than can be told apart are several pictures; runs that failed are none of it.
+    let many = (0..40).flat_map(|variant| times("mine", &format!("v{variant}"), &[1.0, 2.0]));
+    let many: Vec<Row> =
+        many.map(|row| if row.variant == "v3" { Row { failure: "x".into(), ..row } } else { row }).collect();
+    let charts = own::charts("mine", &many);
+    let found: Vec<_> = charts.iter().map(|(id, chart)| (id.as_str(), chart.marks.len())).collect();
+    assert_eq!(found, [("mine-time", 32), ("mine-time-2", 7)]);
+}
+
+/// One run of each variant has no distribution: each is a line at its value.
+#[test]
+fn single_runs_stand_side_by_side() {
+    let mut rows = times("mine", "a", &[5.0]);
+    rows.extend(times("mine", "b", &[400.0]));
+    rows[1].request_delays_s = vec![0.01, 0.02];
+    let charts = own::charts("mine", &rows);
+    assert_eq!(charts.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>(), ["mine-time", "mine-delays"]);
+    let chart = &charts[0].1;
+    assert!(
+        chart.marks.iter().all(|mark| matches!(mark.shape, Shape::Box([None, None, Some(_), None, None])))
+    );
+    assert!(chart.y.log && chart.x.label.is_empty());
+    assert!(svg::draw(chart).unwrap().contains("transfer time (s)"));
+    let delays = &charts[1].1;
+    assert_eq!((delays.marks.len(), delays.y.label.as_str()), (1, "share of the answers"));
 }

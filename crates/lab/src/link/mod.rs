@@ -9,6 +9,7 @@ mod burst;
 mod corrupt;
 mod delay;
 mod duplicate;
+mod jitter;
 mod loss;
 mod mtu;
 mod nat;
@@ -16,6 +17,7 @@ mod queue;
 mod rate;
 mod reorder;
 mod spec;
+mod varying;
 
 use std::fmt::Debug;
 
@@ -26,6 +28,7 @@ pub use burst::BurstLoss;
 pub use corrupt::Corrupt;
 pub use delay::Delay;
 pub use duplicate::Duplicate;
+pub use jitter::Jitter;
 pub use loss::Loss;
 pub use mtu::Mtu;
 pub use nat::{Nat, Rebinding};
@@ -33,6 +36,7 @@ pub use queue::{Limit, Queue};
 pub use rate::Rate;
 pub use reorder::Reorder;
 pub use spec::{LinkSpec, ParseLinkError};
+pub use varying::VaryingDelay;
 
 use crate::packet::{Buffers, Packet};
 use crate::random::{Rng, Seed};
@@ -91,6 +95,8 @@ registry! {
     BurstLoss,
     Corrupt,
     Delay,
+    VaryingDelay,
+    Jitter,
     Duplicate,
     Reorder,
 }

@@ -1,11 +1,15 @@
 //! How many bits a link carries in a second, constant or changing over time.
 
+use core::time::Duration;
+
 use anabranch_wire::Time;
 
 /// Bits per second over time: each step holds from its time until the next one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rate {
     steps: Vec<(Time, u64)>,
+    /// After which the steps begin again.
+    period: Option<Duration>,
 }
 
 const NANOS: u64 = 1_000_000_000;
@@ -13,7 +17,7 @@ const NANOS: u64 = 1_000_000_000;
 impl Rate {
     /// The same rate for ever, at least 1 bit/s.
     pub fn constant(bits_per_second: u64) -> Self {
-        Self { steps: vec![(Time::ZERO, bits_per_second.max(1))] }
+        Self { steps: vec![(Time::ZERO, bits_per_second.max(1))], period: None }
     }
 
     /// A rate that changes at the given times, which must ascend. The first step's rate also holds before its
@@ -25,36 +29,59 @@ impl Rate {
             Some(last) => last.1 = last.1.max(1),
             None => return Self::constant(1),
         }
-        Self { steps }
+        Self { steps, period: None }
+    }
+
+    /// A rate that changes at the given times, which must ascend, and begins again with the first step after each `period`, which
+    /// must be longer than the last time. A rate of 0 is a pause; if all are, the last one counts as 1 bit/s.
+    pub fn repeating(steps: impl IntoIterator<Item = (Time, u64)>, period: Duration) -> Self {
+        let mut rate = Self::steps(steps);
+        // The last step is no end here.
+        rate.period = Some(period.max(Duration::from_nanos(1)));
+        rate
     }
 
     /// Rate at `at` in bits per second.
     pub fn at(&self, at: Time) -> u64 {
-        self.steps[self.index(at)].1
+        self.steps[self.index(self.place(at).0)].1
     }
 
     /// When the last of `bytes` leaves if the first one begins to leave at `start`: the nearest nanosecond, the
     /// earlier one of two, as ns-3 3.37 does but for a few halves (docs/lab-model.md).
     pub fn finish(&self, start: Time, bytes: u64) -> Time {
-        let mut index = self.index(start);
+        let (place, mut begun) = self.place(start);
+        let mut index = self.index(place);
         let mut from = start;
         // Units of 10^-9 bit, so that a step's share is exact.
         let mut left = u128::from(bytes) * 8 * u128::from(NANOS);
         loop {
             let rate = u128::from(self.steps[index].1);
-            if let Some(&(until, _)) = self.steps.get(index + 1) {
+            let next =
+                self.steps.get(index + 1).map(|(until, _)| begun + Duration::from_nanos(until.as_nanos()));
+            if let Some(until) = next.or(self.period.map(|period| begun + period)) {
                 let carried = rate * (until - from).as_nanos();
                 if carried < left {
                     left -= carried;
                     from = until;
                     index += 1;
+                    if next.is_none() {
+                        (index, begun) = (0, until);
+                    }
                     continue;
                 }
             }
             let nearest = (2 * left + rate.saturating_sub(1)) / (2 * rate).max(1);
             let nanos = u64::try_from(nearest).unwrap_or(u64::MAX);
-            return from + core::time::Duration::from_nanos(nanos);
+            return from + Duration::from_nanos(nanos);
         }
+    }
+
+    /// Where `at` lies within the steps, and when these began.
+    fn place(&self, at: Time) -> (Time, Time) {
+        let Some(period) = self.period else { return (at, Time::ZERO) };
+        let period = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
+        let place = at.as_nanos() % period;
+        (Time::from_nanos(place), Time::from_nanos(at.as_nanos() - place))
     }
 
     fn index(&self, at: Time) -> usize {

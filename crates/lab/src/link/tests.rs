@@ -139,3 +139,23 @@ fn text_faults_are_named() {
         assert!(error.contains(fault) && error.contains("50mbit/20ms/1%"), "{error}");
     }
 }
+
+#[test]
+fn jitter_delays_packets_and_keeps_their_order() {
+    let mut chain = chain([Jitter::new(Duration::from_millis(10)).into()]);
+    let sent = (0..1000).map(|at| (ms(at), packet(1)));
+    let arrivals: Vec<Time> = through(&mut chain, sent).into_iter().map(|(at, _)| at).collect();
+    assert!(arrivals.is_sorted());
+    let late: Vec<f64> =
+        arrivals.iter().zip(0..).map(|(at, sent)| (*at - ms(sent)).as_secs_f64() * 1e3).collect();
+    assert!(late.iter().all(|late| (0.0..=10.0).contains(late)));
+    assert!(late.iter().any(|late| *late > 9.0) && late.iter().any(|late| *late < 4.0));
+}
+
+#[test]
+fn a_delay_that_falls_lets_nothing_overtake() {
+    let delay = |at, delay| (ms(at), Duration::from_millis(delay));
+    let mut chain = chain([VaryingDelay::steps([delay(0, 20), delay(10, 5), delay(30, 8)]).into()]);
+    let arrivals = through(&mut chain, [0, 9, 10, 20, 30].map(|at| (ms(at), packet(1))));
+    assert_eq!(arrivals.iter().map(|arrival| arrival.0).collect::<Vec<_>>(), [20, 29, 29, 29, 38].map(ms));
+}

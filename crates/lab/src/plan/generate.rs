@@ -8,7 +8,7 @@ use toml::Spanned;
 
 use super::PlanError;
 use super::check::Source;
-use super::points::{DELAY, LOSS, PACKETS, PRODUCTS, QUEUING, QueueLength, RATE};
+use super::path::{DELAY, LOSS, PACKETS, PRODUCTS, QUEUING, QueueLength, RATE};
 use crate::design::{self, Coordinates, Factor, MAX_DIMENSIONS, MAX_GENERATED, MAX_PATHS, PathDesign, Point};
 use crate::random::Seed;
 
@@ -230,7 +230,7 @@ impl Group {
             factor.at(unit.unwrap_or_default())
         });
         let queue_packets = (self.queue.1)(queue).packets(rate_mbps, owd_ms);
-        PathDesign { rate_mbps, owd_ms, queue_packets, loss_percent, changes: Vec::new() }
+        PathDesign { rate_mbps, owd_ms, queue_packets, loss_percent, ..PathDesign::default() }
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod check;
 mod generate;
+mod path;
 mod points;
 #[cfg(test)]
 mod tests;

@@ -130,8 +130,8 @@ fn a_fault_names_file_line_and_what_is_allowed() {
     assert!(fault("name = \"mine\"", "name = mine").starts_with("p.toml, line 2: "));
     assert!(fault("name = \"mine\"", "").contains("missing field `name`"));
     assert!(
-        fault("[workload.download]", "[workload.upload]")
-            .contains("line 7: unknown field `upload`, expected one of")
+        fault("[workload.download]", "[workload.transfer]")
+            .contains("line 7: unknown field `transfer`, expected one of")
     );
 }
 
@@ -172,6 +172,91 @@ fn a_column_that_is_missing_is_named() {
     assert_eq!(read(&folder.join("plan.toml")).unwrap().points[0].run, 1);
     std::fs::remove_dir_all(&folder).unwrap();
     assert!(read(&folder.join("plan.toml")).unwrap_err().to_string().contains("plan.toml: "));
+}
+
+/// [`PLAN`] with another first path.
+fn with_path(path: &str) -> Result<Experiment, PlanError> {
+    let first = "{ rate_mbps = 10, owd_ms = 7.5, queue_packets = 12 }";
+    assert!(PLAN.contains(first));
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/plans");
+    parse("p.toml", &PLAN.replace(first, path), &folder)
+}
+
+#[test]
+fn a_path_may_vary_and_differ_on_the_way_up() {
+    let path = |text: &str| with_path(text).unwrap().points[0].paths[0].clone();
+    let radio = path(
+        "{ rate_mbps = 10, owd_ms = 30, queue_bdp = 1, jitter_ms = 4, reorder_percent = 0.5, reorder_ms = 12, \
+         changes = [{ at_s = 2, owd_ms = 80 }, { at_s = 3, rate_mbps = 4, loss_percent = 2 }], \
+         up = { rate_mbps = 2, loss_percent = 1 } }",
+    );
+    assert_eq!((radio.jitter_ms, radio.reorder_percent, radio.reorder_ms), (4.0, 0.5, 12.0));
+    assert_eq!(radio.changes[0].owd_ms, Some(80.0));
+    let up = radio.up.as_ref().unwrap();
+    // What is not said of the way up is as on the way down, its queue in products of its own.
+    assert_eq!((up.rate_mbps, up.owd_ms, up.loss_percent, up.jitter_ms), (2.0, 30.0, 1.0, 4.0));
+    assert_eq!((radio.queue_packets, up.queue_packets), (50, 10));
+    // Nor do changes of what is said hold there.
+    let left: Vec<_> =
+        up.changes.iter().map(|change| (change.rate_mbps, change.owd_ms, change.loss_percent)).collect();
+    assert_eq!(left, [(None, Some(80.0), None), (None, None, None)]);
+
+    let lte =
+        path("{ mahimahi = \"lte.down\", owd_ms = 25, queue_packets = 300, up = { mahimahi = \"lte.up\" } }");
+    assert!(lte.trace.is_some() && lte.rate_mbps > 5.0 && lte.up.unwrap().rate_mbps < lte.rate_mbps);
+    let train = path("{ rate_mbps = 20, owd_ms = 25, queue_bdp = 1, trace = \"train.csv\" }");
+    assert!(train.changes.iter().any(|change| change.owd_ms.is_some()));
+    assert!(train.changes.iter().any(|change| change.rate_mbps.is_some()));
+}
+
+#[test]
+fn a_path_that_cannot_be_is_one_line() {
+    for (path, said) in [
+        ("owd_ms = 1, queue_bdp = 1", "missing field `rate_mbps`, or `mahimahi` in its place"),
+        (
+            "rate_mbps = 1, mahimahi = \"lte.down\", owd_ms = 1, queue_bdp = 1",
+            "either `rate_mbps` or `mahimahi`, not both",
+        ),
+        (
+            "rate_mbps = 1, owd_ms = 1, queue_bdp = 1, jitter_ms = -1",
+            "-1 in `jitter_ms` is not a number from 0 to 10000",
+        ),
+        (
+            "rate_mbps = 1, owd_ms = 1, queue_bdp = 1, reorder_percent = 1",
+            "`reorder_percent` and `reorder_ms` belong together",
+        ),
+        ("rate_mbps = 1, owd_ms = 1, queue_bdp = 1, up = { up = {} }", "`up` has no `up` of its own"),
+        (
+            "rate_mbps = 1, owd_ms = 1, queue_bdp = 1, up = { rate = 2 }",
+            "unknown field `rate`, expected one of `rate_mbps`",
+        ),
+        (
+            "rate_mbps = 1, owd_ms = 1, queue_bdp = 1, up = { queue_bdp = 1, queue_packets = 9 }",
+            "a path needs exactly one of",
+        ),
+        (
+            "rate_mbps = 1, owd_ms = 1, queue_bdp = 1, changes = [], trace = \"train.csv\"",
+            "either `changes` or `trace`, not both",
+        ),
+        (
+            "mahimahi = \"lte.down\", owd_ms = 1, queue_bdp = 1, trace = \"train.csv\"",
+            "nothing else can change it",
+        ),
+        ("mahimahi = \"none.down\", owd_ms = 1, queue_bdp = 1", "none.down: "),
+        (
+            "mahimahi = \"train.csv\", owd_ms = 1, queue_bdp = 1",
+            "train.csv, line 1: `at_s,rate_mbps,owd_ms` is not a number of",
+        ),
+        ("rate_mbps = 1, owd_ms = 1, queue_bdp = 1, trace = \"lte.down\"", "lte.down: unknown column `"),
+        (
+            "rate_mbps = 1, owd_ms = 1, queue_bdp = 1, changes = [{ at_s = 1, owd_ms = -2 }]",
+            "-2 in `owd_ms` is not a number",
+        ),
+    ] {
+        let fault = with_path(&format!("{{ {path} }}")).unwrap_err().to_string();
+        assert!(fault.starts_with("p.toml, line 13: ") && fault.contains(said), "{fault}");
+        assert_eq!(fault.lines().count(), 1, "{fault}");
+    }
 }
 
 #[test]
@@ -258,8 +343,13 @@ fn every_workload_can_be_planned() {
     let competition = "[workload.competition]\nothers = 3\nlength_s = 60\none_link = true";
     let expected = Workload::Competition { others: 3, length: Duration::from_secs(60), one_link: true };
     assert_eq!(workload(competition).unwrap().workload, expected);
+    let upload = workload("[workload.upload]\nbytes = 5_000_000").unwrap().workload;
+    assert_eq!(upload, Workload::Upload { bytes: 5_000_000 });
     let both = workload(&format!("{competition}\n{requests}")).unwrap_err().to_string();
-    assert!(both.contains("`workload` needs exactly one of `download`, `requests`, `competition`"), "{both}");
+    assert!(
+        both.contains("`workload` needs exactly one of `download`, `upload`, `requests`, `competition`"),
+        "{both}"
+    );
 }
 
 #[test]
@@ -275,7 +365,8 @@ fn the_example_plans_can_be_read() {
         }
     }
     names.sort();
-    let [handover, latin, schedulers, wires] = &names[..] else { panic!("{names:?}") };
+    let [handover, latin, mobile, schedulers, wires] = &names[..] else { panic!("{names:?}") };
+    assert_eq!((mobile.0.as_str(), mobile.1), ("mobile", 3));
     assert_eq!((handover.0.as_str(), handover.1), ("handover", 1));
     assert_eq!((latin.0.as_str(), latin.1), ("lossy", 40));
     assert_eq!((schedulers.0.as_str(), schedulers.1), ("schedulers", 95));

@@ -9,11 +9,15 @@ use super::PlanError;
 use super::check::Source;
 use crate::experiment::{End, Workload};
 
+/// Bytes of a transfer.
+const MAX_BYTES: u64 = 100_000_000_000;
+
 /// `[workload]`: one of these tables.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Text {
     download: Option<Download>,
+    upload: Option<Upload>,
     requests: Option<Requests>,
     competition: Option<Competition>,
 }
@@ -23,6 +27,12 @@ pub(super) struct Text {
 struct Download {
     bytes: Spanned<f64>,
     until: Option<Until>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Upload {
+    bytes: Spanned<f64>,
 }
 
 #[derive(Deserialize)]
@@ -52,15 +62,17 @@ struct Competition {
 
 pub(super) fn workload(source: &Source<'_>, text: Spanned<Text>) -> Result<Workload, PlanError> {
     let span = text.span();
-    let Text { download, requests, competition } = text.into_inner();
+    let Text { download, upload, requests, competition } = text.into_inner();
     let download = download.map(|text| {
-        let bytes = source.whole(&text.bytes, "bytes", 1, 100_000_000_000)?;
+        let bytes = source.whole(&text.bytes, "bytes", 1, MAX_BYTES)?;
         let until = match text.until {
             Some(Until::Closed) => End::Closed,
             Some(Until::LastByte) | None => End::LastByte,
         };
         Ok(Workload::Download { bytes, until })
     });
+    let upload =
+        upload.map(|text| Ok(Workload::Upload { bytes: source.whole(&text.bytes, "bytes", 1, MAX_BYTES)? }));
     let requests = requests.map(|text| {
         Ok(Workload::Requests {
             request: source.whole(&text.request, "request", 1, 1_000_000_000)?,
@@ -76,6 +88,7 @@ pub(super) fn workload(source: &Source<'_>, text: Spanned<Text>) -> Result<Workl
             one_link: text.one_link,
         })
     });
-    let choices = [("download", download), ("requests", requests), ("competition", competition)];
+    let choices =
+        [("download", download), ("upload", upload), ("requests", requests), ("competition", competition)];
     source.one_of(span, "`workload`", choices)?
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use crate::claim::Results;
-use crate::figure::{self, Chart, png, svg};
+use crate::figure::{self, Chart, own, pdf, png, svg};
 use crate::record::Row;
 use crate::store::{RunTimeline, StoreError};
 
@@ -20,41 +20,63 @@ pub const FIGURES: &str = "figures";
 pub struct Written {
     /// The page.
     pub page: PathBuf,
-    /// The published figures that there were runs for.
-    pub figures: Vec<&'static str>,
-    /// Those without.
+    /// The figures that there were runs for: those of the paper, or of an experiment without any, our own.
+    pub figures: Vec<String>,
+    /// The paper's without.
     pub missing: Vec<&'static str>,
 }
 
-/// Draws the figures of the experiment that `rows` are of into `dir/figures`, as SVG and PNG, and writes `dir/report.html`.
+/// Draws the figures of the experiment that `rows` are of into `dir/figures`, as SVG, PDF and PNG, and writes `dir/report.html`.
 ///
 /// # Errors
 /// If a picture cannot be drawn or a file not be written.
 pub fn write(dir: &Path, rows: &[Row], timelines: &[RunTimeline]) -> Result<Written, StoreError> {
     let experiment = rows.first().map_or("", |row| row.experiment.as_str());
-    let results: Results = rows.iter().cloned().collect();
     let folder = dir.join(FIGURES);
     std::fs::create_dir_all(&folder).map_err(|error| StoreError::new(&folder, error))?;
-    let save = |name: PathBuf, contents: &[u8]| {
-        std::fs::write(&name, contents).map_err(|error| StoreError::new(&name, error)).map(|()| name)
-    };
-    let mut written = Written::default();
+    let (charts, missing) = charts(experiment, rows);
+    let mut written = Written { missing, ..Written::default() };
     let mut pictures = Vec::new();
-    for figure in figure::of(experiment) {
-        let Some(chart) = Chart::of(figure, &results) else {
-            written.missing.push(figure.id);
-            continue;
-        };
-        let name = folder.join(format!("{}.svg", figure.id));
-        let picture = svg::draw(&chart).map_err(|error| StoreError::new(&name, error))?;
-        let pixels = png::render(&picture).map_err(|error| StoreError::new(&name, error))?;
-        save(folder.join(format!("{}.png", figure.id)), &pixels)?;
-        save(name, picture.as_bytes())?;
-        written.figures.push(figure.id);
-        pictures.push((figure.id, picture));
+    for (id, chart) in charts {
+        let picture = draw(&folder, &id, &chart)?;
+        pictures.push((id.clone(), picture));
+        written.figures.push(id);
     }
-    written.page = save(dir.join(PAGE), page(experiment, rows, timelines, &pictures).as_bytes())?;
+    written.page = dir.join(PAGE);
+    save(&written.page, page(experiment, rows, timelines, &pictures).as_bytes())?;
     Ok(written)
+}
+
+/// The charts of an experiment with their names, and the names of published figures without runs.
+fn charts(experiment: &str, rows: &[Row]) -> (Vec<(String, Chart)>, Vec<&'static str>) {
+    if figure::of(experiment).next().is_none() {
+        return (own::charts(experiment, rows), Vec::new());
+    }
+    let results: Results = rows.iter().cloned().collect();
+    let (mut charts, mut missing) = (Vec::new(), Vec::new());
+    for figure in figure::of(experiment) {
+        match Chart::of(figure, &results) {
+            Some(chart) => charts.push((figure.id.to_owned(), chart)),
+            None => missing.push(figure.id),
+        }
+    }
+    (charts, missing)
+}
+
+/// Writes the files of a figure, and gives the vector picture.
+fn draw(folder: &Path, id: &str, chart: &Chart) -> Result<String, StoreError> {
+    let name = |ending: &str| folder.join(format!("{id}.{ending}"));
+    let fault = |error: String| StoreError::new(&name("svg"), error);
+    let picture = svg::draw(chart).map_err(|error| fault(error.to_string()))?;
+    let tree = figure::parse(&picture).map_err(fault)?;
+    save(&name("svg"), picture.as_bytes())?;
+    save(&name("png"), &png::render(&tree).map_err(fault)?)?;
+    save(&name("pdf"), &pdf::render(&tree).map_err(fault)?)?;
+    Ok(picture)
+}
+
+fn save(name: &Path, contents: &[u8]) -> Result<(), StoreError> {
+    std::fs::write(name, contents).map_err(|error| StoreError::new(name, error))
 }
 
 /// The page itself. `pictures` are SVG files with the names of their figures.
@@ -62,7 +84,7 @@ pub fn page(
     experiment: &str,
     rows: &[Row],
     timelines: &[RunTimeline],
-    pictures: &[(&str, String)],
+    pictures: &[(String, String)],
 ) -> String {
     let data = json!({ "experiment": experiment, "rows": rows, "timelines": timelines });
     let figures: String =
@@ -73,7 +95,7 @@ pub fn page(
         .replace("{{title}}", &title)
         .replace("{{style}}", include_str!("report.css"))
         .replace("{{figures}}", &figures)
-        .replace("{{script}}", include_str!("report.js"))
+        .replace("{{script}}", concat!(include_str!("stats.js"), include_str!("report.js")))
         .replace("{{library}}", library())
         .replace("{{data}}", &embedded(&data))
 }

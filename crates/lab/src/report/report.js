@@ -1,4 +1,3 @@
-"use strict";
 const data = JSON.parse(document.getElementById("data").textContent);
 const element = (id) => document.getElementById(id);
 
@@ -18,8 +17,9 @@ const METRICS = [
 ].filter(([, find]) => data.rows.some((row) => find(row) != null));
 
 const COLORS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#464646", "#56b4e9", "#8c564b"];
-const DASHES = ["solid", "dash", "dot"];
+const DASHES = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot"];
 const variants = [...new Set(data.rows.map((row) => row.variant))];
+const commits = [...new Set(data.rows.map((row) => row.commit).filter(Boolean))];
 const alone = (variant) => variant.startsWith("quic-path-");
 const style = (index) => ({
   color: COLORS[index % COLORS.length],
@@ -38,12 +38,6 @@ const layout = (x, y, more) => ({
   ...more,
 });
 
-function quantile(sorted, share) {
-  const at = share * (sorted.length - 1);
-  const low = Math.floor(at);
-  return sorted[low] + (sorted[Math.min(low + 1, sorted.length - 1)] - sorted[low]) * (at - low);
-}
-
 function cell(row, kind, text) {
   row.appendChild(document.createElement(kind)).textContent = text;
 }
@@ -53,7 +47,7 @@ function showDistribution() {
   const table = element("summary");
   table.replaceChildren();
   const head = table.insertRow();
-  ["variant", "runs", "failed", "10 %", "median", "90 %", "most"].forEach((text) => cell(head, "th", text));
+  ["variant", "runs", "failed", "n", "10 %", "median", "90 %", "most"].forEach((text) => cell(head, "th", text));
   const traces = variants.map((variant, index) => {
     const all = data.rows.filter((row) => row.variant === variant);
     const runs = all.filter((row) => !row.failure && find(row) != null);
@@ -62,17 +56,21 @@ function showDistribution() {
     const line = table.insertRow();
     const failed = all.filter((row) => row.failure).length;
     cell(line, "td", variant);
-    [all.length, failed].forEach((count) => cell(line, "td", count));
-    const shown = (share) => (values.length ? Number(quantile(values, share).toPrecision(4)) : "–");
+    [all.length, failed, values.length].forEach((count) => cell(line, "td", count));
+    const shown = (share) => {
+      const value = percentile(values, share);
+      return value == null ? "–" : Number(value.toPrecision(4));
+    };
     [0.1, 0.5, 0.9, 1].forEach((share) => cell(line, "td", shown(share)));
+    // The step from 0 is of the first run, too.
+    const stepped = [...runs.slice(0, 1), ...runs];
     return {
-      name: variant,
+      name: `${variant} (n = ${values.length})`,
       // One path alone takes so much longer that the others could not be told apart.
       visible: alone(variant) && !variants.every(alone) ? "legendonly" : true,
-      x: values,
-      y: values.map((_, place) => (place + 1) / values.length),
-      customdata: runs.map(key),
-      text: runs.map((row) => `point ${row.point}, ${row.path_rate_mbps.join(" / ")} Mbit/s, ${row.path_owd_ms.join(" / ")} ms`),
+      ...steps(values),
+      customdata: stepped.map(key),
+      text: stepped.map((row) => `point ${row.point}, ${row.path_rate_mbps.join(" / ")} Mbit/s, ${row.path_owd_ms.join(" / ")} ms`),
       hovertemplate: "%{x:.4~g}<br>%{text}",
       mode: "lines+markers",
       marker: { size: 4, color: style(index).color },
@@ -142,7 +140,7 @@ options(element("metric"), METRICS.map(([label], index) => [index, label]));
 options(element("variant"), variants.map((variant) => [variant, variant]));
 options(element("point"), points);
 element("about").textContent =
-  `${data.rows.length} runs of ${variants.length} variants, commit ${data.rows[0]?.commit || "unknown"}`;
+  `${data.rows.length} runs of ${variants.length} variants, commit ${commits.join(" and ") || "unknown"}`;
 element("metric").addEventListener("change", showDistribution);
 element("log").addEventListener("change", showDistribution);
 element("variant").addEventListener("change", choose);

@@ -1,5 +1,6 @@
 use super::{FIGURES, page, write};
 use crate::record::{PathTimeline, Row, Timeline};
+use crate::stats::Sample;
 use crate::store::RunTimeline;
 
 fn row(variant: &str, point: u64, time: f64) -> Row {
@@ -21,7 +22,12 @@ fn timeline(variant: &str, point: u64) -> RunTimeline {
 #[test]
 fn a_page_has_everything_in_it() {
     let rows = [row("single-cubic-fixed", 3, 4.5)];
-    let page = page("e", &rows, &[timeline("single-cubic-fixed", 3)], &[("ccr22-7a", "<svg/>".to_owned())]);
+    let page = page(
+        "e",
+        &rows,
+        &[timeline("single-cubic-fixed", 3)],
+        &[("ccr22-7a".to_owned(), "<svg/>".to_owned())],
+    );
     for place in ["title", "style", "library", "figures", "data", "script"] {
         assert!(!page.contains(&format!("{{{{{place}}}}}")), "{place} is left empty");
     }
@@ -47,9 +53,40 @@ fn figures_are_written_beside_the_page() {
     let written = write(&dir, &rows, &[]).unwrap();
     assert_eq!(written.figures, ["ccr22-7a"]);
     assert_eq!(written.missing, ["ccr22-7b"]);
-    assert!(
-        dir.join(FIGURES).join("ccr22-7a.svg").exists() && dir.join(FIGURES).join("ccr22-7a.png").exists()
-    );
+    for ending in ["svg", "pdf", "png"] {
+        assert!(dir.join(FIGURES).join(format!("ccr22-7a.{ending}")).exists(), "{ending}");
+    }
     assert!(written.page.exists());
     std::fs::remove_dir_all(&dir).unwrap();
+}
+
+/// The page computes what tables and figures do, and its curves begin at 0.
+#[test]
+fn the_page_has_the_same_percentiles() {
+    let shares = [0.0, 0.05, 0.1, 0.25, 0.5, 0.9, 0.95, 1.0];
+    let samples =
+        [vec![], vec![7.0], vec![8.0, 8.22, 8.606, 9.1], (0..20).map(|n| f64::from(n * n)).collect()];
+    let script = format!(
+        "{}\nconst all = {samples:?}.map((values) => [{shares:?}.map((share) => percentile(values, share)), steps(values)]);\n\
+         console.log(JSON.stringify(all));",
+        include_str!("stats.js")
+    );
+    let Ok(output) = std::process::Command::new("node").args(["-e", &script]).output() else {
+        eprintln!("skipped: no node to run the page's script");
+        return;
+    };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let found: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).unwrap();
+    for (values, found) in samples.iter().zip(&found) {
+        let sample: Sample = values.iter().copied().collect();
+        for (share, found) in shares.iter().zip(found[0].as_array().unwrap()) {
+            let (found, expected) = (found.as_f64(), sample.percentile(*share));
+            let close =
+                found.zip(expected).map_or(found == expected, |(one, other)| (one - other).abs() < 1e-9);
+            assert!(close, "{share} of {values:?}: {found:?} instead of {expected:?}");
+        }
+        let shares = found[1]["y"].as_array().unwrap();
+        assert_eq!(shares.len(), if values.is_empty() { 0 } else { values.len() + 1 });
+        assert_eq!(shares.first().and_then(serde_json::Value::as_f64), (!values.is_empty()).then_some(0.0));
+    }
 }

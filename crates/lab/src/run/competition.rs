@@ -61,7 +61,7 @@ pub(super) fn play(scene: &Scene<'_>, plan: Plan) -> Result<Played, String> {
         ..Played::default()
     };
     let handle = clients[0].handle();
-    Ok(played.with_counts(&mut pair, handle))
+    Ok(played.with_counts(&mut pair, handle, scene.receiver()))
 }
 
 /// Adds two hosts with a connection of their own over the first link, on one path.

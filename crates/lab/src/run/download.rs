@@ -37,7 +37,7 @@ pub(super) fn play(scene: &Scene<'_>, bytes: u64, until: End) -> Result<Played, 
         ..Played::default()
     };
     let handle = client.handle();
-    Ok(played.with_counts(&mut pair, handle))
+    Ok(played.with_counts(&mut pair, handle, scene.receiver()))
 }
 
 fn missing(bytes: u64, client: &DownloadClient, outcome: Outcome, now: anabranch_wire::Time) -> String {

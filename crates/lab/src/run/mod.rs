@@ -8,6 +8,7 @@ mod requests;
 mod scene;
 #[cfg(test)]
 pub(crate) mod tests;
+mod upload;
 
 use core::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,6 +25,8 @@ use self::scene::{Played, Scene};
 pub struct RunOptions {
     /// The commit that rows name.
     pub commit: String,
+    /// Hash of the sources that the program is built from.
+    pub sources: String,
     /// Where traces of both ends go, two files for each run.
     pub qlog: Option<PathBuf>,
     /// Called in the middle of each run.
@@ -73,6 +76,7 @@ pub fn run(experiment: &Experiment, job: Job, options: &RunOptions) -> Finished 
 fn play(scene: &Scene<'_>) -> Played {
     let result = match scene.experiment.workload {
         Workload::Download { bytes, until } => download::play(scene, bytes, until),
+        Workload::Upload { bytes } => upload::play(scene, bytes),
         Workload::Requests { request, answer, every, count } => {
             requests::play(scene, requests::Plan { request, answer, every, count })
         }

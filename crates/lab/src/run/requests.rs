@@ -53,5 +53,5 @@ pub(super) fn play(scene: &Scene<'_>, plan: Plan) -> Result<Played, String> {
         ..Played::default()
     };
     let handle = client.handle();
-    Ok(played.with_counts(&mut pair, handle))
+    Ok(played.with_counts(&mut pair, handle, scene.receiver()))
 }

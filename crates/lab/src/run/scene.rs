@@ -5,7 +5,7 @@ use anabranch_transport::{ClientConfig, FourTuple, Handle};
 use anabranch_wire::{Side, Time};
 
 use crate::app::{Application, PathOpener};
-use crate::experiment::{Experiment, Job};
+use crate::experiment::{Experiment, Job, Workload};
 use crate::link::Lost;
 use crate::pair::{Pair, PairConfig, client_ip, server_address};
 use crate::profile::Variant;
@@ -107,10 +107,30 @@ impl Scene<'_> {
         Ok(pair)
     }
 
+    /// Whether data flows to the server.
+    fn is_upload(&self) -> bool {
+        matches!(self.experiment.workload, Workload::Upload { .. })
+    }
+
+    /// As which end one is counted: a row speaks of a server that sends and a client that receives.
+    fn role(&self, side: Side) -> Side {
+        match side {
+            Side::Client if self.is_upload() => Side::Server,
+            Side::Server if self.is_upload() => Side::Client,
+            side => side,
+        }
+    }
+
+    /// The end that receives data, or its links' direction.
+    pub(super) fn receiver(&self) -> Side {
+        self.role(Side::Client)
+    }
+
     fn observe(&self, pair: &mut Pair) {
         for (host, side) in [(pair.client, Side::Client), (pair.server, Side::Server)] {
             let recorder = self.recorder.clone();
-            pair.sim.observe(host, move |_| recorder.observer(side));
+            let role = self.role(side);
+            pair.sim.observe(host, move |_| recorder.observer(role));
         }
         if let Some(dir) = &self.options.qlog {
             let point = self.experiment.points[self.job.point].run;
@@ -130,13 +150,17 @@ impl Played {
         Self { failure, ..Self::default() }
     }
 
-    /// Adds what happened on the links, and in the client's connection if it is still there.
-    pub(super) fn with_counts(mut self, pair: &mut Pair, client: Option<Handle>) -> Self {
+    /// Adds what happened on the links towards the receiver, and in the client's connection if it is still there.
+    pub(super) fn with_counts(mut self, pair: &mut Pair, client: Option<Handle>, receiver: Side) -> Self {
         let network = pair.sim.network();
         for link in &pair.links {
-            let [_, to_client] = network.counters(*link);
-            self.max_queue.push(to_client.longest_queue);
-            self.overflows.push(to_client.lost(Lost::Overflow));
+            let [to_server, to_client] = network.counters(*link);
+            let there = match receiver {
+                Side::Client => to_client,
+                Side::Server => to_server,
+            };
+            self.max_queue.push(there.longest_queue);
+            self.overflows.push(there.lost(Lost::Overflow));
         }
         self.received = pair.sim.with_endpoint(pair.client, |_, endpoint| {
             client

@@ -1,7 +1,7 @@
 use core::time::Duration;
 
 use super::*;
-use crate::design::{Change, PathDesign, Point};
+use crate::design::{Change, PathDesign, Point, RateTrace};
 use crate::experiment::{ALL_VARIANTS, End};
 use crate::profile::{Variant, Wire};
 use crate::transfer::Transfer;
@@ -160,7 +160,7 @@ fn single_paths_use_the_link_they_are_named_for() {
 #[test]
 fn a_run_that_stalls_says_where() {
     let mut experiment = download(2_000_000);
-    let dead = Change { at: Duration::from_millis(200), rate_mbps: None, loss_percent: Some(100.0) };
+    let dead = Change { at: Duration::from_millis(200), loss_percent: Some(100.0), ..Change::default() };
     experiment.points[0].paths.iter_mut().for_each(|path| path.changes.push(dead));
     experiment.deadline = Duration::from_secs(5);
     let row = run(&experiment, job(0, 0), &RunOptions::default()).row;
@@ -195,7 +195,7 @@ fn requests_go_on_over_the_other_path() {
         every: Duration::from_millis(400),
         count: 15,
     });
-    let dead = Change { at: Duration::from_secs(3), rate_mbps: None, loss_percent: Some(100.0) };
+    let dead = Change { at: Duration::from_secs(3), loss_percent: Some(100.0), ..Change::default() };
     experiment.points[0].paths = vec![path(10.0, 7.5, 12), path(10.0, 12.5, 20)];
     experiment.points[0].paths[0].changes.push(dead);
     let row = run(&experiment, job(0, 0), &RunOptions::default()).row;
@@ -247,4 +247,52 @@ fn traces_are_written_on_demand() {
         assert!(!group.is_empty() && trace("client").contains(group), "both belong together");
         assert!(text.contains("quic:packet_received") && text.ends_with("}\n"));
     }
+}
+
+/// An upload is limited by the way up, and its row speaks of the sender and the receiver, whoever they are.
+#[test]
+fn uploads_go_the_other_way() {
+    let up = PathDesign { rate_mbps: 4.0, jitter_ms: 2.0, ..path(0.0, 10.0, 60) };
+    let uneven = PathDesign { up: Some(Box::new(up)), ..path(40.0, 10.0, 60) };
+    let with = |workload| {
+        let mut experiment = download(1_000_000);
+        experiment.workload = workload;
+        experiment.points = vec![Point { run: 1, paths: vec![uneven.clone(), path(1.0, 1.0, 10)] }];
+        // The first path alone.
+        let variant = experiment.variants.iter().position(|variant| variant.name == "path-0").unwrap();
+        let finished = run(&experiment, Job { variant, point: 0, repetition: 0 }, &RunOptions::default());
+        assert_eq!(finished.row.failure, "");
+        finished.row
+    };
+    let up = with(Workload::Upload { bytes: 1_000_000 });
+    let down = with(Workload::Download { bytes: 1_000_000, until: End::LastByte });
+    let [slow, fast] = [&up, &down].map(|row| row.transfer_time_s.unwrap());
+    // 8 Mbit at 4 Mbit/s are two seconds.
+    assert!((2.0..3.0).contains(&slow) && fast < 0.8, "{slow} {fast}");
+    assert!(up.path_bytes[0] >= 1_000_000, "{:?}", up.path_bytes);
+    assert!(up.ack_frames.unwrap() > 50 && up.path_max_queue[0] > 0);
+    assert!(up.retransmitted_percent.is_some_and(|percent| percent < 20.0), "{:?}", up.retransmitted_percent);
+}
+
+/// The rate of a trace holds, again and again.
+#[test]
+fn a_trace_limits_a_download() {
+    // A packet of 1500 bytes in each 2 ms, but none in a quarter of the time: 4.5 Mbit/s.
+    let lines: String =
+        (1..=200).filter(|ms| ms % 2 == 0 && !(51..100).contains(ms)).map(|ms| format!("{ms}\n")).collect();
+    let trace = RateTrace::parse("t", &lines).unwrap();
+    let rate_mbps = trace.mean_mbps();
+    assert!((4.4..4.7).contains(&rate_mbps), "{rate_mbps}");
+    let mut experiment = download(1_500_000);
+    experiment.workload = Workload::Download { bytes: 1_500_000, until: End::LastByte };
+    let traced = PathDesign { trace: Some(trace), ..path(rate_mbps, 10.0, 100) };
+    experiment.points = vec![Point { run: 1, paths: vec![traced, path(1.0, 1.0, 10)] }];
+    let variant = experiment.variants.iter().position(|variant| variant.name == "path-0").unwrap();
+    let row = run(&experiment, Job { variant, point: 0, repetition: 0 }, &RunOptions::default()).row;
+    let bound = 12.0 / rate_mbps;
+    assert!(
+        (bound..bound * 1.25).contains(&row.transfer_time_s.unwrap()),
+        "{:?} {bound}",
+        row.transfer_time_s
+    );
 }

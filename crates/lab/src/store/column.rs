@@ -77,7 +77,7 @@ columns! {
     point "" "Number of the point, as in the column `run` of its design.";
     repetition "" "Which repetition of the point, from 0 on.";
     seed "" "Seed of everything random in the run.";
-    commit "" "The commit that ran it.";
+    commit "" "The commit that ran it, with a hash of the sources if they are not the commit's.";
     wire "" "What packets looked like: `v1`, `v2` or `reverso`.";
     failure "" "Empty if the run ended as it should, otherwise why it did not.";
     path_rate_mbps "Mbit/s" "Rate at first of each of the point's paths, used or not.";

@@ -1,5 +1,5 @@
-//! The journal: what it is of in the first line, then a line for each finished run, in whatever order they finish, and one for
-//! each different thing that was asked for.
+//! The journal: what it is of in the first line, then a line for each finished run, in whatever order they finish, one for
+//! each different thing that was asked for, and one for each further version of the program that added to it.
 
 use core::fmt::Debug;
 use std::fs::File;
@@ -16,7 +16,7 @@ use super::SweepError;
 use super::asked::Asked;
 use crate::experiment::{Experiment, Job};
 use crate::record::{Row, Timeline};
-use crate::run::Finished;
+use crate::run::{Finished, RunOptions};
 use crate::store::StoreError;
 
 /// Its name.
@@ -34,8 +34,27 @@ pub(super) struct Header {
     points: String,
     /// Fingerprint.
     variants: String,
-    commit: String,
+    #[serde(flatten)]
+    version: Version,
 }
+
+/// What a program is built from. Runs of different versions only go together if somebody insists.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Version {
+    commit: String,
+    /// Hash of the sources; journals of old have none.
+    #[serde(default)]
+    sources: String,
+}
+
+/// A line of another version that added runs.
+#[derive(Serialize, Deserialize)]
+struct Mixed<V> {
+    version: V,
+}
+
+/// How such a line begins.
+const MIXED: &[u8] = b"{\"version\":";
 
 /// A line of what was asked for.
 #[derive(Serialize, Deserialize)]
@@ -75,14 +94,14 @@ pub(super) struct Journal {
 }
 
 impl Header {
-    pub(super) fn of(experiment: &Experiment, commit: &str) -> Self {
+    pub(super) fn of(experiment: &Experiment, options: &RunOptions) -> Self {
         Self {
             experiment: experiment.name.clone(),
             workload: experiment.workload.to_string(),
             deadline_ms: experiment.deadline.as_millis() as u64,
             points: fingerprint(&experiment.points),
             variants: fingerprint(&experiment.variants),
-            commit: commit.to_owned(),
+            version: Version { commit: options.commit.clone(), sources: options.sources.clone() },
         }
     }
 
@@ -95,11 +114,23 @@ impl Header {
             ("deadline", seconds(self.deadline_ms), seconds(wanted.deadline_ms)),
             ("points with fingerprint", self.points.clone(), wanted.points.clone()),
             ("variants with fingerprint", self.variants.clone(), wanted.variants.clone()),
-            ("commit", self.commit.clone(), wanted.commit.clone()),
         ];
         let different = all.into_iter().filter(|(_, found, wanted)| found != wanted);
         let said = different.map(|(what, found, wanted)| format!("{what} {found} instead of {wanted}"));
-        said.collect::<Vec<_>>().join(", ")
+        said.chain(self.version.difference(&wanted.version)).collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl Version {
+    /// What is not as in `wanted`, for people.
+    fn difference(&self, wanted: &Self) -> Option<String> {
+        let (what, found, wanted) = if self.commit != wanted.commit {
+            ("commit", &self.commit, &wanted.commit)
+        } else {
+            ("sources with hash", &self.sources, &wanted.sources)
+        };
+        let found_or_none = if found.is_empty() { "unknown" } else { found };
+        (found != wanted).then(|| format!("{what} {found_or_none} instead of {wanted}"))
     }
 }
 
@@ -112,21 +143,27 @@ fn fingerprint(of: &impl Debug) -> String {
 impl Journal {
     /// Opens or begins the journal of a directory and reads what is in it. A last line that is not whole, as a killed process
     /// or a full disk leaves it, is cut off.
-    pub(super) fn open(dir: &Path, header: &Header) -> Result<(Self, Found), SweepError> {
+    ///
+    /// # Errors
+    /// If it is of something else, or, but by `force`, of another version; if it cannot be read or written.
+    pub(super) fn open(dir: &Path, header: &Header, force: bool) -> Result<(Self, Found), SweepError> {
         let name = dir.join(NAME);
         let fault = |error: io::Error| StoreError::new(&name, error);
         let options = File::options().read(true).write(true).create(true).truncate(false).open(&name);
         let file = options.map_err(fault)?;
         let found = read(&name, &file)?;
         if let Some(found) = &found {
-            found.must_be_of(header, dir)?;
+            found.must_be_of(header, force, dir)?;
         }
         let is_new = found.is_none();
-        let found = found.unwrap_or_else(|| Found::empty(header.clone()));
+        let mut found = found.unwrap_or_else(|| Found::empty(header.clone()));
         file.set_len(found.end).map_err(fault)?;
         let journal = Self { name, file, end: Mutex::new(found.end) };
         if is_new {
             journal.write(&line(header)?)?;
+        } else if found.versions().all(|version| *version != header.version) {
+            journal.mix(&header.version)?;
+            found.mixed.push(header.version.clone());
         }
         Ok((journal, found))
     }
@@ -147,6 +184,11 @@ impl Journal {
     /// Writes down what was asked for.
     pub(super) fn ask(&self, asked: &Asked) -> Result<(), SweepError> {
         self.write(&line(&Ask { asked })?).map(drop)
+    }
+
+    /// Writes down that another version adds runs.
+    pub(super) fn mix(&self, version: &Version) -> Result<(), SweepError> {
+        self.write(&line(&Mixed { version })?).map(drop)
     }
 
     /// Writes a run down. Gives it back as it is read again.
@@ -196,6 +238,8 @@ impl Journal {
 #[derive(Clone, Debug)]
 pub(super) struct Found {
     pub(super) header: Header,
+    /// Further versions that added runs.
+    mixed: Vec<Version>,
     pub(super) asked: Vec<Asked>,
     pub(super) done: Vec<Done>,
     /// Bytes of whole lines.
@@ -204,15 +248,28 @@ pub(super) struct Found {
 
 impl Found {
     fn empty(header: Header) -> Self {
-        Self { header, asked: Vec::new(), done: Vec::new(), end: 0 }
+        Self { header, mixed: Vec::new(), asked: Vec::new(), done: Vec::new(), end: 0 }
     }
 
-    /// Fails if this, found in `dir`, has runs of something else.
-    pub(super) fn must_be_of(&self, wanted: &Header, dir: &Path) -> Result<(), SweepError> {
-        if self.header == *wanted {
-            return Ok(());
+    /// The versions that its runs are of.
+    pub(super) fn versions(&self) -> impl Iterator<Item = &Version> {
+        core::iter::once(&self.header.version).chain(&self.mixed)
+    }
+
+    /// Fails if this, found in `dir`, has runs of something else, or, but by `force`, of another version.
+    pub(super) fn must_be_of(&self, wanted: &Header, force: bool, dir: &Path) -> Result<(), SweepError> {
+        let same = Header { version: wanted.version.clone(), ..self.header.clone() };
+        if same != *wanted {
+            return Err(SweepError::Other {
+                dir: dir.to_owned(),
+                differences: self.header.differences(wanted),
+            });
         }
-        Err(SweepError::Other { dir: dir.to_owned(), differences: self.header.differences(wanted) })
+        let other = self.versions().find_map(|version| version.difference(&wanted.version));
+        match other.filter(|_| !force) {
+            Some(differences) => Err(SweepError::OtherVersion { dir: dir.to_owned(), differences }),
+            None => Ok(()),
+        }
     }
 }
 
@@ -239,6 +296,8 @@ fn read(name: &Path, file: &File) -> Result<Option<Found>, SweepError> {
             Some(found) => {
                 if line.starts_with(ASK) {
                     found.asked.push(serde_json::from_slice::<Ask<Asked>>(&line).map_err(fault)?.asked);
+                } else if line.starts_with(MIXED) {
+                    found.mixed.push(serde_json::from_slice::<Mixed<Version>>(&line).map_err(fault)?.version);
                 } else {
                     found.done.push(parse(&line, found.end).map_err(fault)?);
                 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::asked::{Asked, Missing};
-use super::journal::{Found, Journal};
+use super::journal::{Found, Journal, Version};
 use super::{SweepError, finish, lock};
 use crate::experiment::Job;
 use crate::record::Row;
@@ -18,24 +18,24 @@ pub struct Merged {
     pub missing: Missing,
 }
 
-/// Adds the runs of `dirs`, which must be of the same experiment and commit, to those in `out`, and writes the results. A run
+/// Adds the runs of `dirs`, which must be of the same experiment and, but by `force`, of the same version, to those in `out`, and writes the results. A run
 /// that is there twice is taken once: both are the same. Runs that the directories, or others of their shards, were asked for
 /// may only be missing if the results are to be `partial`.
 ///
 /// # Errors
 /// If a directory has no journal or one of something else, if runs are missing, or if a file cannot be read or written.
 /// Except in the last case, nothing has been written.
-pub fn merge(dirs: &[PathBuf], out: &Path, partial: bool) -> Result<Merged, SweepError> {
+pub fn merge(dirs: &[PathBuf], out: &Path, partial: bool, force: bool) -> Result<Merged, SweepError> {
     let parts = dirs.iter().map(|dir| Journal::look(dir)).collect::<Result<Vec<_>, _>>()?;
     let Some((_, first)) = parts.first() else {
         return Ok(Merged { rows: Vec::new(), missing: Missing::default() });
     };
     for ((_, part), dir) in parts.iter().zip(dirs) {
-        part.must_be_of(&first.header, dir)?;
+        part.must_be_of(&first.header, force, dir)?;
     }
     let before = if Journal::is_in(out) { Some(Journal::look(out)?.1) } else { None };
     if let Some(before) = &before {
-        before.must_be_of(&first.header, out)?;
+        before.must_be_of(&first.header, force, out)?;
     }
     let all = || before.iter().chain(parts.iter().map(|(_, part)| part));
     let missing = missing(all());
@@ -44,7 +44,15 @@ pub fn merge(dirs: &[PathBuf], out: &Path, partial: bool) -> Result<Merged, Swee
     }
 
     let _lock = lock(out)?;
-    let (journal, Found { asked, mut done, .. }) = Journal::open(out, &first.header)?;
+    let (journal, found) = Journal::open(out, &first.header, force)?;
+    let mut versions: Vec<Version> = found.versions().cloned().collect();
+    let Found { asked, mut done, .. } = found;
+    for version in parts.iter().flat_map(|(_, part)| part.versions()) {
+        if !versions.contains(version) {
+            journal.mix(version)?;
+            versions.push(version.clone());
+        }
+    }
     let mut asked: BTreeSet<Asked> = asked.into_iter().collect();
     let mut there: BTreeSet<Job> = done.iter().map(|run| run.job).collect();
     for (from, part) in &parts {

@@ -44,6 +44,8 @@ pub struct SweepOptions {
     pub run: RunOptions,
     /// Threads; 0 for as many as there are processors.
     pub threads: usize,
+    /// Whether runs of another version of the program, which are there, are added to.
+    pub force: bool,
     /// Which part of the runs is to be done here.
     pub shard: Shard,
     /// Names of the only variants to run; the usual ones without this.
@@ -98,6 +100,14 @@ pub enum SweepError {
         /// What its journal is of, where that is not what was to be run.
         differences: String,
     },
+    /// The directory has results of another version of the program.
+    #[error("{}: has runs of something else: {differences}", dir.display())]
+    OtherVersion {
+        /// The directory.
+        dir: PathBuf,
+        /// Which version they are of, and which one was to go on.
+        differences: String,
+    },
     /// What was to come together is not all there.
     #[error("{0}")]
     Incomplete(Missing),
@@ -146,7 +156,7 @@ pub fn sweep(
     let asked = Asked::of(experiment, options)?;
     let jobs: Vec<Job> = asked.jobs().collect();
     let _lock = lock(&options.dir)?;
-    let (journal, found) = Journal::open(&options.dir, &Header::of(experiment, &options.run.commit))?;
+    let (journal, found) = Journal::open(&options.dir, &Header::of(experiment, &options.run), options.force)?;
     let done = found.done;
     if !found.asked.contains(&asked) {
         journal.ask(&asked)?;

@@ -70,7 +70,7 @@ fn results_are_the_same_however_they_come_about() {
         let shard = Shard { index, of: 2 };
         sweep(&experiment, &SweepOptions { shard, ..options(dir(3 + index), 2) }, &()).unwrap();
     }
-    let merged = merge(&[dir(4).to_owned(), dir(3).to_owned()], dir(5), false).unwrap();
+    let merged = merge(&[dir(4).to_owned(), dir(3).to_owned()], dir(5), false, false).unwrap();
     assert_eq!((merged.missing.runs, merged.missing.of, merged.rows), (0, 8, rows));
     assert_eq!(results(dir(5)), results(dir(0)), "merged");
 }
@@ -131,7 +131,7 @@ fn what_cannot_be_is_said_before_anything_runs() {
     let one = SweepOptions { points: Some(vec![4]), variants: Some(vec!["path-0".into()]), ..base() };
     sweep(&experiment, &one, &()).unwrap();
     let empty = tempfile::tempdir().unwrap();
-    assert!(merge(&[empty.path().to_owned()], dir.path(), true).is_err());
+    assert!(merge(&[empty.path().to_owned()], dir.path(), true, false).is_err());
 }
 
 #[test]
@@ -176,6 +176,47 @@ fn runs_of_something_else_are_refused_with_what_is_different() {
     assert_eq!(sweep(&experiment, &one, &()).unwrap(), rows);
 }
 
+/// A build with changes that are not committed does not go on with the results of another one, unless it is told to; from then
+/// on, nobody else does.
+#[test]
+fn runs_of_other_sources_are_mixed_only_by_force() {
+    let experiment = download(10_000);
+    let dirs: Vec<_> = (0..3).map(|_| tempfile::tempdir().unwrap()).collect();
+    let dir = |index: usize| dirs[index].path().to_owned();
+    let built = |place: usize, sources: &str, points: Vec<u64>| {
+        let mut options = SweepOptions { points: Some(points), ..options(&dir(place), 1) };
+        options.run.sources = sources.to_owned();
+        options
+    };
+    let one = built(0, "aaaa", vec![4]);
+    sweep(&experiment, &one, &()).unwrap();
+    let before = fs::read(dir(0).join(journal::NAME)).unwrap();
+    let mut other = built(0, "bbbb", vec![4, 9]);
+    let refused = |options: &SweepOptions| match sweep(&experiment, options, &()) {
+        Err(SweepError::OtherVersion { differences, .. }) => differences,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(refused(&other), "sources with hash aaaa instead of bbbb");
+    assert_eq!(fs::read(dir(0).join(journal::NAME)).unwrap(), before);
+
+    other.run.commit = "beef".to_owned();
+    other.force = true;
+    let rows = sweep(&experiment, &other, &()).unwrap();
+    let commits: Vec<_> = rows.iter().map(|row| (row.point, row.commit.as_str())).collect();
+    assert_eq!(commits, [(4, "c0ffee"), (9, "beef")].repeat(4));
+    assert_eq!(refused(&one), "commit beef instead of c0ffee");
+    assert_eq!(refused(&SweepOptions { force: false, ..other.clone() }), "commit c0ffee instead of beef");
+    assert_eq!(sweep(&experiment, &other, &()).unwrap(), rows);
+
+    // Nor do they come together otherwise.
+    sweep(&experiment, &built(1, "bbbb", vec![4, 9]), &()).unwrap();
+    let merge = |from: usize, force| merge(&[dir(1), dir(from)], &dir(2), false, force);
+    assert!(matches!(merge(0, false), Err(SweepError::OtherVersion { .. })));
+    assert!(!dir(2).join(journal::NAME).exists(), "nothing is written");
+    assert_eq!(merge(0, true).unwrap().rows.len(), 8);
+    assert!(matches!(merge(1, false), Err(SweepError::OtherVersion { .. })), "it is mixed already");
+}
+
 #[test]
 fn results_that_are_not_whole_must_be_asked_for() {
     let experiment = download(10_000);
@@ -190,24 +231,24 @@ fn results_that_are_not_whole_must_be_asked_for() {
     sweep(&experiment, &shard(0, 0), &()).unwrap();
     // Nothing runs at all, but it is known what there was to run.
     fs::write(dir(1).join(journal::NAME), "").unwrap();
-    Journal::open(&dir(1), &Header::of(&experiment, "c0ffee"))
+    Journal::open(&dir(1), &Header::of(&experiment, &options(&dir(1), 1).run), false)
         .unwrap()
         .0
         .ask(&Asked::of(&experiment, &shard(1, 1)).unwrap())
         .unwrap();
     let out = dir(3).join("out");
-    let fault = merge(&[dir(0), dir(1)], &out, false).unwrap_err();
+    let fault = merge(&[dir(0), dir(1)], &out, false, false).unwrap_err();
     assert!(matches!(fault, SweepError::Incomplete(_)));
     assert_eq!(fault.to_string(), "2 of 4 runs are missing: 1 of shard 1/3, 1 of shard 2/3");
     assert!(!out.exists(), "nothing is written");
 
-    let merged = merge(&[dir(0)], &out, true).unwrap();
+    let merged = merge(&[dir(0)], &out, true, false).unwrap();
     assert_eq!((merged.rows.len(), merged.missing.runs, merged.missing.of), (2, 2, 4));
     // What is there already knows what it lacks.
     sweep(&experiment, &shard(1, 1), &()).unwrap();
-    assert!(merge(&[dir(1)], &out, false).unwrap_err().to_string().ends_with("1 of shard 2/3"));
+    assert!(merge(&[dir(1)], &out, false, false).unwrap_err().to_string().ends_with("1 of shard 2/3"));
     sweep(&experiment, &shard(2, 2), &()).unwrap();
-    let merged = merge(&[dir(1), dir(2)], &out, false).unwrap();
+    let merged = merge(&[dir(1), dir(2)], &out, false, false).unwrap();
     assert_eq!((merged.rows.len(), merged.missing.runs), (4, 0));
 }
 

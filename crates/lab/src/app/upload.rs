@@ -1,0 +1,163 @@
+//! The transfer of the experiments the other way round: a client sends so many bytes on a stream, and a server counts them.
+
+use anabranch_transport::stream::{ReadError, StreamEvent, WriteError};
+use anabranch_transport::{ClientConfig, Endpoint, Event, FourTuple, Handle};
+use anabranch_wire::{Dir, StreamId, Time};
+use bytes::Bytes;
+
+use super::{Application, PathOpener};
+
+/// Bytes that a client gives to a stream at once.
+const PIECE: usize = 256 * 1024;
+
+/// Connects once and uploads.
+#[derive(Debug)]
+pub struct UploadClient {
+    config: ClientConfig,
+    tuple: FourTuple,
+    server_name: String,
+    zeros: Bytes,
+    /// Bytes that are still to be written.
+    left: u64,
+    stream: Option<StreamId>,
+    handle: Option<Handle>,
+    /// Further paths.
+    pub paths: PathOpener,
+    /// When the handshake was complete.
+    pub connected: Option<Time>,
+    /// What ended the connection.
+    pub failure: Option<String>,
+}
+
+impl UploadClient {
+    /// Will upload so many bytes on one stream.
+    pub fn new(config: ClientConfig, tuple: FourTuple, server_name: &str, bytes: u64) -> Self {
+        Self {
+            config,
+            tuple,
+            server_name: server_name.to_owned(),
+            zeros: Bytes::from(vec![0; PIECE]),
+            left: bytes,
+            stream: None,
+            handle: None,
+            paths: PathOpener::default(),
+            connected: None,
+            failure: None,
+        }
+    }
+
+    /// Opens further paths as well.
+    pub fn with_paths(mut self, paths: PathOpener) -> Self {
+        self.paths = paths;
+        self
+    }
+
+    /// The connection, once it has begun.
+    pub fn handle(&self) -> Option<Handle> {
+        self.handle
+    }
+
+    fn send(&mut self, endpoint: &mut Endpoint, handle: Handle) {
+        let Some(connection) = endpoint.connection(handle) else { return };
+        let streams = connection.streams();
+        if self.stream.is_none() {
+            self.stream = streams.open(Dir::Uni);
+        }
+        let Some(id) = self.stream else { return };
+        while self.left > 0 {
+            let piece = self.left.min(PIECE as u64) as usize;
+            match streams.write_bytes(id, &mut self.zeros.slice(..piece)) {
+                Ok(n) => self.left -= n as u64,
+                Err(WriteError::Blocked) => return,
+                Err(error) => {
+                    self.failure = Some(format!("stream {id}: {error} with {} bytes left", self.left));
+                    return;
+                }
+            }
+        }
+        // It may be finished already.
+        let _ = streams.finish(id);
+    }
+}
+
+impl Application for UploadClient {
+    fn start(&mut self, now: Time, endpoint: &mut Endpoint) {
+        match endpoint.connect(now, &self.config, self.tuple, &self.server_name) {
+            Ok(handle) => self.handle = Some(handle),
+            Err(error) => self.failure = Some(error.to_string()),
+        }
+    }
+
+    fn on_event(&mut self, now: Time, endpoint: &mut Endpoint, handle: Handle, event: Event) {
+        match event {
+            Event::Connected { .. } => {
+                self.connected = Some(now);
+                self.send(endpoint, handle);
+            }
+            Event::Stream(StreamEvent::Available(_) | StreamEvent::Writable(_)) => {
+                self.send(endpoint, handle)
+            }
+            Event::Closed(error) => self.failure = Some(error.to_string()),
+            _ => {}
+        }
+        self.on_time(now, endpoint);
+    }
+
+    fn next_time(&self) -> Option<Time> {
+        self.paths.next_time()
+    }
+
+    fn on_time(&mut self, now: Time, endpoint: &mut Endpoint) {
+        if let Some(connection) = self.handle.and_then(|handle| endpoint.connection(handle)) {
+            self.paths.attempt(now, connection);
+        }
+    }
+}
+
+/// Reads the stream that a client opens, and tells when its end has come.
+#[derive(Debug, Default)]
+pub struct UploadServer {
+    /// Bytes received.
+    pub received: u64,
+    /// When the last byte had come.
+    pub finished: Option<Time>,
+    /// Why it does not come any more.
+    pub failure: Option<String>,
+}
+
+impl UploadServer {
+    fn read(&mut self, now: Time, endpoint: &mut Endpoint, handle: Handle, id: StreamId) {
+        let Some(connection) = endpoint.connection(handle) else { return };
+        let streams = connection.streams();
+        loop {
+            match streams.take(id, usize::MAX) {
+                Ok(data) => self.received += data.len() as u64,
+                Err(ReadError::Blocked) => return,
+                Err(ReadError::Finished) => {
+                    self.finished.get_or_insert(now);
+                    return;
+                }
+                Err(end) => {
+                    self.failure.get_or_insert(format!("stream {id}: {end} after {} bytes", self.received));
+                    return;
+                }
+            }
+        }
+    }
+}
+
+impl Application for UploadServer {
+    fn on_event(&mut self, now: Time, endpoint: &mut Endpoint, handle: Handle, event: Event) {
+        match event {
+            Event::Stream(StreamEvent::Opened(dir)) => {
+                while let Some(id) = endpoint.connection(handle).and_then(|open| open.streams().accept(dir)) {
+                    self.read(now, endpoint, handle, id);
+                }
+            }
+            Event::Stream(StreamEvent::Readable(id)) if self.finished.is_none() => {
+                self.read(now, endpoint, handle, id);
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Figures of experiments that no paper has drawn: of each metric that the rows tell something about, the distribution over all runs,
+//! with a curve for each variant.
+
+use super::Style;
+use super::chart::{Axis, Chart, Mark, distribution, quartiles, widened};
+use crate::record::Row;
+
+/// Curves in a picture; as many can be told apart by color and dashes.
+const MAX_CURVES: usize = super::svg::PALETTE.len() * super::svg::DASHES.len();
+/// Values that lie further apart than this factor are shown on a logarithmic axis.
+const WIDE: f64 = 50.0;
+
+/// Something that rows tell, each of them any number of times.
+struct Metric {
+    /// What files are called by, behind the experiment's name.
+    id: &'static str,
+    title: &'static str,
+    axis: &'static str,
+    values: fn(&Row) -> Vec<f64>,
+}
+
+const METRICS: &[Metric] = &[
+    Metric {
+        id: "time",
+        title: "transfer time",
+        axis: "transfer time (s)",
+        values: |row| row.transfer_time_s.into_iter().collect(),
+    },
+    Metric {
+        id: "delays",
+        title: "delay of answers",
+        axis: "delay of an answer (ms)",
+        values: |row| row.request_delays_s.iter().map(|delay| delay * 1e3).collect(),
+    },
+    Metric {
+        id: "goodput",
+        title: "goodput of the connection with several paths",
+        axis: "goodput (Mbit/s)",
+        values: |row| row.flow_goodput_bps.iter().take(1).map(|rate| rate / 1e6).collect(),
+    },
+    Metric {
+        id: "repeated",
+        title: "data sent again",
+        axis: "bytes repeated by the sender (% of the transfer)",
+        values: |row| row.retransmitted_percent.into_iter().collect(),
+    },
+    Metric {
+        id: "blocked",
+        title: "head-of-line blocking",
+        axis: "time in which the next byte was missing (s)",
+        values: |row| row.blocked_s.into_iter().collect(),
+    },
+    Metric {
+        id: "benefit",
+        title: "experimental aggregation benefit",
+        axis: "experimental aggregation benefit",
+        values: |row| row.eben.into_iter().collect(),
+    },
+];
+
+/// The charts of `rows`, each with the name of its files. Runs that failed are left out.
+pub fn charts(experiment: &str, rows: &[Row]) -> Vec<(String, Chart)> {
+    let mut variants: Vec<&str> = Vec::new();
+    for row in rows {
+        if !variants.contains(&row.variant.as_str()) {
+            variants.push(&row.variant);
+        }
+    }
+    let mut charts = Vec::new();
+    for metric in METRICS {
+        let values = |variant: &&str| -> (String, Vec<f64>) {
+            let of = rows.iter().filter(|row| row.variant == **variant && row.failure.is_empty());
+            ((*variant).to_owned(), of.flat_map(metric.values).collect())
+        };
+        let all: Vec<(String, Vec<f64>)> =
+            variants.iter().map(values).filter(|(_, values)| !values.is_empty()).collect();
+        // What never happened is nothing to look at.
+        if all.iter().flat_map(|(_, values)| values).all(|value| *value == 0.0) {
+            continue;
+        }
+        for (page, some) in (1..).zip(all.chunks(MAX_CURVES)) {
+            let further = if page > 1 { format!("-{page}") } else { String::new() };
+            let id = format!("{experiment}-{}{further}", metric.id);
+            charts.push((id, chart(experiment, metric, some)));
+        }
+    }
+    charts
+}
+
+fn chart(experiment: &str, metric: &Metric, curves: &[(String, Vec<f64>)]) -> Chart {
+    let all = || curves.iter().flat_map(|(_, values)| values.iter().copied());
+    let ends = all()
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
+    let log = ends.0 > 0.0 && ends.1 / ends.0 > WIDE;
+    let range = widened(ends, log);
+    let title = format!("{experiment}: {}", metric.title);
+    // A distribution of single values says nothing that a line for each does not.
+    let single = curves.iter().all(|(_, values)| values.len() < 2);
+    let mark = |(place, (label, values)): (usize, &(String, Vec<f64>))| {
+        let (n, shape) = if single { quartiles(values) } else { distribution(values, log) };
+        Mark { label: label.clone(), n, style: Style::nth(place), shape }
+    };
+    let marks: Vec<Mark> = curves.iter().enumerate().map(mark).collect();
+    let measured = Axis { label: metric.axis.to_owned(), log, range };
+    let (x, y) = if single {
+        (Axis { label: String::new(), log: false, range: (0.0, marks.len() as f64) }, measured)
+    } else {
+        let of = if metric.id == "delays" { "share of the answers" } else { "share of the runs" };
+        (measured, Axis { label: of.to_owned(), log: false, range: (0.0, 1.0) })
+    };
+    Chart { title, x, y, marks }
+}

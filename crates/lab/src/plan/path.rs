@@ -1,0 +1,261 @@
+//! A path of a point that is written down: its parameters, what changes in the course of a run, and what is different on the way to
+//! the server.
+
+use core::ops::Range;
+use core::time::Duration;
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::PlanError;
+use super::check::Source;
+use crate::design::{self, Change, DesignError, MAX_CHANGES, PathDesign, RateTrace};
+
+/// A path, or what of it is different in one direction.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Text {
+    rate_mbps: Option<Spanned<f64>>,
+    /// A file of Mahimahi in place of the rate.
+    mahimahi: Option<Spanned<String>>,
+    owd_ms: Option<Spanned<f64>>,
+    jitter_ms: Option<Spanned<f64>>,
+    queue_packets: Option<Spanned<f64>>,
+    queue_bdp: Option<Spanned<f64>>,
+    queuing_delay_ms: Option<Spanned<f64>>,
+    loss_percent: Option<Spanned<f64>>,
+    reorder_percent: Option<Spanned<f64>>,
+    reorder_ms: Option<Spanned<f64>>,
+    changes: Option<Spanned<Vec<ChangeText>>>,
+    /// A CSV file of changes.
+    trace: Option<Spanned<String>>,
+    /// What is different from client to server.
+    up: Option<Spanned<Box<Text>>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ChangeText {
+    at_s: Spanned<f64>,
+    rate_mbps: Option<Spanned<f64>>,
+    owd_ms: Option<Spanned<f64>>,
+    loss_percent: Option<Spanned<f64>>,
+}
+
+/// How long a queue is, before rate and delay are known.
+#[derive(Clone, Copy)]
+pub(super) enum QueueLength {
+    Packets(f64),
+    Products(f64),
+    DelayMs(f64),
+}
+
+/// A parameter's name and its bounds.
+type Bounds = (&'static str, f64, f64);
+
+/// Bounds of a path's parameters, the same wherever they come from.
+pub(super) const RATE: Bounds = ("rate_mbps", 1e-3, 1e6);
+pub(super) const DELAY: Bounds = ("owd_ms", 0.0, 1e5);
+pub(super) const PACKETS: Bounds = ("queue_packets", 1.0, 1e7);
+pub(super) const PRODUCTS: Bounds = ("queue_bdp", 0.0, 1e3);
+pub(super) const QUEUING: Bounds = ("queuing_delay_ms", 0.0, 1e5);
+pub(super) const LOSS: Bounds = ("loss_percent", 0.0, 100.0);
+const JITTER: Bounds = ("jitter_ms", 0.0, 1e4);
+const REORDER: Bounds = ("reorder_percent", 0.0, 100.0);
+const HELD_BACK: Bounds = ("reorder_ms", 0.0, 1e4);
+
+/// One direction, and how long its queue is whatever the rate.
+struct Direction {
+    design: PathDesign,
+    queue: QueueLength,
+}
+
+/// The path that a text describes.
+pub(super) fn path(source: &Source<'_>, text: &Spanned<Text>) -> Result<PathDesign, PlanError> {
+    let down = Direction::read(source, text.get_ref(), text.span(), None)?;
+    let Some(up) = &text.get_ref().up else { return Ok(down.design) };
+    if let Some(further) = &up.get_ref().up {
+        return Err(source.fault(further.span(), "`up` has no `up` of its own"));
+    }
+    let up = Direction::read(source, up.get_ref(), up.span(), Some(&down))?;
+    Ok(PathDesign { up: Some(Box::new(up.design)), ..down.design })
+}
+
+impl Direction {
+    /// Reads what is there; what is not is as in `other`, if there is one.
+    fn read(
+        source: &Source<'_>,
+        text: &Text,
+        span: Range<usize>,
+        other: Option<&Self>,
+    ) -> Result<Self, PlanError> {
+        let as_other = |of: fn(&PathDesign) -> f64| other.map(|other| of(&other.design));
+        let missing = |what: &str| source.fault(span.clone(), format!("missing field {what}"));
+        let (rate_mbps, trace) = rate(source, text, &span)?
+            .or_else(|| other.map(|other| (other.design.rate_mbps, other.design.trace.clone())))
+            .ok_or_else(|| missing("`rate_mbps`, or `mahimahi` in its place"))?;
+        let owd_ms = maybe(source, &text.owd_ms, DELAY)?.or(as_other(|other| other.owd_ms));
+        let owd_ms = owd_ms.ok_or_else(|| missing("`owd_ms`"))?;
+        let queue = queue(source, text, span.clone(), other.map(|other| other.queue))?;
+        let number = |value, bounds, of| {
+            Ok::<_, PlanError>(maybe(source, value, bounds)?.or(as_other(of)).unwrap_or_default())
+        };
+        let (reorder_percent, reorder_ms) = (
+            number(&text.reorder_percent, REORDER, |other| other.reorder_percent)?,
+            number(&text.reorder_ms, HELD_BACK, |other| other.reorder_ms)?,
+        );
+        if (reorder_percent > 0.0) != (reorder_ms > 0.0) {
+            let at = text
+                .reorder_percent
+                .as_ref()
+                .or(text.reorder_ms.as_ref())
+                .map_or(span.clone(), Spanned::span);
+            return Err(source.fault(at, "`reorder_percent` and `reorder_ms` belong together"));
+        }
+        let changes = match (own_changes(source, text)?, other) {
+            (Some(changes), _) => changes,
+            (None, Some(other)) => text.left_of(&other.design.changes),
+            (None, None) => Vec::new(),
+        };
+        let design = PathDesign {
+            rate_mbps,
+            owd_ms,
+            queue_packets: queue.packets(rate_mbps, owd_ms),
+            loss_percent: number(&text.loss_percent, LOSS, |other| other.loss_percent)?,
+            changes,
+            jitter_ms: number(&text.jitter_ms, JITTER, |other| other.jitter_ms)?,
+            reorder_percent,
+            reorder_ms,
+            trace,
+            up: None,
+        };
+        Ok(Self { design, queue })
+    }
+}
+
+impl Text {
+    /// Changes of the other direction, without those of parameters that this one has itself.
+    fn left_of(&self, changes: &[Change]) -> Vec<Change> {
+        let own_rate = self.rate_mbps.is_some() || self.mahimahi.is_some();
+        let left = |change: &Change| Change {
+            at: change.at,
+            rate_mbps: change.rate_mbps.filter(|_| !own_rate),
+            owd_ms: change.owd_ms.filter(|_| self.owd_ms.is_none()),
+            loss_percent: change.loss_percent.filter(|_| self.loss_percent.is_none()),
+        };
+        changes.iter().map(left).collect()
+    }
+}
+
+/// The rate, or its mean and a trace, if the text has either.
+fn rate(
+    source: &Source<'_>,
+    text: &Text,
+    span: &Range<usize>,
+) -> Result<Option<(f64, Option<RateTrace>)>, PlanError> {
+    match (&text.rate_mbps, &text.mahimahi) {
+        (Some(_), Some(_)) => {
+            Err(source.fault(span.clone(), "a path has either `rate_mbps` or `mahimahi`, not both"))
+        }
+        (Some(rate), None) => Ok(Some((number(source, rate, RATE)?, None))),
+        (None, Some(file)) => {
+            let trace = RateTrace::read(&source.folder.join(file.get_ref()));
+            let trace = trace.map_err(|fault| foreign(source, file, &fault))?;
+            Ok(Some((trace.mean_mbps(), Some(trace))))
+        }
+        (None, None) => Ok(None),
+    }
+}
+
+/// The length of the queue: exactly one, but for the one of the other direction.
+fn queue(
+    source: &Source<'_>,
+    text: &Text,
+    span: Range<usize>,
+    other: Option<QueueLength>,
+) -> Result<QueueLength, PlanError> {
+    let packets = maybe(source, &text.queue_packets, PACKETS)?.map(QueueLength::Packets);
+    let products = maybe(source, &text.queue_bdp, PRODUCTS)?.map(QueueLength::Products);
+    let delay = maybe(source, &text.queuing_delay_ms, QUEUING)?.map(QueueLength::DelayMs);
+    match other.filter(|_| packets.is_none() && products.is_none() && delay.is_none()) {
+        Some(other) => Ok(other),
+        None => {
+            let choices = [("queue_packets", packets), ("queue_bdp", products), ("queuing_delay_ms", delay)];
+            source.one_of(span, "a path", choices)
+        }
+    }
+}
+
+/// Changes that the text has, written down or in a file.
+fn own_changes(source: &Source<'_>, text: &Text) -> Result<Option<Vec<Change>>, PlanError> {
+    let (changes, span) = match (&text.changes, &text.trace) {
+        (Some(_), Some(file)) => {
+            return Err(source.fault(file.span(), "a path has either `changes` or `trace`, not both"));
+        }
+        (Some(texts), None) => (changes(source, texts)?, texts.span()),
+        (None, Some(file)) => {
+            let changes = design::read_changes(&source.folder.join(file.get_ref()));
+            (changes.map_err(|fault| foreign(source, file, &fault))?, file.span())
+        }
+        (None, None) => return Ok(None),
+    };
+    if text.mahimahi.is_some() && changes.iter().any(|change| change.rate_mbps.is_some()) {
+        return Err(source.fault(span, "`mahimahi` gives the rate, so that nothing else can change it"));
+    }
+    Ok(Some(changes))
+}
+
+fn changes(source: &Source<'_>, texts: &Spanned<Vec<ChangeText>>) -> Result<Vec<Change>, PlanError> {
+    let count = texts.get_ref().len();
+    if count > MAX_CHANGES {
+        return Err(source.fault(texts.span(), format!("{count} changes are more than {MAX_CHANGES}")));
+    }
+    let mut changes: Vec<Change> = Vec::new();
+    for change in texts.get_ref() {
+        let at = Duration::from_secs_f64(source.number(&change.at_s, "at_s", 0.0, 1e6)?);
+        if changes.last().is_some_and(|earlier| earlier.at > at) {
+            return Err(source.fault(change.at_s.span(), "`changes` must be in order of time (`at_s`)"));
+        }
+        changes.push(Change {
+            at,
+            // A pause may be a rate of zero.
+            rate_mbps: maybe(source, &change.rate_mbps, ("rate_mbps", 0.0, RATE.2))?,
+            owd_ms: maybe(source, &change.owd_ms, DELAY)?,
+            loss_percent: maybe(source, &change.loss_percent, LOSS)?,
+        });
+    }
+    Ok(changes)
+}
+
+/// A fault of a file that the plan names: that file's line if there is one, behind the line that names it.
+pub(super) fn foreign(source: &Source<'_>, named: &Spanned<String>, fault: &DesignError) -> PlanError {
+    source.fault(named.span(), fault.to_string().lines().collect::<Vec<_>>().join(", "))
+}
+
+fn number(
+    source: &Source<'_>,
+    value: &Spanned<f64>,
+    (what, lowest, highest): Bounds,
+) -> Result<f64, PlanError> {
+    source.number(value, what, lowest, highest)
+}
+
+fn maybe(
+    source: &Source<'_>,
+    value: &Option<Spanned<f64>>,
+    bounds: Bounds,
+) -> Result<Option<f64>, PlanError> {
+    value.as_ref().map(|value| number(source, value, bounds)).transpose()
+}
+
+impl QueueLength {
+    /// Packets of 1500 bytes; ten at least where they are computed.
+    pub(super) fn packets(self, rate_mbps: f64, owd_ms: f64) -> usize {
+        let product = rate_mbps * 1e6 / 8.0 * (2.0 * owd_ms) / 1e3 / 1500.0;
+        match self {
+            Self::Packets(packets) => packets as usize,
+            Self::Products(products) => ((product * products) as usize).max(10),
+            Self::DelayMs(delay) => PathDesign::queue_of_delay(rate_mbps, owd_ms, delay),
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! An upload, until its last byte is at the server.
+
+use crate::app::{UploadClient, UploadServer};
+use crate::tls::SERVER_NAME;
+
+use super::scene::{Played, Scene, stalled};
+
+pub(super) fn play(scene: &Scene<'_>, bytes: u64) -> Result<Played, String> {
+    let client =
+        |config, tuple, paths| UploadClient::new(config, tuple, SERVER_NAME, bytes).with_paths(paths);
+    let mut pair = scene.pair(client, UploadServer::default())?;
+    let (host, server) = (pair.client, pair.server);
+    let outcome = pair.sim.run(scene.deadline(), |sim| {
+        let client_failed = sim.application::<UploadClient>(host).failure.is_some();
+        let server = sim.application::<UploadServer>(server);
+        client_failed || server.finished.is_some() || server.failure.is_some()
+    });
+    let now = pair.sim.now();
+    let server = pair.sim.application::<UploadServer>(server);
+    let (received, finished, refused_there) = (server.received, server.finished, server.failure.clone());
+    let client = pair.sim.application::<UploadClient>(host);
+    let failure = match (client.failure.clone().or(refused_there), client.paths.refused, finished) {
+        (Some(failure), _, None) => failure,
+        (_, Some(refused), _) => format!("a path was not opened: {refused}"),
+        (_, None, Some(_)) if received == bytes => String::new(),
+        (None, None, None) => {
+            format!("{}: {received} of {bytes} bytes have come", stalled(outcome, now))
+        }
+        _ => format!("{received} bytes have come instead of {bytes}"),
+    };
+    let (connected, handle) = (client.connected, client.handle());
+    let played = Played {
+        failure,
+        transfer_time: finished,
+        last_byte: finished,
+        handshake: connected,
+        ..Played::default()
+    };
+    Ok(played.with_counts(&mut pair, handle, scene.receiver()))
+}

@@ -1,0 +1,91 @@
+//! The one definition of medians and percentiles for everything that shows results: tables, figures, claims, benchmarks. The page
+//! of a report has the same in its script.
+
+/// Values that are looked at as a whole, in ascending order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sample(Vec<f64>);
+
+impl FromIterator<f64> for Sample {
+    /// Takes all values that are numbers.
+    fn from_iter<I: IntoIterator<Item = f64>>(values: I) -> Self {
+        let mut sorted: Vec<f64> = values.into_iter().filter(|value| !value.is_nan()).collect();
+        sorted.sort_by(f64::total_cmp);
+        Self(sorted)
+    }
+}
+
+impl Sample {
+    /// How many values there are.
+    pub fn n(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The values, the smallest first.
+    pub fn sorted(&self) -> &[f64] {
+        &self.0
+    }
+
+    /// The value that `share` (0 to 1) of the values lie below: between two of them it is interpolated linearly, as numpy and
+    /// pandas do. `None` of nothing.
+    pub fn quantile(&self, share: f64) -> Option<f64> {
+        let last = self.0.len().checked_sub(1)?;
+        let place = share.clamp(0.0, 1.0) * last as f64;
+        let low = self.0[place as usize];
+        let high = self.0[(place as usize + 1).min(last)];
+        Some(low + (high - low) * place.fract())
+    }
+
+    /// The same, but `None` too if there are too few values to say it: one at least must be expected beyond it, so that the 95th
+    /// percentile takes 20 values, and the 10th takes 10. The median, the least and the greatest take one.
+    pub fn percentile(&self, share: f64) -> Option<f64> {
+        // Shares such as 0.9 are not exact.
+        const ROUNDING: f64 = 1e-9;
+        let beyond = share.min(1.0 - share);
+        let carried = beyond <= 0.0 || share == 0.5 || self.0.len() as f64 * beyond >= 1.0 - ROUNDING;
+        self.quantile(share).filter(|_| carried)
+    }
+
+    /// The value in the middle, the mean of two where the middle is between them; `None` of nothing.
+    pub fn median(&self) -> Option<f64> {
+        self.quantile(0.5)
+    }
+
+    /// The mean; `None` of nothing.
+    pub fn mean(&self) -> Option<f64> {
+        (!self.0.is_empty()).then(|| self.0.iter().sum::<f64>() / self.0.len() as f64)
+    }
+}
+
+/// The median of values in any order; `None` of nothing.
+pub fn median(values: &[f64]) -> Option<f64> {
+    values.iter().copied().collect::<Sample>().median()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `numpy.percentile(values, [0, 5, 25, 50, 90, 95, 100])` gives.
+    #[test]
+    fn percentiles_are_those_of_numpy() {
+        let shares = [0.0, 0.05, 0.25, 0.5, 0.9, 0.95, 1.0];
+        let all = |values: &[f64]| {
+            let sample: Sample = values.iter().copied().collect();
+            shares.map(|share| (sample.quantile(share).unwrap() * 1e9).round() / 1e9)
+        };
+        assert_eq!(all(&[8.606, 8.22, 9.1, 8.0]), [8.0, 8.033, 8.165, 8.413, 8.9518, 9.0259, 9.1]);
+        assert_eq!(all(&[3.0, 1000.0, 1.0]), [1.0, 1.2, 2.0, 3.0, 800.6, 900.3, 1000.0]);
+        assert_eq!(all(&[7.0]), [7.0; 7]);
+        assert_eq!(Sample::default().quantile(0.5), None);
+        assert_eq!(median(&[4.0, 1.0, f64::NAN, 3.0, 2.0]), Some(2.5));
+    }
+
+    #[test]
+    fn a_percentile_needs_as_many_values_as_it_says() {
+        let fewest = |share: f64| {
+            (1..=1000).find(|n| (0..*n).map(f64::from).collect::<Sample>().percentile(share).is_some())
+        };
+        let shares = [0.0, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0];
+        assert_eq!(shares.map(fewest), [1, 20, 10, 4, 1, 4, 10, 20, 100, 1].map(Some));
+    }
+}

@@ -52,11 +52,6 @@ impl UploadClient {
         self
     }
 
-    /// The connection, once it has begun.
-    pub fn handle(&self) -> Option<Handle> {
-        self.handle
-    }
-
     fn send(&mut self, endpoint: &mut Endpoint, handle: Handle) {
         let Some(connection) = endpoint.connection(handle) else { return };
         let streams = connection.streams();

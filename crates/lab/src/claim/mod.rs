@@ -1,12 +1,9 @@
 //! What the papers claim, as thresholds that were written before the first run, and what our rows say about it.
 //!
 //! A claim names the runs it needs; judging it looks at rows only. Adding the claims of another paper is one file and one
-//! line in [`PAPERS`].
+//! line in `registry!`.
 
-mod ccr22;
-mod conext17;
 mod results;
-mod reverso;
 
 pub use results::{Metric, Results};
 pub use reverso::Measured;
@@ -22,8 +19,21 @@ pub struct Paper {
     pub claims: &'static [Claim],
 }
 
-/// All papers whose claims are checked.
-pub const PAPERS: &[Paper] = &[ccr22::PAPER, conext17::PAPER, reverso::PAPER];
+/// Names each paper once, by its file.
+macro_rules! registry {
+    ($($module:ident,)+) => {
+        $(mod $module;)+
+
+        /// All papers whose claims are checked.
+        pub const PAPERS: &[Paper] = &[$($module::PAPER),+];
+    };
+}
+
+registry! {
+    ccr22,
+    conext17,
+    reverso,
+}
 
 /// Something that a paper says about its measurements.
 #[derive(Clone, Copy, Debug)]

@@ -1,11 +1,6 @@
 //! Experiments: what is run, where, and in which variants. Each published one is a file; a user's own comes from a
 //! [`plan`](crate::plan). To add one, write its file and name it in `registry!`.
 
-mod ccr22;
-mod conext17;
-mod fairness;
-mod handover;
-mod mobility;
 #[cfg(test)]
 mod tests;
 mod variant;
@@ -191,11 +186,13 @@ pub enum ExperimentError {
     Layer(#[from] UnknownLayer),
 }
 
-/// Names each experiment once.
+/// Names each experiment once: its file, and which function in it makes it.
 macro_rules! registry {
-    ($($name:literal => $build:path,)+) => {
+    ($($module:ident: $($name:literal => $build:ident),+;)+) => {
+        $(mod $module;)+
+
         /// The experiments that [`named`] knows.
-        pub const NAMES: &[&str] = &[$($name),+];
+        pub const NAMES: &[&str] = &[$($($name),+),+];
 
         /// The experiment of this name. Its points are those of the published CSV file if `data`, the folder with these files, is
         /// given, and otherwise generated in the same way; `about` says which. Experiments of our own generate theirs always.
@@ -204,7 +201,7 @@ macro_rules! registry {
         /// If there is no such experiment, or the published points cannot be read.
         pub fn named(name: &str, data: Option<&Path>) -> Result<Experiment, ExperimentError> {
             match name {
-                $($name => $build($name, data),)+
+                $($($name => $module::$build($name, data),)+)+
                 _ => Err(ExperimentError::Unknown { name: name.to_owned() }),
             }
         }
@@ -212,22 +209,24 @@ macro_rules! registry {
 }
 
 registry! {
-    "ccr22-homogeneous-2path" => ccr22::homogeneous_2path,
-    "ccr22-heterogeneous-2path" => ccr22::heterogeneous_2path,
-    "ccr22-heterogeneous-3path" => ccr22::heterogeneous_3path,
-    "conext17-low-bdp-no-loss" => conext17::download,
-    "conext17-low-bdp-losses" => conext17::download,
-    "conext17-high-bdp-no-loss" => conext17::download,
-    "conext17-high-bdp-losses" => conext17::download,
-    "conext17-low-bdp-no-loss-256kb" => conext17::download,
-    "conext17-low-bdp-losses-256kb" => conext17::download,
-    "conext17-high-bdp-no-loss-256kb" => conext17::download,
-    "conext17-high-bdp-losses-256kb" => conext17::download,
-    "conext17-low-bdp-no-loss-scripts" => conext17::download,
-    "conext17-low-bdp-losses-scripts" => conext17::download,
-    "conext17-high-bdp-no-loss-scripts" => conext17::download,
-    "conext17-high-bdp-losses-scripts" => conext17::download,
-    "conext17-handover" => handover::handover,
-    "shared-bottleneck" => fairness::shared_bottleneck,
-    "mobility" => mobility::mobility,
+    ccr22:
+        "ccr22-homogeneous-2path" => homogeneous_2path,
+        "ccr22-heterogeneous-2path" => heterogeneous_2path,
+        "ccr22-heterogeneous-3path" => heterogeneous_3path;
+    conext17:
+        "conext17-low-bdp-no-loss" => download,
+        "conext17-low-bdp-losses" => download,
+        "conext17-high-bdp-no-loss" => download,
+        "conext17-high-bdp-losses" => download,
+        "conext17-low-bdp-no-loss-256kb" => download,
+        "conext17-low-bdp-losses-256kb" => download,
+        "conext17-high-bdp-no-loss-256kb" => download,
+        "conext17-high-bdp-losses-256kb" => download,
+        "conext17-low-bdp-no-loss-scripts" => download,
+        "conext17-low-bdp-losses-scripts" => download,
+        "conext17-high-bdp-no-loss-scripts" => download,
+        "conext17-high-bdp-losses-scripts" => download;
+    handover: "conext17-handover" => handover;
+    fairness: "shared-bottleneck" => shared_bottleneck;
+    mobility: "mobility" => mobility;
 }

@@ -1,11 +1,9 @@
 //! The published figures, drawn from our rows in the papers' form.
 //!
 //! A figure is a description: which metric, in which form, of which variants. [`chart`] turns it into points, [`svg`], [`png`] and
-//! [`pdf`] into pictures. Experiments that no paper has drawn get charts of their [`own`]. Adding the figures of another paper is one file and one line in [`FIGURES`].
+//! [`pdf`] into pictures. Experiments that no paper has drawn get charts of their [`own`]. Adding the figures of another paper is one file and one line in `registry!`.
 
-mod ccr22;
 pub mod chart;
-mod conext17;
 pub mod own;
 pub mod pdf;
 pub mod png;
@@ -18,8 +16,20 @@ use crate::claim::Metric;
 pub use chart::Chart;
 pub use tree::parse;
 
-/// All figures, by paper.
-pub const FIGURES: &[&[Figure]] = &[ccr22::FIGURES, conext17::FIGURES];
+/// Names each paper that has figures once, by its file.
+macro_rules! registry {
+    ($($module:ident,)+) => {
+        $(mod $module;)+
+
+        /// All figures, by paper.
+        pub const FIGURES: &[&[Figure]] = &[$($module::FIGURES),+];
+    };
+}
+
+registry! {
+    ccr22,
+    conext17,
+}
 
 /// A figure of a paper.
 #[derive(Clone, Copy, Debug)]

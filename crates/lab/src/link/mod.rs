@@ -4,39 +4,17 @@
 //! it leaves, which may lie in the future. A whole chain is therefore computed when a packet enters it, and a
 //! packet costs the event queue one entry, its arrival at the other end.
 
-mod blackout;
-mod burst;
-mod corrupt;
-mod delay;
-mod duplicate;
-mod jitter;
-mod loss;
-mod mtu;
-mod nat;
-mod queue;
 mod rate;
-mod reorder;
 mod spec;
-mod varying;
 
 use std::fmt::Debug;
 
 use anabranch_wire::Time;
 
-pub use blackout::Blackout;
-pub use burst::BurstLoss;
-pub use corrupt::Corrupt;
-pub use delay::Delay;
-pub use duplicate::Duplicate;
-pub use jitter::Jitter;
-pub use loss::Loss;
-pub use mtu::Mtu;
-pub use nat::{Nat, Rebinding};
-pub use queue::{Limit, Queue};
+pub use nat::Rebinding;
+pub use queue::Limit;
 pub use rate::Rate;
-pub use reorder::Reorder;
 pub use spec::{LinkSpec, ParseLinkError};
-pub use varying::VaryingDelay;
 
 use crate::packet::{Buffers, Packet};
 use crate::random::{Rng, Seed};
@@ -53,7 +31,10 @@ pub trait Element: Clone + Debug + Send {
 
 /// Makes the element list: one line per element, in the order in which packets pass them.
 macro_rules! registry {
-    ($($name:ident),* $(,)?) => {
+    ($($module:ident::$name:ident),* $(,)?) => {
+        $(mod $module;
+        pub use $module::$name;)*
+
         /// Any element, dispatched statically.
         #[derive(Clone, Debug)]
         #[allow(missing_docs, reason = "each variant is the element of its name")]
@@ -87,18 +68,18 @@ macro_rules! registry {
 // up its share of the rate; whatever lets packets overtake each other comes last, where order no longer
 // matters to anyone.
 registry! {
-    Nat,
-    Mtu,
-    Queue,
-    Blackout,
-    Loss,
-    BurstLoss,
-    Corrupt,
-    Delay,
-    VaryingDelay,
-    Jitter,
-    Duplicate,
-    Reorder,
+    nat::Nat,
+    mtu::Mtu,
+    queue::Queue,
+    blackout::Blackout,
+    loss::Loss,
+    burst::BurstLoss,
+    corrupt::Corrupt,
+    delay::Delay,
+    varying::VaryingDelay,
+    jitter::Jitter,
+    duplicate::Duplicate,
+    reorder::Reorder,
 }
 
 /// Why a packet did not arrive.

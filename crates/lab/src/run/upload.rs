@@ -28,7 +28,7 @@ pub(super) fn play(scene: &Scene<'_>, bytes: u64) -> Result<Played, String> {
         }
         _ => format!("{received} bytes have come instead of {bytes}"),
     };
-    let (connected, handle) = (client.connected, client.handle());
+    let connected = client.connected;
     let played = Played {
         failure,
         transfer_time: finished,
@@ -36,5 +36,6 @@ pub(super) fn play(scene: &Scene<'_>, bytes: u64) -> Result<Played, String> {
         handshake: connected,
         ..Played::default()
     };
-    Ok(played.with_counts(&mut pair, handle, scene.receiver()))
+    // How bytes come to where they are read is counted at clients alone.
+    Ok(played.with_counts(&mut pair, None, scene.receiver()))
 }

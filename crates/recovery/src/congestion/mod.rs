@@ -1,17 +1,10 @@
 //! Congestion control: how much may be under way on one path.
 //!
-//! To add a controller, write a file that implements [`Controller`] and name it in `registry!` below.
+//! To add a controller, write a file that implements [`Controller`] and name it in one line of `registry!` below.
 
 mod aimd;
-mod balia;
-mod bbr;
-mod bbr1;
-mod cubic;
 mod hystart;
 mod jitter;
-mod lia;
-mod newreno;
-mod olia;
 mod plateau;
 mod rise;
 mod rounds;
@@ -229,7 +222,9 @@ pub trait Controller {
 
 /// Names each controller once: the choice, its name and its static dispatch.
 macro_rules! registry {
-    ($($(#[$doc:meta])* $variant:ident($type:ty) = $name:literal;)+) => {
+    ($($(#[$doc:meta])* $variant:ident($type:ty) = $name:literal $(in mod $module:ident)?;)+) => {
+        $($(mod $module;)?)+
+
         /// Which congestion controller a path uses.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Algorithm { $($(#[$doc])* $variant,)+ }
@@ -309,22 +304,22 @@ macro_rules! registry {
 
 registry! {
     /// NewReno (RFC 9002 §7.3).
-    NewReno(aimd::Aimd<newreno::NewReno>) = "newreno";
+    NewReno(aimd::Aimd<newreno::NewReno>) = "newreno" in mod newreno;
     /// CUBIC (RFC 9438) with HyStart++ (RFC 9406).
-    Cubic(cubic::Cubic) = "cubic";
+    Cubic(cubic::Cubic) = "cubic" in mod cubic;
     /// The CUBIC that the 2022 study of packet number spaces measured, to compare with: β of 7/8, and slow start ends when the
     /// round-trip time has risen by a quarter.
     Cubic2022(cubic::CubicLike<cubic::Study2022>) = "cubic-2022";
     /// BBR version 3 (draft-ietf-ccwg-bbr).
-    Bbr(bbr::Bbr) = "bbr";
+    Bbr(bbr::Bbr) = "bbr" in mod bbr;
     /// BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00), to compare with; it hardly answers losses.
-    Bbr1(bbr1::Bbr1) = "bbr1";
+    Bbr1(bbr1::Bbr1) = "bbr1" in mod bbr1;
     /// LIA (RFC 6356): coupled, its paths together grow like one NewReno flow on the best of them.
-    Lia(aimd::Aimd<lia::Lia>) = "lia";
+    Lia(aimd::Aimd<lia::Lia>) = "lia" in mod lia;
     /// OLIA (draft-khalili-mptcp-congestion-control): coupled, moves traffic to the better paths.
-    Olia(aimd::Aimd<olia::Olia>) = "olia";
+    Olia(aimd::Aimd<olia::Olia>) = "olia" in mod olia;
     /// BALIA (draft-walid-mptcp-congestion-control): coupled, between the other two.
-    Balia(aimd::Aimd<balia::Balia>) = "balia";
+    Balia(aimd::Aimd<balia::Balia>) = "balia" in mod balia;
 }
 
 /// The one for all that are not told otherwise; `docs/congestion.md` says why.

@@ -4,17 +4,7 @@
 //! says which one does ([`Pick`]). It is asked once for a batch. What only one path can carry (acknowledgments of its
 //! packets, probes, challenges) leaves without asking it.
 
-mod blest;
-mod confluence;
-mod duplicate;
-mod ecf;
-mod fewest;
-mod least_recent;
-mod min_rtt;
-mod redundant;
-mod round_robin;
 mod route;
-mod weighted;
 
 use std::fmt;
 use std::str::FromStr;
@@ -23,18 +13,8 @@ use std::time::Duration;
 use anabranch_wire::{PathId, Time};
 use smallvec::SmallVec;
 
-use self::blest::Blest;
-use self::confluence::Confluence;
-use self::duplicate::MinRttDuplicate;
-use self::ecf::Ecf;
-use self::fewest::FewestPackets;
-use self::least_recent::LeastRecent;
-use self::min_rtt::MinRtt;
-use self::redundant::Redundant;
-use self::round_robin::RoundRobin;
 pub(crate) use self::route::Carrier;
 pub use self::route::Route;
-use self::weighted::Weighted;
 
 /// A path as a scheduler sees it.
 #[derive(Clone, Copy, Debug)]
@@ -164,7 +144,10 @@ fn fastest(paths: &[PathView]) -> Option<&PathView> {
 
 /// Lists every scheduler once.
 macro_rules! registry {
-    ($($(#[$doc:meta])* $variant:ident($type:ty) = $name:literal;)+) => {
+    ($($(#[$doc:meta])* $module:ident::$variant:ident = $name:literal;)+) => {
+        $(mod $module;
+        use self::$module::$variant;)+
+
         /// Which scheduler a connection uses.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Algorithm { $($(#[$doc])* $variant,)+ }
@@ -189,11 +172,11 @@ macro_rules! registry {
 
         /// The scheduler of a connection.
         #[derive(Clone, Debug)]
-        pub(crate) enum AnyScheduler { $($variant($type),)+ }
+        pub(crate) enum AnyScheduler { $($variant($variant),)+ }
 
         impl AnyScheduler {
             pub(crate) fn new(algorithm: Algorithm) -> Self {
-                match algorithm { $(Algorithm::$variant => Self::$variant(<$type>::default()),)+ }
+                match algorithm { $(Algorithm::$variant => Self::$variant($variant::default()),)+ }
             }
         }
 
@@ -215,25 +198,25 @@ macro_rules! registry {
 
 registry! {
     /// The path on which data arrives first, with what blocks the end of a transfer repeated on faster paths.
-    Confluence(Confluence) = "confluence";
+    confluence::Confluence = "confluence";
     /// The path with the lowest round-trip time whose window has room.
-    MinRtt(MinRtt) = "min-rtt";
+    min_rtt::MinRtt = "min-rtt";
     /// The same, with data on paths whose round-trip time is not known yet repeated on another.
-    MinRttDuplicate(MinRttDuplicate) = "min-rtt-duplicate";
+    duplicate::MinRttDuplicate = "min-rtt-duplicate";
     /// Paths whose windows have room, one after the other.
-    RoundRobin(RoundRobin) = "round-robin";
+    round_robin::RoundRobin = "round-robin";
     /// Of the paths with room the one that has not been used for longest.
-    LeastRecent(LeastRecent) = "least-recent";
+    least_recent::LeastRecent = "least-recent";
     /// Of the paths with room the one that has sent the fewest packets.
-    FewestPackets(FewestPackets) = "fewest-packets";
+    fewest::FewestPackets = "fewest-packets";
     /// Everything on all paths.
-    Redundant(Redundant) = "redundant";
+    redundant::Redundant = "redundant";
     /// Blocking estimation: a slow path is left alone if its data would hold up the stream.
-    Blest(Blest) = "blest";
+    blest::Blest = "blest";
     /// Earliest completion first: waits for a fast path where that ends sooner.
-    Ecf(Ecf) = "ecf";
+    ecf::Ecf = "ecf";
     /// Bytes in proportion to the weights that the application gives.
-    Weighted(Weighted) = "weighted";
+    weighted::Weighted = "weighted";
 }
 
 impl fmt::Display for Algorithm {

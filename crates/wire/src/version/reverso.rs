@@ -199,7 +199,10 @@ mod tests {
         // A packet number of 64 needs seven bits, hence two bytes.
         assert_eq!(field(64, 65, at(4, 100_000, 0)).unwrap(), hex("0040 44 86a0"));
         assert_eq!(field(5, 1, None).unwrap(), hex("05 00 00"), "a packet without data");
-        assert_eq!(field(0x3fff_ffff, 1 << 40, at((1 << 30) - 1, u64::MAX, u64::MAX)).unwrap().len(), MAX_FIELD);
+        assert_eq!(
+            field(0x3fff_ffff, 1 << 40, at((1 << 30) - 1, u64::MAX, u64::MAX)).unwrap().len(),
+            MAX_FIELD
+        );
         let number = read(&hex("0040 44 86a0"), 2);
         assert_eq!((number.pn_len, number.truncated_pn, number.pn_bits, number.header_len), (2, 64, 14, 5));
         let placement = Placement { stream: StreamId::from_u64(4), offset_low: 0x86a0, offset_bits: 16 };
@@ -226,10 +229,14 @@ mod tests {
             assert_eq!(read(&field, 1).placement.unwrap().stream, StreamId::from_u64(stream));
         }
         assert!(field(0, 1, at(STREAM_ID_END, 0, 0)).is_none());
-        for (unacked, len) in [(1, 1), (32, 1), (33, 2), (8192, 2), (8193, 3), (1 << 21, 3), ((1 << 21) + 1, 4)] {
+        for (unacked, len) in
+            [(1, 1), (32, 1), (33, 2), (8192, 2), (8193, 3), (1 << 21, 3), ((1 << 21) + 1, 4)]
+        {
             assert_eq!(pn_len(unacked), len, "{unacked}");
         }
-        for (distance, len) in [(0, 2), (32_767, 2), (32_768, 3), (8_388_607, 3), (8_388_608, 4), (u64::MAX, 4)] {
+        for (distance, len) in
+            [(0, 2), (32_767, 2), (32_768, 3), (8_388_607, 3), (8_388_608, 4), (u64::MAX, 4)]
+        {
             assert_eq!(offset_len(distance), len, "{distance}");
         }
     }

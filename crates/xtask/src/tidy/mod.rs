@@ -6,6 +6,7 @@ mod determinism;
 mod functions;
 mod leftovers;
 mod portable;
+mod registries;
 mod rust;
 mod sizes;
 mod unsafe_code;
@@ -68,6 +69,7 @@ pub(crate) fn run(root: &Path) -> Result<bool, String> {
         unsafe_code::check(&sources),
         determinism::check(&sources),
         portable::check(&sources),
+        registries::check(&sources),
         conformance::check(&sources),
     ]
     .concat();

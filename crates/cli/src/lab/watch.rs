@@ -71,24 +71,22 @@ fn listen(signals: Arc<Signals>, bar: ProgressBar) -> Result {
     let runtime = runtime.map_err(|error| Failure::io("cannot wait for signals", &error))?;
     let mut caught = runtime.block_on(async { Stop::catch() })?;
     std::thread::spawn(move || {
-        loop {
-            runtime.block_on(caught.wait());
-            let is_first = !signals.stop.swap(true, Ordering::SeqCst);
-            if is_first && signals.sweeping.load(Ordering::SeqCst) {
-                bar.set_message(STOPPING);
-                // Ends early at another signal.
-                let _ = runtime.block_on(async { timeout(GRACE, caught.wait()).await });
-            }
-            bar.finish_and_clear();
-            // Each finished run is in the journal, and nothing else is left half written under its own name.
-            let [done, runs] = [&signals.done, &signals.runs].map(|count| count.load(Ordering::SeqCst));
-            let said = match runs {
-                0 => "stopped at once".to_owned(),
-                _ => format!("stopped with {done} of {runs} runs done, those under way dropped"),
-            };
-            Failure::new(Exit::Interrupted, said).or(RESUME).report();
-            std::process::exit(Exit::Interrupted as i32);
+        runtime.block_on(caught.wait());
+        signals.stop.store(true, Ordering::SeqCst);
+        if signals.sweeping.load(Ordering::SeqCst) {
+            bar.set_message(STOPPING);
+            // Ends early at another signal.
+            let _ = runtime.block_on(async { timeout(GRACE, caught.wait()).await });
         }
+        bar.finish_and_clear();
+        // Each finished run is in the journal, and nothing else is left half written under its own name.
+        let [done, runs] = [&signals.done, &signals.runs].map(|count| count.load(Ordering::SeqCst));
+        let said = match runs {
+            0 => "stopped at once".to_owned(),
+            _ => format!("stopped with {done} of {runs} runs done, those under way dropped"),
+        };
+        Failure::new(Exit::Interrupted, said).or(RESUME).report();
+        std::process::exit(Exit::Interrupted as i32);
     });
     Ok(())
 }

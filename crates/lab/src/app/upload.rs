@@ -90,7 +90,7 @@ impl Application for UploadClient {
                 self.send(endpoint, handle);
             }
             Event::Stream(StreamEvent::Available(_) | StreamEvent::Writable(_)) => {
-                self.send(endpoint, handle)
+                self.send(endpoint, handle);
             }
             Event::Closed(error) => self.failure = Some(error.to_string()),
             _ => {}

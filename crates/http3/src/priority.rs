@@ -31,12 +31,17 @@ impl Priority {
         sfv::Parser::new(value).parse_dictionary_with_visitor(Members::default()).unwrap_or_default()
     }
 
-    /// Reads the `priority` header of a message; several lines are one list.
+    /// What holds for a request whose client says nothing of its priority: responses of one urgency share the connection. RFC
+    /// 9218 §4 has the default values for it, which are to be served one after the other; but who says nothing has not asked
+    /// for one download to wait until the other is over.
+    pub const UNSAID: Self = Self { urgency: 3, incremental: true };
+
+    /// Reads the `priority` header of a message; several lines are one list. Without any it is [`Self::UNSAID`].
     pub fn of(headers: &HeaderMap) -> Self {
         let mut lines = headers.get_all(PRIORITY).iter();
         let (first, second) = (lines.next(), lines.next());
         match (first, second) {
-            (None, _) => Self::default(),
+            (None, _) => Self::UNSAID,
             (Some(line), None) => Self::parse(line.as_bytes()),
             _ => {
                 let lines: Vec<&[u8]> =

@@ -51,7 +51,14 @@ fn what_is_written_is_read() {
 #[test]
 fn header_lines_are_one_dictionary() {
     let mut headers = HeaderMap::new();
-    assert_eq!(Priority::of(&headers), Priority::default());
+    assert_eq!(Priority::of(&headers), Priority::UNSAID);
+    headers.append(PRIORITY, HeaderValue::from_static(""));
+    assert_eq!(
+        Priority::of(&headers),
+        Priority::default(),
+        "a client that speaks of priorities means their defaults"
+    );
+    headers.clear();
     headers.append(PRIORITY, HeaderValue::from_static("u=1"));
     assert_eq!(Priority::of(&headers), priority(1, false));
     headers.append(PRIORITY, HeaderValue::from_static("i"));

@@ -140,8 +140,10 @@ impl Streaming {
         if std::mem::take(&mut self.expects_continue) && !self.half.exchange().is_conversing() {
             self.half.send_continue();
         }
+        let exchange = self.half.exchange();
+        let received = || exchange.look(|access, _| access.core.streams().bytes_received());
         let exhausted = match &mut self.pace {
-            Some(pace) if !self.half.exchange().is_conversing() => pace.poll_exhausted(cx),
+            Some(pace) if !exchange.is_conversing() => pace.poll_exhausted(cx, received),
             _ => Poll::Pending,
         };
         exhausted.map(|()| {

@@ -271,6 +271,11 @@ impl Connection {
         })
     }
 
+    /// Bytes that have come on all streams.
+    pub(super) fn received_bytes(&self) -> u64 {
+        self.quic.0.http3(|access| (access.core.streams().bytes_received(), false))
+    }
+
     /// Bytes that the peer has not acknowledged.
     pub(super) fn unacknowledged_bytes(&self) -> u64 {
         self.quic.0.http3(|access| (access.core.streams().buffered_bytes(), false))

@@ -19,6 +19,7 @@ mod pump;
 mod recv_half;
 mod send_half;
 mod server;
+mod stall;
 mod state;
 
 pub use anabranch_http3::message::Protocol;
@@ -33,4 +34,5 @@ pub use self::limits::Limits;
 pub use self::recv_half::RecvHalf;
 pub use self::send_half::SendHalf;
 pub use self::server::{ServeOptions, Server, Shutdown, serve_connection};
+pub use self::stall::StalledResponses;
 pub(crate) use self::state::Http3State;

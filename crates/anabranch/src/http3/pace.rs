@@ -1,4 +1,4 @@
-//! Patience with a peer that is slow to send or to read.
+//! Patience with a client that is slow to send a request.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -8,10 +8,11 @@ use tokio::time::{Instant, Sleep};
 
 use super::Limits;
 
-/// How much longer a peer may keep us waiting: a bucket of time that waiting empties and that progress fills again, at
+/// How much longer a client may keep us waiting: a bucket of time that waiting empties and that progress fills again, at
 /// the rate of a second for `min_rate` bytes, up to `grace`.
 ///
-/// Time that the application takes is not the peer's and does not count.
+/// Progress is that of the connection: a client that sends one request after the other, or that shares a slow link between
+/// them, is not slow. Time that the application takes is not the client's and does not count.
 #[derive(Debug)]
 pub(super) struct Pace {
     min_rate: u64,
@@ -19,40 +20,62 @@ pub(super) struct Pace {
     patience: Duration,
     waiting_since: Option<Instant>,
     timer: Option<Pin<Box<Sleep>>>,
+    /// Bytes that the connection had brought when that was last looked at.
+    seen: Option<u64>,
+    /// Bytes of this request among those that came since.
+    own: u64,
 }
 
 impl Pace {
     /// `None` if any speed will do.
     pub(super) fn new(limits: &Limits) -> Option<Self> {
         let Limits { min_rate, grace, .. } = *limits;
-        let pace = Self { min_rate, grace, patience: grace, waiting_since: None, timer: None };
+        let pace =
+            Self { min_rate, grace, patience: grace, waiting_since: None, timer: None, seen: None, own: 0 };
         (min_rate > 0).then_some(pace)
     }
 
-    /// The peer has moved `n` bytes.
+    /// The client has moved `n` bytes of the request.
     pub(super) fn on_progress(&mut self, n: usize) {
         if let Some(since) = self.waiting_since.take() {
             self.patience = self.patience.saturating_sub(since.elapsed());
         }
-        let earned = (n as u64).saturating_mul(1_000_000) / self.min_rate;
-        self.patience = self.patience.saturating_add(Duration::from_micros(earned)).min(self.grace);
+        self.own = self.own.saturating_add(n as u64);
+        self.patience = self.patience.saturating_add(earned(n as u64, self.min_rate)).min(self.grace);
     }
 
-    /// Ready when the peer has used up our patience; call it while waiting for the peer.
-    pub(super) fn poll_exhausted(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    /// Ready when the client has used up our patience; call it while waiting for the client. `received` gives the bytes that
+    /// the connection has brought in all.
+    pub(super) fn poll_exhausted(&mut self, cx: &mut Context<'_>, received: impl Fn() -> u64) -> Poll<()> {
+        self.seen.get_or_insert_with(&received);
         let since = *self.waiting_since.get_or_insert_with(Instant::now);
-        let deadline = since + self.patience;
+        let mut deadline = since + self.patience;
         let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
         // A timer that was set for an earlier wait goes off too early, and is set again only then: that is rare, waits are
         // frequent.
         while timer.as_mut().poll(cx).is_ready() {
-            if Instant::now() >= deadline {
-                return Poll::Ready(());
+            let now = Instant::now();
+            if now >= deadline {
+                let total = received();
+                let came = total.saturating_sub(self.seen.replace(total).unwrap_or(total));
+                let others = came.saturating_sub(std::mem::take(&mut self.own));
+                let earned = earned(others, self.min_rate);
+                if earned.is_zero() {
+                    return Poll::Ready(());
+                }
+                self.patience = earned.min(self.grace);
+                self.waiting_since = Some(now);
+                deadline = now + self.patience;
             }
             timer.as_mut().reset(deadline);
         }
         Poll::Pending
     }
+}
+
+/// The time that `bytes` are worth.
+fn earned(bytes: u64, min_rate: u64) -> Duration {
+    Duration::from_micros(bytes.saturating_mul(1_000_000) / min_rate)
 }
 
 #[cfg(test)]
@@ -68,7 +91,7 @@ mod tests {
 
     async fn exhausted(pace: &mut Pace) -> Duration {
         let start = Instant::now();
-        poll_fn(|cx| pace.poll_exhausted(cx)).await;
+        poll_fn(|cx| pace.poll_exhausted(cx, || 0)).await;
         start.elapsed()
     }
 
@@ -109,6 +132,37 @@ mod tests {
         pace.on_progress(1_000_000_000);
         let waited = exhausted(&mut pace).await;
         assert!((10_000..10_010).contains(&waited.as_millis()), "{waited:?}");
+    }
+
+    /// A client that shares a slow link between its requests sends one of them while another waits.
+    #[tokio::test(start_paused = true)]
+    async fn what_the_connection_brings_counts_for_every_request() {
+        let mut pace = pace();
+        let start = Instant::now();
+        // Twice the rate for a minute, all of it on another stream.
+        let received = || start.elapsed().as_secs().min(60) * 2_000;
+        poll_fn(|cx| pace.poll_exhausted(cx, received)).await;
+        let waited = start.elapsed().as_secs();
+        assert!((60..=80).contains(&waited), "{waited} s");
+    }
+
+    /// What comes of the request itself is not counted twice.
+    #[tokio::test(start_paused = true)]
+    async fn a_request_earns_its_own_bytes_once() {
+        let mut pace = pace();
+        let start = Instant::now();
+        let mut total = 0;
+        loop {
+            let received = || total;
+            let wait = poll_fn(|cx| pace.poll_exhausted(cx, received));
+            if tokio::time::timeout(Duration::from_secs(2), wait).await.is_ok() {
+                break;
+            }
+            total += 1_000;
+            pace.on_progress(1_000);
+        }
+        let waited = start.elapsed().as_secs();
+        assert!((18..=22).contains(&waited), "{waited} s");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use anabranch_http3::Code;
 use bytes::{Buf, Bytes};
 use http_body::Frame;
 
-use super::pace::Pace;
+use super::stall::Stall;
 use super::{Error, SendHalf};
 
 /// What is under way of a body.
@@ -15,13 +15,13 @@ use super::{Error, SendHalf};
 pub(super) struct Pump {
     /// Taken from the body, and not sent yet.
     piece: Bytes,
-    pace: Option<Pace>,
+    stall: Option<Stall>,
 }
 
 impl Pump {
-    /// Sends `piece` before the body; gives a peer up that is slower than `pace`.
-    pub(super) fn new(piece: Bytes, pace: Option<Pace>) -> Self {
-        Self { piece, pace }
+    /// Sends `piece` before the body; gives a peer up that exhausts `stall`.
+    pub(super) fn new(piece: Bytes, stall: Option<Stall>) -> Self {
+        Self { piece, stall }
     }
 
     /// Sends as much of `body` as there is room for; ready when its end is sent, or never will be.
@@ -38,7 +38,7 @@ impl Pump {
         loop {
             while !self.piece.is_empty() {
                 match send.poll_write(cx, &mut self.piece) {
-                    Poll::Ready(Ok(n)) => self.on_progress(n),
+                    Poll::Ready(Ok(_)) => self.on_progress(),
                     Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                     Poll::Pending => return self.poll_patience(cx, send).map(Err),
                 }
@@ -61,15 +61,15 @@ impl Pump {
         }
     }
 
-    fn on_progress(&mut self, n: usize) {
-        if let Some(pace) = &mut self.pace {
-            pace.on_progress(n);
+    fn on_progress(&mut self) {
+        if let Some(stall) = &mut self.stall {
+            stall.on_progress();
         }
     }
 
     fn poll_patience(&mut self, cx: &mut Context<'_>, send: &mut SendHalf) -> Poll<Error> {
-        let Some(pace) = &mut self.pace else { return Poll::Pending };
-        pace.poll_exhausted(cx).map(|()| {
+        let Some(stall) = &mut self.stall else { return Poll::Pending };
+        stall.poll_exhausted(cx, self.piece.len(), || send.standing()).map(|()| {
             send.reset(Code::EXCESSIVE_LOAD);
             Error::TooSlow
         })

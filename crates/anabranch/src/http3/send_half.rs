@@ -13,6 +13,7 @@ use super::Error;
 use super::datagrams::Datagrams;
 use super::error::write_error;
 use super::exchange::Exchange;
+use super::stall::Standing;
 
 /// What this end sends on a request's stream: a client the request's body, a server the response.
 ///
@@ -134,6 +135,15 @@ impl SendHalf {
 
     pub(super) fn poll_stopped(&self, cx: &Context<'_>) -> Poll<Error> {
         self.exchange.poll_refused(cx)
+    }
+
+    /// How sending stands, for those who wait for room; `None` if there is nothing to wait for.
+    pub(super) fn standing(&self) -> Option<Standing> {
+        self.exchange.look(|access, id| {
+            let streams = access.core.streams();
+            let delivered = streams.bytes_delivered();
+            streams.send_progress(id).map(|progress| (progress, delivered))
+        })
     }
 
     /// How urgent this stream is among others of the connection (RFC 9218). On a client the server is told as well, by a

@@ -1,12 +1,14 @@
 //! Clients that cost more than they may.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use anabranch::http3::{Body, Code, Error, Limits};
+use anabranch::http3::{Body, Code, Config, Connection, Error, Limits, RecvHalf};
 use anabranch::transport::stream::StreamsConfig;
-use anabranch::{ConnectionError, TransportConfig, TransportErrorCode};
+use anabranch::{ConnectionError, Endpoint, TransportConfig, TransportErrorCode};
 use bytes::Bytes;
 use http::{Request, Response};
 use tokio::sync::{Semaphore, mpsc};
@@ -15,7 +17,8 @@ use super::support::{Site, full, within};
 
 /// Limits that tests need not wait long for.
 fn hasty() -> Limits {
-    Limits { min_rate: 1_000_000, grace: Duration::from_millis(300), ..Limits::default() }
+    let soon = Duration::from_millis(300);
+    Limits { min_rate: 1_000_000, grace: soon, stall_timeout: soon, ..Limits::default() }
 }
 
 #[tokio::test]
@@ -95,7 +98,7 @@ async fn a_conversation_may_pause() {
 }
 
 #[tokio::test]
-async fn a_client_that_reads_too_slowly_is_cut_off() {
+async fn a_client_that_takes_nothing_is_cut_off() {
     let site = Site::new();
     site.serve_within(hasty(), |_| async { Ok(full(vec![0; 50_000_000])) });
     let connection = site.connect().await;
@@ -144,7 +147,8 @@ async fn a_connection_whose_requests_are_answered_is_not_idle() {
 #[tokio::test]
 async fn a_head_that_does_not_come_is_not_waited_for() {
     let site = Site::new();
-    let limits = Limits { header_timeout: Duration::from_millis(200), ..Limits::default() };
+    // Each byte of it brings a twentieth of the rate that would excuse it.
+    let limits = Limits { header_timeout: Duration::from_millis(200), min_rate: 2_000, ..Limits::default() };
     site.serve_within(limits, |_| async { Ok(full("done")) });
     let quic = site.connect_quic().await;
     let (mut send, _receive) = within(quic.open_bi()).await.unwrap();
@@ -168,7 +172,7 @@ async fn max_connections_at_the_same_time() {
     let site = Site::new();
     site.serve_within(Limits { max_connections: 2, ..Limits::default() }, |_| async { Ok(full("done")) });
     let (one, _two) = (site.connect().await, site.connect().await);
-    let endpoint = anabranch::Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
+    let endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
     let refused = || async {
         let connecting = endpoint.connect_with(&site.client_config(), site.address, "localhost").unwrap();
         within(connecting).await
@@ -217,4 +221,179 @@ async fn a_client_that_resets_everything_is_sent_away() {
     };
     assert_eq!(Code(code), Code::EXCESSIVE_LOAD);
     assert!(started.load(Ordering::Relaxed) <= 2_000, "{started:?} handlers were started");
+}
+
+/// A client whose connection has a window of 64 KiB for all streams, so that a slow reader is like a slow link: the server
+/// chooses what fills it.
+async fn narrow(site: &Site) -> Connection {
+    let streams = StreamsConfig {
+        connection_window: 64 << 10,
+        connection_window_max: 64 << 10,
+        ..StreamsConfig::default()
+    };
+    let mut config = site.client_config();
+    config.transport = TransportConfig { streams, ..TransportConfig::default() }.into();
+    let endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
+    let connecting = endpoint.connect_with(&config, site.address, "localhost").unwrap();
+    Connection::new(within(connecting).await.unwrap(), Config::default())
+}
+
+/// Reads all responses at a low rate, whichever of them comes; says how many bytes of the second one came before the first one
+/// was over.
+async fn read_slowly(responses: &mut [RecvHalf; 2], lens: [usize; 2]) -> usize {
+    let mut read = [0; 2];
+    let mut before = None;
+    while read != lens {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        for index in 0..2 {
+            if read[index] == lens[index] {
+                continue;
+            }
+            let piece = poll_fn(|cx| match responses[index].poll_read_chunk(cx, 16 << 10) {
+                Poll::Pending => Poll::Ready(Ok(Some(Bytes::new()))),
+                ready => ready,
+            });
+            read[index] += piece.await.expect("it goes on").expect("it is not over").len();
+        }
+        if read[0] == lens[0] {
+            before.get_or_insert(read[1]);
+        }
+    }
+    before.unwrap_or(lens[1])
+}
+
+/// Time in which the server serves another stream is no fault of the client, whatever it says of priorities: Chromium says
+/// `u=0, i` of documents, `i` of what is fetched, `u=1` of scripts.
+#[tokio::test]
+async fn downloads_that_share_a_connection_all_come() {
+    const LENS: [usize; 2] = [8_000_000, 800_000];
+    let site = Site::new();
+    site.serve_within(hasty(), |request| async move {
+        Ok(full(vec![0; if request.uri().path() == "/big" { LENS[0] } else { LENS[1] }]))
+    });
+    for (priorities, least) in [
+        ([None, None], LENS[1]),
+        ([Some("u=0, i"), Some("u=0, i")], LENS[1]),
+        ([Some("i"), Some("i")], LENS[1]),
+        // One after the other, and yet the second one does not starve.
+        ([Some("u=1"), Some("u=1")], LENS[1] / 10),
+        ([Some("u=0, i"), Some("u=1")], 0),
+    ] {
+        let connection = narrow(&site).await;
+        let begin = async |path, priority: Option<&str>| {
+            let mut request = Request::get(site.url(path));
+            if let Some(priority) = priority {
+                request = request.header("priority", priority);
+            }
+            let request = connection.request_without_body(request.body(()).unwrap());
+            within(request).await.unwrap()
+        };
+        let mut responses = [begin("/big", priorities[0]).await, begin("/mid", priorities[1]).await];
+        let start = Instant::now();
+        for response in &mut responses {
+            assert_eq!(within(response.response()).await.unwrap().status(), 200);
+        }
+        let before = read_slowly(&mut responses, LENS).await;
+        assert!(before >= least, "{priorities:?}: {before} bytes before the other was over");
+        assert!(start.elapsed() > hasty().stall_timeout, "the link is not slow enough for this test");
+    }
+}
+
+/// Requests that a client sends one after the other over a slow link do not count as slow while another one is sent.
+#[tokio::test]
+async fn uploads_that_share_a_connection_all_arrive() {
+    let site = Site::new();
+    let limits = Limits { min_rate: 1_000, ..hasty() };
+    let mut results = serve_reader(&site, limits.clone());
+    let connection = site.connect().await;
+    let post = || connection.request(Request::post(site.url("/")).body(()).unwrap());
+    let (mut first, _receive_first) = within(post()).await.unwrap();
+    let (mut second, _receive_second) = within(post()).await.unwrap();
+    let start = Instant::now();
+    while start.elapsed() < limits.grace * 5 {
+        first.write(Bytes::from(vec![0; 1_000])).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    first.finish().unwrap();
+    second.write(Bytes::from("at last")).await.unwrap();
+    second.finish().unwrap();
+    for _ in 0..2 {
+        within(results.recv()).await.unwrap().unwrap();
+    }
+}
+
+/// A head that has to wait for other things on a slow link is waited for.
+#[tokio::test]
+async fn a_head_behind_other_data_is_waited_for() {
+    let site = Site::new();
+    let limits = Limits { header_timeout: Duration::from_millis(200), min_rate: 10_000, ..Limits::default() };
+    let _results = serve_reader(&site, limits.clone());
+    let quic = site.connect_quic().await;
+    let connection = Connection::new(quic.clone(), Config::default());
+    let (mut upload, _receive) =
+        within(connection.request(Request::post(site.url("/")).body(()).unwrap())).await.unwrap();
+    let (mut send, _receive) = within(quic.open_bi()).await.unwrap();
+    send.write_all(&[0x01, 0x40, 100]).await.unwrap();
+    let start = Instant::now();
+    while start.elapsed() < limits.header_timeout * 5 {
+        upload.write(Bytes::from(vec![0; 2_000])).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(send.write(&[0]).await.unwrap(), 1, "the stream was not stopped");
+}
+
+/// Requests beyond `max_handlers` wait for those before them, however long a client leaves those alone.
+#[tokio::test]
+async fn who_waits_for_a_handler_is_not_to_blame() {
+    let site = Site::new();
+    let limits = Limits { max_handlers: 1, stall_timeout: Duration::ZERO, ..hasty() };
+    let limits = Limits { header_timeout: Duration::from_millis(200), ..limits };
+    site.serve_within(limits, |_| async { Ok(full(vec![0; 5_000_000])) });
+    let connection = site.connect().await;
+    let mut first = within(connection.request_without_body(site.get("/"))).await.unwrap();
+    assert_eq!(within(first.response()).await.unwrap().status(), 200);
+    let mut second = within(connection.request_without_body(site.get("/"))).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    for response in [&mut first, &mut second] {
+        let mut len = 0;
+        while let Some(piece) = within(response.read_chunk(usize::MAX)).await.unwrap() {
+            // The second head came before its content.
+            len += piece.len();
+        }
+        assert_eq!(len, 5_000_000);
+    }
+}
+
+/// A connection that is closed because nothing more was asked for takes nothing from a client that has not read all yet.
+#[tokio::test]
+async fn what_has_arrived_can_be_read_after_an_idle_connection_was_closed() {
+    let site = Site::new();
+    let limits = Limits { idle_timeout: Duration::from_millis(200), ..Limits::default() };
+    site.serve_within(limits, |_| async { Ok(full(vec![0; 300_000])) });
+    let connection = site.connect().await;
+    let mut receive = within(connection.request_without_body(site.get("/"))).await.unwrap();
+    assert_eq!(within(receive.response()).await.unwrap().status(), 200);
+    within(connection.closed()).await;
+    let mut len = 0;
+    while let Some(piece) = within(receive.read_chunk(10_000)).await.unwrap() {
+        len += piece.len();
+    }
+    assert_eq!(len, 300_000);
+}
+
+/// `idle_timeout` is for connections on which nothing goes on; a response that is read slowly is something.
+#[tokio::test]
+async fn a_connection_whose_response_is_read_slowly_is_not_idle() {
+    let site = Site::new();
+    let limits = Limits { idle_timeout: Duration::from_millis(200), ..Limits::default() };
+    site.serve_within(limits, |_| async { Ok(full(vec![0; 3_000_000])) });
+    let connection = narrow(&site).await;
+    let mut receive = within(connection.request_without_body(site.get("/"))).await.unwrap();
+    assert_eq!(within(receive.response()).await.unwrap().status(), 200);
+    let mut len = 0;
+    while let Some(piece) = within(receive.read_chunk(10_000)).await.unwrap() {
+        len += piece.len();
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(len, 3_000_000);
 }

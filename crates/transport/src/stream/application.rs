@@ -7,7 +7,7 @@ use super::Streams;
 use super::receive::ReceiveHalf;
 use super::send::SendHalf;
 use super::send_buffer::SendBuffer;
-use super::types::{ClosedStream, Priority, ReadError, StreamEvent, WriteError};
+use super::types::{ClosedStream, Priority, ReadError, SendProgress, StreamEvent, WriteError};
 use crate::schedule::Route;
 
 impl Streams {
@@ -51,9 +51,14 @@ impl Streams {
         if !send.is_open() {
             return Err(WriteError::Closed);
         }
-        let free = self.max_buffered - self.buffered;
-        let n = free.min(send.credit.available()).min(self.send_credit.available()).min(len as u64);
-        send.buffer_written(n, append);
+        let allowed = send.credit.available().min(len as u64);
+        let n = self.room_for(key).min(allowed);
+        if let Some(send) = &mut self.table.stream(key).send {
+            send.buffer_written(n, append);
+        }
+        if n > 0 {
+            self.set_hungry(key, false);
+        }
         self.send_credit.take(n);
         self.buffered += n;
         self.pending += n;
@@ -79,10 +84,15 @@ impl Streams {
         } else if !std::mem::replace(&mut send.in_line, true) {
             self.line.push(stream.id);
         }
+        self.note_hunger(key);
         if self.send_credit.available() == 0 {
             self.send_credit.want_more();
         }
         self.note_blocked(key);
+        if self.buffered == 0 {
+            // No acknowledgment is to come that would tell of room; if there is some, it is left to others.
+            self.wake_line();
+        }
     }
 
     /// Nothing more will be written to the stream; the peer learns of its end.
@@ -90,6 +100,7 @@ impl Streams {
         let key = self.table.find(id, self.now).ok_or(ClosedStream)?;
         let send = self.table.stream(key).send.as_mut().filter(|send| send.is_open()).ok_or(ClosedStream)?;
         send.finish();
+        self.set_hungry(key, false);
         self.requeue(key);
         Ok(())
     }
@@ -112,6 +123,7 @@ impl Streams {
         };
         stream.control.reset = true;
         stream.control.blocked = false;
+        self.set_hungry(key, false);
         self.pending -= pending;
         self.buffered -= released;
         self.send_credit.give_back(unsent);
@@ -126,6 +138,7 @@ impl Streams {
         let Some(key) = self.table.find(id, self.now) else {
             return;
         };
+        self.set_hungry(key, false);
         if let Some(send) = &mut self.table.stream(key).send {
             send.priority = priority;
             if let Some(place) = send.place.take() {
@@ -133,6 +146,7 @@ impl Streams {
             }
             self.requeue(key);
         }
+        self.note_hunger(key);
     }
 
     /// Says which paths may carry the stream's data; nothing happens to a stream that is closed or not for sending.
@@ -258,9 +272,17 @@ impl Streams {
 
     /// Bytes that [`Self::write`] would take now; `None` if the stream is closed for writing.
     pub fn writable(&mut self, id: StreamId) -> Option<u64> {
-        let connection = self.send_credit.available().min(self.max_buffered - self.buffered);
+        let key = self.table.find(id, self.now)?;
+        let send = self.table.stream(key).send.as_ref().filter(|send| send.is_open())?;
+        let credit = send.credit.available();
+        Some(self.room_for(key).min(credit))
+    }
+
+    /// How far sending has come on a stream, for those who wait for its peer; `None` if it is closed for writing.
+    pub fn send_progress(&mut self, id: StreamId) -> Option<SendProgress> {
         let send = self.send_half(id).filter(|send| send.is_open())?;
-        Some(send.credit.available().min(connection))
+        let (written, buffered) = (send.buffer.end(), send.buffer.buffered());
+        Some(SendProgress { written, buffered, credit: send.credit.available() })
     }
 
     /// Asks for [`StreamEvent::Writable`] once the stream has room, for callers that look at [`Self::writable`] first.

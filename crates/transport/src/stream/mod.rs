@@ -23,7 +23,8 @@ mod state;
 mod table;
 mod types;
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use anabranch_wire::{Dir, Side, StreamId, Time, TransportParameters};
@@ -39,6 +40,7 @@ pub(crate) use self::run::StreamRun;
 pub(crate) use self::run::{FAULT, Fault};
 pub use self::state::SendState;
 use self::table::{Stream, Table};
+pub use self::types::SendProgress;
 pub use self::types::{ClosedStream, Priority, ReadError, StreamEvent, StreamsConfig, WriteError};
 use crate::error::TransportError;
 use crate::flow::{ReceiveCredit, SendCredit};
@@ -46,6 +48,13 @@ use crate::flow::{ReceiveCredit, SendCredit};
 /// Room in the send buffer that must be free before writers are woken, so that they do not wake for every
 /// acknowledgment.
 const WAKE_ROOM: u64 = 64 * 1024;
+
+/// Room that writers with data to send leave to each stream that has none because there was no room.
+const MIN_SHARE: u64 = 16 * 1024;
+
+/// How often others are told of room until one who was told of it, and has not written since, is left none any longer. Many
+/// acknowledgments may come before a busy machine lets a writer run.
+const MAX_IDLE_TURNS: u32 = 64;
 
 /// All streams of a connection.
 #[derive(Debug)]
@@ -60,6 +69,8 @@ pub struct Streams {
     /// Bytes written and not acknowledged.
     buffered: u64,
     max_buffered: u64,
+    /// Stream bytes that the peer has acknowledged, each stream's up to the first that it has not.
+    delivered: u64,
     /// Bytes to be sent, new and lost.
     pending: u64,
     ready: ReadyQueue,
@@ -69,6 +80,13 @@ pub struct Streams {
     parked: Vec<StreamId>,
     /// Streams whose application waits for the connection's credit or the send buffer, those that came first in front.
     line: Vec<StreamId>,
+    /// Streams that have little or nothing to send because the connection has no room for it: by level, the numbers by which they
+    /// came.
+    hungry: BTreeMap<Reverse<i32>, BTreeSet<u64>>,
+    /// The last such number.
+    turns: u64,
+    /// Those of them whose application was told of room, and how often others were told since.
+    told: Vec<(StreamId, u32)>,
     /// Streams with control frames to send.
     control: VecDeque<StreamId>,
     due: Due,
@@ -134,11 +152,15 @@ impl Streams {
             sent: 0,
             buffered: 0,
             max_buffered: config.send_buffer.max(1),
+            delivered: 0,
             pending: 0,
             ready: ReadyQueue::default(),
             is_routed: false,
             parked: Vec::new(),
             line: Vec::new(),
+            hungry: BTreeMap::new(),
+            turns: 0,
+            told: Vec::new(),
             control: VecDeque::new(),
             due: Due::default(),
             events: VecDeque::new(),
@@ -241,6 +263,12 @@ impl Streams {
         self.is_routed
     }
 
+    /// Stream bytes that the peer has acknowledged, each stream's up to the first that it has not: what shows that sending goes
+    /// on.
+    pub fn bytes_delivered(&self) -> u64 {
+        self.delivered
+    }
+
     /// Stream bytes that wait to be sent, new and lost.
     pub fn pending_bytes(&self) -> u64 {
         self.pending
@@ -289,6 +317,7 @@ impl Streams {
                 }
             }
             let dir = stream.id.dir();
+            self.set_hungry(key, false);
             if self.table.remove(key) {
                 self.due.max_streams.set(dir, true);
             }
@@ -303,6 +332,62 @@ impl Streams {
     fn release(&mut self, n: u64) {
         let due = self.receive_credit.consume(n, self.now, self.rtt);
         self.due.max_data |= due || self.receive_credit.is_starved();
+    }
+
+    /// Room on the connection for what the application writes to a stream. Room is left to those of its level, and of higher ones,
+    /// that want it and have little or nothing to send, whoever writes first: else the fastest writer would take all of it,
+    /// every time.
+    fn room_for(&mut self, key: usize) -> u64 {
+        let room = self.send_credit.available().min(self.max_buffered - self.buffered);
+        let Some(send) = &self.table.stream(key).send else { return room };
+        let (own, level) = (send.hungry, Reverse(send.priority.level));
+        let equals = self.hungry.range(..=level).map(|(_, turns)| turns.len() as u64).sum::<u64>();
+        let others = equals - u64::from(own.is_some());
+        if others == 0 {
+            return room;
+        }
+        let share = MIN_SHARE.max(room / (others + 1));
+        let rest = room.saturating_sub(others.saturating_mul(share));
+        // They come in turn: who has waited longest gets something in any case.
+        let next = self.hungry.first_key_value().and_then(|(level, turns)| Some((*level, *turns.first()?)));
+        let is_next = own.is_some_and(|turn| next == Some((level, turn)));
+        if is_next { rest.max(room.min(MIN_SHARE)) } else { rest }
+    }
+
+    /// A stream that wants to write and has fewer bytes to send than this is left room.
+    fn low_water(&self) -> u64 {
+        MIN_SHARE.min(self.max_buffered / 16).max(1)
+    }
+
+    /// The stream has fewer bytes to send than before, or wants room.
+    fn note_hunger(&mut self, key: usize) {
+        let low = self.low_water();
+        let Some(send) = &self.table.stream(key).send else { return };
+        if send.wants_room && send.is_open() && send.credit.available() > 0 && send.buffer.pending() < low {
+            self.set_hungry(key, true);
+        }
+    }
+
+    fn set_hungry(&mut self, key: usize, hungry: bool) {
+        let Some(send) = &mut self.table.stream(key).send else { return };
+        let level = Reverse(send.priority.level);
+        match send.hungry {
+            None if hungry => {
+                self.turns += 1;
+                send.hungry = Some(self.turns);
+                self.hungry.entry(level).or_default().insert(self.turns);
+            }
+            Some(turn) if !hungry => {
+                send.hungry = None;
+                if let Some(turns) = self.hungry.get_mut(&level) {
+                    turns.remove(&turn);
+                    if turns.is_empty() {
+                        self.hungry.remove(&level);
+                    }
+                }
+            }
+            _ => {}
+        }
     }
 
     /// Whether writers may be woken: the connection has credit, and the send buffer room worth the while.
@@ -335,6 +420,7 @@ impl Streams {
         if self.line.is_empty() || !self.has_room() {
             return;
         }
+        self.forget_idle_writers();
         let mut waiting = Vec::with_capacity(self.line.len());
         for id in std::mem::take(&mut self.line) {
             if let Some(key) = self.table.find(id, self.now)
@@ -345,8 +431,29 @@ impl Streams {
             }
         }
         waiting.sort_unstable();
-        for (_, key) in waiting {
+        for (place, key) in waiting {
             self.wake(key);
+            let send = self.table.stream(key).send.as_ref();
+            let is_told = send.is_some_and(|send| send.hungry.is_some() && !send.wants_room);
+            if is_told && self.told.iter().all(|(id, _)| *id != place.id()) {
+                self.told.push((place.id(), 0));
+            }
+        }
+    }
+
+    /// Room is not left for ever to those who were told of it and do not write.
+    fn forget_idle_writers(&mut self) {
+        for (id, turns) in std::mem::take(&mut self.told) {
+            let Some(key) = self.table.find(id, self.now) else { continue };
+            match &self.table.stream(key).send {
+                Some(send) if send.hungry.is_some() && !send.wants_room => {}
+                _ => continue,
+            }
+            if turns < MAX_IDLE_TURNS {
+                self.told.push((id, turns + 1));
+            } else {
+                self.set_hungry(key, false);
+            }
         }
     }
 

@@ -27,7 +27,9 @@ impl Streams {
     /// The STREAM frame that goes next with `carrier`: by priority, lost data before new data.
     pub(crate) fn next_named(&mut self, carrier: &Carrier) -> Option<Named> {
         let mut passed = None;
-        while let Some(place) = self.ready.next(passed) {
+        let mut spare = self.ready.spare();
+        while let Some(place) = spare.or_else(|| self.ready.next(passed)) {
+            let is_spare = spare.take().is_some();
             let id = place.id();
             let Some(key) = self.table.find(id, self.now) else {
                 self.ready.remove(&place);
@@ -39,7 +41,9 @@ impl Streams {
                 continue;
             };
             if self.is_routed && !carrier.carries(send.route) {
-                passed = Some(place);
+                if !is_spare {
+                    passed = Some(place);
+                }
                 continue;
             }
             let next = send.next();
@@ -118,6 +122,7 @@ impl Streams {
 
     /// The stream whose frame was written gives way to the others, or leaves the queue.
     fn after_named(&mut self, key: usize) {
+        self.note_hunger(key);
         let Some(send) = self.table.stream(key).send.as_mut() else { return };
         if send.next().is_none() {
             self.withdraw(key);

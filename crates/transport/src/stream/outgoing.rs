@@ -124,11 +124,13 @@ impl Streams {
         !control.queued
     }
 
-    /// Writes STREAM frames until the packet is full, by priority; a stream's lost data goes before its new data. Streams
-    /// that `carrier` does not carry are passed over.
+    /// Writes STREAM frames until the packet is full, by priority, but for the packets that are spared for who would starve; a
+    /// stream's lost data goes before its new data. Streams that `carrier` does not carry are passed over.
     pub(crate) fn write_data(&mut self, carrier: &Carrier, w: &mut Writer<'_>, tokens: &mut Tokens) {
         let mut passed = None;
-        while let Some(place) = self.ready.next(passed) {
+        let mut spare = self.ready.spare();
+        while let Some(place) = spare.or_else(|| self.ready.next(passed)) {
+            let is_spare = spare.take().is_some();
             let Some(key) = self.table.find(place.id(), self.now) else {
                 self.ready.remove(&place);
                 continue;
@@ -136,7 +138,9 @@ impl Streams {
             if self.is_routed
                 && !self.table.stream(key).send.as_ref().is_none_or(|send| carrier.carries(send.route))
             {
-                passed = Some(place);
+                if !is_spare {
+                    passed = Some(place);
+                }
                 continue;
             }
             let progress = self.write_stream(key, w, tokens);
@@ -152,6 +156,7 @@ impl Streams {
             if let Some(send) = &mut stream.send {
                 send.place = place_now;
             }
+            self.note_hunger(key);
             match progress {
                 Progress::Full { .. } => return,
                 Progress::Held => self.parked.push(place.id()),
@@ -234,6 +239,7 @@ impl Streams {
         }
         if released > 0 {
             self.buffered -= released;
+            self.delivered += released;
             self.wake_line();
         }
     }

@@ -8,6 +8,10 @@ use anabranch_wire::StreamId;
 
 use super::types::Priority;
 
+/// Of so many packets in a row that would all begin with a stream that does not take turns, the last one goes to one of those
+/// that stand behind it (RFC 9218 §10: no response is to starve).
+const SPARE_EVERY: u32 = 8;
+
 /// A stream's place in the queue; the smallest goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
@@ -36,6 +40,11 @@ impl Place {
 pub(crate) struct ReadyQueue {
     places: BTreeSet<Place>,
     turn: u64,
+    /// Packets that began with a stream that does not take turns while others of its level stood behind it, since the last one
+    /// that was spared for those.
+    in_a_row: u32,
+    /// Which of those it went to.
+    spared: Option<Place>,
 }
 
 impl ReadyQueue {
@@ -49,6 +58,22 @@ impl ReadyQueue {
             None => self.places.first().copied(),
             Some(passed) => self.places.range((Bound::Excluded(passed), Bound::Unbounded)).next().copied(),
         }
+    }
+
+    /// For a new packet: the stream that it begins with although others go before it, if this packet is spared for those that
+    /// stand behind a stream of their own level that does not take turns.
+    pub(crate) fn spare(&mut self) -> Option<Place> {
+        let first = self.places.first().copied().filter(|first| !first.incremental)?;
+        let waits = |place: &Place| place.level == first.level && *place != first;
+        let second = self.next(Some(first)).filter(waits)?;
+        self.in_a_row += 1;
+        if self.in_a_row < SPARE_EVERY {
+            return None;
+        }
+        self.in_a_row = 0;
+        let after_last = self.spared.and_then(|last| self.next(Some(last))).filter(waits);
+        self.spared = Some(after_last.unwrap_or(second));
+        self.spared
     }
 
     /// Queues a stream, behind all others of its level if they take turns.

@@ -48,6 +48,9 @@ pub(crate) struct SendHalf {
     pub(crate) wants_room: bool,
     /// The stream stands in the line of those that wait for the connection's room.
     pub(crate) in_line: bool,
+    /// It has little or nothing to send because the connection has no room for what the application would write;
+    /// the number by which it came.
+    pub(crate) hungry: Option<u64>,
     /// Code of a STOP_SENDING that ended the stream.
     pub(crate) stopped: Option<u64>,
     /// Code that RESET_STREAM carries.

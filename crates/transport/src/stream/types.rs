@@ -50,7 +50,7 @@ pub struct Priority {
     /// Streams of a higher level go first, always.
     pub level: i32,
     /// Streams of one level that are incremental take turns, packet by packet; the others go before them, one after the
-    /// other, by stream ID.
+    /// other, by stream ID, but leave one packet of eight to those behind them.
     pub incremental: bool,
 }
 
@@ -80,6 +80,17 @@ pub enum StreamEvent {
     Stopped(StreamId, u64),
     /// Streams may be opened again, after [`open`](super::Streams::open) refused.
     Available(Dir),
+}
+
+/// How far the sending half of a stream has come, and what its peer still allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SendProgress {
+    /// Bytes written.
+    pub written: u64,
+    /// Bytes written that the peer has not acknowledged.
+    pub buffered: u64,
+    /// Bytes that the peer's limit for the stream lets the application write besides.
+    pub credit: u64,
 }
 
 /// Why nothing was written.

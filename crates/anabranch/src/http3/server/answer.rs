@@ -11,8 +11,8 @@ use http::{HeaderValue, Method, Response, StatusCode};
 use http_body::Body;
 use pin_project_lite::pin_project;
 
-use super::super::pace::Pace;
 use super::super::pump::Pump;
+use super::super::stall::Stall;
 use super::super::{Error, SendHalf};
 
 /// Bytes of a body that is sent together with its head if it is already there.
@@ -117,7 +117,7 @@ where
         head: Option<Head>,
         first: Bytes,
         mut send: SendHalf,
-        pace: Option<Pace>,
+        stall: Option<Stall>,
         date: bool,
     ) -> Result<(), Error> {
         let head = match head {
@@ -138,7 +138,7 @@ where
         if head.end {
             return Ok(());
         }
-        let mut pump = Pump::new(first, pace);
+        let mut pump = Pump::new(first, stall);
         poll_fn(|cx| match self.as_mut().project() {
             AnswerProjection::Answered { body } => pump.poll(cx, body, &mut send),
             _ => Poll::Ready(Err(Error::Closed)),

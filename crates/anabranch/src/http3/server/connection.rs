@@ -23,6 +23,7 @@ use super::super::body::content_length;
 use super::super::connection::{Accepted, ConnectionInfo};
 use super::super::exchange::Exchange;
 use super::super::pace::Pace;
+use super::super::stall::Stall;
 use super::super::state::Access;
 use super::super::{Body, Connection, Datagrams, Error, RecvHalf, SendHalf};
 use super::answer::{Answer, AtOnce, Head, Kind};
@@ -318,7 +319,8 @@ where
         kind: Kind,
         exchange: Arc<Exchange>,
     ) {
-        let (pace, date) = (self.pace(kind), self.options.date);
+        let date = self.options.date;
+        let stall = (kind != Kind::Connect).then(|| Stall::new(&self.options.limits, &self.options.stalled));
         if let Some(head) = head.as_mut().filter(|_| date) {
             date::add(&mut head.parts, || self.date.get());
         }
@@ -327,7 +329,7 @@ where
         tokio::spawn(async move {
             let _permit = permit;
             // The stream's end has told the client if it failed.
-            let _ = answer.send(head, first, SendHalf::server(exchange), pace, date).await;
+            let _ = answer.send(head, first, SendHalf::server(exchange), stall, date).await;
         });
     }
 

@@ -30,6 +30,10 @@ pub(super) struct Lifetime {
     buffered: u64,
     /// The first request that had not come at the last look, and at the one before.
     marks: [StreamId; 2],
+    /// Bytes that the client had sent at the last look.
+    received: u64,
+    /// Bytes between two looks that show a client at work on what it sends.
+    steady: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +52,7 @@ enum Phase {
 impl Lifetime {
     pub(super) fn new(limits: &Limits, shutdown: &Shutdown) -> Self {
         let tick = (limits.header_timeout.min(limits.idle_timeout) / 2).max(MIN_TICK);
+        let steady = u64::try_from(u128::from(limits.min_rate) * tick.as_millis() / 1_000);
         Self {
             idle_timeout: limits.idle_timeout,
             grace: limits.grace,
@@ -58,6 +63,9 @@ impl Lifetime {
             last_request: Instant::now(),
             buffered: 0,
             marks: [StreamId::from_u64(0); 2],
+            received: 0,
+            // Without a rate, nothing excuses a head that does not come.
+            steady: steady.ok().filter(|_| limits.min_rate > 0).map_or(u64::MAX, |steady| steady.max(1)),
         }
     }
 
@@ -118,8 +126,13 @@ impl Lifetime {
         now.saturating_duration_since(self.last_request) >= self.idle_timeout
     }
 
-    /// Drops requests whose heads are not there although they began at least two ticks ago.
+    /// Drops requests whose heads are not there although they began at least two ticks ago. Ticks in which the client sent
+    /// other things at a good rate do not count: its link may be slow, and have to carry those first.
     fn expire_heads(&mut self, connection: &Connection) {
+        let received = connection.received_bytes();
+        if received - std::mem::replace(&mut self.received, received) >= self.steady {
+            return;
+        }
         let [newer, older] = self.marks;
         self.marks = [connection.expire_heads(older), newer];
     }

@@ -18,7 +18,7 @@ use tokio::sync::Semaphore;
 use tower_service::Service;
 
 pub use self::shutdown::Shutdown;
-use super::{Body, Config, Connection, Error, Limits};
+use super::{Body, Config, Connection, Error, Limits, StalledResponses};
 use crate::endpoint::Endpoint;
 use crate::incoming::Incoming;
 
@@ -65,11 +65,14 @@ pub struct ServeOptions {
     pub limits: Limits,
     /// Whether to add a `date` to responses that have none (RFC 9110 §6.6.1).
     pub date: bool,
+    /// What responses hold that are stalled, over all connections that are served with clones of this.
+    pub stalled: StalledResponses,
 }
 
 impl Default for ServeOptions {
     fn default() -> Self {
-        Self { config: Config::default(), limits: Limits::default(), date: true }
+        let stalled = StalledResponses::default();
+        Self { config: Config::default(), limits: Limits::default(), date: true, stalled }
     }
 }
 

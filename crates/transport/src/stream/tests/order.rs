@@ -131,3 +131,147 @@ fn the_more_urgent_writer_is_woken_first() {
     // By level; then those that go one after the other by ID, those that take turns as they came.
     assert_eq!(woken, [2, 5, 4, 1, 0, 3].map(|index| StreamEvent::Writable(ids[index])));
 }
+
+#[test]
+fn who_stands_behind_is_spared_a_packet_of_eight() {
+    for incremental in [false, true] {
+        let (mut client, ids) = sender(4);
+        for id in &ids {
+            client.write(*id, &[0; 40 * PIECE]).unwrap();
+        }
+        client.set_priority(ids[0], Priority { level: 0, incremental: false });
+        for id in &ids[1..3] {
+            client.set_priority(*id, Priority { level: 0, incremental });
+        }
+        // A lower level waits until the higher ones are done.
+        client.set_priority(ids[3], Priority { level: -1, incremental });
+        let order = order(&mut client, PIECE + 10);
+        let spared: Vec<u64> = order[..40].iter().copied().filter(|index| *index != 0).collect();
+        assert_eq!(spared, [1, 2, 1, 2, 1], "incremental: {incremental}");
+        let last_of_others = order.iter().rposition(|index| *index < 3);
+        assert!(last_of_others < order.iter().position(|index| *index == 3), "incremental: {incremental}");
+    }
+}
+
+/// Two writers want to write all the time; the first one always comes first. Gives what each has sent.
+fn shares(incremental: bool, config: &StreamsConfig) -> [u64; 2] {
+    let mut client = streams(Side::Client, config);
+    let ids: Vec<_> = (0..2).map(|_| client.open(Dir::Uni).unwrap()).collect();
+    let mut limit = config.connection_window;
+    let mut sent = [0; 2];
+    for id in &ids {
+        client.set_priority(*id, Priority { level: 0, incremental });
+    }
+    for _ in 0..4_000 {
+        for id in &ids {
+            let _ = client.write(*id, &[0; 1 << 20]);
+        }
+        let Some(packet) = send(&mut client, 1200) else { continue };
+        for frame in packet.frames() {
+            if let Frame::Stream(frame) = frame {
+                sent[frame.id.index() as usize] += frame.data.len() as u64;
+                limit += frame.data.len() as u64;
+            }
+        }
+        acked(&mut client, &packet);
+        client.on_max_data(limit);
+    }
+    sent
+}
+
+/// Whichever limit holds them back, a writer that has nothing to send is left `MIN_SHARE` at least, and an equal share where
+/// there is more.
+#[test]
+fn the_fastest_writer_does_not_take_all_the_room() {
+    let wide = StreamsConfig { stream_window: 1 << 30, connection_window: 1 << 30, ..config() };
+    let by_buffer = StreamsConfig { send_buffer: 8 * MIN_SHARE, ..wide.clone() };
+    let by_credit = StreamsConfig { connection_window: 8 * MIN_SHARE, ..wide };
+    for config in [by_buffer, by_credit] {
+        let [first, second] = shares(true, &config);
+        assert!(second * 10 >= first * 8, "{first} and {second} bytes");
+        let [first, second] = shares(false, &config);
+        assert!(second * 10 >= first, "{first} and {second} bytes");
+        assert!(second * 4 <= first, "{first} and {second} bytes");
+    }
+}
+
+/// Streams that were told of room and do not use it are left some for `MAX_IDLE_TURNS` turns of the others, and none after
+/// that.
+#[test]
+fn room_that_is_left_and_not_used_holds_nobody_up() {
+    let wide = StreamsConfig { stream_window: 1 << 30, connection_window: 1 << 30, ..config() };
+    let mut client = streams(Side::Client, &StreamsConfig { send_buffer: 100_000, ..wide });
+    let ids: Vec<_> = (0..10).map(|_| client.open(Dir::Uni).unwrap()).collect();
+    assert_eq!(client.write(ids[0], &[0; 200_000]), Ok(100_000));
+    for id in &ids[1..] {
+        assert_eq!(client.write(*id, b"x"), Err(WriteError::Blocked));
+    }
+    let mut held_up = 0;
+    for turn in 0..1_000 {
+        let packet = send(&mut client, 1200).expect("something to send");
+        acked(&mut client, &packet);
+        let room = 100_000 - client.buffered_bytes();
+        let free = client.writable(ids[0]).unwrap();
+        held_up = if free < room { turn } else { held_up };
+        let _ = client.write(ids[0], &[0; 200_000]);
+    }
+    assert!((1..=10 * MAX_IDLE_TURNS).contains(&held_up), "{held_up} turns");
+    assert_eq!((client.hungry.len(), client.told.len()), (0, 0));
+}
+
+/// Nothing is under way, so that no acknowledgment will tell of room: who is refused what is left to others is told to ask again.
+#[test]
+fn nobody_waits_for_room_that_is_there() {
+    let config = StreamsConfig { stream_window: 1 << 30, connection_window: 1_000, ..config() };
+    let mut client = streams(Side::Client, &config);
+    let [a, b, c] = [(); 3].map(|()| client.open(Dir::Uni).unwrap());
+    assert_eq!(client.write(c, &[0; 1_000]), Ok(1_000));
+    for id in [b, a] {
+        assert_eq!(client.write(id, b"x"), Err(WriteError::Blocked));
+    }
+    while let Some(packet) = send(&mut client, 1200) {
+        acked(&mut client, &packet);
+    }
+    client.on_max_data(2_000);
+    // The one that came first has its turn, and never writes.
+    let mut refused = 0;
+    while client.write(a, b"x").is_err() {
+        refused += 1;
+        assert!(events(&mut client).contains(&StreamEvent::Writable(a)), "refused {refused} times");
+    }
+    assert!((1..=MAX_IDLE_TURNS + 2).contains(&refused), "refused {refused} times");
+}
+
+/// Who is more urgent leaves nothing to others.
+#[test]
+fn room_is_left_to_equals_only() {
+    let config = StreamsConfig { stream_window: 1 << 30, connection_window: 1_000, ..config() };
+    for level in [-1, 0, 1] {
+        let mut client = streams(Side::Client, &config);
+        let [a, b, c] = [(); 3].map(|()| client.open(Dir::Uni).unwrap());
+        assert_eq!(client.write(c, &[0; 1_000]), Ok(1_000));
+        for id in [b, a] {
+            assert_eq!(client.write(id, b"x"), Err(WriteError::Blocked));
+        }
+        client.set_priority(a, Priority { level, incremental: true });
+        client.on_max_data(2_000);
+        assert_eq!(client.writable(a), Some(if level > 0 { 1_000 } else { 0 }), "level {level}");
+    }
+}
+
+/// However small the pieces are in which it writes.
+#[test]
+fn a_writer_leaves_room_with_every_piece() {
+    let wide = StreamsConfig { stream_window: 1 << 30, connection_window: 1 << 30, ..config() };
+    let mut client = streams(Side::Client, &StreamsConfig { send_buffer: 8 * MIN_SHARE, ..wide });
+    let [a, b] = [(); 2].map(|()| client.open(Dir::Uni).unwrap());
+    let all = vec![0; 8 * MIN_SHARE as usize];
+    assert_eq!(client.write(a, &all), Ok(all.len()));
+    assert_eq!(client.write(b, &all), Err(WriteError::Blocked));
+    while client.buffered_bytes() > 6 * MIN_SHARE {
+        let packet = send(&mut client, 1200).unwrap();
+        acked(&mut client, &packet);
+    }
+    while client.write(a, &[0; 100]).is_ok() {}
+    assert!(client.writable(b).unwrap() >= MIN_SHARE);
+}

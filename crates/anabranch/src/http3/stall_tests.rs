@@ -1,0 +1,110 @@
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::task::ready;
+
+use super::*;
+
+const TIMEOUT: Duration = Duration::from_secs(60);
+const STALLED: SendProgress = SendProgress { written: 1_000, buffered: 0, credit: 0 };
+
+fn limits() -> Limits {
+    Limits { stall_timeout: TIMEOUT, ..Limits::default() }
+}
+
+/// How long a response lasts that never gets room, while sending stands as `standing` says.
+async fn lasts(stall: &mut Stall, standing: impl Fn(Instant) -> Standing) -> Option<Duration> {
+    let start = Instant::now();
+    let wait = poll_fn(|cx| {
+        ready!(stall.poll_exhausted(cx, 100, || Some(standing(start))));
+        Poll::Ready(start.elapsed())
+    });
+    tokio::time::timeout(Duration::from_secs(3_600), wait).await.ok()
+}
+
+fn steps(start: Instant, each: u64) -> u64 {
+    start.elapsed().as_secs() / each
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_takes_nothing_is_given_up() {
+    let mut stall = Stall::new(&limits(), &StalledResponses::default());
+    let lasted = lasts(&mut stall, |_| (STALLED, 7)).await.unwrap();
+    assert!(lasted >= TIMEOUT && lasted <= TIMEOUT + 3 * MAX_TICK, "{lasted:?}");
+    // What other streams of the connection get does not change that: it has credit for nothing more on this one.
+    let mut stall = Stall::new(&limits(), &StalledResponses::default());
+    assert!(lasts(&mut stall, |start| (STALLED, steps(start, 1))).await.is_some());
+    // Nor does a client help itself that acknowledges nothing.
+    let mut stall = Stall::new(&limits(), &StalledResponses::default());
+    let unacknowledged = SendProgress { buffered: 1_000, credit: 5_000, ..STALLED };
+    assert!(lasts(&mut stall, |_| (unacknowledged, 7)).await.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn time_in_which_other_streams_are_served_does_not_count() {
+    for waiting in [
+        SendProgress { credit: 5_000, ..STALLED },
+        SendProgress { buffered: 500, ..STALLED },
+        SendProgress { buffered: 500, credit: 1, ..STALLED },
+    ] {
+        let mut stall = Stall::new(&limits(), &StalledResponses::default());
+        assert_eq!(lasts(&mut stall, |start| (waiting, steps(start, 4))).await, None, "{waiting:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_slowest_progress_is_progress() {
+    // A byte in 50 seconds, on the stream alone.
+    let mut stall = Stall::new(&limits(), &StalledResponses::default());
+    let slow = |start| (SendProgress { written: steps(start, 50), ..STALLED }, steps(start, 50));
+    assert_eq!(lasts(&mut stall, slow).await, None);
+    // Who is given room begins anew.
+    let mut stall = Stall::new(&limits(), &StalledResponses::default());
+    for _ in 0..20 {
+        let wait = lasts(&mut stall, |_| (STALLED, 7));
+        assert!(tokio::time::timeout(TIMEOUT, wait).await.is_err());
+        stall.on_progress();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_timeout_it_waits() {
+    let limits = Limits { stall_timeout: Duration::ZERO, ..Limits::default() };
+    let mut stall = Stall::new(&limits, &StalledResponses::default());
+    assert_eq!(lasts(&mut stall, |_| (STALLED, 7)).await, None);
+}
+
+/// `max_stalled_bytes`: of responses that hold 100 bytes each, those go first that have been stalled for the longest time.
+#[tokio::test(start_paused = true)]
+async fn under_pressure_the_slowest_go_first() {
+    let limits = Limits { max_stalled_bytes: 250, stall_timeout: Duration::ZERO, ..Limits::default() };
+    let all = StalledResponses::default();
+    let mut stalls: Vec<_> = (0..5).map(|_| Stall::new(&limits, &all)).collect();
+    let ended = Cell::new(Vec::new());
+    let begin = Instant::now();
+    let watched = poll_fn(|cx| {
+        for (index, stall) in stalls.iter_mut().enumerate() {
+            let mut so_far = ended.take();
+            // They begin ten seconds apart; the first but one is served now and then.
+            let begun = begin.elapsed().as_secs() >= 10 * index as u64;
+            let written = if index == 1 { steps(begin, 2) } else { 7 };
+            let standing = || Some((SendProgress { written, ..STALLED }, 7));
+            if begun && !so_far.contains(&index) && stall.poll_exhausted(cx, 100, standing).is_ready() {
+                so_far.push(index);
+                stall.on_progress();
+            }
+            ended.set(so_far);
+        }
+        // The next one begins.
+        let waker = cx.waker().clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            waker.wake();
+        });
+        assert!(all.bytes() <= 250);
+        if begin.elapsed() > Duration::from_secs(200) { Poll::Ready(()) } else { Poll::Pending }
+    });
+    watched.await;
+    assert_eq!(ended.take(), [0, 2], "of four that are stalled, two fit");
+    drop(stalls);
+    assert_eq!(all.bytes(), 0);
+}

@@ -6,8 +6,6 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::mem;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -15,42 +13,7 @@ use http_body::{Body, Frame, SizeHint};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::{JoinHandle, spawn_blocking};
 
-/// Most bytes of a file that are read at a time. An answer holds one piece that is being sent, and one that is ready.
-const MAX_PIECE: u64 = 128 * 1024;
-/// Fewest bytes that are read at a time, however many answers there are.
-const MIN_PIECE: u64 = 4 * 1024;
-/// Bytes that all answers share.
-const MAX_READ_AHEAD: u64 = 256 << 20;
-
-/// The memory that all answers of a service share.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Memory(Arc<AtomicU64>);
-
-impl Memory {
-    /// Room for one more answer.
-    fn claim(&self) -> Claim {
-        self.0.fetch_add(1, Ordering::Relaxed);
-        Claim(self.clone())
-    }
-}
-
-/// An answer's part of the memory.
-#[derive(Debug)]
-struct Claim(Memory);
-
-impl Claim {
-    /// How much may be read at a time.
-    fn piece(&self) -> u64 {
-        let answers = self.0.0.load(Ordering::Relaxed).max(1);
-        (MAX_READ_AHEAD / (2 * answers)).clamp(MIN_PIECE, MAX_PIECE)
-    }
-}
-
-impl Drop for Claim {
-    fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
+use super::memory::{Claim, MAX_PIECE, Memory};
 
 /// Content of known length.
 #[derive(Debug)]
@@ -135,9 +98,9 @@ impl FileBody {
 /// The next piece, of at most `left` bytes. A file that has become shorter cannot be sent as promised.
 fn read(mut source: Source, left: u64) -> io::Result<(Bytes, Source)> {
     let len = left.min(source.claim.piece());
-    let mut piece = Vec::with_capacity(len as usize);
-    (&mut source.file).take(len).read_to_end(&mut piece)?;
-    if (piece.len() as u64) < len {
+    let mut piece = source.claim.memory().piece(len);
+    (&mut source.file).take(len).read_to_end(&mut piece.bytes)?;
+    if (piece.bytes.len() as u64) < len {
         return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file became shorter"));
     }
     Ok((piece.into(), source))
@@ -212,20 +175,21 @@ mod tests {
         assert_eq!(body.collect().await.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
     }
 
-    /// However many answers there are, what they hold stays near the bound, and room comes back with their end.
-    #[test]
-    fn many_answers_share_the_memory() {
+    /// What a reader holds who takes pieces and keeps them, and nothing else, stays in memory.
+    #[tokio::test]
+    async fn no_more_is_held_than_was_taken_and_two_pieces() {
+        let (file, _) = file_of(40 * MAX_PIECE);
         let memory = Memory::default();
-        let fit = MAX_READ_AHEAD / (2 * MAX_PIECE);
-        let mut claims: Vec<_> = (0..fit).map(|_| memory.claim()).collect();
-        assert_eq!(claims[0].piece(), MAX_PIECE);
-        claims.extend((0..fit).map(|_| memory.claim()));
-        assert_eq!(claims[0].piece(), MAX_PIECE / 2);
-        claims.extend((0..100 * fit).map(|_| memory.claim()));
-        assert_eq!(claims[0].piece(), MIN_PIECE);
-        claims.truncate(1);
-        assert_eq!(claims[0].piece(), MAX_PIECE);
-        drop(claims);
-        assert_eq!(memory.0.load(Ordering::Relaxed), 0);
+        let mut body = FileBody::file(file, 40 * MAX_PIECE, &memory).unwrap();
+        let mut kept = std::collections::VecDeque::new();
+        while let Some(frame) = body.frame().await {
+            kept.push_back(frame.unwrap().into_data().unwrap());
+            if kept.len() > 5 {
+                kept.pop_front();
+            }
+        }
+        assert!(memory.most() <= 7 * MAX_PIECE, "{} bytes", memory.most());
+        drop((kept, body));
+        assert_eq!(memory.held(), 0);
     }
 }

@@ -6,6 +6,7 @@
 
 mod body;
 mod listing;
+mod memory;
 mod path;
 mod preconditions;
 mod range;
@@ -28,7 +29,7 @@ use tokio::task::spawn_blocking;
 use tower_service::Service;
 
 pub(crate) use self::body::FileBody;
-use self::body::Memory;
+pub(crate) use self::memory::Memory;
 use self::path::Wanted;
 use self::root::{Found, Root};
 
@@ -56,6 +57,11 @@ impl Files {
     pub(crate) fn open(directory: &Path, listing: bool) -> io::Result<Self> {
         let (root, listings) = (Arc::new(Root::open(directory)?), Arc::new(Semaphore::new(MAX_LISTINGS)));
         Ok(Self { root, listing, memory: Memory::default(), listings })
+    }
+
+    /// The memory that its answers share.
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.memory
     }
 
     /// The whole answer, but for what comes after the first piece of a file. It may wait for the disk.

@@ -15,7 +15,8 @@ use maud::Markup;
 use nix::libc;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::body::{FileBody, Memory};
+use super::body::FileBody;
+use super::memory::Memory;
 use super::preconditions::{Validators, Verdict};
 use super::range::{self, Part};
 

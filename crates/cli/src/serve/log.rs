@@ -30,7 +30,8 @@ const TIME: StaticFormatDescription =
 /// How lines look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum Format {
-    /// The combined log format, with the protocol in the place of the version, and the seconds that it took at the end
+    /// The combined log format, with the protocol in the place of the version, and the seconds that it took at the end; behind
+    /// them `aborted` if the answer was given up, by whichever side
     #[default]
     Text,
     /// One object on each line
@@ -52,6 +53,8 @@ pub(super) struct Entry {
     /// Content that was sent, without the protocol's own bytes.
     pub(super) bytes: u64,
     pub(super) duration: Duration,
+    /// Whether all of the answer was handed over to be sent, rather than given up by either side.
+    pub(super) complete: bool,
     pub(super) referer: Option<String>,
     pub(super) agent: Option<String>,
 }
@@ -147,8 +150,9 @@ impl Entry {
         let referer = Escaped(self.referer.as_deref().unwrap_or("-"));
         let agent = Escaped(self.agent.as_deref().unwrap_or("-"));
         let seconds = self.duration.as_secs_f64();
+        let end = if self.complete { "" } else { " aborted" };
         format!(
-            "{peer} - - [{time}] \"{method} {target} {protocol}\" {status} {bytes} \"{referer}\" \"{agent}\" {seconds:.6}"
+            "{peer} - - [{time}] \"{method} {target} {protocol}\" {status} {bytes} \"{referer}\" \"{agent}\" {seconds:.6}{end}"
         )
     }
 
@@ -162,6 +166,7 @@ impl Entry {
             "status": self.status,
             "bytes": self.bytes,
             "seconds": self.duration.as_secs_f64(),
+            "complete": self.complete,
             "referer": self.referer,
             "user_agent": self.agent,
         })
@@ -195,6 +200,7 @@ mod tests {
             status: Some(200),
             bytes: 12,
             duration: Duration::from_micros(1_500),
+            complete: true,
             referer: None,
             agent: Some("a \"browser\"\n".to_owned()),
         }
@@ -227,6 +233,16 @@ mod tests {
             (&"/\n".into(), &200.into(), &0.0015.into())
         );
         assert_eq!(lines.lines().count(), 3);
+    }
+
+    #[test]
+    fn aborted_answers_say_so() {
+        let aborted = || Entry { complete: false, ..entry("/") };
+        let lines = written(Format::Text, [aborted()]);
+        assert!(lines.lines().next().unwrap().ends_with(" 0.001500 aborted"), "{lines}");
+        let lines = written(Format::Json, [aborted(), entry("/")]);
+        let complete = lines.lines().take(2).map(|line| line.contains("\"complete\":true"));
+        assert_eq!(complete.collect::<Vec<_>>(), [false, true]);
     }
 
     #[test]

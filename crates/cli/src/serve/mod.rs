@@ -70,6 +70,10 @@ pub(crate) struct Serve {
     /// Seconds that running answers get after SIGTERM; a second signal ends them at once
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     drain: u32,
+    /// Seconds that a client may take nothing at all of an answer until that is given up, however long it has been paused
+    /// before; 0 waits as long as the connection lives. If memory runs short, the answers that have waited longest go first
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    stall_timeout: u32,
     #[command(flatten)]
     paths: ServerPaths,
     #[command(flatten)]
@@ -91,7 +95,8 @@ pub(crate) async fn run(mut options: Serve) -> Result {
     raise_descriptors();
 
     let log = AccessLog::start(options.log);
-    let shared = Arc::new(Shared::new(files, log.clone()));
+    let stall = (options.stall_timeout > 0).then(|| Duration::from_secs(options.stall_timeout.into()));
+    let shared = Arc::new(Shared::new(files, log.clone(), stall));
     let mut accepting = JoinSet::new();
     let metrics = match scraped {
         Some(listener) => Some(metrics::serve(listener, &shared, &mut accepting)?),

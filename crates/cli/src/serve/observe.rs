@@ -38,11 +38,16 @@ impl Protocol {
     }
 }
 
+/// Longest answer that HTTP/3 may take over in one go, without asking for its end.
+const SMALL: u64 = 4 * 1024;
+
 /// What goes on on a connection.
 #[derive(Debug, Default)]
 pub(super) struct Activity {
     /// Requests that were begun, and bytes of content that were taken to be sent.
     steps: AtomicU64,
+    /// Requests that are being answered.
+    running: AtomicU64,
 }
 
 impl Activity {
@@ -51,13 +56,18 @@ impl Activity {
     }
 
     /// Waits until nothing has gone on for `quiet`, or up to twice as long: no request was begun, and of those that are
-    /// being answered nothing was taken.
-    pub(super) async fn idle_for(&self, quiet: Duration) {
+    /// being answered nothing was taken. While there are such, it takes `stall` in all; for ever if that is `None`.
+    pub(super) async fn idle_for(&self, quiet: Duration, stall: Option<Duration>) {
         let mut before = self.steps.load(Ordering::Relaxed);
+        let mut since = tokio::time::Instant::now();
         loop {
             tokio::time::sleep(quiet).await;
             let now = self.steps.load(Ordering::Relaxed);
-            if now == before {
+            if now != before {
+                since = tokio::time::Instant::now();
+            } else if self.running.load(Ordering::Relaxed) == 0
+                || stall.is_some_and(|stall| since.elapsed() >= stall)
+            {
                 return;
             }
             before = now;
@@ -91,6 +101,7 @@ impl<S> Observed<S> {
             request.headers().get(name).map(|value| clip(&String::from_utf8_lossy(value.as_bytes())))
         };
         self.activity.step(1);
+        self.activity.running.fetch_add(1, Ordering::Relaxed);
         let target = request.uri().path_and_query().map_or("*", |target| target.as_str());
         let entry = Entry {
             time: SystemTime::now(),
@@ -101,6 +112,7 @@ impl<S> Observed<S> {
             status: None,
             bytes: 0,
             duration: Duration::ZERO,
+            complete: false,
             referer: field(REFERER),
             agent: field(USER_AGENT),
         };
@@ -113,6 +125,7 @@ impl<S, B, C> Service<Request<B>> for Observed<S>
 where
     S: Service<Request<B>, Response = Response<C>>,
     S::Future: Send + 'static,
+    C: Body,
 {
     type Response = Response<ObservedBody<C>>;
     type Error = S::Error;
@@ -129,6 +142,8 @@ where
             let answer = answer.await?;
             if let Some(entry) = &mut observation.entry {
                 entry.status = Some(answer.status().as_u16());
+                // Content that is not there is not asked for.
+                entry.complete = answer.body().is_end_stream();
             }
             Ok(answer.map(|body| ObservedBody { body, observation }))
         })
@@ -148,6 +163,7 @@ struct Observation {
 
 impl Drop for Observation {
     fn drop(&mut self) {
+        self.activity.running.fetch_sub(1, Ordering::Relaxed);
         let Some(mut entry) = self.entry.take() else { return };
         entry.duration = self.begin.elapsed();
         self.shared.metrics.request(self.protocol, &entry);
@@ -171,11 +187,16 @@ impl<C: Body<Data = Bytes> + Unpin> Body for ObservedBody<C> {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, C::Error>>> {
         let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
-        let piece = frame.as_ref().and_then(|frame| frame.as_ref().ok()).and_then(Frame::data_ref);
-        if let (Some(piece), Some(entry)) = (piece, &mut self.observation.entry) {
+        let is_last = self.body.is_end_stream();
+        let Self { observation, .. } = &mut *self;
+        let Some(entry) = &mut observation.entry else { return Poll::Ready(frame) };
+        if let Some(piece) = frame.as_ref().and_then(|frame| frame.as_ref().ok()).and_then(Frame::data_ref) {
             entry.bytes += piece.remaining() as u64;
-            self.observation.activity.step(piece.remaining() as u64);
+            observation.activity.step(piece.remaining() as u64);
         }
+        // HTTP/3 and hq ask for the end once the last piece has been sent; the others never do.
+        let asks = [Protocol::Hq, Protocol::Http3].contains(&observation.protocol) && entry.bytes > SMALL;
+        entry.complete = frame.is_none() || is_last && !asks && !matches!(frame, Some(Err(_)));
         Poll::Ready(frame)
     }
 
@@ -203,8 +224,21 @@ mod tests {
                 activity.step(1);
             }
         };
-        tokio::join!(activity.idle_for(quiet), walking);
+        tokio::join!(activity.idle_for(quiet, None), walking);
         let idle = begin.elapsed();
         assert!((2 * quiet..6 * quiet).contains(&idle), "{idle:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn answers_that_are_not_taken_have_longer() {
+        let minute = Duration::from_secs(60);
+        let activity = Activity { running: AtomicU64::new(1), ..Activity::default() };
+        let forever = tokio::time::timeout(100 * minute, activity.idle_for(minute, None));
+        assert!(forever.await.is_err());
+        let long = tokio::time::timeout(100 * minute, activity.idle_for(minute, Some(5 * minute)));
+        long.await.unwrap();
+        activity.running.store(0, Ordering::Relaxed);
+        let short = tokio::time::timeout(3 * minute, activity.idle_for(minute, None));
+        short.await.unwrap();
     }
 }

@@ -3,7 +3,7 @@
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 
-use anabranch::http3::{self, ServeOptions};
+use anabranch::http3;
 use anabranch::{Connection, Endpoint, Incoming, ServerConfig};
 
 use super::hq;
@@ -78,5 +78,5 @@ async fn speak(connection: Connection, shared: &Arc<Shared>) {
     }
     let service = shared.service(Protocol::Http3, connection.remote_address(), Arc::default());
     // Errors are the client's affair: it is gone, or does not speak HTTP/3.
-    let _ = http3::serve_connection(connection, service, ServeOptions::default(), shared.http3.clone()).await;
+    let _ = http3::serve_connection(connection, service, shared.options.clone(), shared.http3.clone()).await;
 }

@@ -2,8 +2,9 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
-use anabranch::http3::Shutdown;
+use anabranch::http3::{Limits, ServeOptions, Shutdown};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -22,18 +23,26 @@ pub(super) struct Shared {
     pub(super) stopping: CancellationToken,
     /// The same for HTTP/3, which tells its clients.
     pub(super) http3: Shutdown,
+    /// How HTTP/3 is served.
+    pub(super) options: ServeOptions,
+    /// How long a client may take nothing of an answer; `None` as long as its connection lives.
+    pub(super) stall: Option<Duration>,
     /// The tasks of connections.
     pub(super) connections: TaskTracker,
 }
 
 impl Shared {
-    pub(super) fn new(files: Files, log: AccessLog) -> Self {
+    pub(super) fn new(files: Files, log: AccessLog, stall: Option<Duration>) -> Self {
+        let limits = Limits { stall_timeout: stall.unwrap_or_default(), ..Limits::default() };
+        let metrics = Arc::new(Metrics::new(files.memory().clone()));
         Self {
             files,
             log,
-            metrics: Arc::default(),
+            metrics,
             stopping: CancellationToken::new(),
             http3: Shutdown::new(),
+            options: ServeOptions { limits, ..ServeOptions::default() },
+            stall,
             connections: TaskTracker::new(),
         }
     }

@@ -41,8 +41,8 @@ const MAX_HEADER: u32 = 32 * 1024;
 const MAX_BUFFER: usize = 256 * 1024;
 /// How long a client may take for the TLS handshake, and for the header of a request.
 const MAX_HELLO: Duration = Duration::from_secs(10);
-/// How long a client may neither ask for anything nor take anything of what it asked for, up to twice this; then it is
-/// told to end, and gets as long for that.
+/// How long a client may ask for nothing, up to twice this; then it is told to end, and gets as long for that. With answers that
+/// are being sent, it is `--stall-timeout` if that is longer.
 const MAX_IDLE: Duration = Duration::from_secs(60);
 /// How long accepting rests when the process has no more descriptors.
 const REST: Duration = Duration::from_millis(100);
@@ -113,7 +113,7 @@ async fn serve(
     // Delays that the kernel would add for small answers; without it they are only slower.
     let _ = stream.set_nodelay(true);
     let mut stream = TimeoutStream::new(stream);
-    stream.set_write_timeout(Some(MAX_IDLE));
+    stream.set_write_timeout(shared.stall);
     let greeted = tokio::time::timeout(MAX_HELLO, listener.tls.accept(Box::pin(stream)));
     let greeted = tokio::select! {
         () = shared.stopping.cancelled() => return,
@@ -161,7 +161,7 @@ async fn run(
         tokio::select! {
             _ = connection.as_mut() => return,
             () = shared.stopping.cancelled(), if !ending => {}
-            () = activity.idle_for(MAX_IDLE) => {
+            () = activity.idle_for(MAX_IDLE, shared.stall) => {
                 // It was asked to end before, or has not even begun.
                 if ending {
                     return;

@@ -14,7 +14,9 @@ use prometheus_client::registry::Registry;
 
 use super::super::log::Entry;
 use super::super::observe::Protocol;
+use super::memory::FileMemory;
 use super::paths::{Paths, Watched};
+use crate::files::Memory;
 
 /// What a connection runs over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -80,6 +82,7 @@ pub(in crate::serve) struct Metrics {
     handshakes: Family<OfHandshake, Counter>,
     requests: Family<OfStatus, Counter>,
     content: Family<OfProtocol, Counter>,
+    aborted: Family<OfProtocol, Counter>,
     durations: Family<OfProtocol, Histogram, fn() -> Histogram>,
     paths: Arc<Paths>,
 }
@@ -89,8 +92,9 @@ fn durations() -> Histogram {
     Histogram::new(exponential_buckets(0.000_1, 4.0, 11))
 }
 
-impl Default for Metrics {
-    fn default() -> Self {
+impl Metrics {
+    /// `memory` is that of the files that are being sent.
+    pub(in crate::serve) fn new(memory: Memory) -> Self {
         let mut metrics = Self {
             registry: Registry::with_prefix("anabranch"),
             active: Family::default(),
@@ -99,15 +103,14 @@ impl Default for Metrics {
             requests: Family::default(),
             content: Family::default(),
             durations: Family::new_with_constructor(durations),
+            aborted: Family::default(),
             paths: Arc::default(),
         };
-        metrics.register();
+        metrics.register(memory);
         metrics
     }
-}
 
-impl Metrics {
-    fn register(&mut self) {
+    fn register(&mut self, memory: Memory) {
         let registry = &mut self.registry;
         registry.register("connections_active", "Connections that are open", self.active.clone());
         registry.register("connections", "Connections that were begun", self.connections.clone());
@@ -116,7 +119,10 @@ impl Metrics {
         registry.register("http_content_bytes", "Bytes of content sent", self.content.clone());
         let what = "Seconds from a request to the end of its answer";
         registry.register("http_request_duration_seconds", what, self.durations.clone());
+        let what = "Requests whose answers were given up before their end";
+        registry.register("http_requests_aborted", what, self.aborted.clone());
         registry.register_collector(Box::new(Arc::clone(&self.paths)));
+        registry.register_collector(Box::new(FileMemory(memory)));
     }
 
     /// A connection begins; it ends when the result is dropped.
@@ -142,6 +148,9 @@ impl Metrics {
         let label = OfProtocol { protocol };
         self.requests.get_or_create(&OfStatus { protocol, status: entry.status.unwrap_or(0) }).inc();
         self.content.get_or_create(&label).inc_by(entry.bytes);
+        if !entry.complete {
+            self.aborted.get_or_create(&label).inc();
+        }
         self.durations.get_or_create(&label).observe(entry.duration.as_secs_f64());
     }
 

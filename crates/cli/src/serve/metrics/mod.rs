@@ -1,6 +1,7 @@
 //! Figures for Prometheus. Each label has few values, whatever clients do.
 
 mod figures;
+mod memory;
 mod paths;
 mod scrape;
 

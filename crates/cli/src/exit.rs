@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anabranch::{
-    AttemptError, ConnectError, ConnectionError, ReadError, ReadExactError, WriteError, config, http3,
+    AttemptError, ConnectError, ConnectionError, ReadError, ReadExactError, TransportErrorCode, WriteError,
+    config, http3,
 };
 
 use crate::alert;
@@ -49,19 +50,32 @@ Exit status: 0 success, 2 usage, 3 name resolution, 4 handshake, 5 certificate, 
 8 files and sockets, 9 port in use, 10 interrupted by a signal, 11 HTTP status of 300 or more,
 12 results of the lab that are not whole.";
 
+/// Whether a failure may pass, so that trying again is of use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Passing {
+    /// It will be the same the next time.
+    #[default]
+    Never,
+    /// A connection or a stream was lost that was there.
+    Lost,
+    /// There was no answer, or no way to ask.
+    Unanswered,
+}
+
 /// Why a command failed: `what` is wrong, and what to do about it.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     exit: Exit,
     what: String,
     remedy: Option<String>,
+    passing: Passing,
 }
 
 pub(crate) type Result<T = ()> = std::result::Result<T, Failure>;
 
 impl Failure {
     pub(crate) fn new(exit: Exit, what: impl fmt::Display) -> Self {
-        Self { exit, what: what.to_string(), remedy: None }
+        Self { exit, what: what.to_string(), remedy: None, passing: Passing::Never }
     }
 
     pub(crate) fn or(mut self, remedy: impl fmt::Display) -> Self {
@@ -79,6 +93,30 @@ impl Failure {
 
     pub(crate) fn io(what: impl fmt::Display, error: &io::Error) -> Self {
         Self::new(Exit::Io, format!("{what}: {error}"))
+    }
+
+    /// The same failure, which may pass.
+    pub(crate) fn passing(self, passing: Passing) -> Self {
+        Self { passing, ..self }
+    }
+
+    pub(crate) fn may_pass(&self) -> Passing {
+        self.passing
+    }
+
+    /// The same failure after it was tried so many times more.
+    pub(crate) fn after(self, tries: u32) -> Self {
+        let what = match tries {
+            0 => self.what,
+            1 => format!("{} (tried again once)", self.what),
+            _ => format!("{} (tried again {tries} times)", self.what),
+        };
+        Self { what, ..self }
+    }
+
+    /// What is wrong, without what to do about it.
+    pub(crate) fn what(&self) -> &str {
+        &self.what
     }
 
     /// The same failure, with another status.
@@ -143,7 +181,9 @@ impl From<config::ConfigError> for Failure {
 impl From<ConnectError> for Failure {
     fn from(error: ConnectError) -> Self {
         match error {
-            ConnectError::Socket(error) => Self::io("cannot bind a UDP socket", &error),
+            ConnectError::Socket(error) => {
+                Self::io("cannot bind a UDP socket", &error).passing(Passing::Unanswered)
+            }
             error => Self::new(Exit::Usage, error),
         }
     }
@@ -157,25 +197,40 @@ impl From<ConnectionError> for Failure {
         }
         match error {
             ConnectionError::TimedOut => Self::new(Exit::Timeout, "the peer did not answer")
-                .or("check address, port and firewalls for UDP"),
+                .or("check address, port and firewalls for UDP")
+                .passing(Passing::Lost),
+            ConnectionError::Reset | ConnectionError::PeerApplication { .. } => {
+                Self::new(Exit::Protocol, error).passing(Passing::Lost)
+            }
+            // A server that ends, or has no room now, says so with these.
+            ConnectionError::PeerTransport(ref closed) if PASSING_CODES.contains(&closed.code) => {
+                Self::new(Exit::Protocol, error).passing(Passing::Lost)
+            }
             _ => Self::new(Exit::Protocol, error),
         }
     }
 }
+
+/// Codes with which servers close connections that may be made again.
+const PASSING_CODES: [TransportErrorCode; 3] = [
+    TransportErrorCode::NO_ERROR,
+    TransportErrorCode::INTERNAL_ERROR,
+    TransportErrorCode::CONNECTION_REFUSED,
+];
 
 /// No way led to a connection.
 pub(crate) fn attempt(error: AttemptError) -> Failure {
     match error {
         AttemptError::NotBegun(error) => error.into(),
         AttemptError::Handshake(error) => handshake(error),
-        error => Failure::new(Exit::Io, error),
+        error => Failure::new(Exit::Io, error).passing(Passing::Unanswered),
     }
 }
 
 /// A failure before the handshake was over.
 pub(crate) fn handshake(error: ConnectionError) -> Failure {
     match Failure::from(error) {
-        Failure { exit: Exit::Protocol, what, remedy } => Failure { exit: Exit::Handshake, what, remedy },
+        failure if failure.exit == Exit::Protocol => failure.with_exit(Exit::Handshake),
         failure => failure,
     }
 }
@@ -184,6 +239,7 @@ impl From<ReadError> for Failure {
     fn from(error: ReadError) -> Self {
         match error {
             ReadError::ConnectionLost(error) => error.into(),
+            error @ ReadError::Reset(_) => Self::new(Exit::Protocol, error).passing(Passing::Lost),
             error => Self::new(Exit::Protocol, error),
         }
     }
@@ -206,6 +262,9 @@ impl From<http3::Error> for Failure {
             error @ (http3::Error::Url { .. } | http3::Error::Invalid(_)) => Self::new(Exit::Usage, error),
             error @ http3::Error::Resolve { .. } => Self::new(Exit::Resolution, error),
             error @ http3::Error::TooSlow => Self::new(Exit::Timeout, error),
+            error @ (http3::Error::Reset(_) | http3::Error::Rejected) => {
+                Self::new(Exit::Protocol, error).passing(Passing::Lost)
+            }
             error => Self::new(Exit::Protocol, error),
         }
     }
@@ -223,7 +282,6 @@ impl From<WriteError> for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use anabranch::TransportErrorCode;
     use anabranch::transport::TransportError;
 
     /// TLS alert `no_application_protocol` (RFC 7301 §3.2).

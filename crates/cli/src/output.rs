@@ -53,15 +53,21 @@ pub(crate) struct Output {
     name: PathBuf,
     /// Removed when dropped.
     part: Option<TempPath>,
+    /// Nobody has seen what was written.
+    unseen: bool,
     writer: Writer,
 }
 
 impl Output {
     /// Opens `destination`. `digest` asks for the SHA-256 of all that is there in the end.
     pub(crate) fn open(destination: &Destination, digest: bool) -> Result<Self> {
-        let at_once = |name: &Path, writer| Ok(Self { name: name.to_owned(), part: None, writer });
+        let at_once =
+            |name: &Path, writer| Ok(Self { name: name.to_owned(), part: None, unseen: false, writer });
         match destination {
-            Destination::Nowhere => at_once(Path::new("-"), Writer::new(digest, || Ok(io::sink()))),
+            Destination::Nowhere => {
+                let writer = Writer::new(digest, || Ok(io::sink()));
+                Ok(Self { name: "-".into(), part: None, unseen: true, writer })
+            }
             Destination::Standard => at_once(Path::new("-"), Writer::new(digest, standard)),
             Destination::Rest(name) => at_once(name, Writer::append(name.clone(), digest)),
             Destination::File(name) => Self::file(name, digest),
@@ -75,12 +81,18 @@ impl Output {
             // A pipe may have to wait for its reader until it opens, which is up to the thread.
             let target = name.to_owned();
             let open = || File::options().write(true).create(true).truncate(true).open(target);
-            return Ok(Self { name: name.to_owned(), part: None, writer: Writer::new(digest, open) });
+            let writer = Writer::new(digest, open);
+            return Ok(Self { name: name.to_owned(), part: None, unseen: false, writer });
         }
         // A link stays, and the file that it leads to is replaced.
         let name = name.canonicalize().unwrap_or_else(|_| name.to_owned());
         let (file, part) = part_of(&name)?;
-        Ok(Self { name, part: Some(part), writer: Writer::new(digest, || Ok(file)) })
+        Ok(Self { name, part: Some(part), unseen: true, writer: Writer::new(digest, || Ok(file)) })
+    }
+
+    /// Whether dropping it takes back all that was written.
+    pub(crate) fn can_be_taken_back(&self) -> bool {
+        self.unseen
     }
 
     pub(crate) async fn write(&mut self, piece: Bytes) -> Result {
@@ -89,7 +101,7 @@ impl Output {
 
     /// It is whole. Gives its SHA-256 if that was asked for.
     pub(crate) async fn keep(self) -> Result<Option<Digest>> {
-        let Self { name, part, writer } = self;
+        let Self { name, part, writer, .. } = self;
         let written = writer.finish().await;
         let kept = written.and_then(|digest| match part {
             Some(part) => part.persist(&name).map_err(|error| error.error).map(|()| digest),

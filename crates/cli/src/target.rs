@@ -10,7 +10,7 @@ use anabranch::{
 };
 use url::{Host, Url};
 
-use crate::exit::{self, Exit, Failure, Result};
+use crate::exit::{self, Exit, Failure, Passing, Result};
 use crate::multipath::ClientPaths;
 
 /// Port of URLs without one.
@@ -80,6 +80,7 @@ impl Target {
         let failure = |what: &dyn fmt::Display| {
             Failure::new(Exit::Resolution, format!("cannot resolve {}: {what}", self.host))
                 .or("check the host name")
+                .passing(Passing::Unanswered)
         };
         let found = tokio::net::lookup_host((self.host.as_str(), self.port)).await;
         let found: Vec<_> = found.map_err(|error| failure(&error))?.collect();
@@ -188,7 +189,8 @@ pub(crate) async fn within<T>(
     tokio::time::timeout(timeout, answer).await.unwrap_or_else(|_| {
         let what = format!("{} did not answer within {} s", target.authority(), timeout.as_secs_f64());
         Err(Failure::new(Exit::Timeout, what)
-            .or("check address, port and firewalls for UDP, or raise --timeout"))
+            .or("check address, port and firewalls for UDP, or raise --timeout")
+            .passing(Passing::Unanswered))
     })
 }
 

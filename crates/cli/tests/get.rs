@@ -6,6 +6,8 @@
 mod failures;
 #[path = "get/requests.rs"]
 mod requests;
+#[path = "get/resume.rs"]
+mod resume;
 #[path = "get/site.rs"]
 mod site;
 #[path = "get/terminal.rs"]

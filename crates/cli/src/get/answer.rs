@@ -61,11 +61,6 @@ impl Answer {
         self.head.as_ref()
     }
 
-    /// How many bytes it has, if that is known.
-    pub(super) fn len(&self) -> Option<u64> {
-        self.field(header::CONTENT_LENGTH)?.parse().ok()
-    }
-
     /// The text of a header field.
     pub(super) fn field(&self, name: header::HeaderName) -> Option<&str> {
         self.head.as_ref()?.headers().get(name)?.to_str().ok()

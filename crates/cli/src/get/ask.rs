@@ -122,6 +122,12 @@ impl Errand {
         Self { method: Method::GET, fields: HeaderMap::new(), payload: None, partial: false }
     }
 
+    /// The same with other values of some fields.
+    pub(super) fn with(mut self, fields: impl IntoIterator<Item = (HeaderName, HeaderValue)>) -> Self {
+        self.fields.extend(fields);
+        self
+    }
+
     /// Whether asking twice does no harm, so that it may go in early data (RFC 8470 §3).
     pub(super) fn is_safe(&self) -> bool {
         self.method.is_safe()

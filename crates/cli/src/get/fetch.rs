@@ -14,7 +14,8 @@ use super::answer::{self, Answer};
 use super::ask::{Ask, Errand};
 use super::origin::{Origin, Origins};
 use super::progress;
-use crate::exit::{Exit, Failure, Result};
+use super::resume::{Arrived, Fit, Tries};
+use crate::exit::{self, Exit, Failure, Passing, Result};
 use crate::output::{Destination, Output};
 use crate::target::Target;
 
@@ -40,6 +41,10 @@ pub(super) struct Round {
     pub(super) pause: Duration,
     /// Whether anybody wants to know the content's SHA-256.
     pub(super) digest: bool,
+    /// How often something is tried again without coming further.
+    pub(super) retries: u32,
+    /// Whether nobody wants to know what happens.
+    pub(super) quiet: bool,
 }
 
 /// Something that was fetched.
@@ -49,7 +54,72 @@ pub(super) struct Done {
     pub(super) digest: Option<Digest>,
     pub(super) status: Option<StatusCode>,
     pub(super) early_data: bool,
+    /// How often it went on after a failure.
+    pub(super) continued: u32,
     pub(super) origin: Arc<Origin>,
+}
+
+/// One file on its way, over as many answers as it takes.
+struct Transfer {
+    errand: Errand,
+    output: Output,
+    /// Bytes of the file that were there before.
+    begun: u64,
+    /// Once there was an answer.
+    arrived: Option<Arrived>,
+    /// Whether there was a connection to the server.
+    connected: bool,
+    head_written: bool,
+    continued: u32,
+}
+
+/// The end of an answer.
+struct Ended {
+    origin: Arc<Origin>,
+    status: Option<StatusCode>,
+    early_data: bool,
+}
+
+impl Transfer {
+    fn bytes(&self) -> u64 {
+        self.arrived.as_ref().map_or(0, Arrived::bytes)
+    }
+
+    /// Whether trying again may lead to the whole file.
+    fn may_go_on(&self, failure: &Failure) -> bool {
+        let passes = match failure.may_pass() {
+            Passing::Never => false,
+            Passing::Lost => self.connected,
+            // Whoever has not answered yet may never do.
+            Passing::Unanswered => self.arrived.is_some(),
+        };
+        let joins = self.arrived.as_ref().is_some_and(|arrived| arrived.rest().is_some());
+        passes && self.errand.is_safe() && (joins || self.bytes() == 0 || self.output.can_be_taken_back())
+    }
+
+    /// How far it has come.
+    fn standing(&self) -> String {
+        match self.arrived.as_ref().and_then(Arrived::wanted) {
+            Some(wanted) => format!("{} of {wanted} bytes are here", self.bytes()),
+            None => format!("{} bytes are here", self.bytes()),
+        }
+    }
+
+    /// Takes back what was written.
+    fn begin_anew(&mut self, job: &Job, digest: bool, bar: &ProgressBar) -> Result {
+        if self.bytes() > 0 && !self.output.can_be_taken_back() {
+            let what = format!(
+                "the file on the server is another one now, or cannot be had in parts, and {} bytes were written already",
+                self.bytes()
+            );
+            return Err(Failure::new(Exit::Protocol, what).or("fetch it again"));
+        }
+        self.output = Output::open(&job.destination, digest)?;
+        self.arrived = None;
+        self.head_written = false;
+        bar.set_position(0);
+        Ok(())
+    }
 }
 
 impl Round {
@@ -58,41 +128,132 @@ impl Round {
         let begin = Instant::now();
         let begun = job.destination.begun();
         let errand = if self.hq { Errand::plain() } else { self.ask.errand(begun)? };
-        let mut output = Output::open(&job.destination, self.digest)?;
-        let (origin, mut answer, early_data) = self.answered(&job.target, errand, begun).await?;
-        if let Some(len) = answer.len() {
-            progress::set_length(bar, len);
-        }
-        if let Some(head) = answer.head().filter(|_| self.ask.include || self.ask.head) {
-            output.write(answer::text(head)).await?;
-        }
-        let mut bytes = 0;
-        let status = answer.head().map(http::Response::status);
-        if status != Some(StatusCode::RANGE_NOT_SATISFIABLE) {
-            while let Some(piece) = answer.piece().await? {
-                bytes += piece.len() as u64;
-                bar.inc(piece.len() as u64);
-                pass_on(piece, &mut output, origin.connection(), self.pause).await?;
+        let output = Output::open(&job.destination, self.digest)?;
+        let mut transfer = Transfer {
+            errand,
+            output,
+            begun,
+            arrived: None,
+            connected: false,
+            head_written: false,
+            continued: 0,
+        };
+        let mut tries = Tries::new(self.retries);
+        let mut made = 0;
+        let Ended { origin, status, early_data } = loop {
+            let failure = match self.attempt(job, &mut transfer, bar).await {
+                Ok(ended) => break ended,
+                Err(failure) => failure.about(&job.url),
+            };
+            if !transfer.may_go_on(&failure) {
+                return Err(failure);
             }
-        }
+            let Some((number, pause)) = tries.next(transfer.bytes()) else { return Err(failure.after(made)) };
+            made = number;
+            let (what, standing, seconds) = (failure.what(), transfer.standing(), pause.as_secs_f64());
+            let allowed = self.retries;
+            self.say(
+                bar,
+                &format!("{what}; {standing}; trying again in {seconds} s ({number} of {allowed})"),
+            );
+            tokio::time::sleep(pause).await;
+        };
         let took = begin.elapsed();
-        let digest = output.keep().await?;
-        Ok(Done { bytes, took, digest, status, early_data, origin })
+        let (bytes, continued) = (transfer.bytes(), transfer.continued);
+        let digest = transfer.output.keep().await?;
+        Ok(Done { bytes, took, digest, status, early_data, continued, origin })
     }
 
-    /// The answer that is good, from whichever server has it.
+    /// Fetches what is missing, in one answer.
+    async fn attempt(&self, job: &Job, transfer: &mut Transfer, bar: &ProgressBar) -> Result<Ended> {
+        let (origin, mut answer, early_data, mut again) = self.answer_that_fits(job, transfer, bar).await?;
+        if let Some(head) = answer.head().filter(|_| self.ask.include || self.ask.head)
+            && !std::mem::replace(&mut transfer.head_written, true)
+        {
+            transfer.output.write(answer::text(head)).await?;
+        }
+        let status = answer.head().map(http::Response::status);
+        let arrived = transfer.arrived.get_or_insert_with(|| Arrived::begin(&head_of(&answer)));
+        if let Some(len) = arrived.wanted() {
+            progress::set_length(bar, len);
+        }
+        if status != Some(StatusCode::RANGE_NOT_SATISFIABLE) {
+            while let Some(mut piece) = answer.piece().await? {
+                if again > 0 {
+                    arrived.compare(&mut piece, &mut again)?;
+                }
+                arrived.push(&piece);
+                bar.inc(piece.len() as u64);
+                pass_on(piece, &mut transfer.output, origin.connection(), self.pause).await?;
+            }
+        }
+        let is_whole = again == 0 && arrived.wanted().is_none_or(|wanted| wanted == arrived.bytes());
+        if transfer.continued > 0 && !is_whole {
+            return Err(Failure::new(
+                Exit::Protocol,
+                format!("the rest is not whole: {}", transfer.standing()),
+            ));
+        }
+        Ok(Ended { origin, status, early_data })
+    }
+
+    /// Asks for what is missing. Gives an answer that goes on where the last one ended, after as many bytes as the number
+    /// says; or else one that begins anew.
+    async fn answer_that_fits(
+        &self,
+        job: &Job,
+        transfer: &mut Transfer,
+        bar: &ProgressBar,
+    ) -> Result<(Arc<Origin>, Answer, bool, usize)> {
+        let rest = transfer.arrived.as_ref().and_then(Arrived::rest);
+        if let Some(rest) = rest {
+            let errand = transfer.errand.clone().with(rest);
+            let (origin, answer, early_data) = self.answered(&job.target, errand, None, transfer).await?;
+            let fit = transfer.arrived.as_ref().map(|arrived| arrived.fit(&head_of(&answer)));
+            match fit.transpose()? {
+                Some(Fit::GoesOn(again)) => {
+                    transfer.continued += 1;
+                    self.say(bar, &format!("{}: goes on, {}", job.url, transfer.standing()));
+                    return Ok((origin, answer, early_data, again));
+                }
+                Some(Fit::Anew) | None => {
+                    transfer.begin_anew(job, self.digest, bar)?;
+                    self.say(
+                        bar,
+                        &format!("{}: begins anew, as it is not the same file or has no parts", job.url),
+                    );
+                    if head_of(&answer).status().is_success() {
+                        return Ok((origin, answer, early_data, 0));
+                    }
+                }
+            }
+        } else if transfer.arrived.is_some() {
+            transfer.begin_anew(job, self.digest, bar)?;
+        }
+        let (errand, begun) = (transfer.errand.clone(), transfer.begun);
+        let (origin, answer, early_data) = self.answered(&job.target, errand, Some(begun), transfer).await?;
+        Ok((origin, answer, early_data, 0))
+    }
+
+    /// The final answer, from whichever server has it. With `begun`, it has to be the rest after that many bytes, or the whole
+    /// if there are none.
     async fn answered(
         &self,
         target: &Target,
         mut errand: Errand,
-        begun: u64,
+        begun: Option<u64>,
+        transfer: &mut Transfer,
     ) -> Result<(Arc<Origin>, Answer, bool)> {
         let mut target = target.clone();
         for _ in 0..=MAX_REDIRECTS {
-            let origin = self.origins.reach(&target).await?;
-            let answer = origin.ask(&target, &errand).await?;
+            let origin = self.origins.reach(&target, transfer.connected).await?;
+            transfer.connected = true;
+            let answer =
+                origin.ask(&target, &errand).await.inspect_err(|_| self.origins.leave(&target, &origin))?;
             let Some(status) = moved(&answer).filter(|_| self.ask.follow) else {
-                check(&target, &answer, errand.partial, begun)?;
+                if let Some(begun) = begun {
+                    check(&target, &answer, errand.partial, begun)?;
+                }
                 let early_data = origin.early_data_accepted(&target).await?;
                 return Ok((origin, answer, early_data));
             };
@@ -106,6 +267,23 @@ impl Round {
             format!("more than {MAX_REDIRECTS} redirections, the last one to {target}"),
         ))
     }
+
+    /// A line for people who wait.
+    fn say(&self, bar: &ProgressBar, what: &str) {
+        if !self.quiet {
+            bar.suspend(|| exit::note(format_args!("anabranch: {what}")));
+        }
+    }
+}
+
+/// The head of an answer; hq-interop has none.
+fn head_of(answer: &Answer) -> http::Response<()> {
+    let mut head = http::Response::new(());
+    if let Some(known) = answer.head() {
+        *head.status_mut() = known.status();
+        head.headers_mut().clone_from(known.headers());
+    }
+    head
 }
 
 /// The status of a redirection.

@@ -6,6 +6,7 @@ mod fetch;
 mod origin;
 mod progress;
 mod report;
+mod resume;
 mod session;
 
 use std::os::unix::ffi::OsStrExt;
@@ -42,7 +43,7 @@ const STANDARD: &str = "-";
 ///
 /// Each file is named by the last part of its URL's path, or index.html. It gets its name only once it is whole, so that
 /// nothing is left behind by a failure. Files of one server come over one connection; what cannot be had does not keep the
-/// others from coming.
+/// others from coming, and what is lost on the way is asked for again (--retry).
 #[derive(Args, Debug)]
 #[command(after_help = exit::STATUSES)]
 pub(crate) struct Get {
@@ -76,6 +77,11 @@ pub(crate) struct Get {
     /// Seconds to wait for a server's first answer
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
     timeout: f64,
+    /// Try this many times more, after growing pauses, when a connection or an answer that was there is lost: what is missing
+    /// is asked for, of the same file (Range, If-Range), and has to fit what is there; who comes further begins to count
+    /// anew. 0 gives up at once
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    retry: u32,
     /// Show neither progress nor figures
     #[arg(short, long)]
     quiet: bool,
@@ -126,6 +132,8 @@ async fn fetch_all(options: Get, endpoint: LazyEndpoint) -> Result {
             hq: options.hq,
             pause: terms.pause(),
             digest: options.json.is_some(),
+            retries: options.retry,
+            quiet: options.quiet,
         });
         let done = together(&round, &jobs, at_once, &progress).await;
         progress.clear();

@@ -54,13 +54,30 @@ impl Origins {
         Self { terms, known: Mutex::default() }
     }
 
-    /// The server of a URL. Whoever asks first connects; the others wait for that, and fail with it.
-    pub(super) async fn reach(&self, target: &Target) -> Result<Arc<Origin>> {
+    /// The server of a URL. Whoever asks first connects; the others wait for that, and fail with it. A connection that was lost
+    /// is replaced, and so is one that could not be made if this is asked for `again`.
+    pub(super) async fn reach(&self, target: &Target, again: bool) -> Result<Arc<Origin>> {
         let place = {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(known.entry((target.host.clone(), target.port)).or_default())
+            let place = known.entry((target.host.clone(), target.port)).or_default();
+            let is_over =
+                |known: &Result<Arc<Origin>>| known.as_ref().map_or(again, |origin| origin.is_lost());
+            if place.get().is_some_and(is_over) {
+                *place = Place::default();
+            }
+            Arc::clone(place)
         };
         place.get_or_init(|| Origin::connect(target, &self.terms)).await.clone()
+    }
+
+    /// The next request to the server goes over another connection than this one, which refused one.
+    pub(super) fn leave(&self, target: &Target, origin: &Arc<Origin>) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(place) = known.get_mut(&(target.host.clone(), target.port))
+            && place.get().is_some_and(|known| known.as_ref().is_ok_and(|known| Arc::ptr_eq(known, origin)))
+        {
+            *place = Place::default();
+        }
     }
 
     /// Says goodbye to everybody. Who misses it will find out by the idle timeout.
@@ -100,6 +117,10 @@ impl Origin {
         };
         let early_data = Mutex::new(early_data);
         Ok(Arc::new(Self { protocol, timeout: terms.timeout, early_data, accepted: OnceCell::new() }))
+    }
+
+    fn is_lost(&self) -> bool {
+        self.connection().close_reason().is_some()
     }
 
     pub(super) fn connection(&self) -> &Connection {

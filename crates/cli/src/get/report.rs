@@ -48,7 +48,12 @@ impl Report {
                 (false, true) => ", resumed",
                 _ => "",
             };
-            exit::note(format_args!("{}: {}{how}", job.url, measured(done.bytes, done.took)));
+            let continued = match done.continued {
+                0 => String::new(),
+                1 => ", continued once".to_owned(),
+                times => format!(", continued {times} times"),
+            };
+            exit::note(format_args!("{}: {}{how}{continued}", job.url, measured(done.bytes, done.took)));
             let paths = done.origin.connection().paths();
             for path in paths.iter().filter(|_| paths.len() > 1) {
                 exit::note(format_args!("  {}", multipath::words(path)));
@@ -117,6 +122,7 @@ fn facts(job: &Job, done: &Done) -> Value {
         "alpn": data.protocol.map(|protocol| String::from_utf8_lossy(&protocol).into_owned()),
         "resumed": data.resumed,
         "zero_rtt_accepted": done.early_data,
+        "continued": done.continued,
         "ordered_ratio": stats.ordered_ratio(),
         "placed_bytes": stats.received.placed,
         "copied_bytes": stats.received.copied,

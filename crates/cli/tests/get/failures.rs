@@ -22,9 +22,9 @@ fn failures_have_their_status_and_leave_nothing() {
         (&[&url("/loop"), "-L"], 11),
         (&[&url("/down"), "-L"], 11),
         (&[&url("/whole"), "-r", "0-9"], 11),
-        (&[&cut], 6),
+        (&[&cut, "--retry", "0"], 6),
         (&[&url("/silent"), "--timeout", "0.5"], 7),
-        (&[&url("/half"), "--idle-ms", "500", "--timeout", "1"], 7),
+        (&[&url("/half"), "--idle-ms", "500", "--timeout", "1", "--retry", "0"], 7),
         (&["--hq", &small], 4),
         (&[&small, "-o", "no/such/directory"], 8),
         // Not even an empty file is left, and it takes no answer to find out that there is no such directory.
@@ -66,7 +66,7 @@ fn one_failure_leaves_the_others_alone() {
 
     // One after the other, and in JSON.
     let (cut, silent) = (site.url("/cut"), "https://127.0.0.1:9/x");
-    let output = get(&site, here.path(), &[&cut, &small, "-o", "-", "-q"]);
+    let output = get(&site, here.path(), &[&cut, &small, "-o", "-", "-q", "--retry", "0"]);
     assert_eq!(output.status.code(), Some(6), "{}", stderr(&output));
     assert!(output.stdout.ends_with(b"small file"));
     let args = [silent, &small, &missing, silent, "--json", "-", "--timeout", "0.5"];
@@ -92,7 +92,7 @@ fn directories_are_named_as_their_index() {
 fn what_was_there_stays_when_a_fetch_fails() {
     let (site, here) = (Site::start(), tempfile::tempdir().unwrap());
     std::fs::write(here.path().join("cut"), "what was there before").unwrap();
-    assert_eq!(get(&site, here.path(), &[&site.url("/cut")]).status.code(), Some(6));
+    assert_eq!(get(&site, here.path(), &[&site.url("/cut"), "--retry", "0"]).status.code(), Some(6));
     assert_eq!(std::fs::read(here.path().join("cut")).unwrap(), b"what was there before");
     assert_eq!(names(here.path()), ["cut"]);
 }

@@ -14,6 +14,8 @@ use tokio::runtime::Runtime;
 /// Length of `/large`.
 pub const LARGE: usize = 3_000_000;
 
+/// The fields Range and If-Range of requests.
+type Ranges = Arc<Mutex<Vec<[Option<String>; 2]>>>;
 type Ends = Arc<Mutex<Vec<Option<ConnectionError>>>>;
 
 pub struct Site {
@@ -23,6 +25,8 @@ pub struct Site {
     connections: Arc<Mutex<Vec<bool>>>,
     /// How connections ended.
     ends: Ends,
+    /// What requests for `/flaky/…` said of ranges.
+    ranges: Ranges,
     _runtime: Runtime,
 }
 
@@ -38,14 +42,15 @@ impl Site {
         };
         let address = endpoint.local_addr().unwrap();
         let ends = Ends::default();
-        let (seen, ended) = (Arc::clone(&connections), Arc::clone(&ends));
+        let ranges = Ranges::default();
+        let (seen, ended, asked) = (Arc::clone(&connections), Arc::clone(&ends), Arc::clone(&ranges));
         runtime.spawn(async move {
             while let Some(incoming) = endpoint.accept().await {
                 seen.lock().unwrap().push(incoming.remote_address_validated());
-                tokio::spawn(serve(incoming, Arc::clone(&ended)));
+                tokio::spawn(serve(incoming, Arc::clone(&ended), Arc::clone(&asked)));
             }
         });
-        Self { address, dir, connections, ends, _runtime: runtime }
+        Self { address, dir, connections, ends, ranges, _runtime: runtime }
     }
 
     pub fn url(&self, path: &str) -> String {
@@ -59,6 +64,11 @@ impl Site {
     /// Whether clients showed tokens, for each connection since the last time.
     pub fn connections(&self) -> Vec<bool> {
         std::mem::take(&mut *self.connections.lock().unwrap())
+    }
+
+    /// Range and If-Range of the requests for `/flaky/…` since the last time.
+    pub fn ranges(&self) -> Vec<[Option<String>; 2]> {
+        std::mem::take(&mut *self.ranges.lock().unwrap())
     }
 
     /// How connections ended, in the order of their ends.
@@ -82,12 +92,16 @@ fn server_config(dir: &Path) -> ServerConfig {
     ServerConfig { transport: Arc::new(transport), ..ServerConfig::new(tls.unwrap()) }
 }
 
-async fn serve(incoming: Incoming, ends: Ends) {
+async fn serve(incoming: Incoming, ends: Ends, ranges: Ranges) {
     // Early data, too.
     let Ok((quic, _)) = incoming.accept().unwrap().into_0rtt() else { return };
     let connection = Connection::new(quic, Config::default());
     while let Ok(Some((request, send, receive))) = connection.accept().await {
-        tokio::spawn(answer(request, send, receive));
+        if request.uri().path().starts_with("/flaky/") {
+            tokio::spawn(flaky(request, send, connection.clone(), Arc::clone(&ranges)));
+        } else {
+            tokio::spawn(answer(request, send, receive));
+        }
     }
     ends.lock().unwrap().push(connection.quic().close_reason());
 }
@@ -153,6 +167,46 @@ fn large(request: &Request<()>) -> Response<Bytes> {
     let range = format!("bytes {from}-{}/{LARGE}", to - 1);
     let builder = Response::builder().status(StatusCode::PARTIAL_CONTENT);
     builder.header(header::CONTENT_RANGE, range).body(content.slice(from..to)).unwrap()
+}
+
+/// Sends a third of the file at a time, and then loses the stream or the connection. `/flaky/other` has another file the next
+/// time, and `/flaky/liar` as well but says nothing of it.
+async fn flaky(request: Request<()>, mut send: SendHalf, connection: Connection, ranges: Ranges) {
+    let field = |name| request.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
+    let [range, condition] = [field(header::RANGE), field(header::IF_RANGE)];
+    let number = {
+        let mut ranges = ranges.lock().unwrap();
+        ranges.push([range.clone(), condition.clone()]);
+        ranges.len()
+    };
+    let how = request.uri().path().trim_start_matches("/flaky/").to_owned();
+    let (mut content, mut tag) = (super::pattern(LARGE), "\"one\"".to_owned());
+    if number > 1 && ["other", "liar"].contains(&how.as_str()) {
+        content.reverse();
+        tag = if how == "other" { "\"two\"".to_owned() } else { tag };
+    }
+    let from = range
+        .filter(|_| condition.as_ref() == Some(&tag))
+        .map(|range| range.strip_prefix("bytes=").unwrap().trim_end_matches('-').parse::<usize>().unwrap());
+    let mut head = Response::builder().header(header::ETAG, tag);
+    if let Some(from) = from {
+        let range = format!("bytes {from}-{}/{LARGE}", LARGE - 1);
+        head = head.status(StatusCode::PARTIAL_CONTENT).header(header::CONTENT_RANGE, range);
+    }
+    let rest = Bytes::from(content).slice(from.unwrap_or(0)..);
+    send.send_response(head.header(header::CONTENT_LENGTH, rest.len()).body(()).unwrap()).unwrap();
+    let is_last = rest.len() <= LARGE / 2 || number > 1 && how != "reset";
+    let _ = send.write(if is_last { rest } else { rest.slice(..LARGE / 3) }).await;
+    if is_last {
+        let _ = send.finish();
+        return;
+    }
+    // Time for the client to read that.
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    match how.as_str() {
+        "close" => connection.close_with(Code::INTERNAL_ERROR, "the server falls over"),
+        _ => send.reset(Code::EXCESSIVE_LOAD),
+    }
 }
 
 /// Promises a file, sends the half of it, and then nothing more or a reset.

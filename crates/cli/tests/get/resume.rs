@@ -1,0 +1,210 @@
+//! Downloads that go on after a failure.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ChildStdout, Stdio};
+use std::time::Duration;
+
+use super::*;
+
+/// Longer than anything here takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+#[test]
+fn a_stream_that_was_reset_goes_on() {
+    let (site, here) = (Site::start(), tempfile::tempdir().unwrap());
+    let url = site.url("/flaky/reset");
+    let output = get(&site, here.path(), &[&url, "-o", "file", "--json", "facts"]);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(std::fs::read(here.path().join("file")).unwrap() == pattern(LARGE));
+    let facts: Value = serde_json::from_slice(&std::fs::read(here.path().join("facts")).unwrap()).unwrap();
+    assert_eq!((&facts["sha256"], &facts["bytes"]), (&sha256(&pattern(LARGE)).into(), &LARGE.into()));
+    // Each third was asked for by itself, over the same connection.
+    assert!(facts["continued"].as_u64() >= Some(1), "{facts}");
+    let ranges = site.ranges();
+    assert_eq!(ranges[0], [None, None]);
+    for [range, condition] in &ranges[1..] {
+        assert!(range.as_ref().unwrap().ends_with('-'), "{ranges:?}");
+        assert_eq!(condition.as_deref(), Some("\"one\""));
+    }
+    assert_eq!(site.connections().len(), 1);
+    // What happened is said, and where.
+    let lines: Vec<_> = said.lines().collect();
+    assert!(
+        lines[0].starts_with(&format!("anabranch: {url}: reset by the peer: H3_EXCESSIVE_LOAD; ")),
+        "{said}"
+    );
+    assert!(
+        lines[0].ends_with(&format!(" of {LARGE} bytes are here; trying again in 0.5 s (1 of 8)")),
+        "{said}"
+    );
+    assert!(lines[1].starts_with(&format!("anabranch: {url}: goes on, ")), "{said}");
+}
+
+#[test]
+fn a_connection_that_was_lost_is_made_again() {
+    let (site, here) = (Site::start(), tempfile::tempdir().unwrap());
+    let output = get(&site, here.path(), &[&site.url("/flaky/close"), &site.url("/small"), "-o", "."]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(std::fs::read(here.path().join("close")).unwrap() == pattern(LARGE));
+    assert_eq!(names(here.path()), ["close", "small"]);
+    assert_eq!(site.connections().len(), 2);
+    assert!(stderr(&output).contains(", continued once"), "{}", stderr(&output));
+    let output = get(&site, here.path(), &["-o", "-", "--quiet", &site.url("/flaky/close")]);
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
+    assert!(output.stdout == pattern(LARGE));
+}
+
+#[test]
+fn another_file_is_not_joined() {
+    let (site, here) = (Site::start(), tempfile::tempdir().unwrap());
+    let mut other = pattern(LARGE);
+    other.reverse();
+    let url = site.url("/flaky/other");
+    let output = get(&site, here.path(), &[&url]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stderr(&output).contains("begins anew"), "{}", stderr(&output));
+    assert!(std::fs::read(here.path().join("other")).unwrap() == other);
+    site.ranges();
+    // What went to a pipe cannot be taken back.
+    let output = get(&site, here.path(), &[&url, "-o", "-"]);
+    assert_eq!(output.status.code(), Some(6), "{}", stderr(&output));
+    assert!(stderr(&output).contains("the file on the server is another one now"), "{}", stderr(&output));
+    assert!(pattern(LARGE).starts_with(&output.stdout));
+    // A server that takes one file for the other is found out.
+    std::fs::remove_file(here.path().join("other")).unwrap();
+    site.ranges();
+    let output = get(&site, here.path(), &[&site.url("/flaky/liar")]);
+    assert_eq!(output.status.code(), Some(11), "{}", stderr(&output));
+    assert!(stderr(&output).contains("does not fit what is there"), "{}", stderr(&output));
+    assert_eq!(names(here.path()), [""; 0]);
+}
+
+#[test]
+fn tries_are_bounded_and_can_be_forbidden() {
+    let (site, here) = (Site::start(), tempfile::tempdir().unwrap());
+    let url = site.url("/flaky/reset");
+    let output = get(&site, here.path(), &[&url, "--retry", "0"]);
+    assert_eq!(output.status.code(), Some(6));
+    assert_eq!(stderr(&output), format!("anabranch: {url}: reset by the peer: H3_EXCESSIVE_LOAD\n"));
+    assert_eq!(site.ranges().len(), 1);
+    // Without a validator it begins anew each time, and comes no further.
+    let url = site.url("/cut");
+    let output = get(&site, here.path(), &[&url, "--retry", "1"]);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(6), "{said}");
+    let last = format!("anabranch: {url}: reset by the peer: H3_INTERNAL_ERROR (tried again once)");
+    assert_eq!(said.lines().last(), Some(last.as_str()), "{said}");
+    assert_eq!(names(here.path()), [""; 0]);
+    // What changes something is not asked for twice, and neither is what never was answered.
+    for args in [&[url.as_str(), "-d", "x", "-o", "-"][..], &[&site.url("/silent"), "--timeout", "1"]] {
+        let said = stderr(&get(&site, here.path(), args));
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
+}
+
+/// `serve` in a process of its own.
+struct Served {
+    child: Child,
+    /// Kept open: a server that cannot print ends.
+    _stdout: BufReader<ChildStdout>,
+    port: u16,
+}
+
+impl Served {
+    fn start(site: &Site, root: &Path, port: u16) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
+        command.arg("serve").arg("--root").arg(root).arg("--listen").arg(format!("127.0.0.1:{port}"));
+        command.arg("--cert").arg(site.ca()).arg("--key").arg(site.dir.path().join("key.pem"));
+        command.args(["--no-tcp", "--log", "none"]).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        stdout.read_line(&mut line).unwrap();
+        let port = line.trim().rsplit_once(':').unwrap_or_else(|| panic!("not listening: {line}")).1;
+        Self { child, _stdout: stdout, port: port.parse().unwrap() }
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A download to standard output, which is read as the test likes; with a window so small that the server has to wait for
+/// that.
+fn download(site: &Site, here: &Path, url: &str) -> Child {
+    let args = [url, "-o", "-", "--window", "100000", "--idle-ms", "2000"];
+    command(site, here, &args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Reads the rest of a download, which has to be the end of `content`.
+fn finish(mut child: Child, content: &[u8], begun: usize) -> String {
+    let mut stdout = child.stdout.take().unwrap();
+    let reading = std::thread::spawn(move || {
+        let mut rest = Vec::new();
+        stdout.read_to_end(&mut rest).unwrap();
+        rest
+    });
+    let start = std::time::Instant::now();
+    while !reading.is_finished() {
+        if start.elapsed() > PATIENCE {
+            let _ = child.kill();
+            panic!("it takes too long");
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let rest = reading.join().unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(rest == content[begun..], "{} bytes and not {}", rest.len(), content.len() - begun);
+    stderr(&output)
+}
+
+/// A server that is killed in the middle of a download, and comes back on the same port.
+#[test]
+fn a_server_may_be_started_again() {
+    let (site, here) = (Site::start(), tempfile::tempdir().unwrap());
+    let (root, content) = (tempfile::tempdir().unwrap(), pattern(30_000_000));
+    std::fs::write(root.path().join("file"), &content).unwrap();
+    let served = Served::start(&site, root.path(), 0);
+    let port = served.port;
+    let mut child = download(&site, here.path(), &format!("https://localhost:{port}/file"));
+    let mut first = vec![0; 1_000_000];
+    child.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
+    assert!(first == content[..first.len()]);
+    drop(served);
+    let again = std::thread::spawn({
+        let (key, root) = (site, root);
+        move || {
+            std::thread::sleep(Duration::from_secs(3));
+            (Served::start(&key, root.path(), port), key, root)
+        }
+    });
+    let said = finish(child, &content, first.len());
+    assert!(said.contains("trying again in") && said.contains("goes on, "), "{said}");
+    drop(again.join().unwrap());
+}
+
+/// A client that slept longer than any connection lasts, as with a closed lid.
+#[test]
+fn a_client_may_sleep() {
+    let (site, here) = (Site::start(), tempfile::tempdir().unwrap());
+    let (root, content) = (tempfile::tempdir().unwrap(), pattern(30_000_000));
+    std::fs::write(root.path().join("file"), &content).unwrap();
+    let served = Served::start(&site, root.path(), 0);
+    let mut child = download(&site, here.path(), &format!("https://localhost:{}/file", served.port));
+    let mut first = vec![0; 1_000_000];
+    child.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
+    let signal = |name: &str| {
+        let sent = Command::new("kill").args([name, &child.id().to_string()]).status().unwrap();
+        assert!(sent.success());
+    };
+    signal("-STOP");
+    std::thread::sleep(Duration::from_secs(5));
+    signal("-CONT");
+    let said = finish(child, &content, first.len());
+    assert!(said.contains("trying again in") && said.contains("goes on, "), "{said}");
+}

@@ -33,7 +33,7 @@ pub(crate) struct Tuning {
     #[arg(long, value_name = "BYTES", default_value = "16MiB", value_parser = window)]
     pub(crate) window: u64,
     /// Congestion controller
-    #[arg(long, value_name = "NAME", default_value_t)]
+    #[arg(long, value_name = "NAME", default_value_t = Algorithm::Bbr)]
     pub(crate) congestion: Algorithm,
     /// What packets look like: a client's from the first one on, and nothing else; a server's rather, besides those of
     /// version 1. Servers have VReverso for whoever asks for it unless this says otherwise

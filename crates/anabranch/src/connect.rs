@@ -12,7 +12,7 @@ use crate::error::{ConnectError, OpenPathError};
 use crate::hub::{Hub, Table, lock};
 use crate::member::State;
 use crate::observe::Watchers;
-use crate::paths::{Lease, LocalAddress, Way};
+use crate::paths::{Lease, LocalAddress, Roaming, Way};
 
 impl Endpoint {
     /// Connects to the server at `address`, which must have a certificate for `server_name`. Uses a token that the server
@@ -36,19 +36,20 @@ impl Endpoint {
         server_name: &str,
     ) -> Result<Connecting, ConnectError> {
         let place = Place::take(&mut self.hub.table(), address)?;
-        self.begin(config, place, server_name)
+        self.begin(config, place, server_name, &[address])
     }
 
     /// Like [`Endpoint::connect_with`], from where `way` begins: on a socket of its own, bound if need be, for as long as the
-    /// connection stays there.
+    /// connection stays there. `remotes` are all addresses of the server that are known.
     pub(crate) fn connect_by(
         &self,
         config: &ClientConfig,
         way: &Way,
+        remotes: &[SocketAddr],
         server_name: &str,
     ) -> Result<Connecting, ConnectError> {
         let place = Place::on(&self.hub, way)?;
-        let begun = self.begin(config, place, server_name);
+        let begun = self.begin(config, place, server_name, remotes);
         if begun.is_err() {
             self.hub.table().drop_unleased();
             self.hub.wake_driver();
@@ -61,9 +62,11 @@ impl Endpoint {
         config: &ClientConfig,
         place: Place,
         server_name: &str,
+        remotes: &[SocketAddr],
     ) -> Result<Connecting, ConnectError> {
         let now = self.hub.clock.now();
         let Place { handle, tuple, local_cid, shared, seed, watchers, lease } = place;
+        let follows = tuple.local.ip().is_unspecified() && config.transport.migration;
         let token = Some(&config.token).filter(|token| !token.is_empty()).cloned();
         let token = token.or_else(|| self.hub.tokens().take(server_name, config.initial_version));
         let config = &ClientConfig { token: token.unwrap_or_default(), ..config.clone() };
@@ -75,10 +78,17 @@ impl Endpoint {
                 let begin = |state: &mut State| {
                     state.server_name = Some(server_name.to_owned());
                     state.trace = watchers.watch(now, &mut state.core, None);
+                    if follows {
+                        state.core.watch_silence(true);
+                        state.roaming = Some(Roaming::new(remotes.to_vec()));
+                    }
                     if let Some(lease) = lease {
                         state.leases.hold(PathId::ZERO, lease);
                     }
                 };
+                table.wanted.follower |= follows;
+                table.wanted.listener = true;
+                table.begun += 1;
                 Ok(Connecting::new(self.hub.admit(table, handle, connection, begin)))
             }
             begun => {

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use anabranch_tls::rustls::pki_types::CertificateDer;
-use anabranch_transport::{ConnectionError, ConnectionStats, MigrateError};
+use anabranch_transport::{ConnectionError, ConnectionStats, MigrateError, Silence};
 use anabranch_wire::{Dir, MAX_VARINT, PathId, StreamId, Version};
 use bytes::Bytes;
 
@@ -311,6 +311,12 @@ impl Connection {
         self.0.look(|state| state.core.paths().next().map_or(Duration::ZERO, |path| path.smoothed_rtt))
     }
 
+    /// How long nothing has been heard of the peer, and how much of that time this host was suspended or this process stopped.
+    pub fn silence(&self) -> Silence {
+        let now = self.0.hub.clock.now();
+        self.0.look(|state| state.core.silence(now))
+    }
+
     /// Totals and every path's state.
     pub fn stats(&self) -> ConnectionStats {
         self.0.look(|state| state.core.stats())
@@ -356,7 +362,14 @@ impl Connection {
     pub fn migrate(&self, local: SocketAddr) -> Result<(), MigrateError> {
         let in_use = self.local_address().filter(|_| local.ip().is_unspecified());
         let local = SocketAddr::new(in_use.map_or(local.ip(), |address| address.ip()), local.port());
-        self.0.change(|state| state.core.migrate(self.0.hub.clock.now(), local))
+        self.0.change(|state| {
+            let begun = state.core.migrate(self.0.hub.clock.now(), local);
+            if begun.is_ok() {
+                // The application has said where it wants the connection to be.
+                state.roaming = None;
+            }
+            begun
+        })
     }
 
     /// Waits until the handshake is complete (RFC 9001 §4.1.1), for connections that are used before: says whether early

@@ -43,6 +43,14 @@ pub enum AttemptError {
     NoWay,
 }
 
+impl AttemptError {
+    /// Whether the host has no route there.
+    pub(crate) fn is_without_route(&self) -> bool {
+        let Self::Handshake(ConnectionError::Unreachable(obstacle)) = self else { return false };
+        matches!(obstacle.kind, io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable)
+    }
+}
+
 /// Why [`Connection::open_path`](crate::Connection::open_path) failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Waker;
 
 use anabranch_transport::{Connection, Handle, Incoming, Response, Router};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 use crate::clock::Clock;
 use crate::member::{Member, State};
@@ -29,6 +29,8 @@ pub(crate) struct Hub {
     /// Locked for a moment, under any other lock.
     tokens: Mutex<TokenStore>,
     todo: Mutex<Todo>,
+    /// Wakes the task that has connections follow the routing table.
+    pub(crate) follower: Arc<Notify>,
 }
 
 /// Who is there.
@@ -57,6 +59,21 @@ pub(crate) struct Table {
     pub(crate) handles: usize,
     /// Who watches connections to come.
     pub(crate) watchers: Watchers,
+    /// Tasks that the driver is to begin.
+    pub(crate) wanted: Wanted,
+    /// Whether connections are looked after that follow the routing table.
+    follows: bool,
+    /// Clients' connections that have begun so far.
+    pub(crate) begun: u64,
+}
+
+/// Tasks for clients' connections, which begin in the runtime of the driver.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Wanted {
+    /// Somebody follows the routing table.
+    pub(crate) follower: bool,
+    /// Somebody waits for a first answer.
+    pub(crate) listener: bool,
 }
 
 /// What the driver has to look at.
@@ -81,17 +98,27 @@ impl Hub {
             closed: false,
             handles: 0,
             watchers: Watchers::from_environment(),
+            wanted: Wanted::default(),
+            follows: false,
+            begun: 0,
         };
         Self {
             clock: Clock::new(),
             table: Mutex::new(table),
             tokens: Mutex::default(),
             todo: Mutex::default(),
+            follower: Arc::default(),
         }
     }
 
     pub(crate) fn table(&self) -> MutexGuard<'_, Table> {
         lock(&self.table)
+    }
+
+    /// The connections, and how many clients' ones had begun when they were counted.
+    pub(crate) fn census(&self) -> (u64, Vec<Arc<Member>>) {
+        let table = self.table();
+        (table.begun, table.members().cloned().collect())
     }
 
     pub(crate) fn tokens(&self) -> MutexGuard<'_, TokenStore> {
@@ -220,6 +247,20 @@ impl Table {
             self.sockets.retain(|socket| !gone.iter().any(|(other, _)| Arc::ptr_eq(socket, other)));
             self.sockets_version += 1;
         }
+    }
+
+    /// The tasks that are wanted and not there yet.
+    pub(crate) fn take_wanted(&mut self) -> Wanted {
+        let wanted = std::mem::take(&mut self.wanted);
+        let follower = wanted.follower && !std::mem::replace(&mut self.follows, true);
+        Wanted { follower, ..wanted }
+    }
+
+    /// The task that looks after connections found none when so many had `begun`; says whether it may end.
+    pub(crate) fn stop_following(&mut self, begun: u64) -> bool {
+        let stops = self.begun == begun;
+        self.follows &= !stops;
+        stops
     }
 
     fn socket_for(&self, transmit: &anabranch_transport::Transmit) -> Arc<Socket> {

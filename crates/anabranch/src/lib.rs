@@ -25,6 +25,7 @@ mod observe;
 pub mod paths;
 mod racing;
 mod recv_stream;
+mod refusals;
 mod send_stream;
 mod socket;
 mod tokens;
@@ -35,8 +36,8 @@ pub use anabranch_transport::stream::{ClosedStream, Priority};
 pub use anabranch_transport::tls;
 pub use anabranch_transport::{
     AlternativeAddress, ClientConfig, ConnectionError, ConnectionStats, EndpointConfig, FourTuple,
-    IdleReason, MigrateError, MultipathConfig, PathInfo, PathState, RetryPolicy, ServerConfig,
-    TransportConfig, schedule,
+    IdleReason, MigrateError, MultipathConfig, Obstacle, PathInfo, PathState, RetryPolicy, ServerConfig,
+    Silence, TransportConfig, schedule,
 };
 pub use anabranch_wire::{PathId, StreamId, TransportErrorCode, Version};
 

@@ -17,7 +17,7 @@ use tokio::sync::broadcast;
 use crate::http3::Http3State;
 use crate::hub::{Hub, lock};
 use crate::observe::Trace;
-use crate::paths::{Leases, PathEvent};
+use crate::paths::{Leases, PathEvent, Roaming};
 use crate::tokens::AddressToken;
 use crate::wakers::WakerSet;
 
@@ -64,6 +64,8 @@ pub(crate) struct State {
     pub(crate) has_held_paths: bool,
     /// Sockets that were bound for paths.
     pub(crate) leases: Leases,
+    /// For a client's connection that follows the routing table.
+    pub(crate) roaming: Option<Box<Roaming>>,
     /// Where events are written, if somebody wants that.
     pub(crate) trace: Option<Trace>,
 }
@@ -114,6 +116,7 @@ impl Member {
             path_events: None,
             has_held_paths: false,
             leases: Leases::default(),
+            roaming: None,
             trace: None,
         };
         let users = AtomicUsize::new(0);
@@ -183,6 +186,7 @@ impl State {
                 self.progress.drain_into(woken);
                 self.apply_path(PathEvent::Opened { path });
             }
+            Event::PathSilent(_) => self.on_silent(hub),
             Event::ServerAddresses => self.apply_path(PathEvent::ServerAddresses),
             Event::PathStatus { path, state } => {
                 self.progress.drain_into(woken);

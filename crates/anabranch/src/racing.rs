@@ -107,7 +107,8 @@ impl Attempts {
             let now = self.endpoint.hub.clock.now();
             let heard = self.heard();
             let Some(way) = self.race.due(now, heard).and_then(|at| self.ways.get(at)) else { return };
-            match self.endpoint.connect_by(&self.config, way, &self.server_name) {
+            let remotes: Vec<_> = self.ways.iter().map(|way| way.remote).collect();
+            match self.endpoint.connect_by(&self.config, way, &remotes, &self.server_name) {
                 Ok(connecting) => self.running.push(connecting),
                 Err(error) => self.note(error.into()),
             }
@@ -115,7 +116,10 @@ impl Attempts {
     }
 
     fn note(&mut self, failure: AttemptError) {
-        self.failure.get_or_insert(failure);
+        // That one way is not there says less than what happened on another.
+        if self.failure.as_ref().is_none_or(AttemptError::is_without_route) {
+            self.failure = Some(failure);
+        }
         let heard = self.heard();
         self.race.on_failed(self.endpoint.hub.clock.now(), heard);
     }

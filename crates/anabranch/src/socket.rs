@@ -2,10 +2,11 @@
 //! GRO), ECN marks, and the local address of each datagram.
 
 mod batch;
+mod errors;
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use std::task::{Context, Poll, ready};
 
@@ -16,6 +17,7 @@ use tokio::net::UdpSocket;
 
 use self::batch::RECEIVE_BUFFERS;
 pub(crate) use self::batch::ReceiveBatch;
+pub(crate) use self::errors::Refusal;
 
 /// Asked of the kernel for either direction: a few round trips' worth of a fast path, so that a busy core loses nothing.
 const KERNEL_BUFFER_BYTES: usize = 4 << 20;
@@ -32,8 +34,8 @@ const MAX_RECEIVE_ERRORS: usize = 64;
 pub(crate) struct Sent {
     /// Bytes that need no further care, fewer than all if the socket is full.
     pub(crate) done: usize,
-    /// The host cannot send between these addresses, and knows it.
-    pub(crate) unreachable: bool,
+    /// The host cannot send between these addresses, and knows it: the system's code.
+    pub(crate) unreachable: Option<i32>,
 }
 
 /// One bound UDP socket.
@@ -45,6 +47,8 @@ pub(crate) struct Socket {
     local: SocketAddr,
     /// Buffers that one system call may fill.
     receive_buffers: AtomicUsize,
+    /// Somebody listens to what the network says about datagrams, and so any call may fail because of one.
+    listened_to: AtomicBool,
 }
 
 impl Socket {
@@ -60,7 +64,13 @@ impl Socket {
         let _ = state.set_send_buffer_size(UdpSockRef::from(&io), KERNEL_BUFFER_BYTES);
         let _ = state.set_recv_buffer_size(UdpSockRef::from(&io), KERNEL_BUFFER_BYTES);
         let local = io.local_addr()?;
-        Ok(Self { io, state: RwLock::new(state), local, receive_buffers: AtomicUsize::new(RECEIVE_BUFFERS) })
+        Ok(Self {
+            io,
+            state: RwLock::new(state),
+            local,
+            receive_buffers: AtomicUsize::new(RECEIVE_BUFFERS),
+            listened_to: AtomicBool::new(false),
+        })
     }
 
     pub(crate) fn local_addr(&self) -> SocketAddr {
@@ -70,7 +80,8 @@ impl Socket {
     /// Whether datagrams of a path with this local address leave through this socket.
     pub(crate) fn serves(&self, local: SocketAddr) -> bool {
         local.port() == self.local.port()
-            && (self.local.ip().is_unspecified() || local.ip() == self.local.ip())
+            && (local.ip() == self.local.ip()
+                || self.local.ip().is_unspecified() && (self.local.is_ipv6() || local.is_ipv4()))
     }
 
     /// How `remote` is written on this socket: IPv6 sockets reach IPv4 hosts through mapped addresses. `None` if they
@@ -118,19 +129,22 @@ impl Socket {
             sent = self.try_send(&batch);
         }
         match sent {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Sent { done: 0, unreachable: false },
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Sent { done: 0, unreachable: None },
             Err(error) if batch.segment_size.is_some() && is_about_segmentation(&error) => {
                 self.send_singly(&batch)
             }
-            sent => {
-                Sent { done: contents.len(), unreachable: sent.is_err_and(|error| is_about_the_way(&error)) }
-            }
+            sent => Sent { done: contents.len(), unreachable: sent.err().and_then(|error| obstacle(&error)) },
         }
     }
 
     fn try_send(&self, batch: &quinn_udp::Transmit<'_>) -> io::Result<()> {
         let send = || self.state().try_send((&self.io).into(), batch);
-        match send() {
+        let mut sent = send();
+        if self.is_listened_to() && sent.as_ref().is_err_and(is_about_a_peer) {
+            // It may be about a datagram of before, and then the call has only passed it on.
+            sent = send();
+        }
+        match sent {
             // Once more through the runtime, which has to learn that the socket is full before it can wait for room. It
             // is not asked at first, because it takes a new socket for a full one.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -150,13 +164,13 @@ impl Socket {
 
     /// Without segmentation offload, after it turned out that the interface has none.
     fn send_singly(&self, batch: &quinn_udp::Transmit<'_>) -> Sent {
-        let (mut done, mut unreachable) = (0, false);
+        let (mut done, mut unreachable) = (0, None);
         for contents in batch.contents.chunks(batch.segment_size.unwrap_or(batch.contents.len()).max(1)) {
             let &quinn_udp::Transmit { destination, ecn, src_ip, .. } = batch;
             let single = quinn_udp::Transmit { destination, ecn, contents, segment_size: None, src_ip };
             match self.try_send(&single) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                sent => unreachable |= sent.is_err_and(|error| is_about_the_way(&error)),
+                sent => unreachable = unreachable.or(sent.err().and_then(|error| obstacle(&error))),
             }
             done += contents.len();
         }
@@ -166,6 +180,16 @@ impl Socket {
     /// From now on a system call fills so many buffers at most.
     pub(crate) fn set_receive_buffers(&self, buffers: usize) {
         self.receive_buffers.store(buffers.clamp(1, RECEIVE_BUFFERS), Ordering::Relaxed);
+    }
+
+    /// Whether a task takes what the network says about datagrams.
+    pub(crate) fn is_listened_to(&self) -> bool {
+        self.listened_to.load(Ordering::Relaxed)
+    }
+
+    /// Such a task begins or ends; says whether there was one.
+    pub(crate) fn set_listened_to(&self, listened_to: bool) -> bool {
+        self.listened_to.swap(listened_to, Ordering::Relaxed)
     }
 
     pub(crate) fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -186,7 +210,11 @@ impl Socket {
                 Ok(()) => return Poll::Ready(Ok(())),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 // An ICMP message about something sent earlier (RFC 9000 §14.2.1 allows to ignore it).
-                Err(error) if errors < MAX_RECEIVE_ERRORS && is_about_a_peer(&error) => errors += 1,
+                Err(error)
+                    if errors < MAX_RECEIVE_ERRORS && (self.is_listened_to() || is_about_a_peer(&error)) =>
+                {
+                    errors += 1;
+                }
                 Err(error) => return Poll::Ready(Err(error)),
             }
         }
@@ -196,6 +224,11 @@ impl Socket {
 fn is_about_the_source(error: &io::Error) -> bool {
     use io::ErrorKind::{AddrNotAvailable, InvalidInput, NetworkUnreachable};
     matches!(error.kind(), AddrNotAvailable | InvalidInput | NetworkUnreachable)
+}
+
+/// The system's code, if the error is about one way only.
+fn obstacle(error: &io::Error) -> Option<i32> {
+    error.raw_os_error().filter(|_| is_about_the_way(error))
 }
 
 /// An interface that is down or gone, no route or one that the source address does not fit, a filter.
@@ -262,7 +295,7 @@ mod tests {
     }
 
     fn whole_of(contents: &[u8]) -> Sent {
-        Sent { done: contents.len(), unreachable: false }
+        Sent { done: contents.len(), unreachable: None }
     }
 
     #[test]
@@ -285,7 +318,7 @@ mod tests {
         let socket = Socket::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let tuple = FourTuple { local: socket.local_addr(), remote: "192.0.2.1:9".parse().unwrap() };
         let transmit = Transmit { tuple, ecn: None, len: 3, segment_size: 3 };
-        assert!(socket.send(&transmit, b"abc").unreachable || cfg!(not(target_os = "linux")));
+        assert!(socket.send(&transmit, b"abc").unreachable.is_some() || cfg!(not(target_os = "linux")));
     }
 
     fn sockets() -> (Socket, Socket, SocketAddr) {

@@ -418,8 +418,8 @@ async fn silence_ends_a_connection() {
     let transport = TransportConfig { max_idle_timeout: Some(idle), ..TransportConfig::default() };
     let it = connected(&Pair::with_transport(transport)).await;
     let begin = Instant::now();
-    assert_eq!(within(it.ours.closed()).await, ConnectionError::TimedOut);
-    assert_eq!(within(it.theirs.closed()).await, ConnectionError::TimedOut);
+    assert!(matches!(within(it.ours.closed()).await, ConnectionError::TimedOut(_)));
+    assert!(matches!(within(it.theirs.closed()).await, ConnectionError::TimedOut(_)));
     assert!(begin.elapsed() >= idle - Duration::from_millis(100), "{:?}", begin.elapsed());
     within(it.server.wait_idle()).await;
 }
@@ -444,7 +444,23 @@ async fn nobody_there_is_a_timeout() {
     pair.client.transport =
         Arc::new(TransportConfig { max_idle_timeout: idle, ..TransportConfig::default() });
     let connecting = pair.client().connect(silent.local_addr().unwrap(), "localhost").unwrap();
-    assert_eq!(within(connecting).await.unwrap_err(), ConnectionError::TimedOut);
+    assert!(matches!(within(connecting).await.unwrap_err(), ConnectionError::TimedOut(_)));
+}
+
+/// The handshake's timeout is 30 s.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_closed_port_and_a_missing_way_are_told_at_once() {
+    let closed = UdpSocket::bind(loopback()).unwrap().local_addr().unwrap();
+    let pair = Pair::new();
+    for (address, words) in [(closed, "refused"), ("192.0.2.1:9".parse().unwrap(), "")] {
+        let begun = Instant::now();
+        let connecting = pair.client().connect(address, "localhost").unwrap();
+        let error = within(connecting).await.unwrap_err();
+        assert!(matches!(error, ConnectionError::Unreachable(_)), "{error}");
+        assert!(error.to_string().contains(words), "{error}");
+        assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+    }
 }
 
 /// A server that lost its memory, but not its reset key, tells clients of its former self.

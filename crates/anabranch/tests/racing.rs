@@ -185,7 +185,7 @@ async fn silence_everywhere_is_a_failure_after_a_bounded_number_of_attempts() {
     let racing = client.connect_any(&pair.client, ways.clone(), "localhost", quick);
     assert_eq!(racing.attempts(), 1);
     let error = within(racing).await.unwrap_err();
-    assert!(matches!(error, AttemptError::Handshake(ConnectionError::TimedOut)), "{error}");
+    assert!(matches!(error, AttemptError::Handshake(ConnectionError::TimedOut(_))), "{error}");
     let heard: Vec<bool> = holes.iter().map(|hole| !hole.swallowed().is_empty()).collect();
     assert_eq!(heard.iter().filter(|heard| **heard).count(), MAX_ATTEMPTS, "{heard:?}");
     assert!(heard[..MAX_ATTEMPTS].iter().all(|heard| *heard));

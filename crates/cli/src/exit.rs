@@ -196,9 +196,25 @@ impl From<ConnectionError> for Failure {
             return alert;
         }
         match error {
-            ConnectionError::TimedOut => Self::new(Exit::Timeout, "the peer did not answer")
-                .or("check address, port and firewalls for UDP")
-                .passing(Passing::Lost),
+            ConnectionError::TimedOut(silence) if silence.heard.is_none() => {
+                Self::new(Exit::Timeout, "the peer has never answered")
+                    .or(UNANSWERED)
+                    .passing(Passing::Unanswered)
+            }
+            ConnectionError::TimedOut(silence) => {
+                let failure = Self::new(Exit::Timeout, format!("the connection is lost: {silence}"));
+                failure.or("check this host's network, or whether the peer still runs").passing(Passing::Lost)
+            }
+            ConnectionError::Unreachable(obstacle) => {
+                let remedy = match obstacle.kind {
+                    io::ErrorKind::ConnectionRefused => "nothing listens there; check address and port",
+                    io::ErrorKind::PermissionDenied => "check this host's firewall",
+                    _ => "check this host's network and routes",
+                };
+                Self::new(Exit::Io, format!("cannot reach the server: {obstacle}"))
+                    .or(remedy)
+                    .passing(Passing::Unanswered)
+            }
             ConnectionError::Reset | ConnectionError::PeerApplication { .. } => {
                 Self::new(Exit::Protocol, error).passing(Passing::Lost)
             }
@@ -217,6 +233,9 @@ const PASSING_CODES: [TransportErrorCode; 3] = [
     TransportErrorCode::INTERNAL_ERROR,
     TransportErrorCode::CONNECTION_REFUSED,
 ];
+
+/// What to do about a peer that never answers.
+const UNANSWERED: &str = "check address, port and firewalls for UDP";
 
 /// No way led to a connection.
 pub(crate) fn attempt(error: AttemptError) -> Failure {
@@ -283,6 +302,7 @@ impl From<WriteError> for Failure {
 mod tests {
     use super::*;
     use anabranch::transport::TransportError;
+    use anabranch::{Obstacle, Silence};
 
     /// TLS alert `no_application_protocol` (RFC 7301 §3.2).
     const NO_APPLICATION_PROTOCOL: u8 = 120;
@@ -294,9 +314,19 @@ mod tests {
         assert_eq!(Failure::from(tls(48)).exit(), Exit::Certificate);
         assert_eq!(handshake(tls(48)).exit(), Exit::Certificate);
         assert_eq!(handshake(tls(NO_APPLICATION_PROTOCOL)).exit(), Exit::Handshake);
-        assert_eq!(handshake(ConnectionError::TimedOut).exit(), Exit::Timeout);
+        let never = || ConnectionError::TimedOut(Silence::default());
+        assert_eq!(handshake(never()).exit(), Exit::Timeout);
+        let refused = io::Error::from_raw_os_error(111);
+        let refused = handshake(ConnectionError::Unreachable(Obstacle::from(&refused)));
+        assert_eq!(refused.exit(), Exit::Io);
+        assert!(
+            refused.to_string().contains("refused") && refused.to_string().contains("listens"),
+            "{refused}"
+        );
         assert_eq!(Failure::from(ConnectionError::Reset).exit(), Exit::Protocol);
-        assert_eq!(Failure::from(ReadError::ConnectionLost(ConnectionError::TimedOut)).exit(), Exit::Timeout);
+        let lost = Failure::from(ReadError::ConnectionLost(never()));
+        assert_eq!(lost.exit(), Exit::Timeout);
+        assert!(lost.to_string().starts_with("the peer has never answered"), "{lost}");
         assert_eq!(Failure::from(ReadError::Reset(1)).exit(), Exit::Protocol);
     }
 

@@ -39,6 +39,10 @@ pub(crate) struct Tuning {
     /// version 1. Servers have VReverso for whoever asks for it unless this says otherwise
     #[arg(long, value_name = "WIRE", value_enum, conflicts_with = "v2")]
     pub(crate) wire: Option<Wire>,
+    /// Stay at one address: a client does not follow its host's routing table when addresses or routes change or its network
+    /// falls silent, a server does not let its clients move
+    #[arg(long)]
+    pub(crate) no_migration: bool,
     /// Speak QUIC version 2 (RFC 9369) too, and rather
     #[arg(long)]
     pub(crate) v2: bool,
@@ -58,6 +62,7 @@ impl Tuning {
             streams,
             // Who waits longer for a silent peer also waits longer for its first word.
             handshake_timeout: defaults.handshake_timeout.max(Duration::from_millis(self.idle_ms)),
+            migration: !self.no_migration,
             max_idle_timeout: (self.idle_ms > 0).then(|| Duration::from_millis(self.idle_ms)),
             versions: match self.wire {
                 Some(wire) => vec![wire.version()],

@@ -11,10 +11,11 @@ pub(crate) fn connection_error(error: ConnectionError) -> ConnectionErrorIncomin
         ConnectionError::PeerApplication { code, .. } => {
             ConnectionErrorIncoming::ApplicationClose { error_code: code }
         }
-        ConnectionError::TimedOut => ConnectionErrorIncoming::Timeout,
+        ConnectionError::TimedOut(_) => ConnectionErrorIncoming::Timeout,
         ConnectionError::Transport(_)
         | ConnectionError::PeerTransport(_)
         | ConnectionError::Reset
+        | ConnectionError::Unreachable(_)
         | ConnectionError::LocallyClosed
         | ConnectionError::VersionMismatch => ConnectionErrorIncoming::Undefined(Arc::new(error)),
     }
@@ -48,8 +49,8 @@ pub(crate) fn stream_id(id: anabranch::StreamId) -> StreamId {
 
 #[cfg(test)]
 mod tests {
-    use anabranch::TransportErrorCode;
     use anabranch::transport::TransportError;
+    use anabranch::{Silence, TransportErrorCode};
     use bytes::Bytes;
 
     use super::*;
@@ -61,7 +62,10 @@ mod tests {
             connection_error(close),
             ConnectionErrorIncoming::ApplicationClose { error_code: 0x107 }
         ));
-        assert!(matches!(connection_error(ConnectionError::TimedOut), ConnectionErrorIncoming::Timeout));
+        assert!(matches!(
+            connection_error(ConnectionError::TimedOut(Silence::default())),
+            ConnectionErrorIncoming::Timeout
+        ));
         // A transport's code must not be taken for one of HTTP/3.
         let fault = TransportError::new(TransportErrorCode(0x107), "");
         for error in [
@@ -89,7 +93,7 @@ mod tests {
         let timeout = |error| {
             matches!(error, S::ConnectionErrorIncoming { connection_error: ConnectionErrorIncoming::Timeout })
         };
-        assert!(timeout(read_error(ConnectionError::TimedOut.into())));
-        assert!(timeout(write_error(ConnectionError::TimedOut.into())));
+        assert!(timeout(read_error(ConnectionError::TimedOut(Silence::default()).into())));
+        assert!(timeout(write_error(ConnectionError::TimedOut(Silence::default()).into())));
     }
 }

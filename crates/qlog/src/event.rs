@@ -242,7 +242,8 @@ fn write_closed(o: &mut Object<'_>, error: &ConnectionError) {
             o.text("trigger", "application");
         }
         ConnectionError::Reset => short(o, "remote", "stateless_reset"),
-        ConnectionError::TimedOut => short(o, "local", "idle_timeout"),
+        ConnectionError::TimedOut(_) => short(o, "local", "idle_timeout"),
+        ConnectionError::Unreachable(_) => short(o, "local", "unreachable"),
         ConnectionError::LocallyClosed => short(o, "local", "application"),
         ConnectionError::VersionMismatch => short(o, "local", "version_mismatch"),
     }

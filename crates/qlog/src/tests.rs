@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anabranch_transport::trace::{DropReason, PacketTrace, TimerKind};
-use anabranch_transport::{ConnectionError, FourTuple, PathState, TransportError};
+use anabranch_transport::{ConnectionError, FourTuple, PathState, Silence, TransportError};
 use anabranch_wire::{
     ConnectionClose, Dir, Direction, EcnCounts, Frame, NewConnectionId, PacketKind, PreferredAddress,
     ResetToken, SpaceId, Stream, StreamId, TransportErrorCode, TransportParameters, Version, Writer,
@@ -211,7 +211,8 @@ fn every_event(mut see: impl FnMut(&TraceEvent<'_>)) {
         ConnectionError::PeerTransport(TransportError::new(TransportErrorCode::PATH_UNSTABLE_OR_POOR, "")),
         ConnectionError::PeerApplication { code: 9, reason: b"\"bye\x1e\xff".as_slice().into() },
         ConnectionError::Reset,
-        ConnectionError::TimedOut,
+        ConnectionError::TimedOut(Silence::default()),
+        ConnectionError::Unreachable((&io::Error::from(io::ErrorKind::ConnectionRefused)).into()),
         ConnectionError::LocallyClosed,
         ConnectionError::VersionMismatch,
     ] {

@@ -44,7 +44,8 @@ pub struct TransportConfig {
     pub grease: bool,
     /// Largest UDP payload that this end is willing to receive, at least 1200.
     pub max_udp_payload_size: u16,
-    /// Follow a peer whose address changes (RFC 9000 §9). Only servers look at it.
+    /// Go on at other addresses (RFC 9000 §9): a server follows clients that move, and lets them; a client that was not told
+    /// where to begin moves when its host's addresses or routes change, or when its network falls silent and another one works.
     pub migration: bool,
     /// Several paths at once (RFC 10069); `None` leaves it at one.
     pub multipath: Option<MultipathConfig>,

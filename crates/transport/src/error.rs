@@ -1,6 +1,9 @@
 //! Errors, named by blame.
 
 use std::borrow::Cow;
+use std::fmt;
+use std::io;
+use std::time::Duration;
 
 use anabranch_wire::{FrameError, ParameterError, TransportErrorCode};
 use bytes::Bytes;
@@ -63,9 +66,13 @@ pub enum ConnectionError {
     /// The peer has lost the connection's state (RFC 9000 §10.3).
     #[error("reset by the peer, which no longer knows the connection")]
     Reset,
-    /// Nothing was received for the idle timeout (RFC 9000 §10.1).
-    #[error("timed out")]
-    TimedOut,
+    /// Nothing was received for the idle timeout (RFC 9000 §10.1), or the handshake was not complete in time.
+    #[error("timed out: {0}")]
+    TimedOut(Silence),
+    /// Client: the host cannot send to the server, or the server's host refuses what is sent, and the server has never
+    /// answered. A connection whose server has answered once does not end like this.
+    #[error("the server cannot be reached: {0}")]
+    Unreachable(Obstacle),
     /// The application on this side closed the connection.
     #[error("closed by this side's application")]
     LocallyClosed,
@@ -74,11 +81,66 @@ pub enum ConnectionError {
     VersionMismatch,
 }
 
+/// What is known about a peer that nothing is heard of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Silence {
+    /// How long ago the peer was last heard of; `None` if it has never answered.
+    pub heard: Option<Duration>,
+    /// How much of that time this host was suspended or this process stopped; zero if neither.
+    pub asleep: Duration,
+}
+
+/// A few words for people.
+impl fmt::Display for Silence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.heard {
+            None => f.write_str("the peer has never answered")?,
+            Some(ago) => write!(f, "the peer answered until {:.1} s ago", ago.as_secs_f64())?,
+        }
+        match self.asleep {
+            Duration::ZERO => Ok(()),
+            asleep => write!(f, ", this end was asleep for {:.1} s", asleep.as_secs_f64()),
+        }
+    }
+}
+
+/// Why datagrams do not get to a server, in the operating system's words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Obstacle {
+    /// Its kind, such as [`io::ErrorKind::NetworkUnreachable`] or [`io::ErrorKind::ConnectionRefused`].
+    pub kind: io::ErrorKind,
+    /// The system's words.
+    pub words: String,
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.words)
+    }
+}
+
+impl From<&io::Error> for Obstacle {
+    fn from(error: &io::Error) -> Self {
+        Self { kind: error.kind(), words: error.to_string() }
+    }
+}
+
 fn display_reason(reason: &Bytes) -> String {
     if reason.is_empty() { String::new() } else { format!(", {}", String::from_utf8_lossy(reason)) }
 }
 
 impl ConnectionError {
+    /// Whether the connection was lost although nobody wanted it to end: the peer fell silent after it had answered, or has
+    /// forgotten the connection. Another one may well succeed.
+    pub fn is_lost(&self) -> bool {
+        match self {
+            Self::TimedOut(silence) => silence.heard.is_some(),
+            Self::Reset => true,
+            _ => false,
+        }
+    }
+
     /// Whether the cause is the TLS certificate (alerts 42 to 49 and 116, RFC 8446 §6.2).
     pub fn is_certificate(&self) -> bool {
         match self {

@@ -44,6 +44,9 @@ pub enum Event {
         /// What it is now.
         state: PathState,
     },
+    /// Client: the main path has owed an answer for a probe timeout and no other path works; see
+    /// [`Connection::watch_silence`](crate::Connection::watch_silence). Comes again with each probe timeout.
+    PathSilent(PathId),
     /// Client: the server has announced or withdrawn further addresses of its own.
     ServerAddresses,
     /// A path was given up, here or by the peer.

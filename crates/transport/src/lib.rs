@@ -34,7 +34,7 @@ pub use connection::{
 };
 pub use datagram_io::{Datagram, FourTuple, MAX_BATCH_BYTES, Transmit, TransmitBuf};
 pub use endpoint::*;
-pub use error::{ConnectionError, TransportError};
+pub use error::{ConnectionError, Obstacle, Silence, TransportError};
 pub use event::{EndpointEvent, Event};
 pub use flow::WindowRule;
 pub use path::{IdleReason, PathState};

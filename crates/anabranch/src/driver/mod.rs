@@ -6,6 +6,7 @@
 
 mod receive;
 mod send;
+mod sleeper;
 mod timers;
 
 use std::collections::VecDeque;
@@ -21,9 +22,12 @@ use anabranch_wire::{Time, TransportErrorCode};
 use tokio::time::{Instant, Sleep};
 
 use self::send::{Sender, Turn};
+use self::sleeper::Sleeper;
 use self::timers::Timers;
 use crate::hub::Hub;
 use crate::member::Member;
+use crate::paths::follow;
+use crate::refusals;
 use crate::socket::{ReceiveBatch, Socket};
 
 /// Turns before the driver lets other tasks run.
@@ -48,6 +52,8 @@ pub(crate) struct Driver {
     queue: VecDeque<Arc<Member>>,
     touched: Vec<Handle>,
     woken: Vec<Waker>,
+    /// Finds out that the driver did not run when it should have.
+    sleeper: Sleeper,
 }
 
 impl Driver {
@@ -67,6 +73,7 @@ impl Driver {
             queue: VecDeque::new(),
             touched: Vec::new(),
             woken: Vec::new(),
+            sleeper: Sleeper::default(),
         }
     }
 
@@ -74,7 +81,11 @@ impl Driver {
     fn turn(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
         let now = self.hub.clock.now();
         self.take_touched(cx);
+        let asleep = self.sleeper.on_turn(now, self.hub.clock.drift(), self.timers.next());
         let mut more = self.receive(cx, now)?;
+        if let Some(asleep) = asleep {
+            self.awake(now, asleep);
+        }
         self.expire(now);
         more |= self.drain(cx);
         self.release_leaving();
@@ -103,6 +114,7 @@ impl Driver {
         let mut touched = std::mem::take(&mut self.touched);
         self.hub.take_touched(&mut touched, cx.waker());
         self.take_sockets();
+        self.begin_wanted();
         let table = self.hub.table();
         let members: Vec<_> = touched.drain(..).filter_map(|handle| table.member(handle).cloned()).collect();
         drop(table);
@@ -120,6 +132,29 @@ impl Driver {
             self.sockets_version = table.sockets_version;
             self.sockets.clone_from(&table.sockets);
             self.sender.set_sockets(&self.sockets);
+        }
+    }
+
+    /// Begins the tasks that somebody wants.
+    fn begin_wanted(&self) {
+        let wanted = self.hub.table().take_wanted();
+        if wanted.follower {
+            tokio::spawn(follow(Arc::downgrade(&self.hub), Arc::clone(&self.hub.follower)));
+        }
+        let unheard = self.sockets.iter().filter(|socket| wanted.listener && !socket.set_listened_to(true));
+        for socket in unheard {
+            tokio::spawn(refusals::listen(Arc::downgrade(&self.hub), Arc::clone(socket)));
+        }
+    }
+
+    /// This end was asleep: clients' connections ask whether anybody still waits for them.
+    fn awake(&mut self, now: Time, asleep: Duration) {
+        let members: Vec<_> = self.hub.table().members().cloned().collect();
+        for member in members {
+            if member.look(|state| state.core.side().is_client()) {
+                member.look(|state| state.core.on_awake(now, asleep));
+                self.enqueue(member);
+            }
         }
     }
 

@@ -123,15 +123,15 @@ impl Sender {
                 self.spare = Some(buffer);
                 continue;
             }
-            if self.send(at, Batch { transmit, buffer, done: 0 }) {
-                member.look(|state| state.on_unreachable(now, transmit.tuple));
+            if let Some(code) = self.send(at, Batch { transmit, buffer, done: 0 }) {
+                member.look(|state| state.on_unreachable(&member.hub, now, transmit.tuple, code));
             }
         }
         if self.is_blocked() { Turn::Blocked } else { Turn::More }
     }
 
-    /// Sends what is left of a batch; the socket's outlet holds nothing. Says whether the addresses are of no use.
-    fn send(&mut self, at: usize, mut batch: Batch) -> bool {
+    /// Sends what is left of a batch; the socket's outlet holds nothing. Gives the system's code if the addresses are of no use.
+    fn send(&mut self, at: usize, mut batch: Batch) -> Option<i32> {
         let outlet = &mut self.outlets[at];
         let rest = &batch.buffer.filled(&batch.transmit)[batch.done..];
         let Sent { done, unreachable } = outlet.socket.send(&batch.transmit, rest);

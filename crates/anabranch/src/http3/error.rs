@@ -89,7 +89,7 @@ impl Error {
     /// Whether the other end has closed the connection without a fault.
     pub(super) fn is_farewell(&self) -> bool {
         match self {
-            Self::ConnectionLost(ConnectionError::LocallyClosed | ConnectionError::TimedOut) => true,
+            Self::ConnectionLost(ConnectionError::LocallyClosed | ConnectionError::TimedOut(_)) => true,
             Self::ConnectionLost(ConnectionError::PeerApplication { code, .. }) => {
                 // Some peers have never heard of H3_NO_ERROR.
                 Code(*code) == Code::NO_ERROR || *code == 0
@@ -136,7 +136,7 @@ impl From<Error> for io::Error {
         let kind = match &error {
             Error::Reset(_) | Error::Rejected => io::ErrorKind::ConnectionReset,
             Error::Stopped(_) => io::ErrorKind::BrokenPipe,
-            Error::ConnectionLost(ConnectionError::TimedOut) | Error::TooSlow => io::ErrorKind::TimedOut,
+            Error::ConnectionLost(ConnectionError::TimedOut(_)) | Error::TooSlow => io::ErrorKind::TimedOut,
             Error::ConnectionLost(_) | Error::Closed => io::ErrorKind::NotConnected,
             Error::Malformed(_) | Error::Protocol(_) | Error::NotHttp3 | Error::TooLong(_) => {
                 io::ErrorKind::InvalidData

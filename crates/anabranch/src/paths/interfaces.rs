@@ -36,7 +36,12 @@ pub(super) struct Watch {
 #[cfg(any(target_os = "linux", target_os = "android"))]
 impl Watch {
     pub(super) fn new() -> Self {
-        Self { netlink: listen().ok() }
+        Self { netlink: listen(ADDRESSES).ok() }
+    }
+
+    /// Of routes as well.
+    pub(super) fn of_routes() -> Self {
+        Self { netlink: listen(ADDRESSES | ROUTES).ok() }
     }
 
     /// Returns once something may have changed.
@@ -53,22 +58,31 @@ impl Watch {
     }
 }
 
-/// A netlink socket (rtnetlink(7)) that tells of links and addresses.
+/// Links and addresses, as rtnetlink(7) groups them: `RTMGRP_LINK`, `RTMGRP_IPV4_IFADDR`, `RTMGRP_IPV6_IFADDR`.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-fn listen() -> io::Result<netlink_sys::TokioSocket> {
+const ADDRESSES: u32 = 0x1 | 0x10 | 0x100;
+/// `RTMGRP_IPV4_ROUTE`, `RTMGRP_IPV6_ROUTE`.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const ROUTES: u32 = 0x40 | 0x400;
+
+/// A netlink socket that tells of changes.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn listen(groups: u32) -> io::Result<netlink_sys::TokioSocket> {
     use netlink_sys::{AsyncSocket as _, SocketAddr, TokioSocket, protocols::NETLINK_ROUTE};
 
-    const RTMGRP_LINK: u32 = 0x1;
-    const RTMGRP_IPV4_IFADDR: u32 = 0x10;
-    const RTMGRP_IPV6_IFADDR: u32 = 0x100;
     let mut socket = TokioSocket::new(NETLINK_ROUTE)?;
-    socket.socket_mut().bind(&SocketAddr::new(0, RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR))?;
+    socket.socket_mut().bind(&SocketAddr::new(0, groups))?;
     Ok(socket)
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 impl Watch {
     pub(super) fn new() -> Self {
+        Self {}
+    }
+
+    /// Of routes as well.
+    pub(super) fn of_routes() -> Self {
         Self {}
     }
 

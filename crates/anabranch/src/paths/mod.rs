@@ -34,6 +34,7 @@
 
 mod begin;
 mod events;
+mod follow;
 mod interfaces;
 mod lease;
 mod local;
@@ -44,15 +45,17 @@ mod race;
 mod ways;
 
 use std::future::poll_fn;
+use std::io;
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use anabranch_transport::{self as core, AlternativeAddress, ConnectionError, FourTuple, PathInfo};
+use anabranch_transport::{self as core, AlternativeAddress, ConnectionError, FourTuple, Obstacle, PathInfo};
 use anabranch_wire::{PathId, Time};
 use tokio::time::Instant;
 
 pub use self::events::{PathEvent, PathEvents};
+pub(crate) use self::follow::{Roaming, follow};
 pub(crate) use self::lease::{Lease, Leases};
 pub use self::local::LocalAddress;
 pub use self::manager::PathManager;
@@ -62,6 +65,7 @@ pub use self::race::{ATTEMPT_DELAY, MAX_ATTEMPTS, RacePolicy};
 pub use self::ways::Way;
 use crate::connection::Connection;
 use crate::error::OpenPathError;
+use crate::hub::Hub;
 use crate::member::State;
 
 /// How long [`Connection::open_path`] waits for the peer to send the connection IDs that a path needs.
@@ -190,11 +194,21 @@ impl State {
     }
 
     /// The host cannot send between these addresses. Before there is a connection, who waits for it may know another way.
-    pub(crate) fn on_unreachable(&mut self, now: Time, tuple: FourTuple) {
+    pub(crate) fn on_unreachable(&mut self, hub: &Hub, now: Time, tuple: FourTuple, code: i32) {
         self.core.on_unreachable(now, tuple);
-        if self.connected.is_none() {
+        self.on_silent(hub);
+        let obstacle = Obstacle::from(&io::Error::from_raw_os_error(code));
+        if self.connected.is_none() && !self.core.refuse(now, obstacle) {
             self.unreachable = true;
             self.progress.wake();
+        }
+    }
+
+    /// Nothing is heard, or nothing can be sent: whoever follows the routing table looks for another way.
+    pub(crate) fn on_silent(&mut self, hub: &Hub) {
+        if let Some(roaming) = &mut self.roaming {
+            roaming.is_silent = true;
+            hub.follower.notify_one();
         }
     }
 
@@ -208,8 +222,10 @@ impl State {
 
     /// Lets go of the sockets of paths that are gone, all of them at the end. Says whether there were any.
     pub(crate) fn release_leases(&mut self, drained: bool) -> bool {
-        let Self { leases, core, .. } = self;
-        leases.release(|id| !drained && core.has_path(id))
+        let Self { leases, core, roaming, .. } = self;
+        let unused =
+            roaming.as_mut().is_some_and(|one| one.release(|local| !drained && core.uses_local(local)));
+        leases.release(|id| !drained && core.has_path(id)) || unused
     }
 
     /// No path event follows.

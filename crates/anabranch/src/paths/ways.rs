@@ -175,12 +175,12 @@ fn in_turn(mut left: Vec<Candidate>) -> Vec<Way> {
 }
 
 /// Whether packets from `local` can get to `remote`: what is in this host stays there.
-fn reaches(local: IpAddr, remote: SocketAddr) -> bool {
+pub(super) fn reaches(local: IpAddr, remote: SocketAddr) -> bool {
     local.is_ipv4() == remote.is_ipv4() && local.is_loopback() == remote.ip().is_loopback()
 }
 
 /// The local address that the system would choose, asked without sending anything.
-fn source_for(remote: SocketAddr) -> Option<IpAddr> {
+pub(super) fn source_for(remote: SocketAddr) -> Option<IpAddr> {
     let socket = UdpSocket::bind(unspecified_for(remote)).ok()?;
     socket.connect(remote).ok()?;
     Some(socket.local_addr().ok()?.ip())

@@ -57,6 +57,7 @@ impl Work {
     /// Fetches `paths` as the case wants it and reports on standard output.
     async fn fetch(&self, paths: Vec<String>) -> Result {
         let tuning = Tuning {
+            no_migration: false,
             idle_ms: self.case.idle_ms(),
             window: WINDOW,
             congestion: Algorithm::Cubic,

@@ -363,7 +363,7 @@ impl Incoming {
 /// server is reset, or waits in vain.
 pub(super) fn is_goodbye(error: &ConnectionError) -> bool {
     match error {
-        ConnectionError::LocallyClosed | ConnectionError::Reset | ConnectionError::TimedOut => true,
+        ConnectionError::LocallyClosed | ConnectionError::Reset | ConnectionError::TimedOut(_) => true,
         ConnectionError::PeerApplication { code, .. } => *code == DONE,
         _ => false,
     }

@@ -54,6 +54,11 @@ impl<T: Clone> Recovery<T> {
         Some(Expired::Pto { space })
     }
 
+    /// The network was not there and is there again: the probe timeout begins anew, without the backoff of the time before.
+    pub fn forget_backoff(&mut self) {
+        self.timer.pto_count = 0;
+    }
+
     /// The keys of `space` are dropped: its packets are neither acknowledged nor lost (RFC 9002 §6.4).
     pub fn discard_space(&mut self, space: SpaceId) {
         self.clear(space, |_, _, _| ());

@@ -13,6 +13,7 @@ use super::handshake::{Handshake, Level};
 use super::keys::KeyRing;
 use super::multipath::{AckStats, Multipath};
 use super::receive::Undecrypted;
+use super::roaming::Roaming;
 use super::timers::Idle;
 use crate::config::{ClientConfig, ServerConfig, TransportConfig};
 use crate::datagram::Datagrams;
@@ -74,6 +75,7 @@ pub struct Connection {
     pub(super) ack_policy: AckPolicy,
     pub(super) ack_stats: AckStats,
     pub(super) idle: Idle,
+    pub(super) roaming: Roaming,
     pub(super) undecrypted: Undecrypted,
     pub(super) events: VecDeque<Event>,
     pub(super) endpoint_events: VecDeque<EndpointEvent>,
@@ -204,6 +206,7 @@ impl Connection {
             },
             ack_stats: AckStats::default(),
             idle,
+            roaming: Roaming::default(),
             undecrypted: Undecrypted::default(),
             events: VecDeque::new(),
             endpoint_events: VecDeque::new(),

@@ -44,30 +44,44 @@ impl Connection {
     /// # Errors
     /// If migration is not possible now or ever; the connection goes on as it was.
     pub fn migrate(&mut self, now: Time, local: SocketAddr) -> Result<(), MigrateError> {
+        self.may_migrate()?;
+        let tuple = FourTuple { local, remote: self.paths.main().tuple.remote };
+        let (sequence, dcid) = self.take_cid_for(&tuple)?;
+        self.probe(now, tuple, sequence, dcid);
+        Ok(())
+    }
+
+    /// Whether this end may move to another address now (RFC 9000 §9).
+    pub(super) fn may_migrate(&self) -> Result<(), MigrateError> {
         if self.side.is_server() {
             return Err(MigrateError::Server);
         }
         if !self.handshake.confirmed {
             return Err(MigrateError::NotConfirmed);
         }
-        if self
-            .handshake
-            .peer_parameters
-            .as_ref()
-            .is_some_and(|parameters| parameters.disable_active_migration)
-        {
-            return Err(MigrateError::Forbidden);
+        let forbids = |parameters: &anabranch_wire::TransportParameters| parameters.disable_active_migration;
+        match self.handshake.peer_parameters.as_ref().is_some_and(forbids) {
+            true => Err(MigrateError::Forbidden),
+            false => Ok(()),
         }
+    }
+
+    /// The peer's connection ID for the main path on other addresses: the one that they are asked with already, or another one.
+    pub(super) fn take_cid_for(&mut self, tuple: &FourTuple) -> Result<(u64, ConnectionId), MigrateError> {
         let id = self.paths.main().id;
         self.stock(id);
         let path = self.paths.main_mut();
-        let (sequence, dcid) = match path.remote_cids.active().is_empty() {
-            true => (path.remote_cids.active_seq(), path.remote_cids.active()),
-            false => path.remote_cids.take_unused().ok_or(MigrateError::NoConnectionId)?,
-        };
-        let tuple = FourTuple { local, remote: path.tuple.remote };
-        self.probe(now, tuple, sequence, dcid);
-        Ok(())
+        if path.remote_cids.active().is_empty() {
+            return Ok((path.remote_cids.active_seq(), path.remote_cids.active()));
+        }
+        if let Some(at) = path.validations.iter().position(|one| one.tuple == *tuple)
+            && let Some(sequence) = path.validations[at].taken()
+            && let Some(cid) = path.remote_cids.get(sequence)
+        {
+            path.validations.remove(at);
+            return Ok((sequence, cid));
+        }
+        path.remote_cids.take_unused().ok_or(MigrateError::NoConnectionId)
     }
 
     fn probe(&mut self, now: Time, tuple: FourTuple, sequence: u64, dcid: ConnectionId) {
@@ -89,10 +103,7 @@ impl Connection {
         let unknown = self.config.recovery.initial_rtt * UNKNOWN_PTO_RTTS;
         let Some(path) = self.paths.get_mut(id) else { return };
         let pto = path.recovery.pto(SpaceId::Data);
-        let displaced = path.begin_validation(Validation::new(now, tuple, dcid, purpose, pto, unknown));
-        if let Some(Purpose::Move { sequence }) = displaced.map(|validation| validation.purpose) {
-            path.remote_cids.retire(sequence);
-        }
+        path.replace_validation(Validation::new(now, tuple, dcid, purpose, pto, unknown));
     }
 
     /// A client goes to the server's preferred address (RFC 9000 §9.6.2), if that is a sane thing to do (§21.5).
@@ -254,17 +265,18 @@ impl Connection {
                 path.forget_previous();
                 path.validations.retain(|other| other.purpose != Purpose::Previous);
                 let padded = validation.padded;
-                opened = self.on_path_validated(id);
+                opened = self.on_path_validated(now, id);
                 if !padded {
                     // RFC 9000 §8.2.1: whether full datagrams get through is still to be shown.
                     self.validate(now, id, validation.tuple, validation.dcid, Purpose::Size);
                 }
             }
-            Purpose::Move { sequence } => {
+            Purpose::Move { sequence } | Purpose::Rescue { sequence } => {
                 let old = path.remote_cids.active_seq();
                 if path.remote_cids.get(sequence).is_none() {
                     return; // The server retired the connection ID meanwhile: as if it had not answered.
                 }
+                let silent = matches!(validation.purpose, Purpose::Rescue { .. });
                 path.previous = Some(Box::new(Previous { tuple: path.tuple, dcid_sequence: old }));
                 path.tuple = validation.tuple;
                 path.chose_local = true;
@@ -273,11 +285,18 @@ impl Connection {
                 if path.remote_cids.activate(sequence) && sequence != old {
                     path.remote_cids.retire(old);
                 }
-                path.recovery.migrate(now);
                 path.set_validated();
                 // Nothing is to be learned any longer of the addresses that it has left, not even if it was being opened there.
                 path.validations.retain(|other| !matches!(other.purpose, Purpose::Confirm | Purpose::Size));
-                self.on_path_validated(id);
+                self.cancel_rescues(id);
+                if silent {
+                    self.leave_behind(now, id);
+                }
+                if let Some(path) = self.paths.get_mut(id) {
+                    path.recovery.migrate(now);
+                    path.recovery.on_round_trip(now, now - asked);
+                }
+                self.on_path_validated(now, id);
             }
             Purpose::Confirm | Purpose::Previous | Purpose::Size | Purpose::Life => return,
         }
@@ -297,7 +316,7 @@ impl Connection {
         };
         let failed = path.validations.remove(at);
         match failed.purpose {
-            Purpose::Move { sequence } => path.remote_cids.retire(sequence),
+            Purpose::Move { sequence } | Purpose::Rescue { sequence } => path.remote_cids.retire(sequence),
             Purpose::Previous | Purpose::Size | Purpose::Life => {}
             Purpose::Confirm => self.return_or_retry(now, id),
         }

@@ -21,6 +21,7 @@ mod parameters;
 mod place;
 mod prepare;
 mod receive;
+mod roaming;
 mod run;
 mod short;
 mod timers;
@@ -34,5 +35,6 @@ pub use self::multipath::{AckStats, AlternativeAddress, Held, OpenPathError};
 pub(crate) use self::{
     multipath::{MAX_ALTERNATIVES, MAX_CLOSING_PATHS, MAX_PROBE_INTERVAL},
     packet::forge::Forged,
+    roaming::MAX_RESCUES,
     run::SETTLED,
 };

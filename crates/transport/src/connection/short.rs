@@ -311,6 +311,7 @@ impl Connection {
         }
         self.idle.on_received(now);
         self.on_path_heard(now, path);
+        self.on_heard_between(path, envelope.tuple);
         Ok(path)
     }
 

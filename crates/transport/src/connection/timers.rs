@@ -7,8 +7,12 @@ use anabranch_wire::{PathId, SpaceId, Time};
 
 use super::connection::Connection;
 use crate::config::TransportConfig;
-use crate::error::ConnectionError;
+use crate::error::{ConnectionError, Silence};
 use crate::trace::{TimerKind, TraceEvent};
+
+/// Probe timeouts within which a peer has to answer after this end was asleep for longer than the idle timeout, as for the idle
+/// timeout itself (RFC 9000 §10.1).
+const AWAKE_PTOS: u32 = 3;
 
 /// Idle timeout and keep-alive (RFC 9000 §10.1).
 #[derive(Debug)]
@@ -23,13 +27,29 @@ pub(super) struct Idle {
     handshake_until: Option<Time>,
     /// Whether an ack-eliciting packet was sent since the last one was received.
     sent: bool,
+    /// When an authentic packet was last received.
+    heard: Option<Time>,
+    /// How long this end has been asleep since then.
+    asleep: Duration,
+    /// When a peer has to have answered whose own idle timeout may have passed while this end was asleep.
+    awake_until: Option<Time>,
 }
 
 impl Idle {
     pub(super) fn new(now: Time, config: &TransportConfig) -> Self {
         let (timeout, keep_alive) = (config.max_idle_timeout, config.keep_alive);
         let handshake_until = Some(now + config.handshake_timeout);
-        Self { timeout, keep_alive, since: now, last_traffic: now, handshake_until, sent: false }
+        Self {
+            timeout,
+            keep_alive,
+            since: now,
+            last_traffic: now,
+            handshake_until,
+            sent: false,
+            heard: None,
+            asleep: Duration::ZERO,
+            awake_until: None,
+        }
     }
 
     /// The handshake is complete.
@@ -50,6 +70,26 @@ impl Idle {
         self.since = now;
         self.last_traffic = now;
         self.sent = false;
+        self.heard = Some(now);
+        self.asleep = Duration::ZERO;
+        self.awake_until = None;
+    }
+
+    /// When an authentic packet was last received.
+    pub(super) fn heard(&self) -> Option<Time> {
+        self.heard
+    }
+
+    /// This end was asleep for so long, and `pto` is the probe timeout.
+    fn on_awake(&mut self, now: Time, asleep: Duration, pto: Duration) {
+        self.asleep = self.asleep.saturating_add(asleep);
+        if self.timeout.is_some_and(|timeout| self.asleep >= timeout) {
+            self.awake_until.get_or_insert(now + pto * AWAKE_PTOS);
+        }
+    }
+
+    fn silence(&self, now: Time) -> Silence {
+        Silence { heard: self.heard.map(|heard| now.saturating_since(heard)), asleep: self.asleep }
     }
 
     /// Only the first ack-eliciting packet since the last one received restarts the timer.
@@ -66,7 +106,7 @@ impl Idle {
     /// When to give up: at least three PTOs after the last sign of life, so that a few losses do not end the connection.
     fn deadline(&self, pto: Duration) -> Option<Time> {
         let idle = self.timeout.map(|timeout| self.since + timeout.max(pto * 3));
-        idle.into_iter().chain(self.handshake_until).min()
+        idle.into_iter().chain(self.handshake_until).chain(self.awake_until).min()
     }
 
     fn keep_alive_deadline(&self) -> Option<Time> {
@@ -91,6 +131,7 @@ impl Connection {
             self.idle.deadline(self.paths.max_pto()),
             self.handshake.early_until,
             self.health_timeout(),
+            self.quiet_timeout(),
         ];
         timers.into_iter().flatten().min()
     }
@@ -105,7 +146,7 @@ impl Connection {
         }
         let idle = self.idle.deadline(self.paths.max_pto());
         if idle.is_some_and(|deadline| now >= deadline) {
-            return self.end_silently(now, ConnectionError::TimedOut);
+            return self.end_silently(now, ConnectionError::TimedOut(self.idle.silence(now)));
         }
         if self.handshake.confirmed && self.idle.keep_alive_deadline().is_some_and(|deadline| now >= deadline)
         {
@@ -119,6 +160,7 @@ impl Connection {
             }
         }
         self.expire_health(now);
+        self.expire_quiet(now);
         for index in 0..self.paths.len() {
             let id = self.paths.nth(index);
             if self.paths.get(id).is_some_and(|path| !path.is_abandoned()) {
@@ -128,6 +170,21 @@ impl Connection {
         }
         self.expire_abandoned(now);
         self.report_states(now);
+    }
+
+    /// How long the peer has been silent, and how much of that this end was asleep.
+    pub fn silence(&self, now: Time) -> Silence {
+        self.idle.silence(now)
+    }
+
+    /// This end was asleep for so long: the host was suspended, or the process stopped. The peer is asked at once whether it is
+    /// still there; if its idle timeout has passed meanwhile, it has to answer soon.
+    pub fn on_awake(&mut self, now: Time, asleep: Duration) {
+        if !self.state.is_active() {
+            return;
+        }
+        self.idle.on_awake(now, asleep, self.paths.max_pto());
+        self.ask_again(now);
     }
 
     fn expire_recovery(&mut self, now: Time, id: PathId) {
@@ -153,6 +210,7 @@ impl Connection {
                 if let Some(path) = self.paths.get_mut(id) {
                     path.probe_response = true;
                 }
+                self.report_silence(space, id);
                 // A failing path is asked with challenges; what was on it is on its way elsewhere.
                 let failing = self.paths.get(id).is_some_and(|path| path.is_failing);
                 if !(space == SpaceId::Data && failing) {

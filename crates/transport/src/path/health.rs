@@ -25,6 +25,8 @@ pub(crate) struct Health {
     lived: Time,
     /// Since when an acknowledgment is owed: when the oldest packet left that has none and asks for one.
     asked: Option<Time>,
+    /// When the path last began to work. What left before says nothing about it since.
+    works_since: Time,
     /// When the path began to fail; of no meaning while it does not.
     pub(crate) failing_since: Time,
     /// Since when an answer was owed when the path began to fail.
@@ -51,6 +53,7 @@ impl Health {
             heard: now,
             lived: now,
             asked: None,
+            works_since: now,
             failing_since: now,
             silent_since: None,
             moved: 0,
@@ -76,7 +79,20 @@ impl Health {
     pub(crate) fn on_acked(&mut self, now: Time, oldest: Option<Time>) {
         self.heard = now;
         self.lived = now;
-        self.asked = oldest;
+        self.asked = oldest.map(|oldest| oldest.max(self.works_since));
+    }
+
+    /// The peer has answered on addresses that were being validated. What it owes is owed since now: challenges before this
+    /// one may have left while nothing got through.
+    pub(crate) fn on_validated(&mut self, now: Time) {
+        (self.heard, self.lived, self.works_since) = (now, now, now);
+        self.asked = self.asked.map(|_| now);
+    }
+
+    /// A path that was failing has answered.
+    pub(crate) fn on_works_again(&mut self, now: Time) {
+        (self.heard, self.lived, self.works_since) = (now, now, now);
+        self.asked = None;
     }
 
     /// A packet left that asks for an answer.
@@ -165,6 +181,20 @@ mod tests {
         assert_eq!(health.asked(), None);
         health.on_asked(at(30));
         assert_eq!(health.asked(), Some(at(30)));
+    }
+
+    #[test]
+    fn what_left_before_a_validation_is_owed_since_the_validation() {
+        let mut health = Health::new(PathId(1), at(0));
+        health.on_asked(at(10));
+        health.on_validated(at(2000));
+        assert_eq!(health.asked(), Some(at(2000)));
+        health.on_acked(at(2010), Some(at(500)));
+        assert_eq!(health.asked(), Some(at(2000)), "a challenge from before is still under way");
+        health.on_works_again(at(3000));
+        assert_eq!(health.asked(), None);
+        health.on_acked(at(3010), Some(at(2600)));
+        assert_eq!(health.silent_at(ms(80)), Some(at(3080)));
     }
 
     #[test]

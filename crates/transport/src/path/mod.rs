@@ -13,7 +13,7 @@ pub(crate) use self::cids::{LocalCids, MAX_LOCAL_CIDS, RemoteCids};
 pub(crate) use self::health::Health;
 pub(crate) use self::manager::Paths;
 pub(crate) use self::path::{
-    AMPLIFICATION_FACTOR, MIN_PACKET_ROOM, MIN_VALIDATION_ROOM, Path, Phase, Previous,
+    AMPLIFICATION_FACTOR, MAX_VALIDATIONS, MIN_PACKET_ROOM, MIN_VALIDATION_ROOM, Path, Phase, Previous,
 };
 pub use self::state::{IdleReason, PathState};
 pub(crate) use self::status::Status;

@@ -240,6 +240,14 @@ impl Path {
         displaced
     }
 
+    /// Adds a validation; the connection ID goes that one in its place had for itself.
+    pub(crate) fn replace_validation(&mut self, validation: Validation) {
+        let displaced = self.begin_validation(validation);
+        if let Some(sequence) = displaced.and_then(|displaced| displaced.taken()) {
+            self.remote_cids.retire(sequence);
+        }
+    }
+
     /// There is no way back: the connection ID of the addresses before goes.
     pub(crate) fn forget_previous(&mut self) {
         if let Some(previous) = self.previous.take() {

@@ -35,6 +35,13 @@ impl Status {
         changed
     }
 
+    /// Says the newest word once more, in a frame that is newer; false before the first.
+    pub(crate) fn repeat(&mut self) -> bool {
+        let said = self.next > 0;
+        self.next += u64::from(said);
+        said
+    }
+
     /// The peer has said something, unless it has said something newer before.
     pub(crate) fn learn(&mut self, available: bool, sequence: u64) {
         // A sequence number is a varint, so that there is a next one.

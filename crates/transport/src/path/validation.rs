@@ -27,6 +27,11 @@ pub(crate) enum Purpose {
         /// Sequence number of the peer's connection ID that is used on the new tuple.
         sequence: u64,
     },
+    /// The path is silent: it moves to this tuple if an answer comes there before anything comes on its own.
+    Rescue {
+        /// Sequence number of the peer's connection ID that is used on the new tuple.
+        sequence: u64,
+    },
     /// The tuple that the path has just left: if it answers, an attacker may have forged the move (RFC 9000 §9.3.3).
     Previous,
     /// The validated tuple once more, now with full datagrams, which the amplification limit had forbidden.
@@ -94,6 +99,18 @@ impl Validation {
         Self { max_interval, deadline: END_OF_TIME, ..Self::new(now, tuple, dcid, Purpose::Life, pto, pto) }
     }
 
+    /// Asks other addresses for a path that is silent, like [`Self::of_life`].
+    pub(crate) fn of_rescue(
+        now: Time,
+        tuple: FourTuple,
+        dcid: ConnectionId,
+        sequence: u64,
+        (interval, max_interval): (Duration, Duration),
+    ) -> Self {
+        let purpose = Purpose::Rescue { sequence };
+        Self { purpose, ..Self::of_life(now, tuple, dcid, interval, max_interval) }
+    }
+
     /// Asks again at once.
     pub(crate) fn hurry(&mut self, now: Time) {
         self.next = self.next.min(now);
@@ -105,7 +122,7 @@ impl Validation {
     }
 
     fn may_ask(&self) -> bool {
-        self.purpose == Purpose::Life || self.challenges.len() < MAX_CHALLENGES
+        self.deadline == END_OF_TIME || self.challenges.len() < MAX_CHALLENGES
     }
 
     /// A challenge with `data` leaves.
@@ -117,6 +134,14 @@ impl Validation {
         self.padded = padded;
         self.next = now + self.interval;
         self.interval = self.interval.saturating_mul(2).min(self.max_interval);
+    }
+
+    /// The connection ID that was taken for it alone.
+    pub(crate) fn taken(&self) -> Option<u64> {
+        match self.purpose {
+            Purpose::Move { sequence } | Purpose::Rescue { sequence } => Some(sequence),
+            _ => None,
+        }
     }
 
     /// When the challenge left that `data` answers; `None` if it answers none.

@@ -112,7 +112,7 @@ fn survives(from: Side, packets: &[Vec<u8>]) {
     pair.run_for(Duration::from_secs(4));
     match pair.closed(from.peer()) {
         Some(ConnectionError::Transport(error)) => assert!(is_transport_code(error.code), "{error}"),
-        Some(ConnectionError::LocallyClosed | ConnectionError::TimedOut) => panic!("for no reason"),
+        Some(ConnectionError::LocallyClosed | ConnectionError::TimedOut(_)) => panic!("for no reason"),
         _ => {}
     }
     // And both are gone in the end.

@@ -317,7 +317,7 @@ proptest::proptest! {
         pair.run_for(Duration::from_secs(3));
         match pair.closed(from.peer()) {
             Some(ConnectionError::Transport(error)) => assert!(is_transport_code(error.code), "{error}"),
-            Some(ConnectionError::LocallyClosed | ConnectionError::TimedOut) => panic!("for no reason"),
+            Some(ConnectionError::LocallyClosed | ConnectionError::TimedOut(_)) => panic!("for no reason"),
             _ => {}
         }
     }

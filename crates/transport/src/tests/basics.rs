@@ -59,8 +59,8 @@ fn silence_ends_the_connection_after_the_idle_timeout() {
     pair.settle();
     let (sent, received) = (pair.bytes_to_server, pair.bytes_to_client);
     pair.run_for(Duration::from_secs(4));
-    assert_eq!(pair.closed(Side::Client), Some(&ConnectionError::TimedOut));
-    assert_eq!(pair.closed(Side::Server), Some(&ConnectionError::TimedOut));
+    assert!(matches!(pair.closed(Side::Client), Some(ConnectionError::TimedOut(_))));
+    assert!(matches!(pair.closed(Side::Server), Some(ConnectionError::TimedOut(_))));
     assert_eq!((pair.bytes_to_server, pair.bytes_to_client), (sent, received), "an idle end is silent");
 }
 

@@ -27,6 +27,7 @@ mod paths;
 mod place;
 mod place_faults;
 mod resumption;
+mod roaming;
 mod run;
 mod schedulers;
 mod single;

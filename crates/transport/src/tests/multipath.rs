@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-use anabranch_wire::{PathId, Side};
+use anabranch_wire::{Frame, PathId, Side};
 
 use super::pair::{Pair, pattern, server_addr};
 use super::paths::{SECOND, open, open_and_wait, sent};
-use crate::{Event, FourTuple, MultipathConfig, OpenPathError};
+use crate::{Event, FourTuple, MultipathConfig, OpenPathError, PathState};
 
 pub(super) fn second_addr() -> SocketAddr {
     ([127, 0, 0, 3], 50_001).into()
@@ -159,6 +159,48 @@ fn a_path_that_does_not_answer_is_closed() {
     pair.run_for(Duration::from_secs(10));
     assert_eq!((pair.closed(Side::Client), pair.closed(Side::Server)), (None, None));
     assert_eq!(pair.client().paths().count(), 1);
+}
+
+/// Peers that know nothing of a path yet may ignore what is said about it.
+#[test]
+fn the_status_of_a_path_is_said_again_once_the_peer_knows_it() {
+    let mut pair = multipath();
+    pair.network = Some(Box::new(|side, mut flying| {
+        let client = if side == Side::Client { flying.tuple.remote } else { flying.tuple.local };
+        flying.at += Duration::from_millis(if client == second_addr() { 100 } else { 0 });
+        vec![flying]
+    }));
+    let now = pair.now;
+    let tuple = FourTuple { local: second_addr(), remote: server_addr() };
+    let id = pair.client().open_path(now, tuple).unwrap();
+    assert!(pair.client().set_path_available(id, false));
+    pair.run_for(Duration::from_millis(50));
+    assert!(pair.server().ignore_early_statuses(), "it came");
+    pair.run_for(Duration::from_secs(1));
+    let state =
+        |pair: &mut Pair, side: Side| pair.end(side).paths().find(|path| path.id == id).unwrap().state;
+    assert_eq!(state(&mut pair, Side::Client), PathState::Backup);
+    assert_eq!(state(&mut pair, Side::Server), PathState::Backup);
+}
+
+/// What it was asked before it was open is owed since then: here the answer came late, and no acknowledgment with it.
+#[test]
+fn a_path_does_not_fail_right_after_it_was_opened() {
+    let mut pair = multipath();
+    pair.network = Some(Box::new(|side, flying| {
+        let client = if side == Side::Client { flying.tuple.remote } else { flying.tuple.local };
+        if client == second_addr() { Vec::new() } else { vec![flying] }
+    }));
+    let now = pair.now;
+    let tuple = FourTuple { local: second_addr(), remote: server_addr() };
+    let id = pair.client().open_path(now, tuple).unwrap();
+    pair.run_for(Duration::from_millis(1_500));
+    let asked = pair.client().asked(id).unwrap();
+    pair.inject_frames(Side::Server, &[Frame::PathResponse(asked)]);
+    pair.run_until(Duration::from_millis(50), |pair| pair.client_events.contains(&Event::PathOpened(id)));
+    pair.run_for(Duration::from_millis(500));
+    let failed = pair.client_events.iter().any(|event| matches!(event, Event::PathStatus { .. }));
+    assert!(!failed, "{:?}", pair.client_events);
 }
 
 #[test]

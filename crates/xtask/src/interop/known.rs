@@ -209,11 +209,11 @@ fn reset_was_not_noticed(_: &Seen, failure: &str) -> bool {
 }
 
 fn client_was_left_alone(_: &Seen, failure: &str) -> bool {
-    failure.contains("did not answer") || failure.contains("took longer")
+    ["never answered", "answered until", "did not answer", "took longer"].iter().any(|w| failure.contains(w))
 }
 
 fn late_data_was_too_much(_: &Seen, failure: &str) -> bool {
-    ["panicked at", "timed out", "did not answer", "took longer", "0xa"]
+    ["panicked at", "timed out", "never answered", "answered until", "did not answer", "took longer", "0xa"]
         .iter()
         .any(|sign| failure.contains(sign))
 }

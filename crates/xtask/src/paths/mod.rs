@@ -1,6 +1,7 @@
 //! `cargo xtask paths`: `anabranch get` fetches from `anabranch serve` over two interfaces that go down, come back and change
-//! their addresses, in namespaces of its own. Needs no root where users may make namespaces (user_namespaces(7)).
+//! their addresses, and over one path that follows the routing table, in namespaces of its own. Needs no root where users may make namespaces (user_namespaces(7)).
 
+mod follow;
 mod network;
 mod play;
 
@@ -23,7 +24,7 @@ pub(crate) struct Arguments {
 }
 
 /// How long everything may take, but for building.
-const PATIENCE: Duration = Duration::from_secs(55);
+const PATIENCE: Duration = Duration::from_secs(160);
 /// New namespaces for users, network, mounts and processes; the processes end with the first one.
 const UNSHARE: [&str; 5] = ["--map-root-user", "--net", "--mount", "--fork", "--kill-child"];
 

@@ -4,6 +4,10 @@ use std::process::Command;
 
 /// The server's address, which both links lead to.
 pub(super) const SERVER: &str = "10.9.9.9";
+/// The same by IPv6.
+pub(super) const SERVER_V6: &str = "fd09::9";
+/// A name for both.
+pub(super) const NAME: &str = "server.test";
 /// Name of the server's namespace; the client's is the one that this runs in.
 const SERVER_SIDE: &str = "server";
 /// Rate of each link, and its queue in bytes.
@@ -22,10 +26,13 @@ pub(super) fn lay() -> Result<(), String> {
     run("ip", &["link", "set", "lo", "up"])?;
     run("ip", &["-netns", SERVER_SIDE, "link", "set", "lo", "up"])?;
     run("ip", &["-netns", SERVER_SIDE, "address", "add", SERVER, "dev", "lo"])?;
+    run("ip", &["-netns", SERVER_SIDE, "address", "add", SERVER_V6, "dev", "lo", "nodad"])?;
     for link in [Link(1), Link(2)] {
         let (ours, theirs) = (link.name(), link.peer());
         run("ip", &["link", "add", &ours, "type", "veth", "peer", "name", &theirs, "netns", SERVER_SIDE])?;
         run("ip", &["-netns", SERVER_SIDE, "address", "add", &link.address(254, true), "dev", &theirs])?;
+        let v6 = format!("{}/64", link.v6(254));
+        run("ip", &["-netns", SERVER_SIDE, "address", "add", &v6, "dev", &theirs, "nodad"])?;
         run("ip", &["-netns", SERVER_SIDE, "link", "set", &theirs, "up"])?;
         let mut words = vec!["--net=/run/netns/server", "tc", "qdisc", "add", "dev", &theirs, "root"];
         words.extend(RATE);
@@ -67,6 +74,11 @@ impl Link {
         format!("10.{}.0.{host}{}", self.0, if with_prefix { "/24" } else { "" })
     }
 
+    /// An IPv6 address on this link.
+    pub(super) fn v6(self, host: u16) -> String {
+        format!("fd0{}::{host}", self.0)
+    }
+
     pub(super) fn down(self) -> Result<(), String> {
         run("ip", &["link", "set", &self.name(), "down"])
     }
@@ -100,7 +112,13 @@ impl Link {
     }
 }
 
-fn run(program: &str, words: &[&str]) -> Result<(), String> {
+/// Names of hosts come from this file.
+pub(super) fn hosts(file: &std::path::Path) -> Result<(), String> {
+    let file = file.to_str().ok_or("a path that is no text")?;
+    run("mount", &["--bind", file, "/etc/hosts"])
+}
+
+pub(super) fn run(program: &str, words: &[&str]) -> Result<(), String> {
     let output = Command::new(program).args(words).output();
     let output = output.map_err(|error| format!("{program}: {error}"))?;
     let said = String::from_utf8_lossy(&output.stderr);

@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use super::follow::{FLOW, SCENES, name_server};
 use super::network::{Link, SERVER, at_the_server, black_hole, fill_hole, lay};
 use crate::child::{Reaped, collect, lines};
 
-const FIRST: Link = Link(1);
-const SECOND: Link = Link(2);
-const PORT: u16 = 4433;
+pub(super) const FIRST: Link = Link(1);
+pub(super) const SECOND: Link = Link(2);
+pub(super) const PORT: u16 = 4433;
 /// Bytes of the file that is fetched while interfaces change: 8 s over both links.
 const LONG: usize = 50_000_000;
 /// Bytes of the file that shows how long a beginning takes.
@@ -23,7 +24,7 @@ const CARRIES: u64 = 300_000;
 /// How long a change of the interfaces may take to be followed: a path is tried again after a second.
 const FOLLOWS: Duration = Duration::from_secs(8);
 /// How long a transfer may take.
-const PATIENCE: Duration = Duration::from_secs(35);
+pub(super) const PATIENCE: Duration = Duration::from_secs(35);
 /// How soon a file is there although the first interface gets no answer: 250 ms, and what a program takes on a busy machine.
 const SOON: Duration = Duration::from_secs(3);
 
@@ -32,23 +33,32 @@ pub(super) fn run(program: &Path) -> Result<bool, String> {
     lay()?;
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let scene = Scene::set(program, folder.path())?;
+    name_server(folder.path())?;
     let mut good = true;
-    for (name, play) in [
-        ("silent-first", Scene::silent_first as fn(&Scene) -> Result<String, String>),
-        ("interfaces-change", Scene::interfaces_change),
-    ] {
+    let mut tell = |name: &str, play: &dyn Fn() -> Result<String, String>| {
         let begun = Instant::now();
-        let outcome = play(&scene);
+        let outcome = play();
         good &= outcome.is_ok();
         let words = outcome.map_or_else(|why| format!("FAIL: {why}"), |what| format!("ok: {what}"));
         println!("paths {name:<18} {:>5.1} s  {words}", begun.elapsed().as_secs_f64());
+    };
+    for (name, play) in [
+        ("silent-first", Scene::silent_first as fn(&Scene) -> Result<String, String>),
+        ("interfaces-change", Scene::interfaces_change),
+        ("unreachable", Scene::unreachable),
+        ("no-migration", Scene::forbidden),
+    ] {
+        tell(name, &|| play(&scene));
+    }
+    for (name, prepare, change) in SCENES {
+        tell(name, &|| scene.followed(prepare, change));
     }
     Ok(good)
 }
 
 /// A server with its files, and room for what is fetched.
-struct Scene {
-    program: PathBuf,
+pub(super) struct Scene {
+    pub(super) program: PathBuf,
     folder: PathBuf,
     _server: Reaped,
 }
@@ -64,11 +74,11 @@ impl Scene {
     fn set(program: &Path, folder: &Path) -> Result<Self, String> {
         let www = folder.join("www");
         fs::create_dir(&www).map_err(|error| error.to_string())?;
-        for (name, len) in [("long", LONG), ("short", SHORT)] {
+        for (name, len) in [("long", LONG), ("short", SHORT), ("flow", FLOW)] {
             fs::write(www.join(name), content(len)).map_err(|error| format!("{name}: {error}"))?;
         }
         let mut command = at_the_server(program);
-        command.args(["serve", "--listen", &format!("{SERVER}:{PORT}"), "--root"]).arg(&www);
+        command.args(["serve", "--listen", &format!("[::]:{PORT}"), "--root"]).arg(&www);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut server = Reaped::spawn(&mut command).map_err(|error| format!("nsenter: {error}"))?;
         let said = lines(server.0.stdout.take());
@@ -182,6 +192,6 @@ impl Fetching {
 }
 
 /// Bytes that differ from place to place.
-fn content(len: usize) -> Vec<u8> {
+pub(super) fn content(len: usize) -> Vec<u8> {
     (0..len as u64).map(|at| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
 }

@@ -224,6 +224,7 @@ impl Application for ExchangeClient {
             | Event::PathOpened(_)
             | Event::PathStatus { .. }
             | Event::ServerAddresses
+            | Event::PathSilent(_)
             | Event::PathAbandoned { .. } => {}
         }
     }

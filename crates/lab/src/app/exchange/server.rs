@@ -131,7 +131,7 @@ fn is_expected(error: &ConnectionError) -> bool {
         // code.
         ConnectionError::PeerTransport(error) => error.code == TransportErrorCode::APPLICATION_ERROR,
         // The client's goodbye may be lost; then the server is reset, or waits in vain.
-        ConnectionError::TimedOut | ConnectionError::Reset => true,
+        ConnectionError::TimedOut(_) | ConnectionError::Reset => true,
         _ => false,
     }
 }

@@ -193,7 +193,7 @@ impl Connection {
             path.recovery.resume(now);
         }
         if let Some(multipath) = &mut self.multipath {
-            multipath.health_mut(id, now).on_acked(now, None);
+            multipath.health_mut(id, now).on_works_again(now);
         }
         self.review_status(id);
     }

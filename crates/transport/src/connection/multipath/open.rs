@@ -161,7 +161,7 @@ impl Connection {
         self.issue_cids();
         self.trace(now, &TraceEvent::PathAssigned { path: id, tuple, validated: known });
         if known && self.side.is_server() {
-            self.on_path_validated(id);
+            self.on_path_validated(now, id);
         } else {
             // A client asks in any case: that is how the server learns of the path.
             self.validate(now, id, tuple, dcid, Purpose::Confirm);
@@ -169,11 +169,19 @@ impl Connection {
     }
 
     /// The peer has answered on a path. Says whether it was being opened.
-    pub(in crate::connection) fn on_path_validated(&mut self, id: PathId) -> bool {
+    pub(in crate::connection) fn on_path_validated(&mut self, now: Time, id: PathId) -> bool {
+        if let Some(multipath) = &mut self.multipath {
+            multipath.health_mut(id, now).on_validated(now);
+        }
         let Some(path) = self.paths.get_mut(id).filter(|path| path.phase == Phase::Opening) else {
             return false;
         };
         path.phase = Phase::Open;
+        // Peers may ignore the status of a path that they do not know yet. With one packet number space for all paths it comes
+        // along with the challenge.
+        if opens_paths(self.side) && !self.numbering.is_single() {
+            path.owes_status |= path.local_status.repeat();
+        }
         self.events.push_back(Event::PathOpened(id));
         if let Some(multipath) = &mut self.multipath {
             multipath.states_changed = true; // The peer may have made it a backup already.

@@ -31,6 +31,16 @@ impl Connection {
         }
     }
 
+    /// Forgets what the peer has said about paths that are not open, as ends do that ignore it. Says whether there was anything.
+    #[cfg(test)]
+    pub(crate) fn ignore_early_statuses(&mut self) -> bool {
+        let Some(multipath) = &mut self.multipath else { return false };
+        let before = multipath.unopened.change().values_mut().map(|unopened| {
+            std::mem::replace(&mut unopened.status, crate::path::Status::new()).sequence().is_some()
+        });
+        before.filter(|said| *said).count() > 0
+    }
+
     /// The peer has said what a path is for. The frame may come before the path does.
     pub(super) fn on_path_status(&mut self, now: Time, id: PathId, available: bool, sequence: u64) {
         let Some(multipath) = &mut self.multipath else { return };

@@ -1,0 +1,73 @@
+//! What hosts and routers say about datagrams that they could not deliver (ICMP), for connections that were never answered.
+//!
+//! Sockets give such messages only to those who ask for it (`IP_RECVERR`, ip(7)), and then every call may fail because of one.
+//! So it is asked for as long as there are connections that wait for their first answer. Anybody can make such messages up:
+//! they end no connection whose server has answered (RFC 9000 §21.6), and if they quote what was sent, it has to be right.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use anabranch_transport::Obstacle;
+
+use crate::hub::Hub;
+use crate::member::Member;
+use crate::socket::{Refusal, Socket};
+
+/// How often it is looked whether anybody still waits.
+const INTERVAL: Duration = Duration::from_millis(500);
+
+/// Listens on a socket as long as connections wait for their first answer.
+pub(crate) async fn listen(hub: Weak<Hub>, socket: Arc<Socket>) {
+    socket.report_errors(true);
+    loop {
+        let refusals = tokio::select! {
+            refusals = next_refusals(&socket) => refusals,
+            () = tokio::time::sleep(INTERVAL) => Vec::new(),
+        };
+        let Some(hub) = hub.upgrade() else { return };
+        let (begun, members) = hub.census();
+        let waiting: Vec<_> = members.into_iter().filter(|member| is_unanswered(member)).collect();
+        for refusal in &refusals {
+            waiting.iter().for_each(|member| refuse(&hub, member, refusal));
+        }
+        if waiting.is_empty() {
+            let table = hub.table();
+            if table.begun == begun {
+                socket.report_errors(false);
+                socket.set_listened_to(false);
+                return;
+            }
+        }
+    }
+}
+
+/// The next messages; of a socket that gives none, nothing for a while.
+async fn next_refusals(socket: &Socket) -> Vec<Refusal> {
+    match socket.refusals().await {
+        Ok(refusals) => refusals,
+        Err(_) => {
+            tokio::time::sleep(INTERVAL).await;
+            Vec::new()
+        }
+    }
+}
+
+fn is_unanswered(member: &Member) -> bool {
+    member.look(|state| {
+        let client = state.core.side().is_client();
+        let silence = state.core.silence(member.hub.clock.now());
+        client && state.ended.is_none() && silence.heard.is_none()
+    })
+}
+
+fn refuse(hub: &Hub, member: &Member, refusal: &Refusal) {
+    let to = (refusal.to.ip().to_canonical(), refusal.to.port());
+    member.change(|state| {
+        let is_there = |remote: SocketAddr| (remote.ip().to_canonical(), remote.port()) == to;
+        let sent_there = state.core.paths().any(|path| is_there(path.tuple.remote));
+        if sent_there && state.core.has_sent(&refusal.quoted) {
+            state.core.refuse(hub.clock.now(), Obstacle::from(&refusal.error));
+        }
+    });
+}

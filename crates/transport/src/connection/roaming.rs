@@ -1,0 +1,248 @@
+//! A client whose host changes under it: addresses and routes that come and go, networks that fall silent (RFC 9000 §9).
+//!
+//! The core decides nothing about that, because it knows no interfaces. It tells its driver when the main path is silent, and
+//! does as it is told: goes on elsewhere at once, or asks elsewhere and goes on where an answer comes from.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anabranch_wire::{PathId, SpaceId, Time};
+
+use super::connection::Connection;
+use super::migration::{MigrateError, may_follow};
+use crate::datagram_io::FourTuple;
+use crate::error::{ConnectionError, Obstacle};
+use crate::event::Event;
+use crate::path::{MAX_VALIDATIONS, Purpose, Validation};
+use crate::trace::TraceEvent;
+
+/// Longest time between two challenges to addresses that are to take over a silent path, unless the probe timeout is longer.
+const RESCUE_INTERVAL: Duration = Duration::from_secs(1);
+/// Where a long header has its destination connection ID, behind flags, version and length.
+const DCID_AT: usize = 6;
+/// Addresses that are asked at the same time for one silent path; the rest of the validations is for its own addresses.
+pub(crate) const MAX_RESCUES: usize = MAX_VALIDATIONS - 1;
+
+/// What is known about the silence of the main path.
+#[derive(Debug, Default)]
+pub(super) struct Roaming {
+    /// Somebody wants to know when the path falls silent.
+    watches: bool,
+    /// Stream bytes that had arrived when the path was last asked because it had become quiet.
+    traffic: u64,
+    /// Other addresses are asked, because the path is silent.
+    rescues: bool,
+}
+
+impl Connection {
+    /// Client: tells from now on with [`Event::PathSilent`] when the main path falls silent. An end that only receives learns of
+    /// that because it asks once, a probe timeout after data has ceased to come.
+    pub fn watch_silence(&mut self, watches: bool) {
+        self.roaming.watches = watches && self.side.is_client();
+    }
+
+    /// Client: the address that the main path begins at is gone, or packets do not leave from it any longer: goes on at `local`
+    /// at once, which RFC 9000 §9.2 allows because the server's address is the one that it knows. What was under way is sent
+    /// again. The new addresses are validated on the way.
+    ///
+    /// # Errors
+    /// If migration is not possible now or ever; the connection goes on as it was.
+    pub fn relocate(&mut self, now: Time, local: SocketAddr) -> Result<(), MigrateError> {
+        self.may_migrate()?;
+        let (id, old) = (self.paths.main().id, self.paths.main().tuple);
+        let tuple = FourTuple { local, ..old };
+        if tuple == old {
+            self.try_again(now);
+            return Ok(());
+        }
+        let (sequence, dcid) = self.take_cid_for(&tuple)?;
+        self.cancel_rescues(id);
+        self.leave_behind(now, id);
+        self.route_tuple(tuple);
+        let Some(path) = self.paths.get_mut(id) else { return Ok(()) };
+        path.forget_previous();
+        let before = path.remote_cids.active_seq();
+        if path.remote_cids.activate(sequence) && before != sequence {
+            path.remote_cids.retire(before);
+        }
+        path.validations.retain(|one| one.taken().is_some());
+        path.tuple = tuple;
+        path.chose_local = true;
+        // The server follows the first packet that does more than probe (RFC 9000 §9.3).
+        path.ping = true;
+        path.recovery.migrate(now);
+        self.collect_reset_tokens();
+        self.validate(now, id, tuple, dcid, Purpose::Confirm);
+        self.trace(now, &TraceEvent::PathAssigned { path: id, tuple, validated: false });
+        Ok(())
+    }
+
+    /// Client: asks for the main path whether the server answers on `tuple`, and moves there if it does while nothing comes on
+    /// the path's own addresses ([`Event::PathChanged`] tells). It is asked until the path answers. The remote address has to be
+    /// one that belongs to the server for sure. Does nothing if that is under way, or if too many addresses are asked already.
+    ///
+    /// # Errors
+    /// If migration is not possible now or ever; the connection goes on as it was.
+    pub fn rescue(&mut self, now: Time, tuple: FourTuple) -> Result<(), MigrateError> {
+        self.may_migrate()?;
+        let path = self.paths.main();
+        let rescues = |one: &&Validation| matches!(one.purpose, Purpose::Rescue { .. });
+        let asked = path.tuple == tuple || path.validations.iter().any(|one| one.tuple == tuple);
+        if asked || path.validations.iter().filter(rescues).count() >= MAX_RESCUES {
+            return Ok(());
+        }
+        let pto = path.recovery.rtt().pto_base();
+        let (sequence, dcid) = self.take_cid_for(&tuple)?;
+        self.route_tuple(tuple);
+        let intervals = (pto.min(RESCUE_INTERVAL), RESCUE_INTERVAL);
+        self.paths
+            .main_mut()
+            .replace_validation(Validation::of_rescue(now, tuple, dcid, sequence, intervals));
+        self.roaming.rescues = true;
+        Ok(())
+    }
+
+    /// Client: like [`Connection::migrate`], to another address of the server as well, which has to belong to it for sure.
+    ///
+    /// # Errors
+    /// If migration is not possible now or ever; the connection goes on as it was.
+    pub fn migrate_to(&mut self, now: Time, tuple: FourTuple) -> Result<(), MigrateError> {
+        self.may_migrate()?;
+        let path = self.paths.main();
+        if path.tuple == tuple || path.validations.iter().any(|one| one.tuple == tuple) {
+            return Ok(());
+        }
+        let (sequence, dcid) = self.take_cid_for(&tuple)?;
+        self.route_tuple(tuple);
+        let id = self.paths.main().id;
+        self.validate(now, id, tuple, dcid, Purpose::Move { sequence });
+        Ok(())
+    }
+
+    /// The network may be there again: what has had no answer is sent again at once, and not when the backoff of the time without
+    /// one is over. Does nothing if nothing waits for that.
+    pub fn try_again(&mut self, now: Time) {
+        if self.paths.main().recovery.pto_count() > 0 {
+            self.ask_again(now);
+        }
+    }
+
+    pub(super) fn ask_again(&mut self, now: Time) {
+        let path = self.paths.main_mut();
+        path.recovery.forget_backoff();
+        path.ping |= self.handshake.confirmed;
+        path.validations.iter_mut().for_each(|one| one.hurry(now));
+    }
+
+    /// Client: the host says that it cannot send to the server, or that the server's host refuses what is sent. That ends a
+    /// connection whose server has never answered, and no other, because anybody can make such messages up (RFC 9000 §21.6).
+    /// Says whether it did.
+    pub fn refuse(&mut self, now: Time, obstacle: Obstacle) -> bool {
+        let never = self.side.is_client() && !self.handshake.complete && self.idle.heard().is_none();
+        if never && self.state.is_active() {
+            self.end_silently(now, ConnectionError::Unreachable(obstacle));
+            return true;
+        }
+        false
+    }
+
+    /// Client: whether a datagram that begins like this may have been one of this end's first ones, as far as it shows their
+    /// destination connection ID (RFC 8999 §5.1).
+    pub fn has_sent(&self, beginning: &[u8]) -> bool {
+        let dcid = self.paths.main().remote_cids.active();
+        match beginning.get(DCID_AT..DCID_AT + dcid.len()) {
+            Some(quoted) => quoted == &*dcid,
+            None => true,
+        }
+    }
+
+    /// Whether the server is asked already whether it answers between these addresses, or the path runs there.
+    pub fn is_asked(&self, id: PathId, local: std::net::IpAddr, remote: SocketAddr) -> bool {
+        let same = |tuple: &FourTuple| {
+            tuple.local.ip().to_canonical() == local
+                && tuple.remote.ip().to_canonical() == remote.ip().to_canonical()
+                && tuple.remote.port() == remote.port()
+        };
+        let path = self.paths.get(id);
+        path.is_some_and(|path| same(&path.tuple) || path.validations.iter().any(|one| same(&one.tuple)))
+    }
+
+    /// Client: addresses of the server beside the one in use that it has told itself: preferred ones (RFC 9000 §9.6), of either
+    /// family, and announced ones.
+    pub fn other_addresses(&self) -> Vec<SocketAddr> {
+        let current = self.paths.main().tuple.remote;
+        let preferred = self.handshake.peer_parameters.as_ref().and_then(|p| p.preferred_address.as_ref());
+        let v4 = preferred.and_then(|preferred| preferred.v4).map(SocketAddr::V4);
+        let v6 = preferred.and_then(|preferred| preferred.v6).map(SocketAddr::V6);
+        let announced = self.server_addresses().into_iter().map(|known| known.address);
+        let all = v4.into_iter().chain(v6).chain(announced);
+        all.filter(|other| *other != current && may_follow(&current, other)).collect()
+    }
+
+    /// Whether packets are sent from this address, or answers to them may still come there.
+    pub fn uses_local(&self, local: SocketAddr) -> bool {
+        self.paths.iter().any(|path| {
+            path.tuple.local == local
+                || path.validations.iter().any(|one| one.tuple.local == local)
+                || path.previous.as_ref().is_some_and(|previous| previous.tuple.local == local)
+        })
+    }
+
+    /// The path leaves its addresses for others because they do not work: what is under way is lost.
+    pub(super) fn leave_behind(&mut self, now: Time, id: PathId) {
+        let mut outcome = std::mem::take(&mut self.outcome);
+        if let Some(path) = self.paths.get_mut(id) {
+            path.recovery.lose_all(SpaceId::Data, &mut outcome);
+        }
+        self.settle(now, SpaceId::Data, id, &mut outcome);
+        self.outcome = outcome;
+    }
+
+    /// An authentic packet came on the path. If it came between the addresses that it runs over, no others are needed.
+    #[inline(always)]
+    pub(super) fn on_heard_between(&mut self, id: PathId, tuple: &FourTuple) {
+        if self.roaming.rescues && self.paths.get(id).is_some_and(|path| path.tuple == *tuple) {
+            self.cancel_rescues(id);
+        }
+    }
+
+    /// No other addresses are asked any longer.
+    pub(super) fn cancel_rescues(&mut self, id: PathId) {
+        self.roaming.rescues = false;
+        let Some(path) = self.paths.get_mut(id) else { return };
+        let is_rescue = |one: &Validation| matches!(one.purpose, Purpose::Rescue { .. });
+        while let Some(at) = path.validations.iter().position(is_rescue) {
+            let over = path.validations.remove(at);
+            if let Some(sequence) = over.taken() {
+                path.remote_cids.retire(sequence);
+            }
+        }
+    }
+
+    /// When the path is to be asked whether it still works, because data has ceased to come.
+    #[inline]
+    pub(super) fn quiet_timeout(&self) -> Option<Time> {
+        if !self.roaming.watches || !self.handshake.confirmed {
+            return None;
+        }
+        let heard = self.idle.heard().filter(|_| self.streams.bytes_received() != self.roaming.traffic)?;
+        Some(heard + self.paths.main().recovery.pto(SpaceId::Data))
+    }
+
+    pub(super) fn expire_quiet(&mut self, now: Time) {
+        if self.quiet_timeout().is_some_and(|time| now >= time) {
+            self.roaming.traffic = self.streams.bytes_received();
+            self.paths.main_mut().ping = true;
+        }
+    }
+
+    /// A probe timeout of the path is over. Another path that works makes up for it, and otherwise the driver may know of
+    /// another way.
+    pub(super) fn report_silence(&mut self, space: SpaceId, id: PathId) {
+        let others = |other: &crate::path::Path| other.id != id && other.is_usable() && !other.is_failing;
+        let alone = self.paths.main().id == id && !self.paths.iter().any(others);
+        if self.roaming.watches && space == SpaceId::Data && alone && self.state.is_active() {
+            self.events.push_back(Event::PathSilent(id));
+        }
+    }
+}

@@ -143,6 +143,8 @@ impl Driver {
         }
         let unheard = self.sockets.iter().filter(|socket| wanted.listener && !socket.set_listened_to(true));
         for socket in unheard {
+            // Before anything is sent: messages about it do not wait.
+            socket.report_errors(true);
             tokio::spawn(refusals::listen(Arc::downgrade(&self.hub), Arc::clone(socket)));
         }
     }

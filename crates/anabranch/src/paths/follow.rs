@@ -112,9 +112,10 @@ enum Step {
 impl Situation {
     fn step(&self) -> Step {
         match self.route {
-            Some(source) if source == self.local && self.is_silent => Step::Ask,
+            Some(source) if source != self.local && !self.is_usable => Step::Relocate(source),
+            // What the routing table names may be what was found silent before.
+            Some(_) if self.is_silent => Step::Ask,
             Some(source) if source == self.local => Step::Stay,
-            Some(source) if !self.is_usable || self.is_silent => Step::Relocate(source),
             Some(source) => Step::Prefer(source),
             None => Step::Ask,
         }
@@ -236,8 +237,11 @@ fn others(
             found.push((local, remote));
         }
     };
-    for remote in remotes.iter().map(|remote| canonical(*remote)).filter(|one| *one != situation.remote) {
-        if let Some(source) = source_for(remote) {
+    let remotes = remotes.iter().map(|remote| canonical(*remote)).chain([situation.remote]);
+    for remote in remotes {
+        let source = source_for(remote);
+        if let Some(source) = source.filter(|source| (*source, remote) != (situation.local, situation.remote))
+        {
             add(LocalAddress::from(source), remote);
         }
     }
@@ -298,7 +302,7 @@ mod tests {
         let step = |usable, route, silent| situation(usable, route, silent).step();
         assert_eq!(step(true, Some(WIFI), false), Step::Stay);
         assert_eq!(step(true, Some(LTE), false), Step::Prefer(LTE.into()));
-        assert_eq!(step(true, Some(LTE), true), Step::Relocate(LTE.into()));
+        assert_eq!(step(true, Some(LTE), true), Step::Ask);
         assert_eq!(step(false, Some(LTE), false), Step::Relocate(LTE.into()));
         assert_eq!(step(true, Some(WIFI), true), Step::Ask);
         assert_eq!(step(true, None, false), Step::Ask);

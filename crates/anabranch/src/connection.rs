@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use anabranch_tls::rustls::pki_types::CertificateDer;
+use anabranch_transport::schedule::Route;
 use anabranch_transport::{ConnectionError, ConnectionStats, MigrateError, Silence};
 use anabranch_wire::{Dir, MAX_VARINT, PathId, StreamId, Version};
 use bytes::Bytes;
@@ -232,7 +233,16 @@ impl Connection {
     /// # Errors
     /// If the peer takes none, or none of that size; if the queue is full; if the connection is lost.
     pub fn send_datagram(&self, message: Bytes) -> Result<(), SendDatagramError> {
-        self.0.change(|state| state.send_datagram(message))
+        self.send_datagram_on(message, Route::Any)
+    }
+
+    /// Like [`Connection::send_datagram`], on the paths that `route` names: a message waits in the queue, and others behind it,
+    /// until such a path has room. See [`Route`] for paths that do not work.
+    ///
+    /// # Errors
+    /// Like [`Connection::send_datagram`].
+    pub fn send_datagram_on(&self, message: Bytes, route: Route) -> Result<(), SendDatagramError> {
+        self.0.change(|state| state.send_datagram(message, route))
     }
 
     /// Like [`Connection::send_datagram`], but waits while the queue is full.
@@ -241,7 +251,7 @@ impl Connection {
     /// If the peer takes none, or none of that size; if the connection is lost.
     pub async fn send_datagram_wait(&self, message: Bytes) -> Result<(), SendDatagramError> {
         poll_fn(|cx| {
-            self.0.change(|state| match state.send_datagram(message.clone()) {
+            self.0.change(|state| match state.send_datagram(message.clone(), Route::Any) {
                 Err(SendDatagramError::Blocked) => {
                     state.datagram_writers.register(cx);
                     Poll::Pending
@@ -402,10 +412,10 @@ impl Connection {
 }
 
 impl State {
-    fn send_datagram(&mut self, message: Bytes) -> Result<(), SendDatagramError> {
+    fn send_datagram(&mut self, message: Bytes, route: Route) -> Result<(), SendDatagramError> {
         if let Some(error) = &self.ended {
             return Err(error.clone().into());
         }
-        Ok(self.core.datagrams().send(message)?)
+        Ok(self.core.datagrams().send_on(message, route)?)
     }
 }

@@ -79,6 +79,7 @@ pub enum OpenPathError {
 
 /// Why writing to a stream failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum WriteError {
     /// The peer does not want more of the stream, for this reason of its application.
     #[error("the peer stopped the stream with code {0}")]
@@ -93,6 +94,7 @@ pub enum WriteError {
 
 /// Why reading from a stream failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ReadError {
     /// The peer gave the stream up, for this reason of its application.
     #[error("the peer reset the stream with code {0}")]
@@ -107,6 +109,7 @@ pub enum ReadError {
 
 /// Why [`RecvStream::read_exact`](crate::RecvStream::read_exact) failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ReadExactError {
     /// The stream ended after this many bytes.
     #[error("the stream ended after {0} bytes")]
@@ -118,6 +121,7 @@ pub enum ReadExactError {
 
 /// Why [`RecvStream::read_to_end`](crate::RecvStream::read_to_end) failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ReadToEndError {
     /// The stream is longer than the limit.
     #[error("the stream is longer than the limit")]
@@ -129,6 +133,7 @@ pub enum ReadToEndError {
 
 /// Why a datagram was not sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum SendDatagramError {
     /// The peer takes no datagrams (RFC 9221).
     #[error("the peer does not support datagrams")]

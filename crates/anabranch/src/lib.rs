@@ -32,6 +32,7 @@ mod tokens;
 mod wakers;
 
 pub use anabranch_transport as transport;
+pub use anabranch_transport::schedule::Route;
 pub use anabranch_transport::stream::{ClosedStream, Priority};
 pub use anabranch_transport::tls;
 pub use anabranch_transport::{
@@ -50,7 +51,8 @@ pub use crate::error::{
 };
 pub use crate::incoming::{Incoming, IncomingFuture};
 pub use crate::paths::{
-    LocalAddress, PathEvent, PathEvents, PathManager, PathPolicy, PathRule, PathStatus, RacePolicy, Way,
+    LocalAddress, PathAttempt, PathEvent, PathEvents, PathManager, PathPolicy, PathRule, PathStatus,
+    RacePolicy, Way,
 };
 pub use crate::racing::Racing;
 pub use crate::recv_stream::RecvStream;

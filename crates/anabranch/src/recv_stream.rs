@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 
 use anabranch_transport::stream::{self, ClosedStream, Streams};
 use anabranch_wire::{MAX_VARINT, StreamId};
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, ReadBuf};
 
 use crate::error::{ReadError, ReadExactError, ReadToEndError};
@@ -22,12 +22,14 @@ pub struct RecvStream {
     id: StreamId,
     /// The end or a reset was read.
     over: bool,
+    /// What was lent to a reader that has not read all of it.
+    held: Bytes,
 }
 
 impl RecvStream {
     pub(crate) fn new(connection: User, id: StreamId) -> Self {
         connection.look(|state| state.readers.insert(id, None));
-        Self { connection, id, over: false }
+        Self { connection, id, over: false, held: Bytes::new() }
     }
 
     /// The stream's identifier.
@@ -43,10 +45,12 @@ impl RecvStream {
         if buffer.is_empty() {
             return Ok(Some(0));
         }
-        self.read_with(|bytes| {
-            let n = bytes.len().min(buffer.len());
-            buffer[..n].copy_from_slice(&bytes[..n]);
-            n
+        poll_fn(|cx| {
+            self.poll_copy(cx, |bytes| {
+                let n = bytes.len().min(buffer.len());
+                buffer[..n].copy_from_slice(&bytes[..n]);
+                n
+            })
         })
         .await
     }
@@ -54,8 +58,8 @@ impl RecvStream {
     /// Lends what has arrived, a piece that is not empty, to `read`, which says how much of it has been read, and passes
     /// that on. Waits for a piece; `None` at the end. The bytes are not copied.
     ///
-    /// The connection stands still while `read` runs: it should not take long, and must not use the connection or its
-    /// streams, which would wait for each other forever.
+    /// The connection goes on while `read` runs, which may use it and its other streams. The peer gets credit for the whole
+    /// piece; what `read` leaves of it is lent again by the next call.
     ///
     /// ```no_run
     /// # async fn count(mut stream: anabranch::RecvStream) -> Result<u64, anabranch::ReadError> {
@@ -69,15 +73,25 @@ impl RecvStream {
     /// # }
     /// ```
     ///
-    /// The connection is locked meanwhile: the closure must not use it or its streams, or it waits for ever.
-    ///
     /// # Errors
     /// Like [`RecvStream::read`].
-    pub async fn read_with(
-        &mut self,
-        mut read: impl FnMut(&[u8]) -> usize,
-    ) -> Result<Option<usize>, ReadError> {
-        poll_fn(|cx| self.poll_read_with(cx, &mut read)).await
+    pub async fn read_with(&mut self, read: impl FnMut(&[u8]) -> usize) -> Result<Option<usize>, ReadError> {
+        if self.held.is_empty() {
+            let Some(piece) = self.read_chunk(usize::MAX).await? else { return Ok(None) };
+            self.held = piece;
+        }
+        Ok(Some(self.lend_held(read)))
+    }
+
+    /// Lends what is held to `read`, without the connection's lock.
+    fn lend_held(&mut self, mut read: impl FnMut(&[u8]) -> usize) -> usize {
+        let n = read(&self.held).min(self.held.len());
+        self.held.advance(n);
+        if self.held.is_empty() {
+            // An empty slice would keep its memory.
+            self.held = Bytes::new();
+        }
+        n
     }
 
     /// Fills all of `buffer`.
@@ -103,14 +117,14 @@ impl RecvStream {
         let mut all = Vec::new();
         let mut too_long = false;
         loop {
-            let read = |bytes: &[u8]| {
+            let mut read = |bytes: &[u8]| {
                 too_long = all.len() + bytes.len() > limit;
                 if !too_long {
                     all.extend_from_slice(bytes);
                 }
                 bytes.len()
             };
-            if self.read_with(read).await?.is_none() {
+            if poll_fn(|cx| self.poll_copy(cx, &mut read)).await?.is_none() {
                 return Ok(all);
             }
             if too_long {
@@ -140,6 +154,10 @@ impl RecvStream {
         if max == 0 {
             return Poll::Ready(Ok(Some(Bytes::new())));
         }
+        if !self.held.is_empty() {
+            let piece = self.held.split_to(max.min(self.held.len()));
+            return Poll::Ready(Ok(Some(piece)));
+        }
         self.poll_with(cx, |streams, id| streams.take(id, max))
     }
 
@@ -148,17 +166,23 @@ impl RecvStream {
     /// # Errors
     /// If the stream was stopped or read to its end before.
     pub fn stop(&mut self, code: u64) -> Result<(), ClosedStream> {
+        self.held = Bytes::new();
         self.connection.change(|state| state.core.streams().stop(self.id, code.min(MAX_VARINT)))
     }
 
-    fn poll_read_with(
+    /// Lends the next piece to `copy` under the connection's lock: for code of this crate only, which does nothing but copy.
+    fn poll_copy(
         &mut self,
         cx: &Context<'_>,
-        read: impl FnOnce(&[u8]) -> usize,
+        copy: impl FnMut(&[u8]) -> usize,
     ) -> Poll<Result<Option<usize>, ReadError>> {
+        if !self.held.is_empty() {
+            return Poll::Ready(Ok(Some(self.lend_held(copy))));
+        }
+        let mut copy = copy;
         self.poll_with(cx, |streams, id| {
             let bytes = streams.peek(id)?;
-            let n = read(bytes).min(bytes.len());
+            let n = copy(bytes).min(bytes.len());
             // The stream was readable a moment ago, so it is not closed.
             let _ = streams.consume(id, n);
             Ok(n)
@@ -208,7 +232,7 @@ impl AsyncRead for RecvStream {
         if buffer.remaining() == 0 {
             return Poll::Ready(Ok(()));
         }
-        ready!(self.poll_read_with(cx, |bytes| {
+        ready!(self.poll_copy(cx, |bytes| {
             let n = bytes.len().min(buffer.remaining());
             buffer.put_slice(&bytes[..n]);
             n

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use anabranch_transport::ConnectionError;
+use anabranch_transport::schedule::Route;
 use anabranch_transport::stream::{self, ClosedStream, Priority, SendState, Streams};
 use anabranch_wire::{MAX_VARINT, StreamId};
 use bytes::Bytes;
@@ -138,6 +139,12 @@ impl SendStream {
     /// Says which streams go first when several have data; the peer does not learn of it.
     pub fn set_priority(&self, priority: Priority) {
         self.connection.change(|state| state.core.streams().set_priority(self.id, priority));
+    }
+
+    /// Says which paths may carry the stream's data, what is sent again included; see [`Route`]. It holds for what has not left
+    /// yet. The peer does not learn of it, and the other direction is up to the peer.
+    pub fn set_route(&self, route: Route) {
+        self.connection.change(|state| state.core.streams().set_route(self.id, route));
     }
 
     fn poll_write_with(

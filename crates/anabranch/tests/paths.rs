@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use anabranch::{
-    Connection, MultipathConfig, OpenPathError, PathEvent, PathEvents, PathId, PathPolicy, PathStatus,
+    Connection, MultipathConfig, OpenPathError, PathEvent, PathEvents, PathId, PathPolicy, PathStatus, Route,
     TransportConfig,
 };
 
@@ -238,4 +238,40 @@ async fn a_client_that_came_by_ipv4_finds_the_ipv6_address() {
     assert!(theirs.withdraw_address(address));
     while !matches!(happens(&mut events).await, Some(PathEvent::Abandoned { path: PathId(1), .. })) {}
     transfer(&ours, &theirs, pattern(100_000)).await;
+}
+
+/// What a path has sent so far.
+fn sent_on(connection: &Connection, id: u32) -> u64 {
+    sent(connection).iter().find(|(path, _)| *path == id).unwrap().1
+}
+
+#[tokio::test]
+async fn streams_and_datagrams_keep_to_the_path_that_they_are_pinned_to() {
+    const LEN: u64 = 400_000;
+    let it = two_paths().await;
+    for (pinned, other) in [(1, 0), (0, 1)] {
+        let (before, beside) = (sent_on(&it.ours, pinned), sent_on(&it.ours, other));
+        let receiving =
+            async { it.theirs.accept_uni().await.unwrap().read_to_end(LEN as usize).await.unwrap() };
+        let sending = async {
+            let mut stream = it.ours.open_uni().await.unwrap();
+            stream.set_route(Route::Only(PathId(pinned)));
+            stream.write_all(&pattern(LEN as usize)).await.unwrap();
+            stream.finish().unwrap();
+            stream.stopped().await.unwrap();
+        };
+        let (received, ()) = within(async { tokio::join!(receiving, sending) }).await;
+        assert!(received == pattern(LEN as usize));
+        let (carried, leaked) = (sent_on(&it.ours, pinned) - before, sent_on(&it.ours, other) - beside);
+        assert!(carried >= LEN, "path {pinned} carried {carried} bytes");
+        assert!(leaked < LEN / 10, "path {other} carried {leaked} bytes, more than what keeps it alive");
+
+        let (before, beside) = (sent_on(&it.ours, pinned), sent_on(&it.ours, other));
+        for n in 0..50_u8 {
+            it.ours.send_datagram_on(vec![n; 1_000].into(), Route::Avoid(PathId(other))).unwrap();
+            assert_eq!(within(it.theirs.read_datagram()).await.unwrap()[0], n);
+        }
+        let (carried, leaked) = (sent_on(&it.ours, pinned) - before, sent_on(&it.ours, other) - beside);
+        assert!(carried >= 50_000 && leaked < 10_000, "{carried} bytes and {leaked}");
+    }
 }

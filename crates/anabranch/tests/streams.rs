@@ -267,3 +267,41 @@ async fn flow_control_holds_a_writer_back() {
     assert_eq!(at, data.len());
     writing.await.unwrap();
 }
+
+/// The closure runs without the connection's lock: it used to wait for itself forever.
+#[tokio::test]
+async fn who_reads_a_lent_piece_may_use_the_connection() {
+    let pair = connected(&Pair::new()).await;
+    let data = pattern(100_000);
+    let mut send = pair.ours.open_uni().await.unwrap();
+    let sending = async {
+        send.write_all(&data).await.unwrap();
+        send.finish().unwrap();
+    };
+    let reading = async {
+        let mut receive = pair.theirs.accept_uni().await.unwrap();
+        let (mut all, connection) = (Vec::new(), pair.theirs.clone());
+        let mut read = |bytes: &[u8]| {
+            assert!(connection.close_reason().is_none());
+            connection.ping();
+            assert!(!connection.paths().is_empty() && connection.stats().bytes_received() > 0);
+            let n = bytes.len().min(700);
+            all.extend_from_slice(&bytes[..n]);
+            n
+        };
+        // What a reader leaves is lent again, and other ways of reading go on after it.
+        for _ in 0..10 {
+            receive.read_with(&mut read).await.unwrap();
+        }
+        let chunk = receive.read_chunk(100).await.unwrap().unwrap();
+        all.extend_from_slice(&chunk);
+        let mut some = [0; 33];
+        receive.read_exact(&mut some).await.unwrap();
+        all.extend_from_slice(&some);
+        all.extend(receive.read_to_end(1_000_000).await.unwrap());
+        assert!(receive.read_with(|bytes| bytes.len()).await.unwrap().is_none());
+        all
+    };
+    let ((), all) = within(async { tokio::join!(sending, reading) }).await;
+    assert!(all == data);
+}

@@ -38,6 +38,8 @@ pub(crate) enum Exit {
     /// Results are not whole.
     #[cfg_attr(not(feature = "lab"), expect(dead_code, reason = "only the lab has results"))]
     Incomplete = 12,
+    /// A network path that was named does not exist, or cannot be used.
+    NoPath = 13,
     /// A test case of the interop runner failed, for whatever reason.
     Failed = 1,
     /// The interop runner's test case is unknown.
@@ -268,7 +270,7 @@ impl From<ReadExactError> for Failure {
     fn from(error: ReadExactError) -> Self {
         match error {
             ReadExactError::Read(error) => error.into(),
-            error @ ReadExactError::FinishedEarly(_) => Self::new(Exit::Protocol, error),
+            error => Self::new(Exit::Protocol, error),
         }
     }
 }

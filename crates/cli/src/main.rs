@@ -18,6 +18,7 @@ mod manual;
 mod multipath;
 mod options;
 mod output;
+mod paths;
 mod perf;
 mod pin;
 mod serve;
@@ -54,6 +55,7 @@ enum Command {
     #[command(subcommand)]
     Perf(perf::Perf),
     Demo(demo::Demo),
+    Paths(paths::Paths),
     Interop(interop::Interop),
     #[cfg(feature = "lab")]
     #[command(subcommand)]
@@ -89,6 +91,7 @@ fn run(command: Command) -> Result {
         Command::Get(options) => block_on(1, get::run(options)),
         Command::Serve(options) => block_on(0, serve::run(options)),
         Command::Demo(options) => block_on(0, demo::run(options)),
+        Command::Paths(options) => block_on(1, paths::run(options)),
         Command::Interop(options) => block_on(0, interop::run(options)),
         #[cfg(feature = "lab")]
         Command::Lab(command) => lab::run(command),

@@ -165,10 +165,10 @@ pub(crate) async fn connect(
     paths: &ClientPaths,
     timeout: Duration,
 ) -> Result<Reached> {
+    let addresses = within(target, timeout, target.addresses()).await?;
+    let ways = paths.ways(&addresses, timeout).await?;
     let reached = async {
-        let addresses = target.addresses().await?;
         let endpoint = endpoint.reaching(&addresses)?;
-        let ways = paths.ways(&addresses).await;
         match endpoint.connect_any(config, ways, &target.host, RacePolicy::default()).into_0rtt() {
             Ok((connection, accepted)) => Ok(Reached { connection, early_data: Some(accepted) }),
             Err(racing) => {

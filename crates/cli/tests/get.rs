@@ -4,6 +4,8 @@
 
 #[path = "get/failures.rs"]
 mod failures;
+#[path = "get/paths.rs"]
+mod paths;
 #[path = "get/requests.rs"]
 mod requests;
 #[path = "get/resume.rs"]

@@ -46,11 +46,11 @@ impl<B: Buf> SendDatagram<B> for SendDatagramHandler {
         match self.0.send_datagram(message) {
             // The traits have no word for it.
             Ok(()) | Err(SendDatagramError::Blocked) => Ok(()),
-            Err(SendDatagramError::UnsupportedByPeer) => Err(SendDatagramErrorIncoming::NotAvailable),
             Err(SendDatagramError::TooLarge) => Err(SendDatagramErrorIncoming::TooLarge),
             Err(SendDatagramError::ConnectionLost(error)) => {
                 Err(SendDatagramErrorIncoming::ConnectionError(connection_error(error)))
             }
+            Err(_) => Err(SendDatagramErrorIncoming::NotAvailable),
         }
     }
 }

@@ -30,7 +30,7 @@ pub(crate) fn read_error(error: ReadError) -> StreamErrorIncoming {
     match error {
         ReadError::Reset(error_code) => StreamErrorIncoming::StreamTerminated { error_code },
         ReadError::ConnectionLost(error) => lost(error),
-        ReadError::ClosedStream => StreamErrorIncoming::Unknown(Box::new(error)),
+        error => StreamErrorIncoming::Unknown(Box::new(error)),
     }
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn write_error(error: WriteError) -> StreamErrorIncoming {
     match error {
         WriteError::Stopped(error_code) => StreamErrorIncoming::StreamTerminated { error_code },
         WriteError::ConnectionLost(error) => lost(error),
-        WriteError::ClosedStream => StreamErrorIncoming::Unknown(Box::new(error)),
+        error => StreamErrorIncoming::Unknown(Box::new(error)),
     }
 }
 

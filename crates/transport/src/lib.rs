@@ -37,7 +37,7 @@ pub use endpoint::*;
 pub use error::{ConnectionError, Obstacle, Silence, TransportError};
 pub use event::{EndpointEvent, Event};
 pub use flow::WindowRule;
-pub use path::{IdleReason, PathState};
+pub use path::{Closure, IdleReason, MAX_CLOSED_PATHS, PathState, PathTotals};
 
 pub use anabranch_recovery as recovery;
 pub use anabranch_tls as tls;

@@ -16,13 +16,15 @@ const BURST: Duration = Duration::from_millis(20);
 pub(super) async fn snapshot() -> Vec<Interface> {
     let read = tokio::task::spawn_blocking(netdev::get_interfaces).await.unwrap_or_default();
     let interfaces = read.into_iter().map(|interface| {
-        let tunnel = matches!(interface.if_type, netdev::prelude::InterfaceType::Tunnel);
         let addresses = interface.ipv4_addrs().into_iter().map(IpAddr::V4);
         let addresses = addresses.chain(interface.ipv6_addrs().into_iter().map(IpAddr::V6));
         // Up as it was told to be, and with a carrier.
-        let works = interface.is_up() && interface.is_running();
-        let addresses = if works { addresses.collect() } else { Vec::new() };
-        Interface { is_virtual: tunnel || interface.is_tun(), name: interface.name, addresses }
+        let is_up = interface.is_up() && interface.is_running();
+        let (addresses, idle_addresses) = match is_up {
+            true => (addresses.collect(), Vec::new()),
+            false => (Vec::new(), addresses.collect()),
+        };
+        Interface { name: interface.name, addresses, idle_addresses, is_up }
     });
     interfaces.collect()
 }

@@ -7,24 +7,29 @@ use socket2::{Domain, Protocol, Type};
 
 /// This end's address of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct LocalAddress {
     /// An address of this host.
     pub ip: IpAddr,
     /// The port. With 0 the path gets a socket of its own on a port that the system chooses.
     pub port: u16,
-    /// Packets leave through this interface, whatever the routes say, as far as the system supports that and allows it.
+    /// Packets leave through this interface, whatever the routes say, where the system supports that (Linux). An interface that
+    /// does not exist is an error; where the system forbids the choice (Linux before 5.7), the source address decides, unless
+    /// `strict` is set.
     pub interface: Option<String>,
+    /// An error rather than another interface.
+    pub strict: bool,
 }
 
 impl From<SocketAddr> for LocalAddress {
     fn from(address: SocketAddr) -> Self {
-        Self { ip: address.ip(), port: address.port(), interface: None }
+        Self { ip: address.ip(), port: address.port(), interface: None, strict: false }
     }
 }
 
 impl From<IpAddr> for LocalAddress {
     fn from(ip: IpAddr) -> Self {
-        Self { ip, port: 0, interface: None }
+        Self { ip, port: 0, interface: None, strict: false }
     }
 }
 
@@ -36,13 +41,23 @@ impl LocalAddress {
         self
     }
 
+    /// Makes it an error if packets cannot be kept to the interface.
+    #[must_use]
+    pub fn strictly(mut self) -> Self {
+        self.strict = true;
+        self
+    }
+
     pub(super) fn bind(&self) -> io::Result<UdpSocket> {
         let address = SocketAddr::new(self.ip, self.port);
         let socket = socket2::Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
         #[cfg(any(target_os = "linux", target_os = "android"))]
         if let Some(interface) = &self.interface {
-            // Without the right to do so the source address decides, which most hosts' routes look at.
-            let _ = socket.bind_device(Some(interface.as_bytes()));
+            match socket.bind_device(Some(interface.as_bytes())) {
+                // The source address decides, which most hosts' routes look at.
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !self.strict => {}
+                bound => bound?,
+            }
         }
         socket.bind(&address.into())?;
         Ok(socket.into())
@@ -60,7 +75,7 @@ mod tests {
         assert_eq!(socket.local_addr().unwrap().ip(), local.ip);
         let taken = LocalAddress::from(socket.local_addr().unwrap());
         assert_eq!(taken.bind().unwrap_err().kind(), io::ErrorKind::AddrInUse);
-        // One that does not exist is as good as none: the address decides.
-        assert!(LocalAddress::from(IpAddr::from([127, 0, 0, 1])).on_interface("no-such-one").bind().is_ok());
+        let missing = LocalAddress::from(IpAddr::from([127, 0, 0, 1])).on_interface("no-such-one");
+        assert!(missing.bind().is_err(), "another interface is not what was asked for");
     }
 }

@@ -1,7 +1,8 @@
 //! The task that opens and closes paths as a [`Plan`] says.
 
 use std::future::poll_fn;
-use std::sync::Arc;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 
 use anabranch_transport::{ConnectionError, FourTuple};
@@ -11,6 +12,7 @@ use tokio::task::JoinHandle;
 use super::interfaces::{Watch, snapshot};
 use super::plan::{Command, Plan};
 use super::policy::PathPolicy;
+use super::survey::Survey;
 use super::{PathEvent, PathEvents, PathStatus};
 use crate::connection::Connection;
 use crate::member::Member;
@@ -23,22 +25,60 @@ impl Connection {
     /// # Panics
     /// Outside of a tokio runtime.
     pub fn manage_paths(&self, policy: PathPolicy) -> PathManager {
-        PathManager(tokio::spawn(run(self.0.member(), self.path_events(), policy)))
+        let report = Arc::default();
+        let task = tokio::spawn(run(self.0.member(), self.path_events(), policy, Arc::clone(&report)));
+        PathManager { task, report }
     }
 }
 
 /// The task of [`Connection::manage_paths`], which goes on without this handle.
 #[derive(Debug)]
-pub struct PathManager(JoinHandle<()>);
+pub struct PathManager {
+    task: JoinHandle<()>,
+    report: Arc<Mutex<Report>>,
+}
+
+/// A path that a [`PathManager`] wants, and what became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PathAttempt {
+    /// The interface; empty if none has its address.
+    pub interface: String,
+    /// Where it begins.
+    pub local: IpAddr,
+    /// The server's address.
+    pub remote: SocketAddr,
+    /// Whether it is open.
+    pub is_open: bool,
+    /// Why the newest attempt to open it failed.
+    pub error: Option<String>,
+}
+
+/// What the task has seen and done.
+#[derive(Debug, Default)]
+struct Report {
+    attempts: Vec<PathAttempt>,
+    survey: Survey,
+}
 
 impl PathManager {
     /// Opens and closes no paths any longer; those that are there stay.
     pub fn stop(&self) {
-        self.0.abort();
+        self.task.abort();
+    }
+
+    /// The paths that it wants, as they were a moment ago; none before the handshake is confirmed.
+    pub fn attempts(&self) -> Vec<PathAttempt> {
+        self.report.lock().unwrap_or_else(PoisonError::into_inner).attempts.clone()
+    }
+
+    /// The interfaces of this host as it saw them last.
+    pub fn survey(&self) -> Survey {
+        self.report.lock().unwrap_or_else(PoisonError::into_inner).survey.clone()
     }
 }
 
-async fn run(member: Arc<Member>, mut events: PathEvents, policy: PathPolicy) {
+async fn run(member: Arc<Member>, mut events: PathEvents, policy: PathPolicy, report: Arc<Mutex<Report>>) {
     if confirmed(&member).await.is_err() || !member.look(|state| state.core.is_multipath()) {
         return;
     }
@@ -49,6 +89,8 @@ async fn run(member: Arc<Member>, mut events: PathEvents, policy: PathPolicy) {
     manager.look_around().await;
     loop {
         manager.execute_due();
+        *report.lock().unwrap_or_else(PoisonError::into_inner) =
+            Report { attempts: manager.plan.attempts(), survey: manager.plan.survey() };
         let next = manager.plan.next().map(|time| manager.member.hub.clock.instant(time));
         tokio::select! {
             event = events.next() => match event {
@@ -108,7 +150,7 @@ impl Manager {
                         });
                         self.plan.on_begun(slot, id);
                     }
-                    Err(_) => self.plan.on_failed(now, slot),
+                    Err(error) => self.plan.on_failed(now, slot, error.to_string()),
                 }
             }
             Command::Abandon(id) => {

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use anabranch_wire::{PathId, Time, TransportErrorCode};
 
+use super::manager::PathAttempt;
 use super::policy::{PathPolicy, Usage};
+use super::survey::Survey;
 use super::{LocalAddress, PathStatus};
 
 /// Wait after the first failure of a path.
@@ -25,10 +27,11 @@ pub(super) const MAX_ADDRESSES: usize = 256;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Interface {
     pub(super) name: String,
-    /// Whether it leads to a tunnel, by its kind.
-    pub(super) is_virtual: bool,
     /// Its addresses; none while it is down.
     pub(super) addresses: Vec<IpAddr>,
+    /// Its addresses while it is down, which nothing can be sent from.
+    pub(super) idle_addresses: Vec<IpAddr>,
+    pub(super) is_up: bool,
 }
 
 /// What is to be done.
@@ -53,6 +56,8 @@ struct Slot {
     failures: u32,
     /// Whether the address has been seen on an interface.
     seen: bool,
+    /// Why the newest attempt failed.
+    error: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +99,17 @@ impl Plan {
         let usage = Usage::default();
         let key = self.take_key();
         let (state, failures) = (State::Open(id, now), 0);
-        self.slots.push(Slot { key, local, interface, remote, usage, state, failures, seen: false });
+        self.slots.push(Slot {
+            key,
+            local,
+            interface,
+            remote,
+            usage,
+            state,
+            failures,
+            seen: false,
+            error: None,
+        });
     }
 
     /// The server can be reached at these addresses as well.
@@ -151,9 +166,10 @@ impl Plan {
         }
     }
 
-    /// A path could not even be begun.
-    pub(super) fn on_failed(&mut self, now: Time, slot: u64) {
+    /// A path could not even be begun, because of `error`.
+    pub(super) fn on_failed(&mut self, now: Time, slot: u64, error: String) {
         if let Some(slot) = self.slots.iter_mut().find(|other| other.key == slot) {
+            slot.error = Some(error);
             slot.back_off(now);
         }
     }
@@ -161,8 +177,25 @@ impl Plan {
     /// The server has answered on a path.
     pub(super) fn on_opened(&mut self, now: Time, id: PathId) {
         if let Some(slot) = self.slot_of(id) {
-            slot.state = State::Open(id, now);
+            (slot.state, slot.error) = (State::Open(id, now), None);
         }
+    }
+
+    /// The paths that should be there, and what became of them.
+    pub(super) fn attempts(&self) -> Vec<PathAttempt> {
+        let attempt = |slot: &Slot| PathAttempt {
+            interface: slot.interface.clone(),
+            local: slot.local,
+            remote: slot.remote,
+            is_open: matches!(slot.state, State::Open(..)),
+            error: slot.error.clone(),
+        };
+        self.slots.iter().map(attempt).collect()
+    }
+
+    /// What the policy makes of the interfaces as they were seen last.
+    pub(super) fn survey(&self) -> Survey {
+        self.policy.survey_of(&self.interfaces)
     }
 
     /// A path is gone.
@@ -170,6 +203,12 @@ impl Plan {
         let Some(slot) = self.slot_of(id) else { return };
         if matches!(slot.state, State::Open(_, since) if now >= since + STABLE) {
             slot.failures = 0;
+        }
+        if matches!(slot.state, State::Opening(_)) {
+            slot.error = Some(match TransportErrorCode(code) {
+                TransportErrorCode::PATH_UNSTABLE_OR_POOR => "the server does not answer".to_owned(),
+                code => format!("refused with code {:#x}", code.0),
+            });
         }
         match TransportErrorCode(code) {
             TransportErrorCode::APPLICATION_ABANDON_PATH => slot.state = State::Unwanted,
@@ -182,9 +221,11 @@ impl Plan {
     pub(super) fn due(&mut self, now: Time) -> Vec<Command> {
         let due =
             self.slots.iter_mut().filter(|slot| matches!(slot.state, State::Waiting(until) if until <= now));
+        let strict = !self.policy.allow.is_empty();
         due.map(|slot| {
             slot.state = State::Opening(None);
-            let local = LocalAddress::from(slot.local).on_interface(slot.interface.clone());
+            let mut local = LocalAddress::from(slot.local).on_interface(slot.interface.clone());
+            local.strict = strict;
             let Usage { status, weight, .. } = slot.usage;
             Command::Open { slot: slot.key, local, remote: slot.remote, status, weight }
         })
@@ -251,7 +292,17 @@ impl Plan {
         let key = self.take_key();
         let interface = interface.to_owned();
         let state = State::Waiting(now);
-        self.slots.push(Slot { key, local, interface, remote, usage, state, failures: 0, seen: true });
+        self.slots.push(Slot {
+            key,
+            local,
+            interface,
+            remote,
+            usage,
+            state,
+            failures: 0,
+            seen: true,
+            error: None,
+        });
         true
     }
 

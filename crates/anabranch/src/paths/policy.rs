@@ -8,9 +8,11 @@ use ipnet::IpNet;
 use wildmatch::WildMatch;
 
 use super::PathStatus;
+use super::survey::Unused;
 
-/// Interfaces that lead to containers, virtual machines or tunnels rather than to a network of their own.
-const VIRTUAL: [&str; 25] = [
+/// Interfaces that lead to containers, virtual machines or private overlays rather than to a network from which a server can be
+/// reached.
+const VIRTUAL: [&str; 18] = [
     "docker*",
     "br-*",
     "bridge*",
@@ -26,16 +28,9 @@ const VIRTUAL: [&str; 25] = [
     "podman*",
     "kube*",
     "dummy*",
-    "tun*",
     "tap*",
-    "utun*",
-    "wg*",
-    "ppp*",
-    "ipsec*",
     "tailscale*",
     "zt*",
-    "nordlynx*",
-    "proton*",
 ];
 
 /// Most paths that one rule may ask for on each interface.
@@ -140,7 +135,8 @@ impl std::error::Error for InvalidRule {}
 pub struct PathPolicy {
     /// Interfaces to use, in order of preference, even if they are virtual; an address that is named by itself gets paths of its
     /// own, whatever else its interface has. If there are none: every interface that leads to
-    /// a network, which leaves out containers, virtual machines, tunnels, loopback and link-local addresses.
+    /// a network, point-to-point and mobile ones included; that leaves out containers, virtual machines, private overlays, loopback
+    /// and link-local addresses (see [`PathPolicy::survey`]).
     pub allow: Vec<PathRule>,
     /// Interfaces and addresses never to use.
     pub deny: Vec<Pattern>,
@@ -173,28 +169,33 @@ impl Default for Usage {
 }
 
 impl PathPolicy {
-    /// How an address of an interface is to be used; `None` for not at all.
-    pub(super) fn usage(&self, interface: &str, virtual_kind: bool, address: IpAddr) -> Option<Usage> {
+    /// Finds how an address of an interface is to be used, or why it is not.
+    pub(super) fn usage(&self, interface: &str, address: IpAddr) -> Result<Usage, Unused> {
         if address.is_unspecified() || address.is_multicast() {
-            return None;
+            return Err(Unused::NoAddress);
         }
         if self.deny.iter().any(|pattern| pattern.matches(interface, address)) {
-            return None;
+            return Err(Unused::Denied);
         }
         if self.allow.is_empty() {
-            let is_virtual =
-                virtual_kind || VIRTUAL.iter().any(|name| WildMatch::new(name).matches(interface));
-            let usable = !is_virtual && !address.is_loopback() && !is_link_local(address);
-            return usable.then_some(Usage::default());
+            return match () {
+                () if address.is_loopback() => Err(Unused::Loopback),
+                () if VIRTUAL.iter().any(|name| WildMatch::new(name).matches(interface)) => {
+                    Err(Unused::Virtual)
+                }
+                () if is_link_local(address) => Err(Unused::LinkLocal),
+                () => Ok(Usage::default()),
+            };
         }
-        let rank = self.allow.iter().position(|rule| rule.pattern.matches(interface, address))?;
+        let named = self.allow.iter().position(|rule| rule.pattern.matches(interface, address));
+        let rank = named.ok_or(Unused::NotNamed)?;
         let rule = &self.allow[rank];
         // An interface is allowed with its addresses of use elsewhere; others have to be named themselves.
         if is_link_local(address) && !matches!(&rule.pattern, Pattern::Addresses(_)) {
-            return None;
+            return Err(Unused::LinkLocal);
         }
         let named = rule.pattern.single_address().is_some();
-        Some(Usage { rank, status: rule.status, weight: rule.weight, count: rule.count, named })
+        Ok(Usage { rank, status: rule.status, weight: rule.weight, count: rule.count, named })
     }
 }
 
@@ -210,7 +211,7 @@ mod tests {
     use super::*;
 
     fn used(policy: &PathPolicy, interface: &str, address: &str) -> bool {
-        policy.usage(interface, false, address.parse().unwrap()).is_some()
+        policy.usage(interface, address.parse().unwrap()).is_ok()
     }
 
     #[test]
@@ -218,18 +219,22 @@ mod tests {
         let policy = PathPolicy::default();
         for (interface, address) in
             [("eth0", "192.0.2.1"), ("wlan0", "10.1.2.3"), ("enp3s0", "2001:db8::1"), ("wwan0", "100.64.1.1")]
+                .into_iter()
+                .chain([
+                    ("ppp0", "10.64.64.1"),
+                    ("wg1", "10.9.0.2"),
+                    ("tun0", "10.8.0.2"),
+                    ("usb0", "10.1.1.2"),
+                ])
         {
             assert!(used(&policy, interface, address), "{interface} {address}");
         }
-        for interface in
-            ["docker0", "br-1a2b", "veth12", "virbr0", "tun0", "tap1", "wg0", "utun3", "tailscale0"]
-        {
+        for interface in ["docker0", "br-1a2b", "veth12", "virbr0", "tap1", "vmnet8", "zt3", "tailscale0"] {
             assert!(!used(&policy, interface, "10.0.0.1"), "{interface}");
         }
         for address in ["127.0.0.1", "::1", "169.254.3.4", "fe80::1", "0.0.0.0", "224.0.0.1"] {
             assert!(!used(&policy, "eth0", address), "{address}");
         }
-        assert!(policy.usage("oddly-named", true, [10, 0, 0, 1].into()).is_none(), "a tunnel by its kind");
     }
 
     #[test]
@@ -239,7 +244,7 @@ mod tests {
             deny: vec!["10.9.0.0/16".parse().unwrap(), "eth1".parse().unwrap()],
             ..PathPolicy::default()
         };
-        let usage = |interface: &str, address: &str| policy.usage(interface, false, address.parse().unwrap());
+        let usage = |interface: &str, address: &str| policy.usage(interface, address.parse().unwrap()).ok();
         let backup = Usage { status: PathStatus::Backup, weight: 3, ..Usage::default() };
         assert_eq!(usage("wg0", "192.0.2.1"), Some(backup), "allowed although it is a tunnel");
         assert_eq!(usage("wg0", "fe80::1"), None);

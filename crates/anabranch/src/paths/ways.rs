@@ -34,16 +34,14 @@ impl Way {
     /// The ways to a server with these addresses, most preferred first, that the system chooses itself; the next one is of
     /// another family if there is one.
     pub fn to_any_of(remotes: &[SocketAddr]) -> Vec<Self> {
-        in_turn(
-            remotes.iter().take(MAX_REMOTES).map(|remote| Candidate::of_the_system(*remote, None)).collect(),
-        )
+        in_turn(remotes.iter().take(MAX_REMOTES).map(|remote| Place::of_the_system(*remote, None)).collect())
     }
 }
 
 impl PathPolicy {
     /// The ways to a server with these addresses, most preferred first, that the policy allows on the host as it is now: a
     /// connection that begins on one of them has its first path where the policy wants paths. If it names no interfaces, the
-    /// system's own choice comes first; if nothing that it names is there, it is the only one.
+    /// system's own choice comes first; if nothing that it names can be used, there are none: [`PathPolicy::survey`] tells why.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -60,7 +58,7 @@ impl PathPolicy {
         let owner = |ip: IpAddr| interfaces.iter().find(|interface| interface.addresses.contains(&ip));
         let of_the_system = |(remote, source): &(SocketAddr, Option<IpAddr>)| {
             let interface = source.and_then(owner).map(|interface| interface.name.clone());
-            Candidate::of_the_system(*remote, interface)
+            Place::of_the_system(*remote, interface)
         };
         let mut usable = self.usable(interfaces);
         usable.sort_by_key(|origin| (origin.usage.status == PathStatus::Backup, origin.usage.rank));
@@ -71,17 +69,15 @@ impl PathPolicy {
         for Origin { interface, addresses, .. } in &usable {
             for (remote, _) in remotes {
                 // What the system would take anyway is there already.
-                let same = |other: &Candidate| {
+                let same = |other: &Place| {
                     let there = other.interface.as_ref() == Some(interface) && other.way.remote == *remote;
                     there && other.way.local.is_none()
                 };
                 let local = addresses.iter().find(|local| reaches(**local, *remote));
-                let candidate = local.map(|local| Candidate::of(interface, *local, *remote));
+                let candidate =
+                    local.map(|local| Place::of(interface, *local, *remote, !self.allow.is_empty()));
                 candidates.extend(candidate.filter(|_| !candidates.iter().any(same)));
             }
-        }
-        if candidates.is_empty() {
-            candidates.extend(remotes.iter().map(of_the_system));
         }
         in_turn(candidates)
     }
@@ -92,9 +88,7 @@ impl PathPolicy {
         for interface in interfaces {
             let mut shared = Vec::new();
             for &address in &interface.addresses {
-                let Some(usage) = self.usage(&interface.name, interface.is_virtual, address) else {
-                    continue;
-                };
+                let Ok(usage) = self.usage(&interface.name, address) else { continue };
                 if usage.named {
                     usable.push(Origin {
                         interface: interface.name.clone(),
@@ -139,18 +133,19 @@ pub(super) struct Origin {
 
 /// A way, and through which interface it leads if that is known.
 #[derive(Clone, Debug)]
-struct Candidate {
+struct Place {
     way: Way,
     interface: Option<String>,
 }
 
-impl Candidate {
+impl Place {
     fn of_the_system(remote: SocketAddr, interface: Option<String>) -> Self {
         Self { way: Way::from(remote), interface }
     }
 
-    fn of(interface: &str, local: IpAddr, remote: SocketAddr) -> Self {
-        let local = LocalAddress::from(local).on_interface(interface);
+    fn of(interface: &str, local: IpAddr, remote: SocketAddr, strict: bool) -> Self {
+        let mut local = LocalAddress::from(local).on_interface(interface);
+        local.strict = strict;
         Self { way: Way { local: Some(local), remote }, interface: Some(interface.to_owned()) }
     }
 
@@ -164,8 +159,8 @@ impl Candidate {
 }
 
 /// Those that have least in common with all before them come first, others in the order in which they are given.
-fn in_turn(mut left: Vec<Candidate>) -> Vec<Way> {
-    let mut chosen: Vec<Candidate> = Vec::new();
+fn in_turn(mut left: Vec<Place>) -> Vec<Way> {
+    let mut chosen: Vec<Place> = Vec::new();
     while chosen.len() < MAX_ATTEMPTS {
         let shared = |at: &usize| chosen.iter().map(|other| left[*at].shares_with(other)).sum::<usize>();
         let Some(next) = (0..left.len()).min_by_key(shared) else { break };
@@ -196,7 +191,7 @@ mod tests {
 
     fn interface(name: &str, addresses: &[&str]) -> Interface {
         let addresses = addresses.iter().map(|address| address.parse().unwrap()).collect();
-        Interface { name: name.into(), is_virtual: false, addresses }
+        Interface { name: name.into(), addresses, idle_addresses: Vec::new(), is_up: true }
     }
 
     fn host() -> Vec<Interface> {
@@ -204,7 +199,7 @@ mod tests {
             interface("lo", &["127.0.0.1"]),
             interface("eth0", &["192.0.2.1", "2001:db8:1::1"]),
             interface("wlan0", &["198.51.100.1"]),
-            interface("tun0", &["10.8.0.2"]),
+            interface("docker0", &["10.99.0.2"]),
         ]
     }
 
@@ -250,17 +245,17 @@ mod tests {
         are(&ways(&any, "192.0.2.1", &[V4]), &[("-", V4), ("wlan0", V4)]);
         are(&ways(&any, "198.51.100.1", &[V4]), &[("-", V4), ("eth0", V4)]);
         // Through a tunnel, which the policy leaves out, or nobody knows how.
-        for elsewhere in ["10.8.0.2", ""] {
+        for elsewhere in ["10.99.0.2", ""] {
             are(&ways(&any, elsewhere, &[V4]), &[("-", V4), ("eth0", V4), ("wlan0", V4)]);
         }
     }
 
     #[test]
-    fn where_nothing_fits_the_system_decides() {
-        are(&ways(&allowing(&["usb0"]), "192.0.2.1", &[V4]), &[("-", V4)]);
-        are(&ways(&allowing(&["wlan0"]), "192.0.2.1", &[V6]), &[("-", V6)]);
+    fn nothing_but_what_is_named_is_used() {
+        are(&ways(&allowing(&["usb0"]), "192.0.2.1", &[V4]), &[]);
+        are(&ways(&allowing(&["wlan0"]), "192.0.2.1", &[V6]), &[]);
         let loopback = "127.0.0.1:4433";
-        are(&ways(&allowing(&["eth0"]), "127.0.0.1", &[loopback]), &[("-", loopback)]);
+        are(&ways(&allowing(&["eth0"]), "127.0.0.1", &[loopback]), &[]);
         are(&ways(&allowing(&["lo"]), "127.0.0.1", &[loopback]), &[("lo", loopback)]);
         are(&ways(&allowing(&["lo", "eth0"]), "", &[V4]), &[("eth0", V4)]);
     }

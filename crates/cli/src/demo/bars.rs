@@ -48,9 +48,9 @@ impl Bars {
             let rate = timeline.rate(last, |sample| sample.paths[index].received);
             bar.set_position(kbit(rate));
             bar.set_message(format!(
-                "{:>6.1} Mbit/s  RTT {:>6.1} ms  window {:>5} kB  {}",
+                "{:>6.1} Mbit/s  RTT {:>23}  window {:>5} kB  {}",
                 rate / 1e6,
-                path.rtt.as_secs_f64() * 1e3,
+                path.rtt_words(),
                 path.window / 1000,
                 path.state,
             ));

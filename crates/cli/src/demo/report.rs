@@ -165,7 +165,7 @@ fn path(summary: &Summary, index: usize) -> Markup {
     let seconds = summary.seconds();
     let rates = [rate(summary, index)];
     let samples = &summary.outcome.timeline.samples;
-    let rtts = alive(samples, index, |path| path.rtt.as_secs_f64() * 1e3);
+    let rtts = alive(samples, index, PathSample::rtt_ms);
     let windows = alive(samples, index, |path| path.window as f64 / 1e3);
     let fails = || summary.fails.iter().filter(|fail| fail.path == index).map(|fail| fail.seconds(seconds));
     let plot = |height, parts: &[Points], unit, least: f64, has_times, level: Option<(f64, String)>| {

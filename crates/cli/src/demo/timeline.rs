@@ -20,8 +20,10 @@ const SMOOTHING: Duration = Duration::from_millis(400);
 pub(super) struct PathSample {
     /// UDP payload bytes that the client has received on it so far.
     pub(super) received: u64,
-    /// Smoothed round-trip time, as the server knows it.
-    pub(super) rtt: Duration,
+    /// Smoothed round-trip time, as the server knows it; `None` before it has measured one.
+    pub(super) rtt: Option<Duration>,
+    /// The path on which the acknowledgments of the newest sample came back.
+    pub(super) rtt_via: Option<u32>,
     /// The server's congestion window in bytes.
     pub(super) window: u64,
     /// Packets that the server has lost so far.
@@ -36,6 +38,19 @@ impl PathSample {
     /// Whether it answers, as far as its end knows.
     pub(super) fn is_alive(&self) -> bool {
         matches!(self.state, "open" | "backup")
+    }
+
+    /// The round-trip time in milliseconds, for charts; nothing before the first sample.
+    pub(super) fn rtt_ms(&self) -> f64 {
+        self.rtt.map_or(0.0, |rtt| rtt.as_secs_f64() * 1e3)
+    }
+
+    /// The round-trip time in words, and the path on which its acknowledgments came back.
+    pub(super) fn rtt_words(&self) -> String {
+        match (self.rtt, self.rtt_via) {
+            (Some(rtt), Some(via)) => format!("{:.1} ms (via path {via})", rtt.as_secs_f64() * 1e3),
+            _ => "–".to_owned(),
+        }
     }
 }
 
@@ -94,7 +109,8 @@ impl Watch {
         }
         for path in self.server.paths() {
             let Some((.., known)) = self.known.iter_mut().find(|(id, ..)| *id == path.id) else { continue };
-            (known.rtt, known.window) = (path.smoothed_rtt, path.window);
+            (known.rtt, known.window) = (path.rtt_via.map(|_| path.smoothed_rtt), path.window);
+            known.rtt_via = path.rtt_via.map(|via| via.0);
             (known.lost, known.idle) = (path.recovery.lost_packets, path.idle);
             known.state = path.state.name();
         }

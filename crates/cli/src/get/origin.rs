@@ -12,7 +12,7 @@ use super::answer::Answer;
 use super::ask::Errand;
 use crate::exit::{self, Result};
 use crate::hq;
-use crate::multipath::ClientPaths;
+use crate::multipath::{ClientPaths, Managed};
 use crate::target::{self, LazyEndpoint, Reached, Target};
 
 /// How often a connection that nobody reads from says that it lives: well within what peers take for silence.
@@ -97,6 +97,7 @@ pub(super) struct Origin {
     /// Taken by who waits for it first.
     early_data: Mutex<Option<ZeroRttAccepted>>,
     accepted: OnceCell<bool>,
+    paths: Managed,
 }
 
 #[derive(Debug)]
@@ -110,13 +111,18 @@ impl Origin {
         let reached =
             target::connect(target, &terms.endpoint, &terms.config, &terms.paths, terms.timeout).await?;
         let Reached { connection, early_data } = reached;
-        terms.paths.manage(&connection);
+        let paths = terms.paths.manage(&connection);
         let protocol = match terms.hq {
             true => Protocol::Hq(connection),
             false => Protocol::Http3(http3::Connection::new(connection, http3::Config::default())),
         };
         let early_data = Mutex::new(early_data);
-        Ok(Arc::new(Self { protocol, timeout: terms.timeout, early_data, accepted: OnceCell::new() }))
+        Ok(Arc::new(Self { protocol, timeout: terms.timeout, early_data, accepted: OnceCell::new(), paths }))
+    }
+
+    /// Why there has been one path only, if several were wanted.
+    pub(super) fn why_single(&self) -> Option<String> {
+        self.paths.why_single(self.connection())
     }
 
     fn is_lost(&self) -> bool {

@@ -54,9 +54,13 @@ impl Report {
                 times => format!(", continued {times} times"),
             };
             exit::note(format_args!("{}: {}{how}{continued}", job.url, measured(done.bytes, done.took)));
-            let paths = done.origin.connection().paths();
-            for path in paths.iter().filter(|_| paths.len() > 1) {
+            let stats = done.origin.connection().stats();
+            let several = stats.all_paths().nth(1).is_some();
+            for path in stats.all_paths().filter(|_| several) {
                 exit::note(format_args!("  {}", multipath::words(path)));
+            }
+            if let Some(why) = done.origin.why_single() {
+                exit::note(format_args!("  one path only: {why}"));
             }
         }
     }
@@ -127,6 +131,7 @@ fn facts(job: &Job, done: &Done) -> Value {
         "placed_bytes": stats.received.placed,
         "copied_bytes": stats.received.copied,
         "restored_bytes": stats.received.restored,
-        "paths": stats.paths.iter().map(multipath::facts).collect::<Vec<_>>(),
+        "paths": multipath::all_facts(&stats),
+        "one_path_because": done.origin.why_single(),
     })
 }

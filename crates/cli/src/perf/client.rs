@@ -21,7 +21,7 @@ use super::{Form, Place, Report, http3, rate};
 use crate::exit::{self, Exit, Failure, Result};
 use crate::hq;
 use crate::listen::HostPort;
-use crate::multipath::{self, ClientPaths};
+use crate::multipath::{self, ClientPaths, Managed};
 use crate::options::{ClientPlan, Trust, Tuning};
 use crate::size;
 
@@ -272,7 +272,12 @@ struct Caller {
     name: String,
     paths: ClientPaths,
     form: Form,
+    /// Of the first connection.
+    managed: OnceLock<Managed>,
 }
+
+/// How long it waits for an interface that is down if no other may be used.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Caller {
     async fn new(options: &Client, alpn: &str) -> Result<Self> {
@@ -286,12 +291,18 @@ impl Caller {
         let known = options.connect.host.clone().filter(|_| !options.connect.is_address());
         let name = options.name.clone().or(known).unwrap_or_else(|| "localhost".to_owned());
         let (paths, form) = (options.multipath.clone(), options.form);
-        Ok(Self { endpoint, config, addresses, server: OnceLock::new(), name, paths, form })
+        let (server, managed) = (OnceLock::new(), OnceLock::new());
+        Ok(Self { endpoint, config, addresses, server, name, paths, form, managed })
     }
 
     /// Connects to the server's address, or to the first of several that answers.
     async fn connect(&self) -> Result<Connection> {
         let connection = match (self.server.get(), &self.addresses[..]) {
+            _ if self.paths.is_managed() => {
+                let ways = self.paths.ways(&self.addresses, PATIENCE).await?;
+                let racing = self.endpoint.connect_any(&self.config, ways, &self.name, RacePolicy::default());
+                racing.await.map_err(exit::attempt)?
+            }
             (Some(server), _) | (None, [server]) => self
                 .endpoint
                 .connect_with(&self.config, *server, &self.name)?
@@ -304,7 +315,8 @@ impl Caller {
             }
         };
         self.server.get_or_init(|| connection.remote_address());
-        self.paths.manage(&connection);
+        // The first one speaks for all.
+        _ = self.managed.set(self.paths.manage(&connection));
         Ok(connection)
     }
 
@@ -384,7 +396,7 @@ async fn once(caller: &Caller, case: Case, work: &Work, every: Option<Duration>)
     };
     let seconds = start.elapsed().as_secs_f64();
     let (stats, moves) = (connection.stats(), acted.load(Ordering::Relaxed));
-    let lost: u64 = stats.paths.iter().map(|path| path.recovery.lost_packets).sum();
+    let lost = stats.lost_packets();
     let mtu = stats.paths.first().map_or(0, |path| path.mtu);
     let version = connection.handshake_data().version;
     let moved = case == Case::Migration && has_moved(caller, &connection).await;
@@ -403,7 +415,8 @@ async fn once(caller: &Caller, case: Case, work: &Work, every: Option<Duration>)
         .with("placed_bytes", stats.received.placed)
         .with("copied_bytes", stats.received.copied)
         .with("restored_bytes", stats.received.restored)
-        .with("paths", stats.paths.iter().map(multipath::facts).collect::<Vec<_>>())
+        .with("paths", multipath::all_facts(&stats))
+        .with("one_path_because", caller.managed.get().and_then(|managed| managed.why_single(&connection)))
         .print(caller.form)?;
     caller.close(connection).await;
     let failed = |what: &str| Err(Failure::new(Exit::Protocol, what));

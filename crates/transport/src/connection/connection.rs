@@ -21,7 +21,7 @@ use crate::datagram_io::FourTuple;
 use crate::endpoint::{ServerStart, Shared};
 use crate::error::TransportError;
 use crate::event::{EndpointEvent, Event};
-use crate::path::{LocalCids, Path, Paths, RemoteCids};
+use crate::path::{ClosedPaths, LocalCids, Path, Paths, RemoteCids};
 use crate::random::Random;
 use crate::space::{AckPolicy, Numbering};
 use crate::stream::Streams;
@@ -60,6 +60,8 @@ pub struct Connection {
     pub(super) original_version: Version,
     /// Server only: what its Initial keys are made from.
     pub(super) initial_dcid_for_server: ConnectionId,
+    /// When it began.
+    pub(super) begun: Time,
     pub(super) state: State,
     pub(super) handshake: Handshake,
     pub(super) keys: KeyRing,
@@ -67,6 +69,8 @@ pub struct Connection {
     pub(super) levels: [Level; 2],
     pub(super) numbering: Numbering,
     pub(super) paths: Paths,
+    /// Those that are forgotten.
+    pub(super) closed_paths: Option<Box<ClosedPaths>>,
     /// Several paths, if both ends want that.
     pub(super) multipath: Option<Box<Multipath>>,
     pub(super) streams: Streams,
@@ -189,12 +193,14 @@ impl Connection {
             format,
             original_version: format.version,
             initial_dcid_for_server: ConnectionId::EMPTY,
+            begun: now,
             state: State::Active,
             handshake: Handshake::default(),
             keys: KeyRing::default(),
             levels: Default::default(),
             numbering: Numbering::per_path(),
             paths: Paths::new(path),
+            closed_paths: None,
             multipath: None,
             streams: Streams::new(side, &config.streams, random.u64()),
             datagrams: Datagrams::new(config.datagram_send_buffer, config.datagram_receive_buffer),

@@ -8,11 +8,12 @@ use anabranch_wire::{PathId, Side, SpaceId, Version};
 use super::connection::Connection;
 use super::multipath::AckStats;
 use crate::datagram_io::FourTuple;
-use crate::path::{IdleReason, PathState};
+use crate::path::{Closure, IdleReason, Path, PathState, PathTotals};
 use crate::stream::ReceivedBytes;
 
-/// A path as it is now.
+/// A path as it is now, or as it was when it was forgotten.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct PathInfo {
     /// Its identifier.
     pub id: PathId,
@@ -24,8 +25,13 @@ pub struct PathInfo {
     pub state: PathState,
     /// Why it sends no data at this moment; `None` if it is about to.
     pub idle: Option<IdleReason>,
-    /// Smoothed round-trip time.
+    /// When and why it was given up; `None` as long as it is not.
+    pub closure: Option<Closure>,
+    /// Smoothed round-trip time; an assumed value as long as `rtt_via` is `None`.
     pub smoothed_rtt: Duration,
+    /// The path on which the acknowledgment of the newest round-trip sample came back: if it is another one, the times are those
+    /// of this path's way there and that path's way back. `None` before the first sample.
+    pub rtt_via: Option<PathId>,
     /// Smallest round-trip time.
     pub min_rtt: Duration,
     /// Probe timeout, without backoff (RFC 9002 §6.2.1).
@@ -54,9 +60,14 @@ pub struct PathInfo {
 
 /// A connection's totals.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ConnectionStats {
-    /// Every path.
+    /// Every path that there is, those included that are given up and whose last packets are still understood.
     pub paths: Vec<PathInfo>,
+    /// Paths that are gone, in the order in which they went: at most [`MAX_CLOSED_PATHS`](crate::MAX_CLOSED_PATHS).
+    pub closed: Vec<PathInfo>,
+    /// What further paths carried that are gone.
+    pub merged: PathTotals,
     /// Acknowledgments sent.
     pub acks: AckStats,
     /// Number of 1-RTT key updates.
@@ -71,9 +82,33 @@ impl ConnectionStats {
     /// Share of the 1-RTT packets that arrived in order, each among those of its own path: above all numbers before it. `None`
     /// if there were none.
     pub fn ordered_ratio(&self) -> Option<f64> {
-        let packets: u64 = self.paths.iter().map(|path| path.data_packets).sum();
-        let overtaken: u64 = self.paths.iter().map(|path| path.overtaken_packets).sum();
+        let packets = self.merged.data_packets + self.sum(|path| path.data_packets);
+        let overtaken = self.merged.overtaken_packets + self.sum(|path| path.overtaken_packets);
         (packets > 0).then(|| (packets - overtaken) as f64 / packets as f64)
+    }
+
+    /// Gives the paths that are gone and those that there are, but for what was merged.
+    pub fn all_paths(&self) -> impl Iterator<Item = &PathInfo> {
+        self.closed.iter().chain(&self.paths)
+    }
+
+    /// UDP payload bytes received on all paths that there have been.
+    pub fn bytes_received(&self) -> u64 {
+        self.merged.bytes_received + self.sum(|path| path.bytes_received)
+    }
+
+    /// UDP payload bytes sent on all paths that there have been.
+    pub fn bytes_sent(&self) -> u64 {
+        self.merged.bytes_sent + self.sum(|path| path.bytes_sent)
+    }
+
+    /// Packets declared lost on all paths that there have been.
+    pub fn lost_packets(&self) -> u64 {
+        self.merged.lost_packets + self.sum(|path| path.recovery.lost_packets)
+    }
+
+    fn sum(&self, what: impl Fn(&PathInfo) -> u64) -> u64 {
+        self.all_paths().map(what).sum()
     }
 }
 
@@ -130,14 +165,22 @@ impl Connection {
 
     /// The paths as they are now.
     pub fn paths(&self) -> impl Iterator<Item = PathInfo> + '_ {
-        self.paths.iter().map(|path| PathInfo {
+        self.paths.iter().map(|path| self.path_info(path))
+    }
+
+    /// What is known of a path.
+    pub(super) fn path_info(&self, path: &Path) -> PathInfo {
+        let rtt = path.recovery.rtt();
+        PathInfo {
             id: path.id,
             tuple: path.tuple,
             validated: path.validated,
             state: self.path_state(path),
             idle: self.idle_reason(path),
-            smoothed_rtt: path.recovery.rtt().smoothed(),
-            min_rtt: path.recovery.rtt().min(),
+            closure: path.closure,
+            smoothed_rtt: rtt.smoothed(),
+            rtt_via: rtt.has_sample().then(|| rtt.return_path().unwrap_or(path.id)),
+            min_rtt: rtt.min(),
             pto: path.recovery.pto(SpaceId::Data),
             window: path.recovery.window(),
             in_flight: path.recovery.bytes_in_flight(),
@@ -149,13 +192,15 @@ impl Connection {
             data_packets: path.data_packets,
             overtaken_packets: path.overtaken_packets,
             recovery: path.recovery.stats().clone(),
-        })
+        }
     }
 
     /// Totals of everything.
     pub fn stats(&self) -> ConnectionStats {
         ConnectionStats {
             paths: self.paths().collect(),
+            closed: self.closed_paths.as_ref().map(|closed| closed.kept().to_vec()).unwrap_or_default(),
+            merged: self.closed_paths.as_ref().map(|closed| closed.merged()).unwrap_or_default(),
             acks: self.ack_stats,
             key_updates: self.keys.one_rtt.as_ref().map_or(0, |keys| keys.generation),
             undecryptable: self.keys.failed_opens,

@@ -1,6 +1,7 @@
 //! Paths: addresses, validation, connection IDs, and the recovery of each.
 
 mod cids;
+mod closed;
 mod health;
 mod manager;
 #[expect(clippy::module_inception, reason = "the module of paths holds the type Path")]
@@ -10,6 +11,8 @@ mod status;
 mod validation;
 
 pub(crate) use self::cids::{LocalCids, MAX_LOCAL_CIDS, RemoteCids};
+pub(crate) use self::closed::ClosedPaths;
+pub use self::closed::{Closure, MAX_CLOSED_PATHS, PathTotals};
 pub(crate) use self::health::Health;
 pub(crate) use self::manager::Paths;
 pub(crate) use self::path::{

@@ -4,6 +4,7 @@ use anabranch_recovery::Recovery;
 use anabranch_wire::{ConnectionId, PathId, Time};
 
 use super::cids::{LocalCids, RemoteCids};
+use super::closed::Closure;
 use super::status::Status;
 use super::validation::{Responses, Validation};
 use crate::config::AckConfig;
@@ -41,6 +42,8 @@ pub(crate) struct Path {
     pub(crate) id: PathId,
     pub(crate) tuple: FourTuple,
     pub(crate) phase: Phase,
+    /// When and why it was given up.
+    pub(crate) closure: Option<Closure>,
     /// What this end has said that the path is for.
     pub(crate) local_status: Status,
     /// A PATH_STATUS frame is to be sent.
@@ -126,6 +129,7 @@ impl Path {
             id,
             tuple,
             phase: Phase::Open,
+            closure: None,
             local_status: Status::new(),
             owes_status: false,
             peer_status: Status::new(),

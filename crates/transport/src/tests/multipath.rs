@@ -9,7 +9,7 @@ use anabranch_wire::{Frame, PathId, Side};
 
 use super::pair::{Pair, pattern, server_addr};
 use super::paths::{SECOND, open, open_and_wait, sent};
-use crate::{Event, FourTuple, MultipathConfig, OpenPathError, PathState};
+use crate::{Event, FourTuple, MAX_CLOSED_PATHS, MultipathConfig, OpenPathError, PathState};
 
 pub(super) fn second_addr() -> SocketAddr {
     ([127, 0, 0, 3], 50_001).into()
@@ -215,4 +215,74 @@ fn a_backup_carries_nothing_while_another_path_works() {
         let after = sent(&mut pair, from);
         assert!(after[1] - before[1] < 20_000, "{from:?}: {before:?} {after:?}");
     }
+}
+
+/// What forgotten paths carried stays in the totals, each with the time and the reason of its end.
+#[test]
+fn the_bytes_of_closed_paths_stay_in_the_totals() {
+    for (side, id) in [(Side::Client, 0), (Side::Client, 1), (Side::Server, 0), (Side::Server, 1)] {
+        let mut pair = two_paths();
+        let data = pattern(1_000_000);
+        assert!(pair.transfer(Side::Server, &data) == data);
+        let now = pair.now;
+        assert!(pair.end(side).abandon_path(now, PathId(id), 0x3e));
+        pair.run_for(Duration::from_secs(5));
+        assert!(pair.transfer(Side::Server, &data) == data);
+        for end in [Side::Client, Side::Server] {
+            let stats = pair.end(end).stats();
+            assert_eq!(stats.paths.len(), 1);
+            let [gone] = &stats.closed[..] else { panic!("{:?}", stats.closed) };
+            let closure = gone.closure.unwrap();
+            assert_eq!((gone.id.0, closure.code, closure.by_peer), (id, 0x3e, end != side));
+            assert_eq!(closure.reason(), "application");
+            assert!(closure.after > Duration::ZERO && closure.after < Duration::from_secs(60));
+        }
+        let (received, sent) = (pair.client().stats().bytes_received(), pair.server().stats().bytes_sent());
+        assert!(received >= 2_000_000, "{received} bytes of two transfers of a million");
+        assert!(sent >= received, "{sent} sent, {received} received");
+    }
+}
+
+/// However many paths go, [`MAX_CLOSED_PATHS`] of them keep entries, and the totals still add up.
+#[test]
+fn entries_of_closed_paths_are_bounded() {
+    let mut pair = two_paths();
+    for round in 1..MAX_CLOSED_PATHS as u32 + 10 {
+        let now = pair.now;
+        let before = pair.client().stats().bytes_sent();
+        assert!(pair.client().abandon_path(now, PathId(round), 0x3e));
+        pair.run_for(Duration::from_secs(2));
+        assert!(pair.client().stats().bytes_sent() >= before);
+        let now = pair.now;
+        let tuple = FourTuple { local: second_addr(), remote: server_addr() };
+        assert_eq!(pair.client().open_path(now, tuple), Ok(PathId(round + 1)));
+        pair.run_until(SECOND, |pair| pair.server_events.contains(&Event::PathOpened(PathId(round + 1))));
+    }
+    let stats = pair.client().stats();
+    assert_eq!((stats.closed.len(), stats.merged.paths), (MAX_CLOSED_PATHS, 9));
+    assert!(stats.merged.bytes_sent > 0);
+}
+
+/// A path says where its round trips came back, and that it has none yet.
+#[test]
+fn round_trips_say_where_they_came_back() {
+    let mut pair = multipath();
+    let mut silent = true;
+    pair.network = Some(Box::new(move |side, flying| {
+        let address = if side == Side::Client { flying.tuple.remote } else { flying.tuple.local };
+        if silent && address == second_addr() {
+            silent = false;
+            return Vec::new();
+        }
+        vec![flying]
+    }));
+    let now = pair.now;
+    let tuple = FourTuple { local: second_addr(), remote: server_addr() };
+    pair.client().open_path(now, tuple).unwrap();
+    let via = |pair: &mut Pair| pair.client().paths().map(|path| path.rtt_via).collect::<Vec<_>>();
+    assert_eq!(via(&mut pair), [Some(PathId(0)), None], "nothing was measured on the second one");
+    pair.run_until(SECOND * 5, |pair| pair.client_events.contains(&Event::PathOpened(PathId(1))));
+    let data = pattern(300_000);
+    assert!(pair.transfer(Side::Client, &data) == data);
+    assert!(via(&mut pair)[1].is_some());
 }

@@ -8,7 +8,7 @@ fn at(seconds: u64) -> Time {
 
 fn interface(name: &str, addresses: &[&str]) -> Interface {
     let addresses = addresses.iter().map(|address| address.parse().unwrap()).collect();
-    Interface { name: name.into(), is_virtual: false, addresses }
+    Interface { name: name.into(), addresses, idle_addresses: Vec::new(), is_up: true }
 }
 
 fn server() -> SocketAddr {
@@ -66,7 +66,7 @@ fn attempts_that_fail_are_repeated_ever_more_rarely() {
         let slot = only(&mut plan, now);
         // Half of them cannot be begun, half are not answered.
         if round % 2 == 0 {
-            plan.on_failed(now, slot);
+            plan.on_failed(now, slot, String::new());
         } else {
             plan.on_begun(slot, PathId(round));
             plan.on_abandoned(now, PathId(round), 0x3e76);

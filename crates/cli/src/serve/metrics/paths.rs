@@ -23,12 +23,17 @@ struct State {
     open: BTreeMap<u64, Connection>,
     /// What connections moved that have ended.
     ended: Totals,
-    /// What was shown last. A path that is given up takes its figures with it, and no counter may go back.
+    /// What was shown last: no counter may go back.
     shown: Totals,
+    /// Closed paths of connections that have ended.
+    closed: Closed,
 }
 
 /// By path identifier, at most [`MAX_PATHS`].
 type Totals = BTreeMap<u32, Total>;
+
+/// Paths that were closed, by reason.
+type Closed = BTreeMap<&'static str, u64>;
 
 /// What was moved on paths of one identifier.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -71,7 +76,9 @@ impl Drop for Watched {
         let mut state = self.paths.lock();
         let ended = state.open.remove(&self.id);
         if let Some(connection) = &ended {
-            add(&mut state.ended, &connection.stats(), false);
+            let stats = connection.stats();
+            add(&mut state.ended, &stats, false);
+            count_closed(&mut state.closed, &stats);
         }
         drop(state);
     }
@@ -86,6 +93,12 @@ impl State {
         states
     }
 
+    fn closed(&self) -> Closed {
+        let mut closed = self.closed.clone();
+        self.open.values().for_each(|connection| count_closed(&mut closed, &connection.stats()));
+        closed
+    }
+
     fn totals(&mut self) -> Totals {
         let mut now = self.ended.clone();
         self.open.values().for_each(|connection| add(&mut now, &connection.stats(), true));
@@ -97,14 +110,31 @@ impl State {
     }
 }
 
+/// Counts the paths of a connection that were closed before it ended.
+fn count_closed(closed: &mut Closed, stats: &ConnectionStats) {
+    for closure in stats.all_paths().filter_map(|path| path.closure) {
+        *closed.entry(closure.reason()).or_default() += 1;
+    }
+    if stats.merged.paths > 0 {
+        *closed.entry("unknown").or_default() += stats.merged.paths;
+    }
+}
+
 fn add(totals: &mut Totals, stats: &ConnectionStats, open: bool) {
-    for path in &stats.paths {
+    if stats.merged.paths > 0 {
+        let total = totals.entry(MAX_PATHS).or_default();
+        total.sent_bytes += stats.merged.bytes_sent;
+        total.received_bytes += stats.merged.bytes_received;
+        total.sent_packets += stats.merged.sent_packets;
+        total.lost_packets += stats.merged.lost_packets;
+    }
+    for path in stats.all_paths() {
         let total = totals.entry(path.id.0.min(MAX_PATHS)).or_default();
         total.sent_bytes += path.bytes_sent;
         total.received_bytes += path.bytes_received;
         total.sent_packets += path.recovery.sent_packets;
         total.lost_packets += path.recovery.lost_packets;
-        if open {
+        if open && path.closure.is_none() && path.rtt_via.is_some() {
             total.rtt_seconds += path.smoothed_rtt.as_secs_f64();
             total.paths += 1;
         }
@@ -122,9 +152,9 @@ impl Total {
 
 impl Collector for Paths {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let (totals, states) = {
+        let (totals, states, closed) = {
             let mut state = self.lock();
-            (state.totals(), state.states())
+            (state.totals(), state.states(), state.closed())
         };
         type Counter = (&'static str, &'static str, fn(&Total) -> u64);
         let counters: [Counter; 4] = [
@@ -140,7 +170,14 @@ impl Collector for Paths {
                 metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&value(total), None)?;
             }
         }
-        let help = "Mean smoothed round-trip time of open connections";
+        let help = "Paths that were closed before their connection";
+        let mut metric = encoder.encode_descriptor("quic_closed_paths", help, None, MetricType::Counter)?;
+        for (reason, paths) in closed {
+            metric
+                .encode_family(&[("reason", reason)])?
+                .encode_counter::<NoLabelSet, _, u64>(&paths, None)?;
+        }
+        let help = "Mean smoothed round-trip time of open connections, of paths that have been measured";
         let mut metric = encoder.encode_descriptor("quic_rtt_seconds", help, None, MetricType::Gauge)?;
         for (id, total) in totals.iter().filter(|(_, total)| total.paths > 0) {
             let labels = [("path", label(*id))];

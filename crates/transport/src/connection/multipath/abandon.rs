@@ -6,7 +6,7 @@ use super::{Abandon, MAX_CLOSING_PATHS};
 use crate::connection::connection::Connection;
 use crate::error::TransportError;
 use crate::event::{EndpointEvent, Event};
-use crate::path::{Path, Phase, Purpose};
+use crate::path::{Closure, Path, Phase, Purpose};
 use crate::trace::TraceEvent;
 
 /// How long an abandoned path's state is kept after the peer's PATH_ABANDON (RFC 10069 §3.4), in the largest PTO of all
@@ -40,7 +40,7 @@ impl Connection {
                 if let Some(path) = self.paths.get_mut(id) {
                     path.received.debt.require_ack();
                 }
-                self.give_up_path(now, id, code);
+                self.close_path(now, id, code, true);
             }
             self.begin_retention(now, id);
         } else if let Some(pool) = &mut multipath.pool {
@@ -100,8 +100,14 @@ impl Connection {
     /// Stops using a path. Its state is kept until the peer has given it up, too: [`super::MAX_CLOSING_PATHS`] bounds how many such
     /// paths there are.
     pub(in crate::connection) fn give_up_path(&mut self, now: Time, id: PathId, code: u64) {
+        self.close_path(now, id, code, false);
+    }
+
+    fn close_path(&mut self, now: Time, id: PathId, code: u64, by_peer: bool) {
+        let after = now.saturating_since(self.begun);
         let Some(path) = self.paths.get_mut(id) else { return };
         path.phase = Phase::Abandoned { until: None };
+        path.closure = Some(Closure { after, code, by_peer });
         path.validations.clear();
         path.ping = false;
         path.paced_until = None;
@@ -162,7 +168,9 @@ impl Connection {
         loop {
             let expired = self.paths.iter().find(|path| path.is_expired(now)).map(|path| path.id);
             let Some(id) = expired else { return };
+            let info = self.paths.get(id).map(|path| self.path_info(path));
             let Some(path) = self.paths.remove(id) else { return };
+            info.into_iter().for_each(|info| self.closed_paths.get_or_insert_default().add(info));
             for (_, cid) in path.local_cids.iter() {
                 self.endpoint_events.push_back(EndpointEvent::CidRetired(cid));
             }

@@ -1,0 +1,93 @@
+//! Paths that are gone: what they carried, when they went and why, so that the totals of a connection add up.
+
+use std::time::Duration;
+
+use anabranch_wire::TransportErrorCode;
+
+use crate::connection::PathInfo;
+
+/// Forgotten paths of a connection that keep an entry of their own. What further ones carried is added up.
+pub const MAX_CLOSED_PATHS: usize = 32;
+
+/// When and why a path was given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Closure {
+    /// Time since the connection began.
+    pub after: Duration,
+    /// A code of RFC 10069 §5, or of the application.
+    pub code: u64,
+    /// The peer gave it up first.
+    pub by_peer: bool,
+}
+
+impl Closure {
+    /// Names the reason in a word or two, the same in every release.
+    pub const fn reason(&self) -> &'static str {
+        match TransportErrorCode(self.code) {
+            TransportErrorCode::APPLICATION_ABANDON_PATH => "application",
+            TransportErrorCode::PATH_RESOURCE_LIMIT_REACHED => "resource limit",
+            TransportErrorCode::PATH_UNSTABLE_OR_POOR => "unstable or poor",
+            TransportErrorCode::NO_CID_AVAILABLE_FOR_PATH => "no connection ID",
+            _ => "other",
+        }
+    }
+}
+
+/// What several forgotten paths carried together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PathTotals {
+    /// How many paths there were.
+    pub paths: u64,
+    /// UDP payload bytes received.
+    pub bytes_received: u64,
+    /// UDP payload bytes sent.
+    pub bytes_sent: u64,
+    /// 1-RTT packets received.
+    pub data_packets: u64,
+    /// Those of them that came after one with a larger number.
+    pub overtaken_packets: u64,
+    /// Packets sent.
+    pub sent_packets: u64,
+    /// Packets declared lost.
+    pub lost_packets: u64,
+}
+
+impl PathTotals {
+    fn add(&mut self, path: &PathInfo) {
+        self.paths += 1;
+        self.bytes_received += path.bytes_received;
+        self.bytes_sent += path.bytes_sent;
+        self.data_packets += path.data_packets;
+        self.overtaken_packets += path.overtaken_packets;
+        self.sent_packets += path.recovery.sent_packets;
+        self.lost_packets += path.recovery.lost_packets;
+    }
+}
+
+/// The forgotten paths of a connection.
+#[derive(Debug, Default)]
+pub(crate) struct ClosedPaths {
+    kept: Vec<PathInfo>,
+    merged: PathTotals,
+}
+
+impl ClosedPaths {
+    /// Adds a path that is being forgotten. The first ones and the newest keep entries of their own.
+    pub(crate) fn add(&mut self, path: PathInfo) {
+        if self.kept.len() == MAX_CLOSED_PATHS {
+            let merged = self.kept.remove(MAX_CLOSED_PATHS / 2);
+            self.merged.add(&merged);
+        }
+        self.kept.push(path);
+    }
+
+    pub(crate) fn kept(&self) -> &[PathInfo] {
+        &self.kept
+    }
+
+    pub(crate) fn merged(&self) -> PathTotals {
+        self.merged
+    }
+}

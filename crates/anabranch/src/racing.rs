@@ -27,7 +27,7 @@ impl Endpoint {
     /// # tokio::spawn(async move { Some(server.accept().await?.await.ok()?.closed().await) });
     /// let client = Endpoint::client("0.0.0.0:0".parse()?)?;
     /// let config = config::client(identity.roots()?, ["example"])?;
-    /// let policy = PathPolicy { allow: vec!["lo".parse()?], ..PathPolicy::default() };
+    /// let policy = PathPolicy::default().allowing(["lo".parse()?]);
     /// let ways = policy.ways(&addresses).await;
     /// let connection = client.connect_any(&config, ways, "localhost", RacePolicy::default()).await?;
     /// # Ok(()) }

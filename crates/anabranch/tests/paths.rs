@@ -194,7 +194,7 @@ async fn addresses_that_no_path_can_begin_or_end_at() {
 async fn a_manager_opens_what_its_policy_says() {
     let it = connected(&multipath()).await;
     let mut events = it.ours.path_events();
-    let policy = PathPolicy { allow: vec!["lo,count=3".parse().unwrap()], ..PathPolicy::default() };
+    let policy = PathPolicy::default().allowing(["lo,count=3".parse().unwrap()]);
     let manager = it.ours.manage_paths(policy);
     for id in 1..=2 {
         assert_eq!(happens(&mut events).await, Some(PathEvent::Opened { path: PathId(id) }));
@@ -229,7 +229,7 @@ async fn a_client_that_came_by_ipv4_finds_the_ipv6_address() {
     server.add_socket(address).unwrap();
     let (ours, theirs) = connect(&client, &server).await;
     let mut events = ours.path_events();
-    let policy = PathPolicy { allow: vec!["lo".parse().unwrap()], ..PathPolicy::default() };
+    let policy = PathPolicy::default().allowing(["lo".parse().unwrap()]);
     let _manager = ours.manage_paths(policy);
     while happens(&mut events).await != Some(PathEvent::Opened { path: PathId(1) }) {}
     assert_eq!(ours.paths()[1].tuple.remote, address);

@@ -168,7 +168,7 @@ async fn what_cannot_be_sent_is_not_waited_for() {
     let foreign = from([192, 0, 2, 1], address);
     let nowhere = from([127, 0, 0, 1], "192.0.2.1:443".parse().unwrap());
     let ways = vec![foreign, nowhere, Way::from(address)];
-    let patient = RacePolicy { delay: Duration::from_secs(10), ..RacePolicy::default() };
+    let patient = RacePolicy::default().with_delay(Duration::from_secs(10));
     let (ours, theirs, took, _) = race_with(patient, &pair, [&client, &server], ways, None).await;
     assert!(took < patient.delay || cfg!(not(target_os = "linux")), "{took:?}");
     works(&ours, &theirs).await;
@@ -181,7 +181,7 @@ async fn silence_everywhere_is_a_failure_after_a_bounded_number_of_attempts() {
     let client = pair.client();
     let holes: Vec<Hole> = (0..MAX_ATTEMPTS + 2).map(|_| Hole::new()).collect();
     let ways: Vec<Way> = holes.iter().map(|hole| Way::from(hole.address())).collect();
-    let quick = RacePolicy { delay: Duration::from_millis(20), ..RacePolicy::default() };
+    let quick = RacePolicy::default().with_delay(Duration::from_millis(20));
     let racing = client.connect_any(&pair.client, ways.clone(), "localhost", quick);
     assert_eq!(racing.attempts(), 1);
     let error = within(racing).await.unwrap_err();

@@ -50,7 +50,7 @@ pub(crate) enum Exit {
 pub(crate) const STATUSES: &str = "\
 Exit status: 0 success, 2 usage, 3 name resolution, 4 handshake, 5 certificate, 6 protocol, 7 timeout,
 8 files and sockets, 9 port in use, 10 interrupted by a signal, 11 HTTP status of 300 or more,
-12 results of the lab that are not whole.";
+12 results of the lab that are not whole, 13 a network path that was named and cannot be used.";
 
 /// Whether a failure may pass, so that trying again is of use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -83,11 +83,8 @@ impl ClientPaths {
     }
 
     pub(crate) fn policy(&self) -> PathPolicy {
-        PathPolicy {
-            allow: self.rules.clone(),
-            max_paths: self.sharing.max_paths.unwrap_or(MultipathConfig::default().max_paths) as usize,
-            ..PathPolicy::default()
-        }
+        let max_paths = self.sharing.max_paths.unwrap_or(MultipathConfig::default().max_paths);
+        PathPolicy::default().allowing(self.rules.clone()).with_max_paths(max_paths as usize)
     }
 
     /// The ways to a server with these addresses, in the order in which they are to be tried. Interfaces that are named have to

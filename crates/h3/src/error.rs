@@ -12,12 +12,7 @@ pub(crate) fn connection_error(error: ConnectionError) -> ConnectionErrorIncomin
             ConnectionErrorIncoming::ApplicationClose { error_code: code }
         }
         ConnectionError::TimedOut(_) => ConnectionErrorIncoming::Timeout,
-        ConnectionError::Transport(_)
-        | ConnectionError::PeerTransport(_)
-        | ConnectionError::Reset
-        | ConnectionError::Unreachable(_)
-        | ConnectionError::LocallyClosed
-        | ConnectionError::VersionMismatch => ConnectionErrorIncoming::Undefined(Arc::new(error)),
+        error => ConnectionErrorIncoming::Undefined(Arc::new(error)),
     }
 }
 

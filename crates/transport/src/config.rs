@@ -55,9 +55,35 @@ pub struct TransportConfig {
     /// did not receive is found out (RFC 9000 §21.4). Each is a gap in the peer's acknowledgments until it is old enough to
     /// be named no more: `docs/performance.md` says what that costs.
     pub skip_packet_numbers: bool,
+    /// Change this end's connection IDs by age and use; `None` never, unless a path moves. It costs some hundred bytes each time.
+    pub cid_rotation: Option<CidRotation>,
     /// How this end is to misbehave.
     #[cfg(test)]
     pub(crate) hooks: Hooks,
+}
+
+/// When connection IDs of this end are old: the peer is then asked to use new ones (RFC 9000 §5.1.1, §9.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CidRotation {
+    /// At this age, at the next packet that is received.
+    pub max_age: Duration,
+    /// After this many 1-RTT packets received on their path.
+    pub max_packets: u64,
+}
+
+impl CidRotation {
+    /// Old at this age, or after this many packets.
+    pub const fn new(max_age: Duration, max_packets: u64) -> Self {
+        Self { max_age, max_packets }
+    }
+}
+
+impl Default for CidRotation {
+    /// An hour, or 2^24 packets: rare enough to cost nothing that can be measured.
+    fn default() -> Self {
+        Self::new(Duration::from_secs(3600), 1 << 24)
+    }
 }
 
 /// Changes to what an end says in its handshake, for tests of its peer.
@@ -89,6 +115,7 @@ impl Default for TransportConfig {
             multipath: None,
             key_update_after: None,
             skip_packet_numbers: true,
+            cid_rotation: Some(CidRotation::default()),
             #[cfg(test)]
             hooks: Hooks::default(),
         }

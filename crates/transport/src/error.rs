@@ -48,6 +48,7 @@ impl From<ParameterError> for TransportError {
 
 /// Why a connection ended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ConnectionError {
     /// This end found a fault in what the peer sent.
     #[error("closed by us: {0}")]

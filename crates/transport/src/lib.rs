@@ -24,9 +24,9 @@ mod token;
 pub mod trace;
 
 pub use config::{
-    AckConfig, AckPath, AckScope, ClientConfig, EndpointConfig, FrequencyRule, Horizon, LossScan, MAX_PATHS,
-    MultipathConfig, Numbering, NumberingChoice, PreferredAddresses, RangeOrder, RetryPolicy, ServerConfig,
-    TransportConfig, UnknownName,
+    AckConfig, AckPath, AckScope, CidRotation, ClientConfig, EndpointConfig, FrequencyRule, Horizon,
+    LossScan, MAX_PATHS, MultipathConfig, Numbering, NumberingChoice, PreferredAddresses, RangeOrder,
+    RetryPolicy, ServerConfig, TransportConfig, UnknownName,
 };
 pub use connection::{
     AckStats, AlternativeAddress, ConnectError, Connection, ConnectionStats, Held, MigrateError,

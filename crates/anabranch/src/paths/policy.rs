@@ -132,6 +132,7 @@ impl std::error::Error for InvalidRule {}
 
 /// Which paths a client opens by itself, see [`Connection::manage_paths`](crate::Connection::manage_paths).
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct PathPolicy {
     /// Interfaces to use, in order of preference, even if they are virtual; an address that is named by itself gets paths of its
     /// own, whatever else its interface has. If there are none: every interface that leads to
@@ -169,6 +170,27 @@ impl Default for Usage {
 }
 
 impl PathPolicy {
+    /// Uses the interfaces that these rules name, in this order, and no others.
+    #[must_use]
+    pub fn allowing(mut self, rules: impl IntoIterator<Item = PathRule>) -> Self {
+        self.allow.extend(rules);
+        self
+    }
+
+    /// Never uses these interfaces and addresses.
+    #[must_use]
+    pub fn denying(mut self, patterns: impl IntoIterator<Item = Pattern>) -> Self {
+        self.deny.extend(patterns);
+        self
+    }
+
+    /// Has so many paths at most, the one that the connection began with included.
+    #[must_use]
+    pub fn with_max_paths(mut self, max_paths: usize) -> Self {
+        self.max_paths = max_paths;
+        self
+    }
+
     /// Finds how an address of an interface is to be used, or why it is not.
     pub(super) fn usage(&self, interface: &str, address: IpAddr) -> Result<Usage, Unused> {
         if address.is_unspecified() || address.is_multicast() {
@@ -178,14 +200,14 @@ impl PathPolicy {
             return Err(Unused::Denied);
         }
         if self.allow.is_empty() {
-            return match () {
-                () if address.is_loopback() => Err(Unused::Loopback),
-                () if VIRTUAL.iter().any(|name| WildMatch::new(name).matches(interface)) => {
-                    Err(Unused::Virtual)
-                }
-                () if is_link_local(address) => Err(Unused::LinkLocal),
-                () => Ok(Usage::default()),
-            };
+            let is_virtual = VIRTUAL.iter().any(|name| WildMatch::new(name).matches(interface));
+            let reasons = [
+                (address.is_loopback(), Unused::Loopback),
+                (is_virtual, Unused::Virtual),
+                (is_link_local(address), Unused::LinkLocal),
+            ];
+            let reason = reasons.into_iter().find(|(applies, _)| *applies);
+            return reason.map_or_else(|| Ok(Usage::default()), |(_, why)| Err(why));
         }
         let named = self.allow.iter().position(|rule| rule.pattern.matches(interface, address));
         let rank = named.ok_or(Unused::NotNamed)?;

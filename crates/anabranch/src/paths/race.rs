@@ -16,11 +16,28 @@ pub const MAX_ATTEMPTS: usize = 8;
 
 /// How patient [`Endpoint::connect_any`](crate::Endpoint::connect_any) is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RacePolicy {
     /// How long the server may stay silent before the next attempt begins.
     pub delay: Duration,
     /// Attempts to make at most; no more than [`MAX_ATTEMPTS`] are made in any case.
     pub max_attempts: usize,
+}
+
+impl RacePolicy {
+    /// Waits so long for a silent server before the next attempt.
+    #[must_use]
+    pub const fn with_delay(mut self, delay: Duration) -> Self {
+        self.delay = delay;
+        self
+    }
+
+    /// Makes so many attempts at most.
+    #[must_use]
+    pub const fn with_max_attempts(mut self, max_attempts: usize) -> Self {
+        self.max_attempts = max_attempts;
+        self
+    }
 }
 
 impl Default for RacePolicy {

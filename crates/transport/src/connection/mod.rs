@@ -22,6 +22,7 @@ mod place;
 mod prepare;
 mod receive;
 mod roaming;
+mod rotate;
 mod run;
 mod short;
 mod timers;

@@ -112,6 +112,7 @@ impl Connection {
             self.handle_datagrams(now, batch);
         }
         self.retry_undecrypted(now);
+        self.rotate_old_cids(now);
         self.report_states(now);
     }
 

@@ -42,6 +42,8 @@ pub(crate) struct Path {
     pub(crate) id: PathId,
     pub(crate) tuple: FourTuple,
     pub(crate) phase: Phase,
+    /// When its local connection IDs were changed last, and how many 1-RTT packets had been received then.
+    pub(crate) cids_since: Option<(Time, u64)>,
     /// When and why it was given up.
     pub(crate) closure: Option<Closure>,
     /// What this end has said that the path is for.
@@ -129,6 +131,7 @@ impl Path {
             id,
             tuple,
             phase: Phase::Open,
+            cids_since: None,
             closure: None,
             local_status: Status::new(),
             owes_status: false,

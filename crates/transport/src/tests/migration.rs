@@ -12,7 +12,7 @@ use bytes::Bytes;
 use super::injector::encode;
 use super::pair::{Flying, Pair, client_addr, pattern, server_addr};
 use crate::connection::Forged;
-use crate::{Event, MigrateError, PreferredAddresses};
+use crate::{CidRotation, Event, MigrateError, PreferredAddresses};
 
 fn elsewhere() -> SocketAddr {
     (Ipv4Addr::new(127, 0, 0, 3), 50_001).into()
@@ -337,5 +337,43 @@ fn connection_ids_rotate_and_are_retired() {
         pair.settle();
         assert_ne!(pair.end(side.peer()).remote_cid(), before);
         assert!(pair.end(side).held().local_cids <= 8);
+    }
+}
+
+/// Connection IDs change by themselves: by age at both ends, by packets at the one that receives them, and not before.
+#[test]
+fn old_connection_ids_are_changed() {
+    let rules = [
+        (CidRotation::new(Duration::from_secs(60), u64::MAX), true, true),
+        (CidRotation::new(Duration::MAX, 100), false, true),
+    ];
+    for (rule, at_client, at_server) in rules {
+        let mut pair = Pair::with_transport(|transport| {
+            transport.cid_rotation = Some(rule);
+            transport.max_idle_timeout = None;
+        });
+        pair.connect();
+        pair.settle();
+        let ids = |pair: &mut Pair| [Side::Server, Side::Client].map(|side| pair.end(side).remote_cid());
+        // Few packets, and soon: nothing changes.
+        let before = ids(&mut pair);
+        let (few, many) = (pattern(10_000), pattern(400_000));
+        assert!(pair.transfer(Side::Client, &few) == few);
+        pair.settle();
+        assert_eq!(ids(&mut pair), before, "{rule:?}");
+        pair.run_for(Duration::from_secs(61));
+        // The server gets many packets, the client only acknowledgments.
+        assert!(pair.transfer(Side::Client, &many) == many);
+        assert!(pair.transfer(Side::Server, &few) == few);
+        pair.settle();
+        let after = ids(&mut pair);
+        // Who asks is the end whose IDs the other one uses.
+        assert_eq!(after[1] != before[1], at_server, "the server's {rule:?}");
+        if at_client {
+            assert_ne!(after[0], before[0], "the client's");
+        }
+        for side in [Side::Client, Side::Server] {
+            assert!(pair.end(side).held().local_cids <= 8, "old ones are given up");
+        }
     }
 }

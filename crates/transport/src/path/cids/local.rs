@@ -129,9 +129,13 @@ impl LocalCids {
     }
 
     /// Asks the peer to give up all IDs that it has.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for endpoints that change their connection IDs"))]
     pub(crate) fn rotate(&mut self) {
         self.retire_prior_to(self.next_sequence);
+    }
+
+    /// Whether the peer still holds IDs that it was asked to give up.
+    pub(crate) fn is_rotating(&self) -> bool {
+        self.active.iter().any(|local| local.sequence < self.retire_prior_to)
     }
 
     /// The peer gave up an ID, in a packet sent to the ID `used`. Returns the ID, unless it was given up before.

@@ -1,0 +1,40 @@
+//! Changes of this end's connection IDs by age and use, so that an observer cannot follow a long connection by one of them
+//! (RFC 9000 §5.1.1, §9.5).
+
+use anabranch_wire::Time;
+
+use super::connection::Connection;
+
+impl Connection {
+    /// Asks the peer to move on to new connection IDs on each path whose IDs are old or much used. Without traffic nothing
+    /// happens: the first packet after a long silence has them changed.
+    #[inline]
+    pub(super) fn rotate_old_cids(&mut self, now: Time) {
+        if self.config.cid_rotation.is_some() && self.handshake.confirmed && self.state.is_active() {
+            self.rotate_due_cids(now);
+        }
+    }
+
+    fn rotate_due_cids(&mut self, now: Time) {
+        let Some(rule) = self.config.cid_rotation else { return };
+        let mut rotated = false;
+        for index in 0..self.paths.len() {
+            let id = self.paths.nth(index);
+            let Some(path) = self.paths.get_mut(id).filter(|path| !path.is_abandoned()) else { continue };
+            let packets = path.data_packets;
+            let (since, before) = *path.cids_since.get_or_insert((now, packets));
+            if now - since < rule.max_age && packets - before < rule.max_packets {
+                continue;
+            }
+            path.cids_since = Some((now, packets));
+            // A peer that has not followed the last change is not asked again.
+            if let Some(local) = self.local_cids_mut(id).filter(|local| !local.is_rotating()) {
+                local.rotate();
+                rotated = true;
+            }
+        }
+        if rotated {
+            self.issue_cids();
+        }
+    }
+}

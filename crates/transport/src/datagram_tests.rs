@@ -1,3 +1,4 @@
+use crate::schedule::Kinds;
 use anabranch_wire::{Direction, Frame, Frames, PathId};
 use smallvec::SmallVec;
 
@@ -14,7 +15,11 @@ fn packet(datagrams: &mut Datagrams, size: usize) -> Vec<Vec<u8>> {
     let mut buf = vec![0; size];
     let mut w = Writer::new(&mut buf, Direction::Forward);
     let mut tokens = Tokens::new();
-    datagrams.write(&Carrier { path: PathId::ZERO, working: SmallVec::new() }, &mut w, &mut tokens);
+    datagrams.write(
+        &Carrier { path: PathId::ZERO, working: SmallVec::new(), kinds: Kinds::ALL },
+        &mut w,
+        &mut tokens,
+    );
     let messages: Vec<Vec<u8>> = Frames::new(w.written(), Direction::Forward)
         .map(|frame| match frame.unwrap() {
             Frame::Datagram { data } => data.to_vec(),

@@ -241,6 +241,11 @@ impl SendCredit {
         self.limit
     }
 
+    /// Bytes used so far.
+    pub(crate) fn used(&self) -> u64 {
+        self.used
+    }
+
     /// Bytes that may still be used.
     pub(crate) fn available(&self) -> u64 {
         self.limit.saturating_sub(self.used)

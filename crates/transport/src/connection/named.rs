@@ -39,15 +39,15 @@ impl Connection {
         if !fill.data {
             return None;
         }
-        let carrier = self.carrier(target.path);
-        if fill.streams && self.datagrams.has_pending() {
+        let carrier = self.carrier(target.path, fill.streams);
+        if fill.streams.new && self.datagrams.has_pending() {
             let room = self.datagram_room();
             self.datagrams.set_packet_room(room);
             if self.datagrams.take_turn(&carrier, self.streams.has_pending_data()) {
                 return None;
             }
         }
-        let next = if fill.streams { self.streams.next_named(&carrier) } else { None };
+        let next = if fill.streams.any() { self.streams.next_named(&carrier) } else { None };
         next.or_else(|| self.next_named_copy(&carrier))
     }
 
@@ -85,8 +85,8 @@ impl Connection {
     ) {
         self.fill_frames(now, target.path, target.kind, fill, writer, tokens);
         if fill.data {
-            let carrier = self.carrier(target.path);
-            if fill.streams {
+            let carrier = self.carrier(target.path, fill.streams);
+            if fill.streams.any() {
                 self.fill_datagrams(&carrier, writer, tokens);
             }
             self.fill_copies(&carrier, writer, tokens);

@@ -9,7 +9,7 @@ use anabranch_wire::{
 use super::connection::Connection;
 use crate::error::TransportError;
 use crate::path::Path;
-use crate::schedule::Carrier;
+use crate::schedule::{Carrier, Kinds};
 use crate::space::Numbered;
 use crate::token::{Token, Tokens};
 use crate::trace::{PacketTrace, TraceEvent};
@@ -23,8 +23,8 @@ pub(super) struct Fill {
     pub(super) data: bool,
     /// Those among them that any path may carry: control frames.
     pub(super) control: bool,
-    /// Those among them that any path may carry: streams and datagrams.
-    pub(super) streams: bool,
+    /// Those among them that any path may carry: data of streams and datagrams, by kind.
+    pub(super) streams: Kinds,
     /// At least a PING, so that the packet is acknowledged.
     pub(super) probe: bool,
 }
@@ -284,8 +284,8 @@ impl Connection {
         tokens: &mut Tokens,
     ) {
         self.fill_frames(now, id, kind, fill, writer, tokens);
-        let carrier = self.carrier(id);
-        if fill.data && fill.streams {
+        let carrier = self.carrier(id, fill.streams);
+        if fill.data && fill.streams.any() {
             self.fill_datagrams(&carrier, writer, tokens);
             self.streams.write_data(&carrier, writer, tokens);
         }
@@ -317,7 +317,7 @@ impl Connection {
     }
 
     pub(super) fn fill_datagrams(&mut self, carrier: &Carrier, writer: &mut Writer<'_>, tokens: &mut Tokens) {
-        if self.datagrams.has_pending() {
+        if carrier.kinds.new && self.datagrams.has_pending() {
             // The MTU may have fallen since they were queued: those that never fit again must not block the others.
             let room = self.datagram_room();
             self.datagrams.set_packet_room(room);

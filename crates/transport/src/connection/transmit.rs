@@ -53,7 +53,7 @@ impl Connection {
             // A path that is held back, by its pacer for instance, leaves the turn to others.
             let tried_before = tried.len();
             if self.paths.len() > 1 && turn.shared && self.has_shared_data() {
-                for id in [turn.data.path, turn.control.path].into_iter().flatten() {
+                for id in turn.data_picks().chain([&turn.control]).filter_map(|pick| pick.path) {
                     if !tried.contains(&id) {
                         tried.push(id);
                     }
@@ -110,8 +110,8 @@ impl Connection {
         }
         let mtu = usize::from(self.paths.get(id)?.recovery.mtu());
         let mut most = out.max_datagrams().min(MAX_BATCH_BYTES / mtu).max(1);
-        if turn.data.path == Some(id) && turn.data.packets > 0 {
-            most = most.min(turn.data.packets);
+        for pick in turn.data_picks().filter(|pick| pick.path == Some(id) && pick.packets > 0) {
+            most = most.min(pick.packets);
         }
         let buffer = out.room(most * mtu);
         let mut len = 0;
@@ -197,7 +197,7 @@ impl Connection {
 
     /// A scheduler may want what it has just sent to go out on other paths, too.
     fn copy_as_picked(&mut self, id: PathId, turn: &Turn, draft: &Draft) {
-        for pick in [&turn.data, &turn.control] {
+        for pick in turn.data_picks().chain([&turn.control]) {
             if pick.path == Some(id) && !pick.also.is_empty() {
                 self.copy_to(&pick.also, draft.tokens());
                 return;
@@ -289,14 +289,14 @@ impl Connection {
         // Probes carry again what their path has waited for longest, unless another path has room for it.
         let lone = probe && path.is_usable();
         let carries = |pick: &Pick| pick.path == Some(id) || lone && pick.path.is_none();
-        let (control, streams) = (carries(&turn.control), carries(&turn.data));
+        let (control, streams) = (carries(&turn.control), turn.kinds(id, lone));
         let data = allowed
             && match Self::level_index(space) {
                 Some(index) => self.levels[index].crypto.has_pending(),
                 None => {
                     path.ping
                         || control && self.has_control(path, kind)
-                        || streams && self.has_streams()
+                        || streams.any() && self.has_streams()
                         || self.has_copies(id)
                 }
             };

@@ -6,44 +6,52 @@ use super::{PathView, Pick, Scheduler, Work, fastest};
 
 /// Scale of λ: 1000 is 1.
 const ONE: u64 = 1_000;
-/// Most that λ can become.
+/// Step by which λ is corrected (the paper's δλ).
+const STEP: u64 = ONE / 100;
+/// Largest value of λ.
 const MAX_LAMBDA: u64 = 4 * ONE;
 
-/// Uses a slower path only if what the fastest one will send during the slower one's round trip still fits the peer's flow
-/// control beside it; otherwise the slow data would hold up the window.
+/// Uses a slower path only if its packet leaves the fastest one room in the send window for as long as it is under way;
+/// otherwise the slow path's data would block the fast path (head-of-line blocking in the receive window).
 #[derive(Clone, Debug)]
 pub(crate) struct Blest {
-    /// Corrects the estimate: grows when the sender was blocked all the same, shrinks when it was not.
+    /// Corrects the estimate: grows when the send window was exhausted all the same, shrinks when it was not.
     lambda: u64,
+    /// Whether the send window was exhausted since the last correction.
+    blocked: bool,
+    /// When λ is corrected next: once in the slower path's round trip.
+    due: Time,
 }
 
 impl Default for Blest {
     fn default() -> Self {
-        Self { lambda: ONE }
+        Self { lambda: ONE, blocked: false, due: Time::ZERO }
     }
 }
 
 impl Scheduler for Blest {
-    fn pick(&mut self, _: Time, work: &Work, paths: &[PathView]) -> Pick {
+    fn pick(&mut self, now: Time, work: &Work, paths: &[PathView]) -> Pick {
+        self.blocked |= work.credit == 0;
         let Some(open) = fastest(paths) else { return Pick::wait() };
-        let best = paths.iter().filter(|path| path.has_rtt).min_by_key(|path| path.smoothed_rtt);
-        let Some(best) = best.filter(|best| best.id != open.id && !best.has_room()) else {
-            return Pick::on(open.id);
-        };
-        self.adapt(work);
+        let Some(best) = work.awaited(open, paths) else { return Pick::on(open.id) };
+        self.adapt(now, open);
         // What the fast path sends while a packet travels on the slow one: its window grows by a packet each round.
         let rounds = open.smoothed_rtt.as_micros() as u64 / (best.smoothed_rtt.as_micros() as u64).max(1);
         let packets = best.window / best.mtu.max(1);
         let sent = (packets + rounds.saturating_sub(1) / 2).saturating_mul(rounds).saturating_mul(best.mtu);
-        let window = work.credit.saturating_add(work.queued).saturating_sub(open.mtu);
-        if sent.saturating_mul(self.lambda) / ONE > window { Pick::wait() } else { Pick::on(open.id) }
+        let room = work.send_window.saturating_sub(open.in_flight + open.mtu);
+        if sent.saturating_mul(self.lambda) / ONE > room { Pick::wait() } else { Pick::packet_on(open.id) }
     }
 }
 
 impl Blest {
-    fn adapt(&mut self, work: &Work) {
-        let blocked = work.credit == 0;
-        self.lambda = if blocked { self.lambda + ONE / 100 } else { self.lambda - ONE / 100 };
+    fn adapt(&mut self, now: Time, slow: &PathView) {
+        if now < self.due {
+            return;
+        }
+        self.due = now + slow.smoothed_rtt;
+        let blocked = std::mem::take(&mut self.blocked);
+        self.lambda = if blocked { self.lambda + STEP } else { self.lambda - STEP };
         self.lambda = self.lambda.clamp(ONE, MAX_LAMBDA);
     }
 }

@@ -18,7 +18,7 @@ impl Scheduler for Confluence {
     fn pick(&mut self, _: Time, work: &Work, paths: &[PathView]) -> Pick {
         let open = paths.iter().filter(|path| path.has_room());
         let Some(first) = open.min_by_key(|path| path.one_way()) else { return Pick::wait() };
-        if faster_suffice(first, work.queued, paths) { Pick::wait() } else { Pick::on(first.id) }
+        if faster_suffice(first, work.left(), paths) { Pick::wait() } else { Pick::on(first.id) }
     }
 
     fn reinjects(&self, idle: &PathView, busy: &PathView) -> bool {

@@ -16,23 +16,27 @@ pub(crate) struct Ecf {
 impl Scheduler for Ecf {
     fn pick(&mut self, _: Time, work: &Work, paths: &[PathView]) -> Pick {
         let Some(open) = fastest(paths) else { return Pick::wait() };
-        let best = paths.iter().filter(|path| path.has_rtt).min_by_key(|path| path.smoothed_rtt);
-        let Some(best) = best.filter(|best| best.id != open.id && !best.has_room()) else {
-            return Pick::on(open.id);
-        };
+        let Some(best) = work.awaited(open, paths) else { return Pick::on(open.id) };
         let (fast, slow) = (best.smoothed_rtt.as_nanos(), open.smoothed_rtt.as_nanos());
         let margin = best.rtt_variation.max(open.rtt_variation).as_nanos();
-        let queued = u128::from(work.queued);
-        // Rounds times 4, so that quarters are whole numbers.
-        let rounds = 4 + 4 * queued / u128::from(best.window.max(1));
+        let queued = u128::from(work.queued());
         let patience = if self.waiting { 4 + BETA } else { 4 };
-        let fast_ends_first = rounds * fast < patience * (slow + margin);
-        let slow_is_late = queued * slow / u128::from(open.window.max(1)) >= 2 * fast + margin;
-        if fast_ends_first && (self.waiting || slow_is_late || queued <= u128::from(open.window)) {
-            self.waiting = true;
-            return Pick::wait();
+        // One round trip to get room, and as many as the queue takes; at least one (as the authors' implementation has it).
+        let fast_ends = fast + time(queued, best.window, fast);
+        if 4 * fast_ends >= patience * (slow + margin) {
+            self.waiting = false;
+            return Pick::packet_on(open.id);
         }
-        self.waiting = false;
-        Pick::on(open.id)
+        // The slow path alone must not be done sooner than the fast one's next two rounds.
+        if time(queued, open.window, slow) < 2 * fast + margin {
+            return Pick::packet_on(open.id);
+        }
+        self.waiting = true;
+        Pick::wait()
     }
+}
+
+/// Nanoseconds that `queued` bytes take through a window per round trip; at least one round trip.
+fn time(queued: u128, window: u64, round_trip: u128) -> u128 {
+    round_trip * queued.max(u128::from(window)) / u128::from(window.max(1))
 }

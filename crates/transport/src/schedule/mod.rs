@@ -1,8 +1,8 @@
 //! Which path the next packet takes.
 //!
-//! A [`Scheduler`] is told what is to be sent ([`Work`]), sees the paths that may carry it as read-only [`PathView`]s, and
-//! says which one does ([`Pick`]). It is asked once for a batch. What only one path can carry (acknowledgments of its
-//! packets, probes, challenges) leaves without asking it.
+//! A [`Scheduler`] gets the data, control frames and acknowledgments that wait ([`Work`]) and read-only [`PathView`]s of the
+//! paths that may carry them, and chooses a path for each kind ([`Pick`]). It is asked once for a batch. Probes and
+//! challenges, which only one path can carry, leave without asking it.
 
 mod route;
 
@@ -13,8 +13,8 @@ use std::time::Duration;
 use anabranch_wire::{PathId, Time};
 use smallvec::SmallVec;
 
-pub(crate) use self::route::Carrier;
 pub use self::route::Route;
+pub(crate) use self::route::{Carrier, Kinds};
 
 /// A path as a scheduler sees it.
 #[derive(Clone, Copy, Debug)]
@@ -72,13 +72,53 @@ impl PathView {
     }
 }
 
-/// What is to be sent.
-#[derive(Clone, Copy, Debug)]
+/// Data, control frames and acknowledgments that wait to be sent.
+#[derive(Clone, Debug, Default)]
 pub struct Work {
-    /// Stream bytes that wait to be sent, lost ones included.
-    pub queued: u64,
-    /// New stream bytes that the peer's flow control still lets the application write.
+    /// Bytes of streams and datagrams that wait to be sent for the first time.
+    pub new: u64,
+    /// Bytes of streams that were lost and wait to be sent again.
+    pub repeated: u64,
+    /// Whether frames wait that belong to no path: flow control, connection IDs, resets.
+    pub control: bool,
+    /// Paths whose received packets wait to be acknowledged.
+    pub acks: SmallVec<[PathId; 4]>,
+    /// Whether data beyond `new` follows, because flow control or the send buffer keeps the application from writing it.
+    pub continues: bool,
+    /// Whether streams or datagrams have routes of their own ([`Route`]), so that not every path may carry what waits.
+    pub routed: bool,
+    /// Paths that have room but whose pacers hold them back for a moment. They are not among those to pick from.
+    pub paced: Views,
+    /// New stream bytes that the peer's flow control for the connection still lets the application write.
     pub credit: u64,
+    /// Bytes from the oldest unacknowledged one to the end of the peer's flow control, for the connection or for the stream
+    /// whose turn it is, whichever is less: the send window that TCP has.
+    pub send_window: u64,
+}
+
+impl Work {
+    /// Bytes of streams and datagrams that wait, new and lost.
+    pub fn queued(&self) -> u64 {
+        self.new.saturating_add(self.repeated)
+    }
+
+    /// Bytes that are left until the data ends; `u64::MAX` while more follows, or if not every path may carry it.
+    pub fn left(&self) -> u64 {
+        if self.continues || self.routed { u64::MAX } else { self.queued() }
+    }
+
+    /// The path with the lowest round-trip time among `paths` and those held back by their pacers; `None` if none was measured.
+    fn quickest<'a>(&'a self, paths: &'a [PathView]) -> Option<&'a PathView> {
+        let measured = paths.iter().chain(&self.paced).filter(|path| path.has_rtt);
+        measured.min_by_key(|path| path.smoothed_rtt)
+    }
+
+    /// The path that is worth waiting for: faster than `open`, but without room now.
+    fn awaited<'a>(&'a self, open: &PathView, paths: &'a [PathView]) -> Option<&'a PathView> {
+        let best = self.quickest(paths).filter(|best| !self.routed && best.id != open.id)?;
+        let is_paced = self.paced.iter().any(|path| path.id == best.id);
+        (is_paced || !best.has_room()).then_some(best)
+    }
 }
 
 /// A scheduler's decision.
@@ -128,6 +168,22 @@ pub trait Scheduler {
     /// Where frames that belong to no path go, flow control above all: the fastest path unless a scheduler knows better.
     fn pick_control(&mut self, _now: Time, _work: &Work, paths: &[PathView]) -> Pick {
         Pick::or_wait(fastest(paths).map(|path| path.id), Pick::on)
+    }
+
+    /// Where lost stream data goes if it does not go where new data goes; `None` treats both alike.
+    fn pick_repeated(&mut self, _now: Time, _work: &Work, _paths: &[PathView]) -> Option<Pick> {
+        None
+    }
+
+    /// The path on which packets that arrived on `of` are acknowledged; `None` leaves that to the connection's rule
+    /// ([`AckPath`](crate::AckPath)). `paths` may contain paths without room: acknowledgments need none.
+    fn pick_ack(&self, _of: PathId, _paths: &[PathView]) -> Option<PathId> {
+        None
+    }
+
+    /// Whether [`Self::pick_ack`] ever answers; it is not asked otherwise.
+    fn routes_acks(&self) -> bool {
+        false
     }
 
     /// Whether `idle`, which has room and nothing left to send, is to repeat data under way on `busy` that should have arrived
@@ -189,6 +245,18 @@ macro_rules! registry {
                 match self { $(Self::$variant(inner) => inner.pick_control(now, work, paths),)+ }
             }
 
+            fn pick_repeated(&mut self, now: Time, work: &Work, paths: &[PathView]) -> Option<Pick> {
+                match self { $(Self::$variant(inner) => inner.pick_repeated(now, work, paths),)+ }
+            }
+
+            fn pick_ack(&self, of: PathId, paths: &[PathView]) -> Option<PathId> {
+                match self { $(Self::$variant(inner) => inner.pick_ack(of, paths),)+ }
+            }
+
+            fn routes_acks(&self) -> bool {
+                match self { $(Self::$variant(inner) => inner.routes_acks(),)+ }
+            }
+
             fn reinjects(&self, idle: &PathView, busy: &PathView) -> bool {
                 match self { $(Self::$variant(inner) => inner.reinjects(idle, busy),)+ }
             }
@@ -215,6 +283,8 @@ registry! {
     blest::Blest = "blest";
     /// Earliest completion first: waits for a fast path where that ends sooner.
     ecf::Ecf = "ecf";
+    /// New data wherever there is room, lost data and acknowledgments on the fastest path alone.
+    rescue::Rescue = "rescue";
     /// Bytes in proportion to the weights that the application gives.
     weighted::Weighted = "weighted";
 }
@@ -238,7 +308,7 @@ impl fmt::Display for UnknownAlgorithm {
 impl std::error::Error for UnknownAlgorithm {}
 
 /// Views of a connection's paths, few enough for the stack.
-pub(crate) type Views = SmallVec<[PathView; 4]>;
+pub type Views = SmallVec<[PathView; 4]>;
 
 /// The paths of the lowest rank come into question: available ones that work, else backups that work, else whatever is there.
 pub(crate) fn rank(is_failing: bool, is_available: bool) -> (bool, bool) {

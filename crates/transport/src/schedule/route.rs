@@ -17,12 +17,33 @@ pub enum Route {
     Avoid(PathId),
 }
 
+/// Kinds of stream data that a packet may carry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Kinds {
+    /// Data sent for the first time, datagrams included.
+    pub(crate) new: bool,
+    /// Lost data.
+    pub(crate) repeated: bool,
+}
+
+impl Kinds {
+    /// Both.
+    pub(crate) const ALL: Self = Self { new: true, repeated: true };
+
+    /// Whether either may be carried.
+    pub(crate) fn any(self) -> bool {
+        self.new || self.repeated
+    }
+}
+
 /// One path among those that work, asked what it may carry.
 #[derive(Clone, Debug)]
 pub(crate) struct Carrier {
     pub(crate) path: PathId,
     /// All paths that work; empty if nobody asks for any in particular.
     pub(crate) working: SmallVec<[PathId; 4]>,
+    /// Stream data that the scheduler sends here.
+    pub(crate) kinds: Kinds,
 }
 
 impl Carrier {
@@ -43,7 +64,7 @@ mod tests {
     #[test]
     fn wishes_hold_as_long_as_the_paths_work() {
         let [a, b, gone] = [0, 1, 2].map(PathId);
-        let carrier = |path, working: &[PathId]| Carrier { path, working: working.into() };
+        let carrier = |path, working: &[PathId]| Carrier { path, working: working.into(), kinds: Kinds::ALL };
         let both = [a, b];
         assert!(carrier(a, &both).carries(Route::Any));
         assert!(carrier(a, &both).carries(Route::Only(a)) && !carrier(a, &both).carries(Route::Only(b)));

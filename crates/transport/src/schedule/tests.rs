@@ -23,14 +23,17 @@ fn view(id: u32, rtt: u64, room: u64) -> PathView {
     }
 }
 
-const WORK: Work = Work { queued: 1 << 20, credit: 1 << 20 };
+/// A megabyte of new data under flow control that does not limit it.
+fn work() -> Work {
+    Work { new: 1 << 20, credit: 1 << 20, send_window: 4 << 20, ..Work::default() }
+}
 
 fn ask(scheduler: &mut AnyScheduler, work: &Work, paths: &[PathView]) -> Option<u32> {
     scheduler.pick(Time::ZERO, work, paths).path.map(|path| path.0)
 }
 
 fn pick(algorithm: Algorithm, paths: &[PathView]) -> Option<u32> {
-    ask(&mut AnyScheduler::new(algorithm), &WORK, paths)
+    ask(&mut AnyScheduler::new(algorithm), &work(), paths)
 }
 
 #[test]
@@ -62,7 +65,7 @@ fn the_fastest_path_with_room_comes_first() {
 fn paths_take_turns() {
     let paths = [view(0, 30, 5_000), view(1, 10, 5_000), view(2, 20, 0), view(3, 9, 1)];
     let mut scheduler = AnyScheduler::new(Algorithm::RoundRobin);
-    let order: Vec<_> = (0..5).map(|_| ask(&mut scheduler, &WORK, &paths).unwrap()).collect();
+    let order: Vec<_> = (0..5).map(|_| ask(&mut scheduler, &work(), &paths).unwrap()).collect();
     assert_eq!(order, [0, 1, 3, 0, 1]);
 }
 
@@ -81,7 +84,7 @@ fn weights_are_shares_of_bytes() {
     (paths[0].weight, paths[1].weight, paths[2].weight) = (3, 1, 0);
     let mut scheduler = AnyScheduler::new(Algorithm::Weighted);
     for _ in 0..400 {
-        let path = ask(&mut scheduler, &WORK, &paths).unwrap();
+        let path = ask(&mut scheduler, &work(), &paths).unwrap();
         paths[path as usize].bytes_sent += 1_000;
     }
     assert_eq!(paths.map(|path| path.bytes_sent), [300_000, 100_000, 0]);
@@ -91,41 +94,105 @@ fn weights_are_shares_of_bytes() {
 #[test]
 fn copies_go_where_the_scheduler_says() {
     let mut paths = [view(0, 30, 5_000), view(1, 10, 5_000), view(2, 20, 0)];
-    let redundant = AnyScheduler::new(Algorithm::Redundant).pick(Time::ZERO, &WORK, &paths);
+    let redundant = AnyScheduler::new(Algorithm::Redundant).pick(Time::ZERO, &work(), &paths);
     assert_eq!((redundant.path, &redundant.also[..]), (Some(PathId(1)), &[PathId(0), PathId(2)][..]));
 
     let mut scheduler = AnyScheduler::new(Algorithm::MinRttDuplicate);
-    assert_eq!(scheduler.pick(Time::ZERO, &WORK, &paths), Pick::on(PathId(1)), "all are known");
+    assert_eq!(scheduler.pick(Time::ZERO, &work(), &paths), Pick::on(PathId(1)), "all are known");
     paths[0].has_rtt = false;
-    let duplicated = scheduler.pick(Time::ZERO, &WORK, &paths);
+    let duplicated = scheduler.pick(Time::ZERO, &work(), &paths);
     assert_eq!((duplicated.path, &duplicated.also[..]), (Some(PathId(0)), &[PathId(1)][..]));
-    let control = scheduler.pick_control(Time::ZERO, &WORK, &paths);
+    let control = scheduler.pick_control(Time::ZERO, &work(), &paths);
     assert_eq!((control.path, control.also.len()), (Some(PathId(1)), 2));
 }
 
 #[test]
 fn blocking_estimation_leaves_a_slow_path_alone_when_credit_is_short() {
-    // In 100 ms the fast path sends ten windows of 20 kB: 200 kB and what it grows by.
+    // In 100 ms the fast path sends ten windows of 20 kB: 200 kB and what it grows by, 240 kB. The slow path has 15 kB in
+    // flight and would add a packet of 1 kB.
     let paths = [view(0, 10, 0), view(1, 100, 5_000)];
-    let work = |credit| Work { credit, queued: 10_000 };
+    let limited = |send_window| Work { new: 10_000, credit: 5_000, send_window, continues: true, ..work() };
     let mut scheduler = AnyScheduler::new(Algorithm::Blest);
-    assert_eq!(ask(&mut scheduler, &work(100_000), &paths), None);
-    assert_eq!(ask(&mut scheduler, &work(1_000_000), &paths), Some(1));
+    assert_eq!(ask(&mut scheduler, &limited(255_999), &paths), None);
+    assert_eq!(ask(&mut scheduler, &limited(256_000), &paths), Some(1));
     let open = [view(0, 10, 5_000), view(1, 100, 5_000)];
     assert_eq!(
-        ask(&mut scheduler, &work(0), &open),
+        ask(&mut scheduler, &limited(0), &open),
         Some(0),
         "the fast path is not waited for if it has room"
     );
 }
 
 #[test]
+fn blocking_estimation_is_corrected_once_in_a_round_trip() {
+    let paths = [view(0, 10, 0), view(1, 100, 5_000)];
+    let mut scheduler = AnyScheduler::new(Algorithm::Blest);
+    // 2 % more than the uncorrected estimate needs. Packets that found no credit raise λ, however many, by 1 % a round trip.
+    let window = |credit| Work { credit, send_window: 16_000 + 240_000 * 102 / 100, ..work() };
+    let mut at = |ms, credit| {
+        scheduler.pick(Time::ZERO + Duration::from_millis(ms), &window(credit), &paths).path.is_some()
+    };
+    assert!((1..=100).all(|ms| at(ms, 0)), "one correction at most");
+    assert!(at(202, 0) && !at(303, 0), "the third makes 3 %");
+    assert!(at(404, 1 << 20), "unblocked, it falls again");
+}
+
+#[test]
 fn earliest_completion_waits_if_little_is_left() {
     let paths = [view(0, 10, 0), view(1, 100, 5_000)];
     let mut scheduler = AnyScheduler::new(Algorithm::Ecf);
-    // Three rounds of 10 ms end before the slow path's 100 ms.
-    assert_eq!(ask(&mut scheduler, &Work { queued: 40_000, ..WORK }, &paths), None);
-    assert_eq!(ask(&mut scheduler, &WORK, &paths), Some(1));
+    // One round for room and two for the data end before the slow path's 100 ms, whatever flow control still holds back.
+    for continues in [false, true] {
+        let short = Work { new: 30_000, repeated: 10_000, continues, ..work() };
+        assert_eq!(ask(&mut scheduler, &short, &paths), None);
+    }
+    assert_eq!(ask(&mut scheduler, &work(), &paths), Some(1));
+}
+
+#[test]
+fn earliest_completion_does_not_wait_for_two_rounds_of_a_path_hardly_faster() {
+    // 60 ms and the queue's one round would end later than the slow path's 80 ms.
+    let mut scheduler = AnyScheduler::new(Algorithm::Ecf);
+    let short = Work { new: 10_000, ..work() };
+    assert_eq!(ask(&mut scheduler, &short, &[view(0, 60, 0), view(1, 80, 5_000)]), Some(1));
+    // Waiting would end sooner here, by the first rule, but no more than the second demands: one round of 110 ms is less than
+    // two of 50 ms and how much the round trips vary.
+    let mut paths = [view(0, 50, 0), view(1, 110, 5_000)];
+    paths[1].rtt_variation = Duration::from_millis(20);
+    assert_eq!(ask(&mut scheduler, &short, &paths), Some(1));
+    paths[1].rtt_variation = Duration::ZERO;
+    assert_eq!(ask(&mut scheduler, &short, &paths), None);
+}
+
+#[test]
+fn waiting_for_the_earliest_completion_goes_on_a_quarter_longer() {
+    let mut scheduler = AnyScheduler::new(Algorithm::Ecf);
+    let queue = |new| Work { new, ..work() };
+    let paths = [view(0, 10, 0), view(1, 100, 5_000)];
+    // 20 kB a round: 190 kB need 9.5 rounds and one for room, 105 ms.
+    assert_eq!(ask(&mut scheduler, &queue(190_000), &paths), Some(1));
+    assert_eq!(ask(&mut scheduler, &queue(170_000), &paths), None);
+    assert_eq!(ask(&mut scheduler, &queue(190_000), &paths), None, "it has begun to wait: 125 ms count");
+    assert_eq!(ask(&mut scheduler, &queue(240_000), &paths), Some(1));
+    assert_eq!(ask(&mut scheduler, &queue(190_000), &paths), Some(1));
+}
+
+#[test]
+fn lost_data_and_acknowledgments_keep_to_the_fastest_path() {
+    let mut scheduler = AnyScheduler::new(Algorithm::Rescue);
+    let lost = Work { repeated: 1_000, ..work() };
+    let paths = [view(0, 10, 0), view(1, 100, 5_000)];
+    assert_eq!(ask(&mut scheduler, &lost, &paths), Some(1), "new data goes where there is room");
+    assert_eq!(scheduler.pick_repeated(Time::ZERO, &lost, &paths), Some(Pick::wait()));
+    assert_eq!(scheduler.pick_ack(PathId(1), &paths), Some(PathId(0)));
+    // 15 ms on the path with room are as good as a round trip of waiting and 5 ms.
+    let paths = [view(0, 10, 0), view(1, 30, 5_000)];
+    assert_eq!(scheduler.pick_repeated(Time::ZERO, &lost, &paths), Some(Pick::on(PathId(1))));
+    for name in Algorithm::NAMES.iter().filter(|name| **name != "rescue") {
+        let mut other = AnyScheduler::new(name.parse().unwrap());
+        assert_eq!(other.pick_repeated(Time::ZERO, &lost, &paths), None, "{name}");
+        assert!(!other.routes_acks(), "{name}");
+    }
 }
 
 #[test]
@@ -133,8 +200,10 @@ fn a_slow_path_is_left_out_of_the_end_of_a_transfer() {
     // The fast path delivers 20 kB in each 10 ms, and its packets arrive 45 ms sooner: 90 kB.
     let paths = [view(0, 10, 0), view(1, 100, 5_000)];
     let mut scheduler = AnyScheduler::new(Algorithm::Confluence);
-    assert_eq!(ask(&mut scheduler, &Work { queued: 89_000, ..WORK }, &paths), None);
-    assert_eq!(ask(&mut scheduler, &Work { queued: 91_000, ..WORK }, &paths), Some(1));
+    assert_eq!(ask(&mut scheduler, &Work { new: 80_000, repeated: 9_000, ..work() }, &paths), None);
+    assert_eq!(ask(&mut scheduler, &Work { new: 91_000, ..work() }, &paths), Some(1));
+    let goes_on = Work { new: 1_000, continues: true, ..work() };
+    assert_eq!(ask(&mut scheduler, &goes_on, &paths), Some(1), "what is queued is not the end");
     assert!(scheduler.reinjects(&paths[0], &paths[1]));
     assert!(!scheduler.reinjects(&paths[1], &paths[0]), "what arrives later anyway is of no use");
 }
@@ -155,4 +224,18 @@ fn backups_and_failing_paths_are_for_when_there_is_nothing_else() {
         let chosen = paths.iter().filter(|path| Some(rank(path)) == best);
         assert_eq!(chosen.map(|path| path.id.0).collect::<Vec<_>>(), expected);
     }
+}
+
+#[test]
+fn a_path_that_its_pacer_holds_back_is_waited_for_too() {
+    let (fast, slow) = (view(0, 10, 5_000), view(1, 100, 5_000));
+    let work = Work { new: 10_000, send_window: 100_000, paced: SmallVec::from_slice(&[fast]), ..work() };
+    for algorithm in [Algorithm::Ecf, Algorithm::Blest] {
+        let mut scheduler = AnyScheduler::new(algorithm);
+        assert_eq!(ask(&mut scheduler, &work, &[slow]), None, "{algorithm}");
+        let routed = Work { routed: true, ..work.clone() };
+        assert_eq!(ask(&mut scheduler, &routed, &[slow]), Some(1), "{algorithm}: it may have to go there");
+    }
+    let mut scheduler = AnyScheduler::new(Algorithm::Rescue);
+    assert_eq!(scheduler.pick_repeated(Time::ZERO, &work, &[slow]), Some(Pick::wait()));
 }

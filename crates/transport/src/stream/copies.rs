@@ -95,6 +95,20 @@ impl Streams {
         self.ready.next(None).is_some_and(|place| self.is_held_back(place.id()))
     }
 
+    /// Bytes from the oldest unacknowledged one to the end of the peer's flow control: for the connection or for the stream
+    /// whose turn it is, whichever is less.
+    pub(crate) fn send_window(&mut self) -> u64 {
+        let acked = self.send_credit.used().saturating_sub(self.buffered);
+        let connection = self.send_credit.limit().saturating_sub(acked);
+        let place = self.ready.next(None);
+        let Some(key) = place.and_then(|place| self.table.find(place.id(), self.now)) else {
+            return connection;
+        };
+        let send = self.table.stream(key).send.as_ref();
+        let stream = send.map_or(u64::MAX, |send| send.credit.limit().saturating_sub(send.buffer.base()));
+        connection.min(stream)
+    }
+
     /// Bytes that the peer's limit for the connection lets the application write.
     pub(crate) fn credit(&self) -> u64 {
         self.send_credit.available()

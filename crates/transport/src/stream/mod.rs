@@ -274,6 +274,16 @@ impl Streams {
         self.pending
     }
 
+    /// Stream bytes written that were never sent.
+    pub(crate) fn new_bytes(&self) -> u64 {
+        self.send_credit.used().saturating_sub(self.sent)
+    }
+
+    /// Stream bytes that were lost and wait to be sent again.
+    pub(crate) fn lost_bytes(&self) -> u64 {
+        self.pending.saturating_sub(self.new_bytes())
+    }
+
     /// Stream bytes written that the peer has not acknowledged.
     pub fn buffered_bytes(&self) -> u64 {
         self.buffered

@@ -4,7 +4,7 @@ use anabranch_wire::{Announced, StreamId, Writer, max_stream_len, write_stream};
 
 use super::Streams;
 use super::send::Segment;
-use crate::schedule::Carrier;
+use crate::schedule::{Carrier, Kinds};
 use crate::token::{Token, Tokens};
 
 /// Room that a packet needs for a STREAM frame to be worth it: the longest head and a little data.
@@ -46,7 +46,11 @@ impl Streams {
                 }
                 continue;
             }
-            let next = send.next();
+            let next = send.next_of(carrier.kinds);
+            if next.is_none() && carrier.kinds != Kinds::ALL && send.next().is_some() {
+                passed = Some(place);
+                continue;
+            }
             let mut is_held = false;
             if let Some(Segment { range, fin }) = next {
                 let is_repeated = range.start < send.buffer.unsent();

@@ -6,7 +6,7 @@ use super::Streams;
 use super::send::Segment;
 use super::state::SendInput;
 use super::types::StreamEvent;
-use crate::schedule::Carrier;
+use crate::schedule::{Carrier, Kinds};
 use crate::token::{Token, Tokens};
 
 /// Less data than this is not worth the frame around it when more is waiting for the next packet.
@@ -24,6 +24,8 @@ enum Progress {
     },
     /// The connection's limits hold it back.
     Held,
+    /// What it has left is of a kind that leaves on another path.
+    Passed,
 }
 
 impl Streams {
@@ -143,11 +145,15 @@ impl Streams {
                 }
                 continue;
             }
-            let progress = self.write_stream(key, w, tokens);
+            let progress = self.write_stream(key, carrier.kinds, w, tokens);
             let stream = self.table.stream(key);
             let place_now = match progress {
                 Progress::Full { served: false } => return,
                 Progress::Full { served: true } => Some(self.ready.rotate(place)),
+                Progress::Passed => {
+                    passed = Some(place);
+                    continue;
+                }
                 Progress::Drained | Progress::Held => {
                     self.ready.remove(&place);
                     None
@@ -158,15 +164,21 @@ impl Streams {
             }
             self.note_hunger(key);
             match progress {
-                Progress::Full { .. } => return,
+                Progress::Full { .. } | Progress::Passed => return,
                 Progress::Held => self.parked.push(place.id()),
                 Progress::Drained => self.note_blocked(key),
             }
         }
     }
 
-    /// Writes STREAM frames of one stream.
-    fn write_stream(&mut self, key: usize, w: &mut Writer<'_>, tokens: &mut Tokens) -> Progress {
+    /// Writes STREAM frames of one stream, with data of `kinds`.
+    fn write_stream(
+        &mut self,
+        key: usize,
+        kinds: Kinds,
+        w: &mut Writer<'_>,
+        tokens: &mut Tokens,
+    ) -> Progress {
         let may_send = self.table.may_send_on(self.table.id(key));
         let stream = self.table.stream(key);
         let id = stream.id;
@@ -174,7 +186,7 @@ impl Streams {
         let Some(send) = &mut stream.send else {
             return Progress::Drained;
         };
-        while let Some(Segment { range, fin }) = send.next() {
+        while let Some(Segment { range, fin }) = send.next_of(kinds) {
             let is_new = range.start >= send.buffer.unsent();
             let credit = if is_new { self.send_credit.limit().saturating_sub(self.sent) } else { u64::MAX };
             let wanted = range.end - range.start;
@@ -196,7 +208,7 @@ impl Streams {
             self.pending -= len;
             served = true;
         }
-        Progress::Drained
+        if kinds != Kinds::ALL && send.next().is_some() { Progress::Passed } else { Progress::Drained }
     }
 
     /// A frame reached the peer. Tokens of other parts of the connection are ignored.

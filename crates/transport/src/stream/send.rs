@@ -7,7 +7,7 @@ use super::send_buffer::SendBuffer;
 use super::state::{SendInput, SendState};
 use super::types::Priority;
 use crate::flow::SendCredit;
-use crate::schedule::Route;
+use crate::schedule::{Kinds, Route};
 
 /// Where the end of the stream stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,16 +91,23 @@ impl SendHalf {
     /// What to send next: lost data, then new data, then a bare FIN.
     #[inline]
     pub(crate) fn next(&self) -> Option<Segment> {
+        self.next_of(Kinds::ALL)
+    }
+
+    /// The same, of `kinds` alone; a bare FIN counts as new.
+    #[inline]
+    pub(crate) fn next_of(&self, kinds: Kinds) -> Option<Segment> {
         if !self.state.may_send() {
             return None;
         }
-        let end = self.buffer.end();
-        match self.buffer.next(self.credit.limit()) {
+        let (end, limit) = (self.buffer.end(), self.credit.limit());
+        let next = if kinds.repeated { self.buffer.next(limit) } else { self.buffer.next_new(limit) };
+        match next.filter(|range| kinds.new || range.start < self.buffer.unsent()) {
             Some(range) => {
                 let fin = self.fin != Fin::Open && range.end == end;
                 Some(Segment { range, fin })
             }
-            None if self.fin == Fin::Pending && self.buffer.unsent() == end => {
+            None if kinds.new && self.fin == Fin::Pending && self.buffer.unsent() == end => {
                 Some(Segment { range: end..end, fin: true })
             }
             None => None,

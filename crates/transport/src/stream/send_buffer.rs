@@ -143,6 +143,12 @@ impl SendBuffer {
         self.lost.first().or_else(|| (!new.is_empty()).then_some(new))
     }
 
+    /// New bytes below `limit` that come next, whatever was lost.
+    pub(crate) fn next_new(&self, limit: u64) -> Option<Range<u64>> {
+        let new = self.unsent..self.end().min(limit);
+        (!new.is_empty()).then_some(new)
+    }
+
     /// The start of what [`Self::next`] gave has been written to a packet, up to the end of `range`.
     #[inline]
     pub(crate) fn mark_sent(&mut self, range: Range<u64>) {

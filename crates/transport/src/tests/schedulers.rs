@@ -1,14 +1,17 @@
 //! What schedulers want from a connection: copies, reinjection, routes, shares.
 
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use anabranch_wire::{Dir, PathId, Side};
+use anabranch_wire::{Dir, Frame, Frames, PathId, Side, Time};
 use bytes::Bytes;
 
 use super::multipath::second_addr;
 use super::pair::{Pair, client_addr, pattern, server_addr};
 use super::paths::sent;
 use crate::schedule::{Algorithm, Route};
+use crate::trace::{Observer, TraceEvent};
 use crate::{Event, FourTuple, MultipathConfig};
 
 /// Two paths; the second one takes `lag` longer in each direction.
@@ -151,4 +154,71 @@ fn a_datagram_takes_the_path_that_it_was_sent_on() {
         received += 1;
     }
     assert_eq!(received, 20);
+}
+
+/// Paths that one end's packets leave on: those with stream data of offsets sent before, and those with acknowledgments.
+#[derive(Clone, Default)]
+struct Paths(Arc<Mutex<Left>>);
+
+#[derive(Default)]
+struct Left {
+    offsets: BTreeSet<u64>,
+    repeated: [u64; 2],
+    new: [u64; 2],
+    acks: [u64; 2],
+}
+
+impl Observer for Paths {
+    fn event(&mut self, _: Time, event: &TraceEvent<'_>) {
+        let TraceEvent::PacketSent(packet) = event else { return };
+        let mut left = self.0.lock().unwrap();
+        let path = packet.path.0 as usize;
+        for frame in Frames::new(packet.payload, packet.direction).map_while(Result::ok) {
+            match frame {
+                Frame::Stream(stream) if !left.offsets.insert(stream.offset) => left.repeated[path] += 1,
+                Frame::Stream(_) => left.new[path] += 1,
+                Frame::Ack(_) => left.acks[path] += 1,
+                _ => {}
+            }
+        }
+    }
+}
+
+/// A download of which the slow path, the second one, loses every tenth packet.
+fn lossy(scheduler: Algorithm) -> (Left, Left) {
+    let mut pair = two_paths(scheduler, Duration::from_millis(100));
+    let watches = [Side::Server, Side::Client].map(|side| {
+        let watch = Paths::default();
+        let now = pair.now;
+        pair.end(side).set_observer(now, Box::new(watch.clone()));
+        watch
+    });
+    let mut count = 0;
+    pair.network = Some(Box::new(move |side, mut flying| {
+        let address = if side == Side::Client { flying.tuple.remote } else { flying.tuple.local };
+        if address != second_addr() {
+            return vec![flying];
+        }
+        flying.at += Duration::from_millis(100);
+        count += u64::from(side == Side::Server);
+        let is_lost = side == Side::Server && count % 10 == 0;
+        if is_lost { Vec::new() } else { vec![flying] }
+    }));
+    let data = pattern(3_000_000);
+    assert!(pair.transfer(Side::Server, &data) == data);
+    watches.map(|watch| std::mem::take(&mut *watch.0.lock().unwrap())).into()
+}
+
+#[test]
+fn lost_data_and_acknowledgments_go_where_the_scheduler_sends_them() {
+    let (server, client) = lossy(Algorithm::Rescue);
+    assert!(server.new[1] > 20, "the slow path carries new data: {:?}", server.new);
+    // Probe timeouts of the slow path repeat its oldest packet there, whatever the scheduler says.
+    let rescued = server.repeated;
+    assert!(rescued[0] > 20 && rescued[1] * 8 < rescued[0], "{rescued:?}");
+    assert!(client.acks[0] > 20 && client.acks[1] == 0, "{:?}", client.acks);
+
+    let (server, _) = lossy(Algorithm::RoundRobin);
+    let shared = server.repeated;
+    assert!(shared[1] > 2 * rescued[1], "others send lost data on both: {shared:?}, {rescued:?}");
 }

@@ -52,7 +52,7 @@ impl Connection {
     /// The path that acknowledgments of packets on `path` leave on: on itself, so that the peer measures it, unless the
     /// configuration wants another one, or the path cannot be trusted with them.
     fn ack_carrier(&self, path: &Path) -> PathId {
-        if let Some(other) = self.stand_in(path) {
+        if let Some(other) = self.stand_in(path).or_else(|| self.scheduled_ack_path(path.id)) {
             return other;
         }
         if self.config.ack.path == AckPath::Soonest {
@@ -114,12 +114,17 @@ impl Connection {
         let (mut due, mut any) = (false, false);
         for other in self.paths.iter() {
             let debt = &other.received.debt;
-            due |= debt.is_due(now)
-                && self.stand_in(other).or_else(|| self.common_carrier()).unwrap_or(other.id) == path.id;
+            due |= debt.is_due(now) && self.common_ack_carrier(other) == path.id;
             any |= debt.can_ack() || debt.ack_now();
         }
         let copies = self.owes_ack_copy(path);
         (due || copies && self.config.ack.path == AckPath::FastestAndAll, any || copies)
+    }
+
+    /// The path that an ACK for all paths leaves on when `path` owes one.
+    fn common_ack_carrier(&self, path: &Path) -> PathId {
+        let chosen = self.stand_in(path).or_else(|| self.scheduled_ack_path(path.id));
+        chosen.or_else(|| self.common_carrier()).unwrap_or(path.id)
     }
 
     /// A packet came on the path: where paths share their numbers and their debt, it counts with those of the others.

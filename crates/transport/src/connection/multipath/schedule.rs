@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::acks::min_rtt;
 use crate::connection::connection::Connection;
 use crate::path::{LocalCids, Path, RemoteCids};
-use crate::schedule::{Carrier, PathView, Pick, Scheduler as _, Views, Work, rank};
+use crate::schedule::{Carrier, Kinds, PathView, Pick, Scheduler as _, Views, Work, rank};
 
 /// Paths that could not send what they were picked for.
 pub(in crate::connection) type Tried = SmallVec<[PathId; 4]>;
@@ -18,6 +18,8 @@ pub(in crate::connection) type Tried = SmallVec<[PathId; 4]>;
 pub(in crate::connection) struct Turn {
     /// Stream data and datagrams.
     pub(in crate::connection) data: Pick,
+    /// Lost stream data, if it goes another way than new data.
+    pub(in crate::connection) repeated: Option<Pick>,
     /// Control frames.
     pub(in crate::connection) control: Pick,
     /// Whether there was anything to carry when the turn began: if not, nobody has to look again.
@@ -27,7 +29,20 @@ pub(in crate::connection) struct Turn {
 impl Turn {
     /// Everything on one path.
     pub(in crate::connection) fn all_on(path: PathId) -> Self {
-        Self { data: Pick::on(path), control: Pick::on(path), shared: true }
+        Self { data: Pick::on(path), control: Pick::on(path), shared: true, ..Self::default() }
+    }
+
+    /// The picks for data, first of all the one for new data.
+    pub(in crate::connection) fn data_picks(&self) -> impl Iterator<Item = &Pick> {
+        std::iter::once(&self.data).chain(&self.repeated)
+    }
+
+    /// Kinds of stream data that leave on `path`. A `lone` path, which has to probe, carries data that waits for a better one
+    /// as well, but for lost data that the scheduler decided about by itself.
+    pub(in crate::connection) fn kinds(&self, path: PathId, lone: bool) -> Kinds {
+        let data = self.data.path == Some(path) || lone && self.data.path.is_none();
+        let repeated = self.repeated.as_ref().map_or(data, |pick| pick.path == Some(path));
+        Kinds { new: data, repeated }
     }
 }
 
@@ -50,22 +65,14 @@ impl Connection {
             return Turn { shared: true, ..Turn::default() };
         }
         let views = self.candidates(tried);
-        let work = Work {
-            // What has a route cannot be delivered by just any path: nobody is to wait for a better one. Nor is this the end
-            // of the data if the peer's limits or the send buffer keep the application from writing more.
-            queued: match self.streams.is_routed()
-                || self.datagrams.is_routed()
-                || self.streams.has_more_to_come()
-            {
-                true => u64::MAX,
-                false => self.streams.pending_bytes() + self.datagrams.pending_bytes(),
-            },
-            credit: self.streams.credit(),
-        };
+        let work = self.work(control, tried);
         let Some(multipath) = &mut self.multipath else { return Turn::default() };
         let mut turn = Turn { shared: true, ..Turn::default() };
         if streams {
             turn.data = multipath.scheduler.pick(now, &work, &views);
+        }
+        if streams && work.repeated > 0 {
+            turn.repeated = multipath.scheduler.pick_repeated(now, &work, &views);
         }
         if control {
             turn.control = multipath.scheduler.pick_control(now, &work, &views);
@@ -73,14 +80,43 @@ impl Connection {
         turn
     }
 
-    /// What `id` may carry of what has a route of its own.
-    pub(in crate::connection) fn carrier(&self, id: PathId) -> Carrier {
+    /// Lists what waits, for the scheduler.
+    fn work(&mut self, control: bool, tried: &Tried) -> Work {
+        let owes = |path: &&Path| path.received.debt.can_ack();
+        let is_paced = |path: &&Path| tried.contains(&path.id) && path.paced_until.is_some();
+        Work {
+            new: self.streams.new_bytes() + self.datagrams.pending_bytes(),
+            repeated: self.streams.lost_bytes(),
+            control,
+            acks: self.paths.iter().filter(owes).map(|path| path.id).collect(),
+            continues: self.streams.has_more_to_come(),
+            routed: self.streams.is_routed() || self.datagrams.is_routed(),
+            paced: self.usable().filter(is_paced).map(|path| self.view(path)).collect(),
+            credit: self.streams.credit(),
+            send_window: self.streams.send_window(),
+        }
+    }
+
+    /// Asks the scheduler which path acknowledges packets that arrived on `of`; `None` leaves it to the configured rule.
+    pub(super) fn scheduled_ack_path(&self, of: PathId) -> Option<PathId> {
+        let multipath = self.multipath.as_ref()?;
+        if !multipath.scheduler.routes_acks() {
+            return None;
+        }
+        let views: Views =
+            self.paths.iter().filter(|path| Self::is_working(path)).map(|path| self.view(path)).collect();
+        let chosen = multipath.scheduler.pick_ack(of, &views)?;
+        views.iter().any(|view| view.id == chosen).then_some(chosen)
+    }
+
+    /// Stream data of which `kinds` the path `id` may carry, routes observed.
+    pub(in crate::connection) fn carrier(&self, id: PathId, kinds: Kinds) -> Carrier {
         let mut working = SmallVec::new();
         if self.streams.is_routed() || self.datagrams.is_routed() {
             let works = |path: &&Path| path.is_usable() && !path.is_failing;
             working.extend(self.paths.iter().filter(works).map(|path| path.id));
         }
-        Carrier { path: id, working }
+        Carrier { path: id, working, kinds }
     }
 
     /// The usable paths as the scheduler sees them.

@@ -19,7 +19,7 @@ use smallvec::SmallVec;
 
 use super::*;
 use crate::flow::WindowRule;
-use crate::schedule::Carrier;
+use crate::schedule::{Carrier, Kinds};
 use crate::token::{Token, Tokens};
 
 const RTT: Duration = Duration::from_millis(50);
@@ -79,7 +79,11 @@ fn send(from: &mut Streams, size: usize) -> Option<Packet> {
     let mut w = Writer::new(&mut buf, Direction::Forward);
     let mut tokens = Tokens::new();
     from.write_control(&mut w, &mut tokens);
-    from.write_data(&Carrier { path: PathId::ZERO, working: SmallVec::new() }, &mut w, &mut tokens);
+    from.write_data(
+        &Carrier { path: PathId::ZERO, working: SmallVec::new(), kinds: Kinds::ALL },
+        &mut w,
+        &mut tokens,
+    );
     let frames = w.written().to_vec();
     assert_eq!(frames.is_empty(), tokens.is_empty());
     (!frames.is_empty()).then_some(Packet { frames, tokens })

@@ -71,7 +71,7 @@ impl Command {
             Self::Get(_) | Self::Serve(_) | Self::Perf(_) | Self::Demo(_) | Self::Interop(_) => true,
             #[cfg(feature = "lab")]
             Self::Lab(_) => false,
-            Self::Completions(_) | Self::Man(_) => false,
+            Self::Paths(_) | Self::Completions(_) | Self::Man(_) => false,
         }
     }
 }

@@ -246,6 +246,8 @@ fn write_closed(o: &mut Object<'_>, error: &ConnectionError) {
         ConnectionError::Unreachable(_) => short(o, "local", "unreachable"),
         ConnectionError::LocallyClosed => short(o, "local", "application"),
         ConnectionError::VersionMismatch => short(o, "local", "version_mismatch"),
+        // Errors that the transport may gain.
+        _ => short(o, "local", "error"),
     }
 }
 

@@ -312,8 +312,9 @@ mod tests {
     fn other_families_and_interfaces_are_asked() {
         let interface = |name: &str, addresses: &[&str]| Interface {
             name: name.into(),
-            is_virtual: false,
             addresses: addresses.iter().map(|one| one.parse().unwrap()).collect(),
+            idle_addresses: Vec::new(),
+            is_up: true,
         };
         let interfaces = [
             interface("lo", &["127.0.0.1", "::1"]),

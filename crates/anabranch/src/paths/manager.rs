@@ -207,7 +207,7 @@ impl Manager {
     }
 
     fn adopt_tuple(&mut self, id: PathId, tuple: FourTuple) {
-        let canonical = std::net::SocketAddr::new(tuple.remote.ip().to_canonical(), tuple.remote.port());
+        let canonical = SocketAddr::new(tuple.remote.ip().to_canonical(), tuple.remote.port());
         self.plan.adopt(self.member.hub.clock.now(), id, tuple.local.ip().to_canonical(), canonical);
     }
 }

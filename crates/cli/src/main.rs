@@ -68,7 +68,8 @@ impl Command {
     /// Whether it takes part in connections, which the environment may want traced.
     fn makes_connections(&self) -> bool {
         match self {
-            Self::Get(_) | Self::Serve(_) | Self::Perf(_) | Self::Demo(_) | Self::Interop(_) => true,
+            Self::Get(_) | Self::Serve(_) | Self::Perf(_) | Self::Demo(_) => true,
+            Self::Interop(options) => !options.check,
             #[cfg(feature = "lab")]
             Self::Lab(_) => false,
             Self::Paths(_) | Self::Completions(_) | Self::Man(_) => false,

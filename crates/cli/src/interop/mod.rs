@@ -18,7 +18,7 @@ use crate::exit::Result;
 pub(crate) struct Interop {
     /// Only say, by the exit status, whether TESTCASE is known
     #[arg(long)]
-    check: bool,
+    pub(crate) check: bool,
     #[command(subcommand)]
     own: Option<Own>,
 }

@@ -41,9 +41,6 @@ pub(crate) struct Server {
     /// Have every client prove its address first
     #[arg(long)]
     retry: bool,
-    /// Tell clients not to migrate
-    #[arg(long)]
-    no_migration: bool,
     /// Ask clients to move to this address
     #[arg(long, value_name = "IP:PORT")]
     preferred: Option<SocketAddr>,
@@ -63,7 +60,6 @@ pub(crate) struct Server {
 pub(crate) async fn run(options: Server) -> Result {
     let root = options.root.as_deref().map(directory).transpose()?;
     let mut transport = options.tuning.served();
-    transport.migration = !options.no_migration;
     transport.multipath = options.paths.config();
     let mut config = options.identity.load(&[])?.quic(&[ALPN, hq::ALPN, http3::ALPN], transport)?;
     if options.retry {

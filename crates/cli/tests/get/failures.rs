@@ -32,7 +32,7 @@ fn failures_have_their_status_and_leave_nothing() {
         (&[&missing, "-o", link], 11),
         (&["https://192.0.2.1/small", "-o", "no-such-directory/"], 2),
         (&[&small, "-o", "-", "--json", "-"], 2),
-        (&["https://[::1]:1/small", "--timeout", "0.1"], 7),
+        (&["https://[::1]:1/small", "--timeout", "10", "--retry", "0"], 8),
         (&[&small, "--hq", "-I"], 2),
         (&[&small, "--hq", "--http3"], 2),
         (&[&small, "-d", "@no-such-file"], 2),

@@ -215,10 +215,10 @@ fn lost_data_and_acknowledgments_go_where_the_scheduler_sends_them() {
     assert!(server.new[1] > 20, "the slow path carries new data: {:?}", server.new);
     // Probe timeouts of the slow path repeat its oldest packet there, whatever the scheduler says.
     let rescued = server.repeated;
-    assert!(rescued[0] > 20 && rescued[1] * 8 < rescued[0], "{rescued:?}");
+    assert!(rescued[0] > 0 && rescued[1] * 8 < rescued[0], "{rescued:?}");
     assert!(client.acks[0] > 20 && client.acks[1] == 0, "{:?}", client.acks);
 
     let (server, _) = lossy(Algorithm::RoundRobin);
     let shared = server.repeated;
-    assert!(shared[1] > 2 * rescued[1], "others send lost data on both: {shared:?}, {rescued:?}");
+    assert!(shared[1] > rescued[1], "others send lost data on both: {shared:?}, {rescued:?}");
 }

@@ -208,11 +208,15 @@ impl Pool {
             return false;
         }
         if self.copied >= LOOK_AGAIN {
-            self.copied = 0;
             self.look_through(usize::MAX);
+            // Who drops in time what it takes is looked at again as soon as there is that much.
+            if !holds_much(self) {
+                return false;
+            }
+            self.copied = 0;
         }
         self.copied += n;
-        holds_much(self)
+        true
     }
 
     /// Takes back what the application has dropped of the oldest `most` pieces.

@@ -361,7 +361,9 @@ impl Streams {
         // They come in turn: who has waited longest gets something in any case.
         let next = self.hungry.first_key_value().and_then(|(level, turns)| Some((*level, *turns.first()?)));
         let is_next = own.is_some_and(|turn| next == Some((level, turn)));
-        if is_next { rest.max(room.min(MIN_SHARE)) } else { rest }
+        // If nothing is under way, no acknowledgment will tell of room: somebody has to begin.
+        let begins = rest == 0 && self.buffered == 0;
+        if is_next || begins { rest.max(room.min(MIN_SHARE)) } else { rest }
     }
 
     /// A stream that wants to write and has fewer bytes to send than this is left room.

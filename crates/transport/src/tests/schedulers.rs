@@ -213,10 +213,10 @@ fn lossy(scheduler: Algorithm) -> (Left, Left) {
 fn lost_data_and_acknowledgments_go_where_the_scheduler_sends_them() {
     let (server, client) = lossy(Algorithm::Rescue);
     assert!(server.new[1] > 20, "the slow path carries new data: {:?}", server.new);
-    // Probe timeouts of the slow path repeat its oldest packet there, whatever the scheduler says.
     let rescued = server.repeated;
-    assert!(rescued[0] > 0 && rescued[1] * 8 < rescued[0], "{rescued:?}");
-    assert!(client.acks[0] > 20 && client.acks[1] == 0, "{:?}", client.acks);
+    assert!(rescued[0] > 0 && rescued[1] == 0, "{rescued:?}");
+    // A few are repeated on the slow path, so that its round trip stays known (`AckPath::Soonest`).
+    assert!(client.acks[0] > 20 && client.acks[1] * 8 < client.acks[0], "{:?}", client.acks);
 
     let (server, _) = lossy(Algorithm::RoundRobin);
     let shared = server.repeated;

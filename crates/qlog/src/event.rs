@@ -243,11 +243,16 @@ fn write_closed(o: &mut Object<'_>, error: &ConnectionError) {
         }
         ConnectionError::Reset => short(o, "remote", "stateless_reset"),
         ConnectionError::TimedOut(_) => short(o, "local", "idle_timeout"),
-        ConnectionError::Unreachable(_) => short(o, "local", "unreachable"),
+        ConnectionError::Unreachable(_) => {
+            o.text("initiator", "local");
+            o.text("reason", "unreachable");
+            // The draft has no trigger for it.
+            o.text("trigger", "aborted");
+        }
         ConnectionError::LocallyClosed => short(o, "local", "application"),
         ConnectionError::VersionMismatch => short(o, "local", "version_mismatch"),
         // Errors that the transport may gain.
-        _ => short(o, "local", "error"),
+        _ => short(o, "local", "unspecified"),
     }
 }
 

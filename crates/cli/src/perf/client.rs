@@ -2,12 +2,10 @@
 
 use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use anabranch::transport::trace::{Observer, TraceEvent};
-use anabranch::transport::wire::{Frame, Frames, Time};
 use anabranch::{
     ClientConfig, Connection, Endpoint, RacePolicy, TransportConfig, Version, Way, unspecified_for,
 };
@@ -15,6 +13,7 @@ use bytes::Bytes;
 use clap::{Args, ValueEnum};
 use tokio::task::JoinSet;
 
+use super::ecn::EcnWatch;
 use super::recv::{self, Recv};
 use super::work::Work;
 use super::{Form, Place, Report, http3, rate};
@@ -433,36 +432,6 @@ async fn once(caller: &Caller, case: Case, work: &Work, every: Option<Duration>)
         }
         Case::VersionNegotiation if version != Version::V1 => failed("the server speaks version 2"),
         _ => Ok(()),
-    }
-}
-
-/// Notices what the server tells of ECN marks, and whether that passes validation (RFC 9000 §13.4.2).
-#[derive(Clone, Debug, Default)]
-struct EcnWatch {
-    counted: Arc<AtomicBool>,
-    failed: Arc<AtomicBool>,
-}
-
-impl EcnWatch {
-    fn is_capable(&self) -> bool {
-        self.counted.load(Ordering::Relaxed) && !self.failed.load(Ordering::Relaxed)
-    }
-}
-
-impl Observer for EcnWatch {
-    fn event(&mut self, _: Time, event: &TraceEvent<'_>) {
-        match event {
-            TraceEvent::PacketReceived(packet) => {
-                let mut frames = Frames::new(packet.payload, packet.direction).flatten();
-                let counts =
-                    |frame| matches!(frame, Frame::Ack(ack) if ack.ecn.is_some_and(|ecn| ecn.ect0 > 0));
-                if frames.any(counts) {
-                    self.counted.store(true, Ordering::Relaxed);
-                }
-            }
-            TraceEvent::EcnState { capable: false, .. } => self.failed.store(true, Ordering::Relaxed),
-            _ => {}
-        }
     }
 }
 

@@ -4,6 +4,7 @@
 //! back; whatever follows is dropped. DATAGRAM frames are echoed. Over HTTP/3, `/bytes/N` is answered with N bytes.
 
 pub(crate) mod client;
+mod ecn;
 pub(crate) mod http3;
 mod recv;
 pub(crate) mod server;

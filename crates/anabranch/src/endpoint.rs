@@ -113,6 +113,12 @@ impl Endpoint {
         self.hub.table().watchers.qlog_dir = dir;
     }
 
+    /// How many bytes each trace may have from now on; `None` for 256 MiB. A trace that reaches its limit says so and ends there,
+    /// because the peer decides how much there is to write.
+    pub fn set_qlog_limit(&self, bytes: Option<u64>) {
+        self.hub.table().watchers.qlog_limit = bytes;
+    }
+
     /// Has every connection from now on watched by an observer that `make` makes, in addition to traces. It is called when
     /// a connection begins, which it should not hold up.
     pub fn set_observer(&self, make: impl Fn(Side) -> Box<dyn Observer> + Send + Sync + 'static) {

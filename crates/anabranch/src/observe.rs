@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use anabranch_http3::trace as http3;
-use anabranch_qlog::{Clock, Qlog, TraceInfo};
+use anabranch_qlog::{Clock, MAX_TRACE, Qlog, TraceInfo};
 use anabranch_transport::Connection;
 use anabranch_transport::trace::{Observer, TraceEvent};
 use anabranch_wire::{ConnectionId, Side, Time};
@@ -29,13 +29,15 @@ impl fmt::Debug for ObserverFactory {
 pub(crate) struct Watchers {
     /// Where traces go.
     pub(crate) qlog_dir: Option<PathBuf>,
+    /// Bytes that each may have, if not what it may have by default.
+    pub(crate) qlog_limit: Option<u64>,
     /// Who else watches.
     pub(crate) observers: Option<ObserverFactory>,
 }
 
 impl Watchers {
     pub(crate) fn from_environment() -> Self {
-        Self { qlog_dir: std::env::var_os("QLOGDIR").map(PathBuf::from), observers: None }
+        Self { qlog_dir: std::env::var_os("QLOGDIR").map(PathBuf::from), ..Self::default() }
     }
 
     /// Has a new connection watched. `name` is that of a server connection's trace, which is given back if there is one.
@@ -47,7 +49,10 @@ impl Watchers {
     ) -> Option<Trace> {
         let side = connection.side();
         let mut all: Vec<Box<dyn Observer>> = Vec::new();
-        let trace = self.qlog_dir.as_ref().map(|dir| Trace::new(dir.clone(), side, name));
+        let trace = self
+            .qlog_dir
+            .as_ref()
+            .map(|dir| Trace::new(QlogFile::new(dir.clone(), self.qlog_limit, side, name)));
         if let Some(trace) = &trace {
             all.push(Box::new(trace.clone()));
         }
@@ -73,8 +78,8 @@ impl Observer for Observers {
 pub(crate) struct Trace(Arc<Mutex<QlogFile>>);
 
 impl Trace {
-    fn new(dir: PathBuf, side: Side, name: Option<ConnectionId>) -> Self {
-        Self(Arc::new(Mutex::new(QlogFile::new(dir, side, name))))
+    fn new(file: QlogFile) -> Self {
+        Self(Arc::new(Mutex::new(file)))
     }
 }
 
@@ -97,6 +102,8 @@ impl http3::Observer for Trace {
 /// first event. A file that cannot be written costs the trace, never the connection.
 struct QlogFile {
     dir: PathBuf,
+    /// Bytes that it may have.
+    limit: Option<u64>,
     side: Side,
     /// `None` on a client: its first event tells.
     name: Option<ConnectionId>,
@@ -104,8 +111,8 @@ struct QlogFile {
 }
 
 impl QlogFile {
-    fn new(dir: PathBuf, side: Side, name: Option<ConnectionId>) -> Self {
-        Self { dir, side, name, qlog: None }
+    fn new(dir: PathBuf, limit: Option<u64>, side: Side, name: Option<ConnectionId>) -> Self {
+        Self { dir, limit, side, name, qlog: None }
     }
 
     fn open(&self, group_id: ConnectionId) -> Qlog {
@@ -117,7 +124,7 @@ impl QlogFile {
             Err(_) => Box::new(io::sink()),
         };
         let info = TraceInfo { side: self.side, title: "anabranch".into(), group_id, clock: Clock::Unix };
-        Qlog::new(sink, &info)
+        Qlog::new(sink, &info).with_limit(self.limit.unwrap_or(MAX_TRACE))
     }
 }
 

@@ -224,6 +224,7 @@ impl From<ConnectionError> for Failure {
             ConnectionError::PeerTransport(ref closed) if PASSING_CODES.contains(&closed.code) => {
                 Self::new(Exit::Protocol, error).passing(Passing::Lost)
             }
+            ConnectionError::HandshakeTimedOut => Self::new(Exit::Timeout, error).passing(Passing::Lost),
             _ => Self::new(Exit::Protocol, error),
         }
     }

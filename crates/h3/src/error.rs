@@ -11,7 +11,7 @@ pub(crate) fn connection_error(error: ConnectionError) -> ConnectionErrorIncomin
         ConnectionError::PeerApplication { code, .. } => {
             ConnectionErrorIncoming::ApplicationClose { error_code: code }
         }
-        ConnectionError::TimedOut(_) => ConnectionErrorIncoming::Timeout,
+        ConnectionError::TimedOut(_) | ConnectionError::HandshakeTimedOut => ConnectionErrorIncoming::Timeout,
         error => ConnectionErrorIncoming::Undefined(Arc::new(error)),
     }
 }

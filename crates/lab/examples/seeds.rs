@@ -33,8 +33,8 @@ fn summarize(reports: &[Report]) {
     let failed = reports.iter().filter(|report| !report.faults.is_empty()).count();
     let total = |value: fn(&Report) -> u64| reports.iter().map(value).sum::<u64>();
     println!(
-        "{} scenarios, {failed} failed; {} handshakes (early data: {} accepted, {} refused), {} bytes, {} echoed messages, {} moves, {} \
-         events",
+        "{} scenarios, {failed} failed; {} handshakes (early data: {} accepted, {} refused), {} bytes, {} echoed messages, {} moves, \
+         {} timed out by bad luck, {} events",
         reports.len(),
         total(|report| report.connected.into()),
         total(|report| report.early.into()),
@@ -42,6 +42,7 @@ fn summarize(reports: &[Report]) {
         total(|report| report.received),
         total(|report| report.echoed),
         total(|report| report.moves.into()),
+        total(|report| report.unlucky.into()),
         total(|report| report.events),
     );
 }

@@ -11,7 +11,7 @@ use crate::json::Object;
 use crate::parameters;
 
 /// What the names and values of later events depend on.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Context {
     pub(crate) side: Side,
     /// `ack_delay_exponent` of this end and of the peer.
@@ -138,7 +138,12 @@ pub(crate) fn write_data(
             o.text("trigger", if remote { "remote_update" } else { "local_update" });
         }
         TraceEvent::PathAssigned { tuple, .. } => write_tuple(o, tuple_id, tuple),
-        TraceEvent::PathState { state, .. } => o.text("new", state.name()),
+        TraceEvent::PathState { state, idle, .. } => {
+            o.text("new", state.name());
+            if let Some(idle) = idle {
+                o.text("idle", idle.name());
+            }
+        }
         TraceEvent::PathAbandoned { code, .. } => o.number("error_code", code),
         TraceEvent::HandshakeConfirmed => o.text("new", "handshake_confirmed"),
         TraceEvent::Closed { error } => write_closed(o, error),
@@ -231,6 +236,10 @@ fn write_closed(o: &mut Object<'_>, error: &ConnectionError) {
         o.text("initiator", initiator);
         o.text("trigger", trigger);
     };
+    let unnamed = |o: &mut Object<'_>, reason| {
+        o.text("initiator", "local");
+        o.text("reason", reason);
+    };
     match error {
         ConnectionError::Transport(error) => transport(o, "local", error),
         ConnectionError::PeerTransport(error) => transport(o, "remote", error),
@@ -243,12 +252,9 @@ fn write_closed(o: &mut Object<'_>, error: &ConnectionError) {
         }
         ConnectionError::Reset => short(o, "remote", "stateless_reset"),
         ConnectionError::TimedOut(_) => short(o, "local", "idle_timeout"),
-        ConnectionError::Unreachable(_) => {
-            o.text("initiator", "local");
-            o.text("reason", "unreachable");
-            // The draft has no trigger for it.
-            o.text("trigger", "aborted");
-        }
+        // The draft has no triggers for these.
+        ConnectionError::Unreachable(_) => unnamed(o, "unreachable"),
+        ConnectionError::HandshakeTimedOut => unnamed(o, "handshake_timeout"),
         ConnectionError::LocallyClosed => short(o, "local", "application"),
         ConnectionError::VersionMismatch => short(o, "local", "version_mismatch"),
         // Errors that the transport may gain.

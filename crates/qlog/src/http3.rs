@@ -9,7 +9,7 @@ use crate::json::Object;
 /// Bytes of a field's name or value that are written; the rest is left out.
 const MAX_FIELD: usize = 1024;
 /// Field lines of a section that are written.
-const MAX_FIELDS: usize = 256;
+pub(crate) const MAX_FIELDS: usize = 256;
 
 /// The event's name without its namespace; `None` for events that qlog has no name for.
 pub(crate) fn name(event: &TraceEvent<'_>) -> Option<&'static str> {

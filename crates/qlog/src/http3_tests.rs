@@ -4,6 +4,7 @@ use anabranch_http3::{Priority, Settings, StreamType};
 use anabranch_wire::{Dir, Side, StreamId, Time};
 use serde_json::Value;
 
+use crate::http3::MAX_FIELDS;
 use crate::tests::{Sink, info};
 use crate::{Clock, Qlog};
 
@@ -95,4 +96,16 @@ fn fields_are_text_where_they_can_be_and_secrets_stay_out() {
     ]);
     assert_eq!(headers["data"]["frame"]["headers"], expected);
     assert_eq!(headers["time"], 1.5);
+}
+
+#[test]
+fn heads_without_end_are_cut() {
+    let sink = Sink::new();
+    let mut qlog = Qlog::new(Box::new(sink.clone()), &info(Side::Server, Clock::Virtual));
+    let fields = vec![(b"x".to_vec(), Some(b"y".to_vec())); 3 * MAX_FIELDS];
+    let head = frame(FrameType::HEADERS, FrameContent::Fields(&fields));
+    Observer::event(&mut qlog, Time::from_nanos(1), &TraceEvent::FrameParsed(head));
+    drop(qlog);
+    let record: Value = serde_json::from_str(sink.text().split('\u{1e}').next_back().unwrap()).unwrap();
+    assert_eq!(record["data"]["frame"]["headers"].as_array().unwrap().len(), MAX_FIELDS);
 }

@@ -25,6 +25,8 @@ use crate::event::Context;
 const RECORD_SEPARATOR: char = '\u{1e}';
 /// Bytes that are gathered before they go to the sink.
 const BUFFER: usize = 32 * 1024;
+/// Bytes of a trace unless something else is asked for: some hundred thousand packets.
+pub const MAX_TRACE: u64 = 256 << 20;
 /// Paths whose tuple is remembered; the oldest are forgotten, and events of theirs then lack the tuple.
 const MAX_PATHS: usize = 1_024;
 /// RFC 9000 §18.2: used until the transport parameters are known.
@@ -63,10 +65,16 @@ pub struct Qlog {
     /// Number of the tuple in use per path; absent while it is the first one.
     tuples: BTreeMap<PathId, u64>,
     next_tuple: u64,
+    /// Bytes that the trace may have.
+    limit: u64,
+    /// Bytes that it has.
+    written: u64,
+    /// It has reached its limit: nothing follows but the connection's end.
+    is_cut: bool,
 }
 
 impl Qlog {
-    /// Begins a trace.
+    /// Begins a trace of at most [`MAX_TRACE`] bytes.
     pub fn new(sink: Box<dyn Write + Send>, info: &TraceInfo) -> Self {
         let mut buffer = String::new();
         write_header(&mut buffer, info);
@@ -75,7 +83,48 @@ impl Qlog {
             local_ack_delay_exponent: DEFAULT_ACK_DELAY_EXPONENT,
             remote_ack_delay_exponent: DEFAULT_ACK_DELAY_EXPONENT,
         };
-        Self { sink: Some(sink), buffer, context, tuples: BTreeMap::new(), next_tuple: 1 }
+        let written = buffer.len() as u64;
+        Self {
+            sink: Some(sink),
+            buffer,
+            context,
+            tuples: BTreeMap::new(),
+            next_tuple: 1,
+            limit: MAX_TRACE,
+            written,
+            is_cut: false,
+        }
+    }
+
+    /// Has the trace end once it has `bytes`: a peer decides how much happens. The last event says so (`loglevel:warning`), and
+    /// only the connection's end is still written after it.
+    #[must_use]
+    pub fn with_limit(mut self, bytes: u64) -> Self {
+        self.limit = bytes;
+        self
+    }
+
+    /// Writes a record unless the trace would become longer than it may.
+    fn record(&mut self, time: Time, is_end: bool, fill: impl FnOnce(&mut json::Object<'_>)) {
+        if self.is_cut && !is_end {
+            return;
+        }
+        let before = self.buffer.len();
+        write_record(&mut self.buffer, fill);
+        let len = (self.buffer.len() - before) as u64;
+        if is_end || self.written + len <= self.limit {
+            self.written += len;
+            return;
+        }
+        self.buffer.truncate(before);
+        self.is_cut = true;
+        let message =
+            format!("the trace has reached its limit of {} bytes: what follows is missing", self.limit);
+        write_record(&mut self.buffer, |o| {
+            o.millis("time", u128::from(time.as_nanos()));
+            o.text("name", "loglevel:warning");
+            o.object("data", |o| o.text("message", &message));
+        });
     }
 
     /// Whether the sink has refused bytes.
@@ -130,8 +179,10 @@ impl Observer for Qlog {
         let Some(name) = event::name(event) else { return };
         let path = event::path(event);
         let tuple = self.tuple_id(path);
+        let is_end = matches!(event, TraceEvent::Closed { .. });
+        let context = self.context;
         for owner in event::key_owners(event) {
-            write_record(&mut self.buffer, |o| {
+            self.record(time, is_end, |o| {
                 o.millis("time", u128::from(time.as_nanos()));
                 o.text("name", &format!("quic:{name}"));
                 if let Some(path) = path {
@@ -140,10 +191,10 @@ impl Observer for Qlog {
                 if !tuple.is_empty() {
                     o.text("tuple", &tuple);
                 }
-                o.object("data", |o| event::write_data(o, event, &self.context, *owner, &tuple));
+                o.object("data", |o| event::write_data(o, event, &context, *owner, &tuple));
             });
         }
-        if self.buffer.len() >= BUFFER || matches!(event, TraceEvent::Closed { .. }) {
+        if self.buffer.len() >= BUFFER || is_end {
             self.flush();
         }
     }
@@ -155,7 +206,7 @@ impl anabranch_http3::trace::Observer for Qlog {
             return;
         }
         let Some(name) = http3::name(event) else { return };
-        write_record(&mut self.buffer, |o| {
+        self.record(time, false, |o| {
             o.millis("time", u128::from(time.as_nanos()));
             o.text("name", &format!("http3:{name}"));
             o.object("data", |o| http3::write_data(o, event));
@@ -211,6 +262,8 @@ fn write_header(out: &mut String, info: &TraceInfo) {
             o.array("event_schemas", |a| {
                 a.text("urn:ietf:params:qlog:events:quic-12");
                 a.text("urn:ietf:params:qlog:events:http3-12");
+                // draft-ietf-quic-qlog-main-schema-13 §8.
+                a.text("urn:ietf:params:qlog:events:loglevel-13");
             });
         });
     });

@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anabranch_transport::trace::{DropReason, PacketTrace, TimerKind};
-use anabranch_transport::{ConnectionError, FourTuple, PathState, Silence, TransportError};
+use anabranch_transport::{ConnectionError, FourTuple, IdleReason, PathState, Silence, TransportError};
 use anabranch_wire::{
     ConnectionClose, Dir, Direction, EcnCounts, Frame, NewConnectionId, PacketKind, PreferredAddress,
     ResetToken, SpaceId, Stream, StreamId, TransportErrorCode, TransportParameters, Version, Writer,
@@ -181,7 +181,8 @@ fn every_event(mut see: impl FnMut(&TraceEvent<'_>)) {
         reason: DropReason::Undecryptable,
     });
     see(&TraceEvent::PathAssigned { path, tuple: tuple(7), validated: true });
-    see(&TraceEvent::PathState { path, state: PathState::Failing });
+    let idle = Some(IdleReason::PotentiallyFailed);
+    see(&TraceEvent::PathState { path, state: PathState::Failing, idle });
     see(&TraceEvent::PathAbandoned { path, code: 0x3e76 });
     see(&TraceEvent::PacketAcked { space: SpaceId::Data, path, number: 3 });
     see(&TraceEvent::PacketLost { space: SpaceId::Data, path, number: 5 });
@@ -213,6 +214,7 @@ fn every_event(mut see: impl FnMut(&TraceEvent<'_>)) {
         ConnectionError::Reset,
         ConnectionError::TimedOut(Silence::default()),
         ConnectionError::Unreachable((&io::Error::from(io::ErrorKind::ConnectionRefused)).into()),
+        ConnectionError::HandshakeTimedOut,
         ConnectionError::LocallyClosed,
         ConnectionError::VersionMismatch,
     ] {
@@ -399,6 +401,7 @@ fn events_of_a_path_name_it_and_its_tuple() {
     }
     assert_eq!(of("quic:path_state_updated")["path_id"], 2);
     assert_eq!(of("quic:path_state_updated")["data"]["new"], "failing");
+    assert_eq!(of("quic:path_state_updated")["data"]["idle"], "potentially_failed");
     assert_eq!(of("quic:path_abandoned")["data"]["error_code"], 0x3e76);
     let header = |space: &str| {
         let lost = |record: &&serde_json::Value| {
@@ -447,4 +450,48 @@ fn a_sink_that_fails_ends_the_trace_only() {
     assert!(qlog.failed());
     qlog.event(Time::ZERO, &TraceEvent::HandshakeConfirmed);
     assert!(qlog.buffer.is_empty(), "nothing is gathered for a sink that is gone");
+}
+
+#[test]
+fn a_trace_ends_at_its_limit_and_says_so() {
+    use crate::MAX_TRACE;
+    let path = PathId::ZERO;
+    for (limit, most) in [(Some(10_000), 10_000), (None, MAX_TRACE)] {
+        let sink = Sink::new();
+        let qlog = Qlog::new(Box::new(sink.clone()), &info(Side::Server, Clock::Virtual));
+        let mut qlog = match limit {
+            Some(limit) => qlog.with_limit(limit),
+            None => qlog,
+        };
+        let mut told = 0;
+        while qlog.written + 1_000 < most && told < 1_000 {
+            qlog.event(Time::from_millis(told), &TraceEvent::MtuChanged { path, mtu: 1_200 });
+            told += 1;
+        }
+        if limit.is_none() {
+            // A default that a test could fill would be none.
+            assert!(MAX_TRACE > 100_000 * 300 && qlog.written < MAX_TRACE && !qlog.is_cut);
+            continue;
+        }
+        for ms in told..100_000 {
+            qlog.event(Time::from_millis(ms), &TraceEvent::MtuChanged { path, mtu: 1_400 });
+        }
+        qlog.event(
+            Time::from_millis(200_000),
+            &TraceEvent::Closed { error: &ConnectionError::HandshakeTimedOut },
+        );
+        drop(qlog);
+        let text = sink.text();
+        assert!(text.len() as u64 <= most + 500, "{}", text.len());
+        let records: Vec<serde_json::Value> =
+            text.split('\u{1e}').skip(1).map(|record| serde_json::from_str(record).unwrap()).collect();
+        let [.., last, cut, end] = &records[..] else { panic!("too few") };
+        assert_eq!(last["name"], "quic:mtu_updated");
+        assert_eq!(cut["name"], "loglevel:warning");
+        assert!(cut["data"]["message"].as_str().unwrap().contains("limit of 10000 bytes"));
+        assert_eq!(
+            (&end["name"], &end["data"]["reason"]),
+            (&"quic:connection_closed".into(), &"handshake_timeout".into())
+        );
+    }
 }

@@ -64,3 +64,29 @@ impl<T> LostPackets<T> {
         self.packets.drain(start..end).for_each(each);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_losses_are_remembered_up_to_a_bound() {
+        let mut lost = LostPackets::new();
+        for order in 0..3 * MAX_REMEMBERED as u64 {
+            let sent = Sent {
+                time: Time::ZERO,
+                size: 1_200,
+                ack_eliciting: true,
+                in_flight: true,
+                ect: false,
+                mtu_probe: false,
+                owed: order,
+            };
+            lost.push(order, sent, 1, Time::from_millis(1_000));
+            assert!(lost.packets.len() <= MAX_REMEMBERED);
+        }
+        assert_eq!(lost.oldest(Time::ZERO), Some(2 * MAX_REMEMBERED as u64));
+        lost.expire(Time::from_millis(1_000));
+        assert_eq!(lost.packets.len(), 0);
+    }
+}

@@ -70,3 +70,20 @@ impl Reordering {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_cannot_put_losses_off_for_good() {
+        let rtt = Rtt::new(Duration::from_millis(80));
+        let mut reordering = Reordering::new(3, (9, 8));
+        for round in 0..1_000 {
+            reordering.on_spurious(Time::from_millis(1_000 * round), 1 << 40, &rtt);
+        }
+        assert_eq!(reordering.packets(), MAX_PACKET_THRESHOLD);
+        assert_eq!(reordering.extra_eighths, MAX_EXTRA_EIGHTHS);
+        assert_eq!(reordering.delay(&rtt), Duration::from_millis(80 * 9 / 8 + 70));
+    }
+}

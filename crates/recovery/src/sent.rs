@@ -14,16 +14,19 @@ pub(crate) const MAX_SKIP: u64 = 1 << 10;
 /// acknowledges what it cannot have received (RFC 9000 §21.4).
 pub(crate) const MAX_HOLES: usize = 32;
 
-/// Slots one space may hold. A peer that never acknowledges makes the sender forget its oldest packets here,
+/// Packets one space may hold. A peer that never acknowledges makes the sender forget its oldest packets here,
 /// far beyond what any congestion window reaches.
 pub(crate) const MAX_TRACKED: usize = 1 << 18;
 
-/// Slots one space may hold beyond what bytes in flight account for: acknowledgments alone, sent to a peer that never
-/// acknowledges them. Forgotten, they only make later ACK frames repeat more ranges.
-pub const MAX_QUIET_TRACKED: usize = 1 << 14;
+/// Packets one space may hold that do not count toward bytes in flight: acknowledgments alone, which a peer need not
+/// acknowledge (RFC 9000 §13.2.1). Those beyond are not remembered, which only makes later ACK frames repeat more ranges.
+pub const MAX_QUIET_TRACKED: usize = 160;
 
-/// Fewest bytes that a packet in flight has: header, connection ID of 0 bytes, a frame, the tag.
-pub(crate) const MIN_PACKET_SIZE: u64 = 19;
+/// Such packets that are remembered one by one; of those that follow only every [`SPARSE`]th is.
+const DENSE_QUIET: usize = 128;
+
+/// See [`DENSE_QUIET`].
+const SPARSE: u64 = 16;
 
 /// A packet as its sender remembers it.
 #[derive(Clone, Debug)]
@@ -55,107 +58,130 @@ pub(crate) struct Packet<T> {
 }
 
 #[derive(Debug)]
-enum Slot<T> {
+enum State<T> {
     Sent(Packet<T>),
-    /// Acknowledged, as are (or were, if already forgotten) all of the `run` orders that end here.
+    /// Acknowledged, as are (or were, if already forgotten) all of the `run` slots that end here.
     Acked {
         run: u32,
     },
-    /// Skipped by the sender.
-    Hole,
 }
 
-/// What left the front of the list.
-pub(crate) enum Front {
-    Acked,
-    Hole,
+/// What is remembered of one order.
+#[derive(Debug)]
+struct Slot<T> {
+    order: u64,
+    state: State<T>,
 }
 
-/// A ring of slots indexed by order − base. Its front is always a packet that is still under way.
+/// Slots by ascending order; orders that the sender has skipped, or does not remember, have none. Once [`Self::settle`] has run,
+/// its front is a packet that is still under way.
 #[derive(Debug)]
 pub(crate) struct SentList<T> {
-    base: u64,
+    /// The order after the newest one sent.
+    next: u64,
     slots: VecDeque<Slot<T>>,
+    /// Packets under way that are not in flight.
+    quiet: usize,
     /// First and last order of recent holes, ascending.
     holes: VecDeque<(u64, u64)>,
 }
 
 impl<T> SentList<T> {
     pub(crate) fn new() -> Self {
-        Self { base: 0, slots: VecDeque::new(), holes: VecDeque::new() }
+        Self { next: 0, slots: VecDeque::new(), quiet: 0, holes: VecDeque::new() }
     }
 
     /// The order after the newest one sent.
     pub(crate) fn next(&self) -> u64 {
-        self.base + self.slots.len() as u64
+        self.next
     }
 
     /// Orders below are settled.
     pub(crate) fn base(&self) -> u64 {
-        self.base
+        self.slots.front().map_or(self.next, |slot| slot.order)
     }
 
-    /// Whether a packet has to be forgotten before another is added, with so many bytes in flight.
-    pub(crate) fn is_full(&self, bytes_in_flight: u64) -> bool {
-        let in_flight = usize::try_from(bytes_in_flight / MIN_PACKET_SIZE).unwrap_or(usize::MAX);
-        self.slots.len() >= in_flight.saturating_add(MAX_QUIET_TRACKED).min(MAX_TRACKED)
+    /// Whether a packet has to be forgotten before another is added.
+    pub(crate) fn is_full(&self) -> bool {
+        self.slots.len() >= MAX_TRACKED
     }
 
-    /// Appends a packet whose order is at least [`Self::next`].
+    /// Whether a packet is remembered that is not in flight.
+    fn remembers_quiet(&self, order: u64) -> bool {
+        self.quiet < DENSE_QUIET || self.quiet < MAX_QUIET_TRACKED && order.is_multiple_of(SPARSE)
+    }
+
+    /// Appends a packet whose order is at least [`Self::next`]; one that is not in flight only if there is room for such packets.
     pub(crate) fn push(&mut self, order: u64, packet: Packet<T>) {
-        let next = self.next();
+        let next = self.next;
         debug_assert!(order >= next && order - next <= MAX_SKIP, "orders increase by small steps");
         if order > next {
             if self.holes.len() == MAX_HOLES {
                 self.holes.pop_front();
             }
             self.holes.push_back((next, order - 1));
-            if self.slots.is_empty() {
-                self.base = order;
-            } else {
-                self.slots.extend((next..order).map(|_| Slot::Hole));
-            }
         }
-        self.slots.push_back(Slot::Sent(packet));
+        self.next = order + 1;
+        let quiet = !packet.sent.in_flight;
+        if quiet && !self.remembers_quiet(order) {
+            return;
+        }
+        self.quiet += usize::from(quiet);
+        self.slots.push_back(Slot { order, state: State::Sent(packet) });
     }
 
     /// An order in `low..=high` that was never sent, if one is known.
     pub(crate) fn unsent(&self, low: u64, high: u64) -> Option<u64> {
-        if high >= self.next() {
+        if high >= self.next {
             return Some(high);
         }
         let first = self.holes.partition_point(|&(_, end)| end < low);
         self.holes.get(first).filter(|&&(start, _)| start <= high).map(|&(start, _)| start.max(low))
     }
 
+    /// Index of the first slot whose order is at least `order`.
+    fn index(&self, order: u64) -> usize {
+        let Some(base) = self.slots.front().map(|slot| slot.order) else { return 0 };
+        // As many slots as orders stand in front of it at most; without gaps it is just as many.
+        let most = usize::try_from(order.saturating_sub(base)).unwrap_or(usize::MAX).min(self.slots.len());
+        let is_below = |at: usize| self.slots[at].order < order;
+        if most == 0 || is_below(most - 1) {
+            return most;
+        }
+        // The gaps: a binary search in front of it.
+        let (mut low, mut high) = (0, most - 1);
+        while low < high {
+            let middle = low.midpoint(high);
+            if is_below(middle) { low = middle + 1 } else { high = middle }
+        }
+        low
+    }
+
     /// Takes the packets under way in `low..=high` out, newest first. Costs a step per packet taken plus a step per
     /// earlier acknowledged range, however wide: runs of acknowledged slots are skipped at once. Returns the steps.
     pub(crate) fn take(&mut self, low: u64, high: u64, mut each: impl FnMut(u64, Packet<T>)) -> usize {
-        let low = low.max(self.base);
-        let Some(newest) = self.next().checked_sub(1) else { return 0 };
-        let high = high.min(newest);
-        let mut order = high;
+        let (first, end) = (self.index(low), self.index(high.saturating_add(1)));
         let mut steps = 0;
-        while order >= low {
+        let mut left = end;
+        while left > first {
             steps += 1;
-            let slot = &mut self.slots[(order - self.base) as usize];
-            let step = match slot {
-                Slot::Acked { run } => u64::from(*run),
-                Slot::Hole => 1,
-                Slot::Sent(_) => {
-                    if let Slot::Sent(packet) = core::mem::replace(slot, Slot::Acked { run: 1 }) {
-                        each(order, packet);
+            let slot = &mut self.slots[left - 1];
+            let step = match &mut slot.state {
+                State::Acked { run } => *run as usize,
+                state @ State::Sent(_) => {
+                    if let State::Sent(packet) = core::mem::replace(state, State::Acked { run: 1 }) {
+                        self.quiet -= usize::from(!packet.sent.in_flight);
+                        each(slot.order, packet);
                     }
                     1
                 }
             };
-            let Some(below) = order.checked_sub(step) else { break };
-            order = below;
+            left = left.saturating_sub(step);
         }
-        if high >= low
-            && let Slot::Acked { run } = &mut self.slots[(high - self.base) as usize]
+        if end > first
+            && let State::Acked { run } = &mut self.slots[end - 1].state
         {
-            *run = (*run).max(u32::try_from(high - low + 1).unwrap_or(u32::MAX));
+            *run = (*run).max(u32::try_from(end - first).unwrap_or(u32::MAX));
         }
         steps
     }
@@ -163,7 +189,7 @@ impl<T> SentList<T> {
     /// The oldest packet under way, once [`Self::settle`] has run.
     pub(crate) fn front(&self) -> Option<(u64, &Packet<T>)> {
         match self.slots.front() {
-            Some(Slot::Sent(packet)) => Some((self.base, packet)),
+            Some(Slot { order, state: State::Sent(packet) }) => Some((*order, packet)),
             _ => None,
         }
     }
@@ -171,51 +197,48 @@ impl<T> SentList<T> {
     /// Takes the oldest packet under way out, once [`Self::settle`] has run.
     pub(crate) fn pop(&mut self) -> Option<(u64, Packet<T>)> {
         self.front()?;
-        let order = self.base;
-        self.base += 1;
         match self.slots.pop_front() {
-            Some(Slot::Sent(packet)) => Some((order, packet)),
+            Some(Slot { order, state: State::Sent(packet) }) => {
+                self.quiet -= usize::from(!packet.sent.in_flight);
+                Some((order, packet))
+            }
             _ => None,
         }
     }
 
-    /// Drops settled slots from the front, telling what each was.
-    pub(crate) fn settle(&mut self, mut each: impl FnMut(Front)) {
-        while let Some(slot) = self.slots.front() {
-            match slot {
-                Slot::Sent(_) => return,
-                Slot::Acked { .. } => each(Front::Acked),
-                Slot::Hole => each(Front::Hole),
-            }
+    /// Drops acknowledged slots from the front; how many.
+    pub(crate) fn settle(&mut self) -> usize {
+        let mut settled = 0;
+        while matches!(self.slots.front(), Some(Slot { state: State::Acked { .. }, .. })) {
             self.slots.pop_front();
-            self.base += 1;
+            settled += 1;
         }
+        settled
     }
 
     /// Packets under way, oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Packet<T>> {
-        self.slots.iter().filter_map(|slot| match slot {
-            Slot::Sent(packet) => Some(packet),
-            _ => None,
+        self.slots.iter().filter_map(|slot| match &slot.state {
+            State::Sent(packet) => Some(packet),
+            State::Acked { .. } => None,
         })
     }
 
     /// Packets under way among `orders`, with their orders, oldest first.
     pub(crate) fn range(&self, orders: Range<u64>) -> impl DoubleEndedIterator<Item = (u64, &Packet<T>)> {
-        let start = orders.start.clamp(self.base, self.next());
-        let end = orders.end.clamp(start, self.next());
-        let slots = self.slots.range((start - self.base) as usize..(end - self.base) as usize);
-        slots.enumerate().filter_map(move |(index, slot)| match slot {
-            Slot::Sent(packet) => Some((start + index as u64, packet)),
-            _ => None,
+        let start = self.index(orders.start);
+        let end = self.index(orders.end).max(start);
+        self.slots.range(start..end).filter_map(|slot| match &slot.state {
+            State::Sent(packet) => Some((slot.order, packet)),
+            State::Acked { .. } => None,
         })
     }
 
     /// Packets under way, oldest first, to be changed.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Packet<T>> {
-        self.slots.iter_mut().filter_map(|slot| match slot {
-            Slot::Sent(packet) => Some(packet),
-            _ => None,
+        self.slots.iter_mut().filter_map(|slot| match &mut slot.state {
+            State::Sent(packet) => Some(packet),
+            State::Acked { .. } => None,
         })
     }
 }
@@ -261,13 +284,11 @@ mod tests {
     fn settled_slots_leave_and_orders_go_on() {
         let mut list = list(0..5);
         take(&mut list, 0, 2);
-        let mut settled = 0;
-        list.settle(|front| settled += u32::from(matches!(front, Front::Acked)));
-        assert_eq!(settled, 3);
+        assert_eq!(list.settle(), 3);
         assert_eq!(list.front().map(|(order, _)| order), Some(3));
         assert_eq!(list.pop().map(|(order, _)| order), Some(3));
         assert_eq!(take(&mut list, 0, 4).0, [4]);
-        list.settle(|_| ());
+        list.settle();
         assert!(list.front().is_none() && list.pop().is_none());
         assert_eq!(list.next(), 5);
     }
@@ -283,7 +304,7 @@ mod tests {
         for (low, high) in [(0, 1), (4, 5), (9, 9)] {
             take(&mut list, low, high);
         }
-        list.settle(|_| ());
+        list.settle();
         assert_eq!((list.unsent(0, 9), list.unsent(4, 5)), (Some(2), None));
     }
 
@@ -293,5 +314,44 @@ mod tests {
         assert_eq!(list.unsent(1, 1), None, "forgotten");
         assert_eq!(list.unsent(397, 397), Some(397));
         assert_eq!(list.holes.len(), MAX_HOLES);
+    }
+
+    fn quiet(list: &mut SentList<u64>, order: u64) {
+        let sent = Sent {
+            time: Time::ZERO,
+            size: 40,
+            ack_eliciting: false,
+            in_flight: false,
+            ect: false,
+            mtu_probe: false,
+            owed: order,
+        };
+        list.push(order, Packet { sent, snapshot: Snapshot::default(), counted: false });
+    }
+
+    #[test]
+    fn packets_without_an_answer_are_remembered_sparsely() {
+        let mut list = list([0]);
+        (1..100_000).for_each(|order| quiet(&mut list, order));
+        assert_eq!((list.iter().count(), list.next()), (1 + MAX_QUIET_TRACKED, 100_000));
+        // Far fewer than there are, and at least one for each stretch as long as there is room.
+        let orders: Vec<u64> = list.range(0..u64::MAX).map(|(order, _)| order).collect();
+        assert_eq!(orders[..=DENSE_QUIET], (0..=DENSE_QUIET as u64).collect::<Vec<_>>());
+        assert!(orders[DENSE_QUIET + 1..].windows(2).all(|pair| pair[1] - pair[0] == SPARSE));
+        // One that is in flight always finds room, and is found between those that are not remembered.
+        let sent = Sent { in_flight: true, ..list.front().unwrap().1.sent.clone() };
+        list.push(
+            100_000,
+            Packet { sent: Sent { owed: 100_000, ..sent }, snapshot: Snapshot::default(), counted: true },
+        );
+        (100_001..100_100).for_each(|order| quiet(&mut list, order));
+        assert_eq!(take(&mut list, 50_000, 100_050).0, [100_000]);
+        assert_eq!(take(&mut list, 1, 100_050).0.len(), MAX_QUIET_TRACKED);
+        // There is room again.
+        quiet(&mut list, 100_101);
+        assert_eq!(take(&mut list, 100_051, 100_101).0, [100_101]);
+        assert_eq!(take(&mut list, 0, 100_101).0, [0]);
+        list.settle();
+        assert_eq!((list.base(), list.quiet), (100_102, 0));
     }
 }

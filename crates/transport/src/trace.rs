@@ -6,7 +6,7 @@ use anabranch_wire::{ConnectionId, Direction, PacketKind, PathId, SpaceId, Trans
 
 use crate::datagram_io::FourTuple;
 use crate::error::ConnectionError;
-use crate::path::PathState;
+use crate::path::{IdleReason, PathState};
 
 /// Watches one connection.
 pub trait Observer: Send {
@@ -220,6 +220,8 @@ pub enum TraceEvent<'a> {
         path: PathId,
         /// What it is now.
         state: PathState,
+        /// Why it sends no data at this moment; `None` if it is about to.
+        idle: Option<IdleReason>,
     },
     /// The path was given up, by this end or by the peer.
     PathAbandoned {

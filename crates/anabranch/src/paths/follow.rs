@@ -160,7 +160,7 @@ fn look_after(hub: &Arc<Hub>, member: &Arc<Member>, interfaces: &[Interface]) {
 
 /// The path that a connection has alone, and what else is known of it.
 fn look(state: &mut State) -> Option<(FourTuple, bool, Vec<SocketAddr>)> {
-    let roaming = state.roaming.as_mut()?;
+    let Some(roaming) = &mut state.roaming else { return None };
     if !state.core.is_confirmed() {
         return None;
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::links::{Fail, Plan};
+use super::timeline::{CLOSED, PathSample};
 use super::transfer::Outcome;
 use crate::output::hex;
 use crate::table::table;
@@ -106,7 +107,7 @@ impl Summary {
                 path.rtt_words(),
                 format!("{} kB", path.window / 1000),
                 path.lost.to_string(),
-                refusal.map_or_else(|| path.state.to_owned(), |why| format!("{}: {why}", path.state)),
+                state(path, refusal),
             ])
         });
         let rates = [self.plan.rate() as f64, self.best_alone(), self.goodput()].map(mbps);
@@ -155,4 +156,27 @@ impl Summary {
 /// A rate as people read it.
 pub(super) fn mbps(rate: f64) -> String {
     format!("{:.1} Mbit/s", rate / 1e6)
+}
+
+/// What a path is doing, and why it sends nothing if it does not.
+fn state(path: &PathSample, refusal: Option<String>) -> String {
+    let why = refusal.or_else(|| path.idle.filter(|_| path.state != CLOSED).map(|idle| idle.to_string()));
+    why.map_or_else(|| path.state.to_owned(), |why| format!("{}: {why}", path.state))
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch::transport::IdleReason;
+
+    use super::*;
+
+    #[test]
+    fn the_table_says_why_a_path_is_idle() {
+        let path = |state, idle| PathSample { state, idle, ..PathSample::default() };
+        let failing = path("failing", Some(IdleReason::PotentiallyFailed));
+        assert_eq!(state(&failing, None), "failing: potentially failed");
+        assert_eq!(state(&path("open", None), None), "open");
+        assert_eq!(state(&path(CLOSED, Some(IdleReason::Scheduler)), None), CLOSED);
+        assert_eq!(state(&path(CLOSED, None), Some("no route".to_owned())), "closed: no route");
+    }
 }

@@ -111,6 +111,10 @@ pub struct Counters {
     pub delivered_bytes: u64,
     /// Most packets that waited in the queue at the same time.
     pub longest_queue: u64,
+    /// Most packets in a row that had bad luck, none between them arriving.
+    pub longest_bad_luck: u64,
+    /// Those of late.
+    bad_luck: u64,
     lost: [u64; 5],
 }
 
@@ -195,6 +199,7 @@ impl Next<'_> {
             stage.push(at, packet, &mut Next { rest, buffers, arrivals, counters });
         } else {
             self.counters.delivered += 1;
+            self.counters.bad_luck = 0;
             self.counters.delivered_bytes += packet.payload.len() as u64;
             self.arrivals.push((at, packet));
         }
@@ -202,7 +207,12 @@ impl Next<'_> {
 
     /// `packet` goes no further.
     pub fn lose(&mut self, packet: Packet, why: Lost) {
-        self.counters.lost[why as usize] += 1;
+        let counters = &mut self.counters;
+        counters.lost[why as usize] += 1;
+        if why == Lost::Chance {
+            counters.bad_luck += 1;
+            counters.longest_bad_luck = counters.longest_bad_luck.max(counters.bad_luck);
+        }
         self.buffers.give(packet.payload);
     }
 

@@ -61,6 +61,8 @@ pub(super) struct Tally {
     pub(super) gone: BTreeSet<PathId>,
     /// Paths that this end gave up because its application wanted to.
     pub(super) abandoned: u64,
+    /// When paths were given up that did not answer, as far as this end knows: it may be the other that has given them up.
+    pub(super) unanswered: BTreeMap<PathId, Time>,
     pub(super) moves: u64,
 }
 
@@ -313,7 +315,10 @@ impl Application for Peer {
                 let first = self.tally.opened.insert(path);
                 self.note(first.then_some(()).ok_or_else(|| format!("path {path} opened twice")));
             }
-            Event::PathAbandoned { path, .. } => {
+            Event::PathAbandoned { path, code } => {
+                if code == TransportErrorCode::PATH_UNSTABLE_OR_POOR.0 {
+                    self.tally.unanswered.insert(path, now);
+                }
                 let first = self.tally.gone.insert(path);
                 self.note(first.then_some(()).ok_or_else(|| format!("path {path} given up twice")));
             }

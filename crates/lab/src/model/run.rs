@@ -244,8 +244,10 @@ impl Stage {
             Report { seed: model.seed, trace: self.sim.network().trace().hash(), ..Report::default() };
         let peers = self.hosts.map(|host| self.sim.application::<Peer>(host));
         report.without_paths = peers.iter().any(|peer| peer.closed.as_ref().is_some_and(is_without_paths));
-        // Neither end closes as long as it knows of a path that nobody has given up.
-        let to_blame = report.without_paths && !peers.iter().all(|peer| peer.tally.abandoned > 0);
+        // Neither end closes as long as it knows of a path that nobody has given up: each has given up one of those that were
+        // left, because its application wanted that or because the path did not answer, before it heard of the other's doing so.
+        let [first, second] = peers;
+        let to_blame = report.without_paths && !(gave_up(first, second) && gave_up(second, first));
         for peer in peers {
             self.faults.extend_from_slice(&peer.faults);
             report.received += peer.tally.received;
@@ -273,6 +275,13 @@ impl Stage {
         report.faults = self.faults;
         report
     }
+}
+
+/// Whether an end has given up a path by itself, and not because the other one has.
+fn gave_up(own: &Peer, other: &Peer) -> bool {
+    let theirs = &other.tally.unanswered;
+    let mut unanswered = own.tally.unanswered.iter();
+    own.tally.abandoned > 0 || unanswered.any(|(path, at)| theirs.get(path).is_none_or(|theirs| at <= theirs))
 }
 
 /// The paths of a connection that has nothing to do.

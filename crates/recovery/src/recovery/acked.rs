@@ -45,7 +45,8 @@ impl<T: Clone> Recovery<T> {
         {
             scan.largest_took = tally.newest_counted.then(|| now - tally.newest_time);
         }
-        if tally.newest.is_none() && !tally.late {
+        // Packets that are not remembered may be all that is new: what was sent before them is overtaken still.
+        if tally.newest.is_none() && !tally.late && largest <= previous {
             return Ok(());
         }
         if tally.mtu_raised {

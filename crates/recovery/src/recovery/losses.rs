@@ -8,7 +8,7 @@ use super::{Epoch, Recovery, Space};
 use crate::config::LossDelay;
 use crate::congestion::{Congested, Controller, LostPacket, Sibling};
 use crate::outcome::Outcome;
-use crate::sent::{Front, Packet, Sent};
+use crate::sent::{Packet, Sent};
 
 /// Longest time that [`LossDelay::Study2022`] waits beyond what the newest acknowledged packet took.
 const MAX_REORDERING_2022: Duration = Duration::from_millis(5);
@@ -35,11 +35,9 @@ impl<T: Clone> Recovery<T> {
         }
         loop {
             let Space { sent, run, largest_acked, .. } = &mut self.spaces[index];
-            sent.settle(|front| {
-                if matches!(front, Front::Acked) {
-                    run.broken();
-                }
-            });
+            if sent.settle() > 0 {
+                run.broken();
+            }
             let Some(largest) = *largest_acked else { break };
             let Some((order, packet)) = sent.front() else { break };
             if order > largest || order >= limit {

@@ -272,7 +272,8 @@ impl<T: Clone> Recovery<T> {
         self.spaces[space as usize].sent.next()
     }
 
-    /// A packet leaves. Its order is at least [`Self::next_order`]; the orders in between are skipped for good.
+    /// A packet leaves. Its order is at least [`Self::next_order`]; the orders in between are skipped for good. One that is not in
+    /// flight comes back as acknowledged or lost only as long as few of its kind are under way ([`crate::MAX_QUIET_TRACKED`]).
     pub fn on_sent(&mut self, space: SpaceId, order: u64, sent: Sent<T>) {
         let now = sent.time;
         let size = u64::from(sent.size);
@@ -318,14 +319,19 @@ impl<T: Clone> Recovery<T> {
     /// Keeps the list of sent packets within its bound: the oldest packet makes room.
     fn make_room(&mut self, space: SpaceId) {
         let space = &mut self.spaces[space as usize];
-        if space.sent.is_full(self.bytes_in_flight)
+        if space.sent.is_full()
             && let Some((order, packet)) = space.sent.pop()
         {
-            space.sent.settle(|_| ());
+            space.sent.settle();
             if packet.sent.in_flight {
                 space.evicted.push((order, packet));
             }
         }
+    }
+
+    /// Packets of `space` under way that ask for an acknowledgment.
+    pub fn asking(&self, space: SpaceId) -> u64 {
+        self.times[space as usize].eliciting
     }
 
     /// Packets of `space` under way, oldest first: what a probe should carry.

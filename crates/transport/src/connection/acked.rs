@@ -248,7 +248,8 @@ impl Connection {
         }
     }
 
-    fn repeat_oldest(&mut self, id: PathId, space: SpaceId) {
+    /// Queues again what the oldest packets under way in a space have carried.
+    pub(super) fn repeat_oldest(&mut self, id: PathId, space: SpaceId) {
         let Some(path) = self.paths.get(id) else { return };
         let mut tokens = Tokens::new();
         let first = if space == SpaceId::Data { self.moved_before(id) } else { 0 };

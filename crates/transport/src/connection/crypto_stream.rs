@@ -168,3 +168,17 @@ impl CryptoStream {
         self.next = self.base;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waits_is_bounded_in_bytes_and_in_fragments() {
+        let mut stream = CryptoStream::default();
+        assert!(stream.on_frame(MAX_UNVALIDATED_CRYPTO, b"x", MAX_UNVALIDATED_CRYPTO).is_err());
+        assert!(stream.on_frame(MAX_CRYPTO_BUFFER, b"x", u64::MAX).is_err());
+        let taken = (0..1_000).take_while(|n| stream.on_frame(2 * n + 1, b"x", u64::MAX).is_ok()).count();
+        assert!((MAX_CRYPTO_FRAGMENTS..=MAX_CRYPTO_FRAGMENTS + 1).contains(&taken), "{taken}");
+    }
+}

@@ -11,7 +11,7 @@ use crate::space::AckPolicy;
 
 /// Tokens of one server that its client passes on to the application; each is good for one connection to come, and more
 /// are ignored (RFC 9000 §8.1.3 leaves a client free to).
-pub(super) const MAX_NEW_TOKENS: u64 = 16;
+pub(crate) const MAX_NEW_TOKENS: u64 = 16;
 
 /// What a packet's frames say about the packet.
 #[derive(Clone, Copy, Debug)]
@@ -118,7 +118,7 @@ impl Connection {
         let (received, policy) = (&mut path.received, &self.ack_policy);
         let number = context.number;
         self.numbering.on_received(received, now, number..number + 1, seen.eliciting, ecn, policy);
-        let moved = Self::note_data_packet(path, context);
+        let moved = Self::note_data_packet(path, context, seen.probing);
         if seen.eliciting {
             self.on_path_lives(now, context.path);
         }

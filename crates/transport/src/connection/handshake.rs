@@ -12,6 +12,7 @@ use anabranch_wire::{
 };
 use bytes::Bytes;
 
+use super::ack_budget::AckBudget;
 use super::connection::{ConnectError, Connection};
 use super::crypto_stream::{CryptoStream, MAX_UNVALIDATED_CRYPTO};
 use super::keys::OneRtt;
@@ -29,8 +30,22 @@ use crate::trace::TraceEvent;
 pub(crate) struct Level {
     pub(crate) crypto: CryptoStream,
     pub(crate) received: Received,
+    /// What bounds acknowledgments in packets of their own.
+    pub(crate) acks: AckBudget,
     pub(crate) next_number: u64,
     pub(crate) largest_acked: Option<u64>,
+}
+
+impl Level {
+    /// Whether an acknowledgment is due.
+    pub(crate) fn owes_ack(&self, now: Time) -> bool {
+        self.received.debt.is_due(now)
+    }
+
+    /// When an acknowledgment is to leave that may leave then.
+    pub(crate) fn ack_timeout(&self) -> Option<Time> {
+        self.acks.held_until().or_else(|| self.received.debt.ack_deadline())
+    }
 }
 
 /// What the handshake knows and waits for.

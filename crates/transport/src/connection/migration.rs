@@ -160,18 +160,23 @@ impl Connection {
         }
     }
 
-    /// A packet came on the path. Did the peer move, if it is a client and this is a 1-RTT packet (RFC 9000 §9.3)?
+    /// A packet came on the path. Did the peer move, if it is a client and this is a 1-RTT packet that does more than probe (RFC 9000
+    /// §9.3)? Answers to challenges come from addresses that the peer has left, too, and may come sooner.
     #[inline]
-    pub(super) fn note_data_packet(path: &mut Path, context: &Context<'_>) -> Option<Moved> {
+    pub(super) fn note_data_packet(path: &mut Path, context: &Context<'_>, probing: bool) -> Option<Moved> {
         if context.kind != PacketKind::OneRtt || path.is_abandoned() {
             return None;
         }
         path.data_packets += 1;
         if path.largest_number.is_some_and(|largest| context.number <= largest) {
             path.overtaken_packets += 1;
+        } else {
+            path.largest_number = Some(context.number);
+        }
+        if probing || path.largest_moving.is_some_and(|largest| context.number <= largest) {
             return None;
         }
-        path.largest_number = Some(context.number);
+        path.largest_moving = Some(context.number);
         if context.is_usual {
             return None;
         }

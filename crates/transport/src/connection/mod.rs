@@ -1,5 +1,6 @@
 //! One connection: datagrams to packets to frames to their owners, and back.
 
+mod ack_budget;
 mod ack_frequency;
 mod acked;
 mod after_end;
@@ -34,8 +35,12 @@ pub use self::migration::MigrateError;
 pub use self::multipath::{AckStats, AlternativeAddress, Held, OpenPathError};
 #[cfg(test)]
 pub(crate) use self::{
+    ack_budget::MAX_PROMPT_ACKS,
+    frames::MAX_NEW_TOKENS,
     multipath::{MAX_ALTERNATIVES, MAX_CLOSING_PATHS, MAX_PROBE_INTERVAL},
     packet::forge::Forged,
+    receive::MAX_UNDECRYPTED_UNVALIDATED,
     roaming::MAX_RESCUES,
     run::SETTLED,
+    transmit::MAX_NUDGES,
 };

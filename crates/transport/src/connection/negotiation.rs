@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::connection::Connection;
 use crate::error::{ConnectionError, TransportError};
-use crate::trace::{DropReason, TraceEvent};
+use crate::trace::{DropReason, PacketTrace, TraceEvent};
 
 /// Longest token that a client uses: an Initial must have room for it and a ClientHello.
 pub(super) const MAX_TOKEN: usize = 512;
@@ -129,6 +129,7 @@ impl Connection {
                 DropReason::Unexpected,
             );
         }
+        self.trace_unnumbered(now, packet.len(), header);
         let choice = self.config.versions.iter().copied().find(|version| versions.contains(version));
         let Some(format) = choice.and_then(Version::format) else {
             return self.end_silently(now, ConnectionError::VersionMismatch);
@@ -160,6 +161,7 @@ impl Connection {
         {
             return self.drop_packet(now, Some(PacketKind::Retry), packet.len(), DropReason::Unexpected);
         }
+        self.trace_unnumbered(now, packet.len(), header);
         self.handshake.token = Bytes::copy_from_slice(token);
         self.handshake.retry_scid = Some(header.scid);
         self.paths.main_mut().remote_cids.set_first(header.scid);
@@ -174,6 +176,23 @@ impl Connection {
             self.outcome = outcome;
         }
         self.levels[0].crypto.resend_all();
+    }
+
+    /// Tells observers of a packet without number and frames that was taken in.
+    fn trace_unnumbered(&mut self, now: Time, size: usize, header: &Protected) {
+        let packet = PacketTrace {
+            kind: header.kind,
+            version: header.version.unwrap_or(self.format.version),
+            path: self.paths.main().id,
+            number: 0,
+            dcid: header.dcid,
+            scid: header.scid,
+            key_phase: false,
+            size,
+            payload: &[],
+            direction: self.format.direction,
+        };
+        self.trace(now, &TraceEvent::PacketReceived(packet));
     }
 
     fn retry_tag_matches(&self, packet: &[u8]) -> bool {

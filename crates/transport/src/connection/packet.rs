@@ -113,7 +113,7 @@ impl Connection {
         }
         self.draft(target, room, start, |this, writer, tokens| match space {
             SpaceId::Data => this.fill_data(now, path, kind, fill, writer, tokens),
-            _ => this.fill_handshake(now, space, fill, writer, tokens),
+            _ => this.fill_handshake(now, path, space, fill, writer, tokens),
         })
     }
 
@@ -208,7 +208,13 @@ impl Connection {
 
     fn account(&mut self, now: Time, id: PathId, draft: Draft, size: u16, padded: bool, ect: bool) {
         match Self::level_index(draft.space) {
-            Some(index) => self.levels[index].next_number = draft.numbered.number + 1,
+            Some(index) => {
+                let level = &mut self.levels[index];
+                level.next_number = draft.numbered.number + 1;
+                if !draft.is_eliciting() {
+                    level.acks.on_sent(now);
+                }
+            }
             None => self.numbering.commit(id, ect),
         }
         let eliciting = draft.is_eliciting();
@@ -255,18 +261,23 @@ impl Connection {
     pub(super) fn fill_handshake(
         &mut self,
         now: Time,
+        path: PathId,
         space: SpaceId,
         fill: Fill,
         writer: &mut Writer<'_>,
         tokens: &mut Tokens,
     ) {
         let Some(index) = Self::level_index(space) else { return };
-        let level = &mut self.levels[index];
         if fill.ack {
-            level.received.write_ack(now, writer, space, false, 0, tokens);
+            self.levels[index].received.write_ack(now, writer, space, false, 0, tokens);
+        }
+        if fill.probe && !self.levels[index].crypto.has_pending() {
+            // The probe before this one has taken what was to be repeated. An Initial without CRYPTO is of no use to a peer that
+            // has nothing yet, and some close over it.
+            self.repeat_oldest(path, space);
         }
         if fill.data {
-            level.crypto.write(space, writer, tokens);
+            self.levels[index].crypto.write(space, writer, tokens);
         }
         if fill.probe && !is_eliciting(tokens) {
             write_ping(writer, tokens);

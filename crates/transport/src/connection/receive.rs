@@ -17,7 +17,7 @@ use crate::trace::{DropReason, TraceEvent};
 pub(super) const MAX_UNDECRYPTED_PACKETS: usize = 16;
 
 /// The same at a server whose client has not proved its address.
-pub(super) const MAX_UNDECRYPTED_UNVALIDATED: usize = 2;
+pub(crate) const MAX_UNDECRYPTED_UNVALIDATED: usize = 2;
 
 /// Longest packet that is kept; others come again.
 const MAX_UNDECRYPTED_LEN: usize = 1_500;
@@ -173,8 +173,12 @@ impl Connection {
         run: &mut Option<Run>,
     ) {
         self.finish_run(now, run);
+        let whole = rest.len();
         while !rest.is_empty() && self.state.is_active() {
             if ShortHeader::leads(rest) {
+                if rest.len() < whole && rest.iter().all(|byte| *byte == 0) {
+                    return; // The datagram is padded behind its packets, as some do with Initials: no packet begins with zeros.
+                }
                 return self.handle_short(now, envelope, rest, Ready::NOT, run);
             }
             let Ok(header) = parse_packet(rest, self.shared.cid_len()) else {
@@ -297,4 +301,24 @@ pub(super) fn violation(reason: &'static str) -> TransportError {
 /// RFC 9000 §17.2, §17.3.1: reserved bits are looked at only once the packet is authentic.
 pub(super) fn check_reserved(are_zero: bool) -> Result<(), TransportError> {
     if are_zero { Ok(()) } else { Err(violation("reserved bits are not zero")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_that_wait_for_keys_are_few_and_short() {
+        let address = std::net::SocketAddr::from((std::net::Ipv4Addr::LOCALHOST, 443));
+        let tuple = FourTuple { local: address, remote: address };
+        let envelope =
+            Envelope { tuple: &tuple, ecn: None, len: 1_200, is_on_only_path: false, is_one_of_many: false };
+        for (validated, most) in [(true, MAX_UNDECRYPTED_PACKETS), (false, MAX_UNDECRYPTED_UNVALIDATED)] {
+            let mut undecrypted = Undecrypted::default();
+            assert!(!undecrypted.keep(&envelope, &[0; MAX_UNDECRYPTED_LEN + 1], validated));
+            let kept = (0..100).filter(|_| undecrypted.keep(&envelope, &[0; MAX_UNDECRYPTED_LEN], validated));
+            assert_eq!(kept.count(), most);
+            assert_eq!(undecrypted.len(), most);
+        }
+    }
 }

@@ -152,6 +152,7 @@ impl Connection {
         let count = numbers.end - numbers.start;
         path.data_packets += count;
         path.largest_number = Some(numbers.end - 1);
+        path.largest_moving = path.largest_number;
         self.numbering.on_received(&mut path.received, now, numbers, true, ecn, &self.ack_policy);
         #[cfg(test)]
         SETTLED.set(SETTLED.get() + count);

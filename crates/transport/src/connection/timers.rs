@@ -6,6 +6,7 @@ use anabranch_recovery::Expired;
 use anabranch_wire::{PathId, SpaceId, Time};
 
 use super::connection::Connection;
+use super::handshake::Level;
 use crate::config::TransportConfig;
 use crate::error::{ConnectionError, Silence};
 use crate::trace::{TimerKind, TraceEvent};
@@ -104,9 +105,25 @@ impl Idle {
     }
 
     /// When to give up: at least three PTOs after the last sign of life, so that a few losses do not end the connection.
+    fn silence_ends(&self, pto: Duration) -> Option<Time> {
+        self.timeout.map(|timeout| self.since + timeout.max(pto * 3))
+    }
+
     fn deadline(&self, pto: Duration) -> Option<Time> {
-        let idle = self.timeout.map(|timeout| self.since + timeout.max(pto * 3));
-        idle.into_iter().chain(self.handshake_until).chain(self.awake_until).min()
+        self.silence_ends(pto).into_iter().chain(self.handshake_until).chain(self.awake_until).min()
+    }
+
+    /// Why the connection is to be given up now, if it is. Silence says more than the handshake's time being over.
+    fn overdue(&self, now: Time, pto: Duration) -> Option<ConnectionError> {
+        let is_over = |deadline: Option<Time>| deadline.is_some_and(|deadline| now >= deadline);
+        let silence = self.silence(now);
+        if is_over(self.silence_ends(pto)) || is_over(self.awake_until) {
+            return Some(ConnectionError::TimedOut(silence));
+        }
+        let heard = silence.heard.is_some();
+        let error =
+            if heard { ConnectionError::HandshakeTimedOut } else { ConnectionError::TimedOut(silence) };
+        is_over(self.handshake_until).then_some(error)
     }
 
     fn keep_alive_deadline(&self) -> Option<Time> {
@@ -120,7 +137,7 @@ impl Connection {
         if !self.state.is_active() {
             return self.state.until();
         }
-        let acks = self.levels.iter().filter_map(|level| level.received.debt.ack_deadline()).min();
+        let acks = self.levels.iter().filter_map(Level::ack_timeout).min();
         let paced = self.paths.iter().filter_map(|path| path.paced_until).min();
         let keep_alive = self.idle.keep_alive_deadline().filter(|_| self.handshake.confirmed);
         let timers = [
@@ -144,10 +161,10 @@ impl Connection {
             }
             return;
         }
-        let idle = self.idle.deadline(self.paths.max_pto());
-        if idle.is_some_and(|deadline| now >= deadline) {
-            return self.end_silently(now, ConnectionError::TimedOut(self.idle.silence(now)));
+        if let Some(error) = self.idle.overdue(now, self.paths.max_pto()) {
+            return self.end_silently(now, error);
         }
+        self.levels.iter_mut().for_each(|level| level.acks.release(now));
         if self.handshake.confirmed && self.idle.keep_alive_deadline().is_some_and(|deadline| now >= deadline)
         {
             self.idle.last_traffic = now;

@@ -21,6 +21,10 @@ pub(crate) const MIN_INITIAL_SIZE: usize = 1200;
 /// acknowledged can be forgotten (RFC 9000 §13.2.4).
 const ACK_ONLY_LIMIT: u32 = 32;
 
+/// Packets under way that ask for an acknowledgment beyond which no PING is added: a peer that answers none of them answers
+/// no further one.
+pub(crate) const MAX_NUDGES: u64 = 64;
+
 /// Longest header of a 1-RTT packet plus tag.
 const ONE_RTT_OVERHEAD: usize = 1 + 4 + TAG_LEN;
 
@@ -148,6 +152,7 @@ impl Connection {
         let mut sent_handshake = false;
         for space in SpaceId::ALL {
             let Some(kind) = self.kind_for(space) else { continue };
+            self.hold_ack(now, space);
             if kind == PacketKind::Initial && room < MIN_INITIAL_SIZE {
                 continue; // RFC 9000 §14.1: it could not be padded.
             }
@@ -276,8 +281,8 @@ impl Connection {
         let probe = path.recovery.probes(space) > 0 && !replaced;
         let (ack_due, ack) = match Self::level_index(space) {
             Some(index) => {
-                let debt = &self.levels[index].received.debt;
-                (debt.is_due(now), debt.can_ack())
+                let level = &self.levels[index];
+                (level.owes_ack(now) && level.acks.allows(now), level.received.debt.can_ack())
             }
             None if kind == PacketKind::ZeroRtt => (false, false),
             None => self.acks_on(now, path),
@@ -303,8 +308,20 @@ impl Connection {
         if !(ack_due || data || probe) {
             return None;
         }
-        let nudge = space == SpaceId::Data && allowed && path.ack_only_run >= ACK_ONLY_LIMIT;
+        let nudge = space == SpaceId::Data
+            && allowed
+            && path.ack_only_run >= ACK_ONLY_LIMIT
+            && path.recovery.asking(space) < MAX_NUDGES;
         Some(Fill { ack, data: allowed, control, streams, probe: probe || nudge })
+    }
+
+    /// An acknowledgment of the handshake that is due waits for its turn, and the connection's timer with it.
+    fn hold_ack(&mut self, now: Time, space: SpaceId) {
+        let Some(index) = Self::level_index(space) else { return };
+        let level = &mut self.levels[index];
+        if level.owes_ack(now) && !level.acks.allows(now) {
+            level.acks.hold();
+        }
     }
 
     /// Whether there are frames for a 0-RTT or 1-RTT packet besides acknowledgments.

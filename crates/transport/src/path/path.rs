@@ -75,8 +75,10 @@ pub(crate) struct Path {
     /// did.
     pub(crate) probe_response: bool,
     pub(crate) previous: Option<Box<Previous>>,
-    /// Largest 1-RTT packet number received, which decides whether an address change is newer (RFC 9000 §9.3).
+    /// Largest 1-RTT packet number received.
     pub(crate) largest_number: Option<u64>,
+    /// Largest one of a packet that does more than probe, which decides whether an address change is newer (RFC 9000 §9.3).
+    pub(crate) largest_moving: Option<u64>,
     /// 1-RTT packets received, and those of them that came after one with a larger number.
     pub(crate) data_packets: u64,
     pub(crate) overtaken_packets: u64,
@@ -110,9 +112,10 @@ struct SideCid {
 /// Room below which no packet is begun in a datagram.
 pub(crate) const MIN_PACKET_ROOM: usize = 128;
 
-/// Bytes that a packet with a PATH_CHALLENGE, a PATH_STATUS that names the path, and a PATH_RESPONSE takes at most: header,
-/// frames, tag. RFC 9000 §8.2.1 has it expanded to 1200 bytes unless the amplification limit is lower.
-pub(crate) const MIN_VALIDATION_ROOM: u64 = 80;
+/// Bytes that a packet with a PATH_CHALLENGE takes at most: header, frame, tag. RFC 9000 §8.2.1 has it expanded to 1200 bytes
+/// unless the amplification limit is lower. Three times the smallest packet is more: a peer that has nothing to send but a
+/// PING from where it is now can be asked there.
+pub(crate) const MIN_VALIDATION_ROOM: u64 = 60;
 
 /// Validations under way at the same time on one path.
 pub(crate) const MAX_VALIDATIONS: usize = 4;
@@ -151,6 +154,7 @@ impl Path {
             probe_response: false,
             previous: None,
             largest_number: None,
+            largest_moving: None,
             data_packets: 0,
             overtaken_packets: 0,
             phase_start: 0,

@@ -1,5 +1,7 @@
 //! Peers that mean harm: floods, withheld and invented acknowledgments (rows of the attack table by number).
 
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::time::Duration;
 
 use anabranch_recovery::MAX_QUIET_TRACKED;
@@ -10,11 +12,15 @@ use anabranch_wire::{
 
 use super::injector::encode;
 use super::pair::{Pair, direction, pattern};
-use crate::connection::Forged;
+use crate::connection::{Forged, MAX_NEW_TOKENS, MAX_NUDGES, MAX_PROMPT_ACKS, MAX_UNDECRYPTED_UNVALIDATED};
+use crate::path::MAX_PATH_RESPONSES;
 use crate::{ConnectionError, Event};
 
 /// Fits a packet on any path.
 const ROOM: usize = 1_100;
+
+/// Packets that are remembered of a flood at most: acknowledgments, PINGs among them, and what the window lets out.
+const MOST_SENT: usize = MAX_QUIET_TRACKED + MAX_NUDGES as usize + 30;
 
 /// A server whose client withholds all acknowledgments from now on.
 fn withholding() -> Pair {
@@ -56,7 +62,7 @@ fn row_1_a_flood_of_path_challenges_is_answered_with_the_newest_four() {
             flood(&mut pair, victim, some, |_| payload.clone());
             left -= some;
             let held = pair.end(victim).held();
-            assert!(held.path_responses <= 4 && held.sent_packets <= MAX_QUIET_TRACKED + 100, "{held:?}");
+            assert!(held.path_responses <= MAX_PATH_RESPONSES && held.sent_packets <= MOST_SENT, "{held:?}");
         }
         // Congestion control bounds what is sent to somebody who acknowledges nothing (RFC 9000 §8.2.2).
         let sent = pair.bytes_to_client + pair.bytes_to_server - before;
@@ -107,7 +113,7 @@ fn row_3_tokens_are_passed_on_up_to_a_bound() {
     let mut pair = withholding();
     flood(&mut pair, Side::Client, 1_000, |_| encode(&vec![Frame::NewToken { token: b"another token" }; 50]));
     let tokens = pair.client_events.iter().filter(|event| matches!(event, Event::NewToken(_))).count();
-    assert_eq!(tokens, 16);
+    assert_eq!(tokens as u64, MAX_NEW_TOKENS);
     assert_eq!(pair.closed(Side::Client), None);
 }
 
@@ -129,7 +135,7 @@ fn row_3_churn_of_small_frames_leaves_nothing_behind() {
             flood(&mut pair, victim, (1_000_000 / count).clamp(500, 10_000), |_| payload.clone());
             let held = pair.end(victim).held();
             assert!(held.events <= 4 && held.endpoint_events == 0, "{frame:?} {held:?}");
-            assert!(held.sent_packets <= MAX_QUIET_TRACKED + 100, "{frame:?} {held:?}");
+            assert!(held.sent_packets <= MOST_SENT, "{frame:?} {held:?}");
             assert_eq!(pair.closed(victim), None, "{frame:?}");
         }
     }
@@ -245,6 +251,37 @@ fn row_8_crypto_gaps_within_the_window_cost_no_more_than_the_window() {
     }
 }
 
+/// The client answers each acknowledgment of an Initial with another padded PING.
+#[test]
+fn a_handshake_without_end_is_acknowledged_at_a_bounded_rate() {
+    let mut pair = Pair::new();
+    pair.advance_to(PacketKind::Initial, Side::Client);
+    let (answers, counted) = (Rc::new(Cell::new(0u64)), Rc::new(Cell::new(0u64)));
+    let (into, bytes) = (Rc::clone(&answers), Rc::clone(&counted));
+    pair.network = Some(Box::new(move |from, flying| {
+        if from.is_server() {
+            into.set(into.get() + 1);
+            bytes.set(bytes.get() + flying.bytes.len() as u64);
+        }
+        Vec::new()
+    }));
+    pair.delay = Duration::from_micros(200);
+    let mut pings = 0;
+    let seconds = 29;
+    for _ in 0..seconds * 2_500 {
+        pair.inject(Side::Client, &Forged::new(PacketKind::Initial, &[1, 0, 0, 0]));
+        pings += 1;
+        pair.run_for(Duration::from_micros(400));
+    }
+    // What may leave at once, 40 a second after that, and the server's own flight as often as its probe timeout says.
+    let most = u64::from(MAX_PROMPT_ACKS) + 40 * seconds + 100;
+    assert!(answers.get() <= most, "{} answers to {pings} packets", answers.get());
+    assert!(answers.get() > 0, "still answers");
+    assert!(pair.server().poll_timeout().is_some_and(|next| next > pair.now));
+    pair.run_for(Duration::from_secs(3));
+    assert_eq!(pair.closed(Side::Server), Some(&ConnectionError::HandshakeTimedOut));
+}
+
 #[test]
 fn packets_that_wait_for_keys_are_few() {
     let mut pair = Pair::new();
@@ -265,15 +302,15 @@ fn packets_that_wait_for_keys_are_few() {
         pair.send_raw(Side::Client, bytes);
     }
     pair.run_for(Duration::from_millis(20));
-    assert_eq!(pair.server().held().undecrypted, 2);
+    assert_eq!(pair.server().held().undecrypted, MAX_UNDECRYPTED_UNVALIDATED);
     assert_eq!(pair.closed(Side::Server), None);
 }
 
 #[test]
 fn replays_change_nothing() {
     let mut pair = Pair::new();
-    let copies = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
-    let into = std::rc::Rc::clone(&copies);
+    let copies = Rc::new(RefCell::new(Vec::new()));
+    let into = Rc::clone(&copies);
     pair.network = Some(Box::new(move |from, flying| {
         into.borrow_mut().push((from, flying.bytes.clone()));
         vec![flying]

@@ -1,14 +1,15 @@
 //! Handshakes under all conditions: Retry, tokens, lost and repeated flights, long certificates, versions.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anabranch_seeded::{Identity, VirtualClock, deterministic_provider};
 use anabranch_tls as tls;
-use anabranch_wire::{Dir, Side, TransportErrorCode as Code, Version};
+use anabranch_wire::{Dir, Frame, Frames, PacketKind, Side, Time, TransportErrorCode as Code, Version};
 use bytes::Bytes;
 
 use super::pair::{ALPN, Flying, Network, Pair, client_addr, pattern, server_addr};
+use crate::trace::{Observer, TraceEvent};
 use crate::{ClientConfig, ConnectionError, Event, FourTuple, RetryPolicy, ServerConfig};
 
 const RTT: Duration = Duration::from_millis(20);
@@ -449,4 +450,83 @@ fn a_second_retry_and_one_after_the_answer_are_ignored() {
     pair.send_raw(Side::Server, packet);
     pair.connect();
     assert_eq!(pair.closed(Side::Client), None);
+}
+
+/// Notes packets: those sent that ask for an acknowledgment, and whether CRYPTO is in them; those received; those dropped.
+#[derive(Default)]
+struct Packets {
+    sent: Vec<(PacketKind, bool)>,
+    received: Vec<PacketKind>,
+    dropped: Vec<Option<PacketKind>>,
+}
+
+struct Notes(Arc<Mutex<Packets>>);
+
+impl Observer for Notes {
+    fn event(&mut self, _: Time, event: &TraceEvent<'_>) {
+        let mut packets = self.0.lock().unwrap();
+        match event {
+            TraceEvent::PacketSent(packet) => {
+                let frames: Vec<_> = Frames::new(packet.payload, packet.direction).flatten().collect();
+                if frames.iter().any(Frame::is_ack_eliciting) {
+                    let crypto = frames.iter().any(|frame| matches!(frame, Frame::Crypto { .. }));
+                    packets.sent.push((packet.kind, crypto));
+                }
+            }
+            TraceEvent::PacketReceived(packet) => packets.received.push(packet.kind),
+            TraceEvent::PacketDropped { kind, .. } => packets.dropped.push(*kind),
+            _ => {}
+        }
+    }
+}
+
+fn observed(pair: &mut Pair, side: Side) -> Arc<Mutex<Packets>> {
+    let packets = Arc::<Mutex<Packets>>::default();
+    let now = pair.now;
+    pair.end(side).set_observer(now, Box::new(Notes(Arc::clone(&packets))));
+    packets
+}
+
+#[test]
+fn probes_of_the_handshake_carry_crypto_as_long_as_there_is_any() {
+    // The client hears nothing: all that leaves after the first flights is probes.
+    for (side, kinds) in [(Side::Client, 1), (Side::Server, 2)] {
+        let mut pair = Pair::new();
+        if side.is_server() {
+            pair.advance_to(PacketKind::Initial, Side::Client);
+        }
+        let packets = observed(&mut pair, side);
+        pair.network = Some(Box::new(|from, flying| {
+            // The server may not send without something to answer to.
+            if from.is_client() { vec![flying] } else { Vec::new() }
+        }));
+        pair.run_for(Duration::from_secs(20));
+        let packets = packets.lock().unwrap();
+        for kind in [PacketKind::Initial, PacketKind::Handshake].into_iter().take(kinds) {
+            let probes: Vec<bool> =
+                packets.sent.iter().filter(|one| one.0 == kind).map(|one| one.1).collect();
+            assert!(probes.len() >= 4, "{side:?} {kind:?} {probes:?}");
+            assert!(probes.iter().all(|crypto| *crypto), "{side:?} {kind:?} {probes:?}");
+        }
+    }
+}
+
+#[test]
+fn observers_are_told_of_a_retry_and_not_of_padding() {
+    let mut pair = Pair::with(|_, server| server.retry = RetryPolicy::Always);
+    let packets = observed(&mut pair, Side::Client);
+    // The server pads its Initials behind the packet, as some do, rather than in it.
+    pair.network = Some(Box::new(|from, mut flying| {
+        // A Retry takes the whole datagram.
+        if from.is_server() && flying.bytes[0] & 0xb0 == 0x80 {
+            let len = flying.bytes.len();
+            flying.bytes.resize(len + 40, 0);
+        }
+        vec![flying]
+    }));
+    pair.connect();
+    let packets = packets.lock().unwrap();
+    assert_eq!(packets.received[0], PacketKind::Retry);
+    assert!(packets.received.contains(&PacketKind::Initial));
+    assert_eq!(packets.dropped, []);
 }

@@ -12,7 +12,8 @@ use bytes::Bytes;
 use super::injector::encode;
 use super::pair::{Flying, Pair, client_addr, pattern, server_addr};
 use crate::connection::Forged;
-use crate::{CidRotation, Event, MigrateError, PreferredAddresses};
+use crate::path::MAX_VALIDATIONS;
+use crate::{CidRotation, Event, FourTuple, MigrateError, PreferredAddresses};
 
 fn elsewhere() -> SocketAddr {
     (Ipv4Addr::new(127, 0, 0, 3), 50_001).into()
@@ -102,6 +103,34 @@ fn a_client_migrates_again_and_again() {
     }
 }
 
+/// Answers to challenges that come from addresses that the client has left say nothing about where it is, however soon they come.
+#[test]
+fn a_server_follows_although_the_way_that_was_left_is_faster() {
+    let mut pair = connected();
+    pair.network = Some(Box::new(|from, mut flying| {
+        if from.is_client() && flying.tuple.remote == elsewhere() {
+            flying.at += Duration::from_millis(100);
+        }
+        vec![flying]
+    }));
+    let now = pair.now;
+    pair.client().migrate(now, elsewhere()).unwrap();
+    pair.run_until(Duration::from_secs(2), |pair| {
+        pair.client().paths().next().unwrap().tuple.local == elsewhere()
+    });
+    // What the client sends from there comes after the answer that it sends later from where it was.
+    pair.client().ping(PathId::ZERO);
+    pair.drain();
+    let answer = encode(&[Frame::PathResponse([9; 8])]);
+    let now = pair.now;
+    let answer = pair.client().forge(now, &Forged::new(PacketKind::OneRtt, &answer));
+    let at = pair.now + pair.delay;
+    let tuple = FourTuple { local: server_addr(), remote: client_addr() };
+    pair.to_server.push_front(Flying { at, tuple, ecn: None, bytes: answer });
+    pair.run_for(Duration::from_millis(150));
+    assert_eq!(server_remote(&mut pair), elsewhere());
+}
+
 #[test]
 fn migration_to_nowhere_leaves_everything_as_it_was() {
     let mut pair = connected();
@@ -116,6 +145,24 @@ fn migration_to_nowhere_leaves_everything_as_it_was() {
     pair.run_for(Duration::from_secs(5));
     assert_eq!(pair.client().paths().next().unwrap().tuple.local, client_addr());
     assert!(!pair.client_events.iter().any(|event| matches!(event, Event::PathChanged { .. })));
+}
+
+#[test]
+fn few_addresses_are_validated_at_a_time() {
+    let mut pair = Pair::with_transport(|config| config.active_connection_id_limit = 8);
+    pair.connect();
+    pair.settle();
+    pair.network = Some(Box::new(|_, _| Vec::new()));
+    let mut begun = 0;
+    for port in 0..20 {
+        let now = pair.now;
+        let local = SocketAddr::from((Ipv4Addr::new(127, 0, 1, 1), 40_000 + port));
+        begun += usize::from(pair.client().migrate(now, local).is_ok());
+        assert!(pair.client().held().validations <= MAX_VALIDATIONS);
+        pair.run_for(Duration::from_millis(1));
+    }
+    assert!(begun > MAX_VALIDATIONS, "{begun}");
+    assert_eq!(pair.client().held().validations, MAX_VALIDATIONS);
 }
 
 #[test]

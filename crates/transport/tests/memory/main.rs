@@ -1,6 +1,7 @@
 //! What peers can make an end allocate, counted by the allocator.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod acknowledgments;
 mod counting;
 mod ends;
 mod handshakes;

@@ -5,6 +5,7 @@ mod conformance;
 mod determinism;
 mod functions;
 mod leftovers;
+mod limits;
 mod portable;
 mod registries;
 mod rust;
@@ -71,6 +72,7 @@ pub(crate) fn run(root: &Path) -> Result<bool, String> {
         portable::check(&sources),
         registries::check(&sources),
         conformance::check(&sources),
+        limits::check(&sources),
     ]
     .concat();
     for long in functions::check(&sources) {
@@ -79,8 +81,8 @@ pub(crate) fn run(root: &Path) -> Result<bool, String> {
     for fault in &faults {
         println!("fault: {fault}");
     }
-    let summary = sizes::summary(&sources);
-    println!("tidy: {} files, {summary}, {} faults", sources.len(), faults.len());
+    let (sizes, limits) = (sizes::summary(&sources), limits::summary(&sources));
+    println!("tidy: {} files, {sizes}, {limits}, {} faults", sources.len(), faults.len());
     Ok(faults.is_empty())
 }
 

@@ -246,3 +246,19 @@ fn stream_of(token: &Token) -> Option<anabranch_wire::StreamId> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_copies_give_way() {
+        let mut copies = Copies::default();
+        for n in 0..MAX_COPIES + 10 {
+            copies.push(PathId(1), if n < 10 { Token::Ping } else { Token::HandshakeDone });
+        }
+        let queue = copies.queue(PathId(1)).unwrap();
+        assert_eq!(queue.len(), MAX_COPIES);
+        assert!(queue.iter().all(|token| *token == Token::HandshakeDone));
+    }
+}

@@ -14,7 +14,7 @@ use super::pool::Certainty;
 use super::{Abandon, MAX_CLOSING_PATHS};
 use crate::connection::connection::Connection;
 use crate::datagram_io::FourTuple;
-use crate::path::Path;
+use crate::path::{Path, Purpose};
 
 impl Connection {
     /// The path of an authentic 1-RTT packet of a new number; opens it if the packet is a client's first on it. `None` if the
@@ -37,6 +37,7 @@ impl Connection {
         let said = Said::of(payload, self.format.direction);
         // What the peer says goes before the addresses: another path may still run over them as far as this end knows.
         let (path, certainty) = if let Some(named) = said.named() {
+            self.correct_server(now, tuple, named);
             if self.paths.get(named).is_some() {
                 self.note_probe(*tuple, named);
             } else if !self.open_named(now, named, tuple, dcid, datagram_len) {
@@ -54,6 +55,20 @@ impl Connection {
             pool.bind(dcid, path, certainty);
         }
         Some(path)
+    }
+
+    /// A server's challenge names a path, and came to the addresses of another one: where only the port has changed, the server may
+    /// take the one for the other, and nothing else would ever tell it. A challenge that names the path does.
+    fn correct_server(&mut self, now: Time, tuple: &FourTuple, named: PathId) {
+        let asks = |path: &Path| path.validations.iter().any(|validation| validation.tuple == *tuple);
+        if self.side.is_server() || self.paths.iter().any(asks) {
+            return;
+        }
+        let own = |path: &&Path| path.id != named && path.is_usable() && path.tuple == *tuple;
+        let own = self.paths.iter().find(own).map(|path| (path.id, path.remote_cids.active()));
+        if let Some((id, dcid)) = own {
+            self.validate(now, id, *tuple, dcid, Purpose::Size);
+        }
     }
 
     /// The path whose challenge had this data: the answer comes on it (RFC 9000 §8.2.2), although its addresses may be those of

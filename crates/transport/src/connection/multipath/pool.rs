@@ -325,3 +325,52 @@ impl Connection {
 pub(super) fn is_unnamed(path: &Path) -> bool {
     path.phase == Phase::Opening
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pool() -> Pool {
+        Pool {
+            local: LocalCids::none(PathId::ZERO),
+            remote: RemoteCids::new(PathId::ZERO, ConnectionId::EMPTY, 0),
+            peer_has_cids: true,
+            bound: Vec::new(),
+            probed: VecDeque::new(),
+            used: RangeSet::default(),
+            max_paths: 4,
+            echoes: Echoes::default(),
+            prior_to: 0,
+        }
+    }
+
+    #[test]
+    fn gaps_among_path_ids_are_few() {
+        let mut pool = pool();
+        for id in (0..1_000).map(|n| PathId(2 * n)) {
+            pool.use_up(id);
+            assert!(pool.used.len() <= MAX_ID_GAPS + 1 && !pool.is_new(id));
+        }
+        assert!(!pool.is_new(PathId(1)), "the lowest gaps count as used");
+        assert!(pool.is_new(PathId(1_997)), "the highest do not");
+    }
+
+    #[test]
+    fn addresses_of_challenges_are_remembered_up_to_a_bound() {
+        let mut pool = pool();
+        let tuple = |port: u16| {
+            let address = |port| std::net::SocketAddr::from((std::net::Ipv4Addr::LOCALHOST, port));
+            FourTuple { local: address(443), remote: address(port) }
+        };
+        for port in 1..=1_000 {
+            pool.note_probe(tuple(port), PathId(1));
+            pool.note_probe(tuple(1_000), PathId(2));
+            assert!(pool.probed.len() <= MAX_PROBED);
+        }
+        assert_eq!(
+            (pool.probed(&tuple(1_000)), pool.probed(&tuple(999))),
+            (Some(PathId(2)), Some(PathId(1)))
+        );
+        assert_eq!(pool.probed(&tuple(1)), None);
+    }
+}

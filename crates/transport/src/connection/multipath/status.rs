@@ -77,7 +77,8 @@ impl Connection {
             let reported = &mut multipath.health_mut(id, now).reported;
             if std::mem::replace(reported, state) != state {
                 self.events.push_back(Event::PathStatus { path: id, state });
-                self.trace(now, &TraceEvent::PathState { path: id, state });
+                let idle = self.paths.get(id).and_then(|path| self.idle_reason(path));
+                self.trace(now, &TraceEvent::PathState { path: id, state, idle });
             }
         }
     }

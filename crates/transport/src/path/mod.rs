@@ -20,6 +20,6 @@ pub(crate) use self::path::{
 };
 pub use self::state::{IdleReason, PathState};
 pub(crate) use self::status::Status;
-pub(crate) use self::validation::{Purpose, Response, Validation};
 #[cfg(test)]
-pub(crate) use self::{path::MAX_VALIDATIONS, validation::MAX_PATH_RESPONSES};
+pub(crate) use self::validation::MAX_PATH_RESPONSES;
+pub(crate) use self::validation::{Purpose, Response, Validation};

@@ -269,7 +269,7 @@ fn a_handshake_without_end_is_acknowledged_at_a_bounded_rate() {
     let mut pings = 0;
     let seconds = 29;
     for _ in 0..seconds * 2_500 {
-        pair.inject(Side::Client, &Forged::new(PacketKind::Initial, &[1, 0, 0, 0]));
+        pair.inject(Side::Client, &Forged::new(PacketKind::Initial, &encode(&[Frame::Ping; 4])));
         pings += 1;
         pair.run_for(Duration::from_micros(400));
     }

@@ -286,6 +286,6 @@ fn a_silent_peer_ends_the_connection_after_the_idle_timeout() {
     let ended = pair.sim.now();
     assert!((at(10_000)..at(15_000)).contains(&ended), "{ended:?}");
     let client = pair.sim.application::<DownloadClient>(pair.client);
-    assert_eq!(client.failure.as_deref(), Some("timed out"));
+    assert_eq!(client.failure.as_deref(), Some("timed out: the peer answered until 10.1 s ago"));
     assert_eq!([pair.client, pair.server].map(|host| pair.sim.endpoint(host).len()), [0, 0]);
 }

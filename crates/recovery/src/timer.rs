@@ -69,3 +69,26 @@ impl Timer {
         probe
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_backoff_of_probes_ends_somewhere() {
+        let rtt = Rtt::new(Duration::from_millis(100));
+        let after = |pto_count| {
+            let timer = Timer {
+                progress: Progress::default(),
+                peer_max_ack_delay: Duration::ZERO,
+                amplification_blocked: false,
+                pto_count,
+                touched: Time::ZERO,
+            };
+            timer.probe(&rtt, &[SpaceTimes::default(); 3]).unwrap().0 - Time::ZERO
+        };
+        assert_eq!(after(MAX_BACKOFF), after(MAX_BACKOFF - 1) * 2);
+        assert_eq!(after(MAX_BACKOFF), after(0) * (1 << MAX_BACKOFF));
+        assert_eq!(after(u32::MAX), after(MAX_BACKOFF));
+    }
+}

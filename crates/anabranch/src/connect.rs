@@ -77,7 +77,7 @@ impl Endpoint {
             Ok(connection) if !table.closed => {
                 let begin = |state: &mut State| {
                     state.server_name = Some(server_name.to_owned());
-                    state.trace = watchers.watch(now, &mut state.core, None);
+                    state.trace = watchers.watch(now, &mut state.core, None, state.log.observer());
                     if follows {
                         state.core.watch_silence(true);
                         state.roaming = Some(Roaming::new(remotes.to_vec()));

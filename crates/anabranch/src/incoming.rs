@@ -10,9 +10,11 @@ use anabranch_transport::{
     self as core, Accepted, ConnectionError, Response, StoredDatagram, TransportError,
 };
 use anabranch_wire::TransportErrorCode;
+use tracing::debug;
 
 use crate::connection::{Connecting, Connection};
 use crate::hub::Hub;
+use crate::log::ENDPOINT;
 
 /// A client that wants a connection, which costs next to nothing until it is accepted. Dropping it refuses the client.
 /// Awaiting it accepts the connection and waits for the handshake.
@@ -59,7 +61,7 @@ impl Incoming {
         let watchers = table.watchers.clone();
         let connection = core::Connection::server(now, config, shared, seed, &start);
         let member = self.hub.admit(table, handle, connection, |state| {
-            state.trace = watchers.watch(now, &mut state.core, Some(name));
+            state.trace = watchers.watch(now, &mut state.core, Some(name), state.log.observer());
             let mut batch: Vec<_> = datagrams.iter_mut().map(StoredDatagram::as_datagram).collect();
             state.core.handle_batch(now, &mut batch);
         });
@@ -79,6 +81,7 @@ impl Incoming {
 
     fn refuse_inner(&mut self) {
         let Some(inner) = self.inner.take() else { return };
+        debug!(target: ENDPOINT, peer = %inner.remote_address(), "a client is refused");
         let refusal = self.hub.table().router.refuse(self.hub.clock.now(), inner);
         self.dealt_with(refusal);
     }
@@ -89,6 +92,7 @@ impl Incoming {
     /// Gives the client back if it was asked before.
     pub fn retry(mut self) -> Result<(), Self> {
         let Some(inner) = self.inner.take() else { return Ok(()) };
+        debug!(target: ENDPOINT, peer = %inner.remote_address(), "a client is to prove its address");
         let result = self.hub.table().router.retry(self.hub.clock.now(), inner);
         match result {
             Ok(response) => {

@@ -8,6 +8,9 @@
 //!
 //! Two environment variables are honoured: `SSLKEYLOGFILE` (secrets, for packet captures; by configurations from
 //! [`config`]) and `QLOGDIR` (a trace of each connection; by every endpoint).
+//!
+//! What happens on connections and paths is told to `tracing`, in spans `connection` and `path`, for whoever subscribes; targets begin
+//! with `anabranch::` (`endpoint`, `connection`, `path`, `http3`, `recovery`, `packet`). Without a subscriber that costs nothing.
 #![forbid(unsafe_code)]
 
 mod clock;
@@ -20,6 +23,7 @@ mod error;
 pub mod http3;
 mod hub;
 mod incoming;
+mod log;
 mod member;
 mod observe;
 pub mod paths;

@@ -13,9 +13,11 @@ use anabranch_transport::{Connection, ConnectionError, Event, Handle};
 use anabranch_wire::{Dir, StreamId};
 use bytes::Bytes;
 use tokio::sync::broadcast;
+use tracing::Span;
 
 use crate::http3::Http3State;
 use crate::hub::{Hub, lock};
+use crate::log::Log;
 use crate::observe::Trace;
 use crate::paths::{Leases, PathEvent, Roaming};
 use crate::tokens::AddressToken;
@@ -37,6 +39,8 @@ pub(crate) struct Member {
 /// What is behind a member's lock, which is never held across an await.
 pub(crate) struct State {
     pub(crate) core: Connection,
+    /// Tells subscribers what happens.
+    pub(crate) log: Log,
     /// Whom a client connects to.
     pub(crate) server_name: Option<String>,
     pub(crate) ended: Option<ConnectionError>,
@@ -99,6 +103,7 @@ impl ByDir {
 impl Member {
     pub(crate) fn new(hub: Arc<Hub>, handle: Handle, core: Connection) -> Self {
         let state = State {
+            log: Log::begin(&core),
             core,
             server_name: None,
             ended: None,
@@ -135,6 +140,11 @@ impl Member {
         result
     }
 
+    /// Gives the connection's span; takes the lock.
+    pub(crate) fn span(&self) -> Span {
+        self.look(|state| state.log.span().clone())
+    }
+
     /// Tells the driver to look here.
     pub(crate) fn touch(&self) {
         if !self.touched.swap(true, Ordering::AcqRel) {
@@ -167,6 +177,7 @@ impl Member {
 impl State {
     /// Takes over an event of the core and gathers whom to wake.
     fn apply(&mut self, hub: &Hub, event: Event, woken: &mut Vec<Waker>) {
+        self.log.event(&self.core, &event);
         match event {
             Event::HandshakeDataReady => {
                 self.handshake_data = true;
@@ -249,7 +260,10 @@ impl State {
 
     /// The connection is over: nobody has anything to wait for any longer. The first reason stays.
     pub(crate) fn end(&mut self, error: ConnectionError, woken: &mut Vec<Waker>) {
-        self.ended.get_or_insert(error);
+        if self.ended.is_none() {
+            self.log.end(&error);
+            self.ended = Some(error);
+        }
         self.end_paths();
         self.progress.drain_into(woken);
         for dir in [Dir::Bi, Dir::Uni] {

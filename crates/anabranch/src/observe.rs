@@ -11,8 +11,10 @@ use anabranch_qlog::{Clock, MAX_TRACE, Qlog, TraceInfo};
 use anabranch_transport::Connection;
 use anabranch_transport::trace::{Observer, TraceEvent};
 use anabranch_wire::{ConnectionId, Side, Time};
+use tracing::warn;
 
 use crate::hub::lock;
+use crate::log::ENDPOINT;
 
 /// Makes an observer for each connection of an endpoint.
 #[derive(Clone)]
@@ -40,15 +42,17 @@ impl Watchers {
         Self { qlog_dir: std::env::var_os("QLOGDIR").map(PathBuf::from), ..Self::default() }
     }
 
-    /// Has a new connection watched. `name` is that of a server connection's trace, which is given back if there is one.
+    /// Has a new connection watched, also by whoever `tells` of it. `name` is that of a server connection's trace, which is given
+    /// back if there is one.
     pub(crate) fn watch(
         &self,
         now: Time,
         connection: &mut Connection,
         name: Option<ConnectionId>,
+        tells: Option<Box<dyn Observer>>,
     ) -> Option<Trace> {
         let side = connection.side();
-        let mut all: Vec<Box<dyn Observer>> = Vec::new();
+        let mut all: Vec<Box<dyn Observer>> = tells.into_iter().collect();
         let trace = self
             .qlog_dir
             .as_ref()
@@ -118,10 +122,13 @@ impl QlogFile {
     fn open(&self, group_id: ConnectionId) -> Qlog {
         let side = if self.side.is_client() { "client" } else { "server" };
         let path = self.dir.join(format!("{group_id}_{side}.sqlog"));
-        let opened = std::fs::create_dir_all(&self.dir).and_then(|()| File::create(path));
+        let opened = std::fs::create_dir_all(&self.dir).and_then(|()| File::create(&path));
         let sink: Box<dyn Write + Send> = match opened {
             Ok(file) => Box::new(file),
-            Err(_) => Box::new(io::sink()),
+            Err(error) => {
+                warn!(target: ENDPOINT, path = %path.display(), %error, "cannot write a trace");
+                Box::new(io::sink())
+            }
         };
         let info = TraceInfo { side: self.side, title: "anabranch".into(), group_id, clock: Clock::Unix };
         Qlog::new(sink, &info).with_limit(self.limit.unwrap_or(MAX_TRACE))

@@ -6,10 +6,12 @@ use std::task::{Context, Poll};
 
 use anabranch_transport::ClientConfig;
 use tokio::time::{Instant, Sleep};
+use tracing::debug;
 
 use crate::connection::{Connecting, Connection, ZeroRttAccepted};
 use crate::endpoint::Endpoint;
 use crate::error::AttemptError;
+use crate::log::ENDPOINT;
 use crate::paths::{Race, RacePolicy, Way};
 
 impl Endpoint {
@@ -110,7 +112,10 @@ impl Attempts {
             let remotes: Vec<_> = self.ways.iter().map(|way| way.remote).collect();
             match self.endpoint.connect_by(&self.config, way, &remotes, &self.server_name) {
                 Ok(connecting) => self.running.push(connecting),
-                Err(error) => self.note(error.into()),
+                Err(error) => {
+                    debug!(target: ENDPOINT, remote = %way.remote, %error, "cannot connect this way");
+                    self.note(error.into());
+                }
             }
         }
     }

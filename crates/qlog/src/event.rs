@@ -127,16 +127,9 @@ pub(crate) fn write_data(
         }
         TraceEvent::EcnState { capable, .. } => o.text("new", if capable { "capable" } else { "failed" }),
         TraceEvent::MtuChanged { mtu, .. } => o.number("new", u64::from(mtu)),
-        TraceEvent::KeysInstalled { space, early } => {
-            o.text("key_type", key_type(owner, space, early));
-            o.text("trigger", "tls");
-        }
-        TraceEvent::KeysDiscarded { space } => o.text("key_type", key_type(owner, space, false)),
-        TraceEvent::KeyUpdated { generation, remote } => {
-            o.text("key_type", key_type(owner, SpaceId::Data, false));
-            o.number("key_phase", generation);
-            o.text("trigger", if remote { "remote_update" } else { "local_update" });
-        }
+        TraceEvent::KeysInstalled { .. }
+        | TraceEvent::KeysDiscarded { .. }
+        | TraceEvent::KeyUpdated { .. } => write_keys(o, event, owner),
         TraceEvent::PathAssigned { tuple, .. } => write_tuple(o, tuple_id, tuple),
         TraceEvent::PathState { state, idle, .. } => {
             o.text("new", state.name());
@@ -147,6 +140,22 @@ pub(crate) fn write_data(
         TraceEvent::PathAbandoned { code, .. } => o.number("error_code", code),
         TraceEvent::HandshakeConfirmed => o.text("new", "handshake_confirmed"),
         TraceEvent::Closed { error } => write_closed(o, error),
+        _ => {}
+    }
+}
+
+fn write_keys(o: &mut Object<'_>, event: &TraceEvent<'_>, owner: Side) {
+    match *event {
+        TraceEvent::KeysInstalled { space, early } => {
+            o.text("key_type", key_type(owner, space, early));
+            o.text("trigger", "tls");
+        }
+        TraceEvent::KeysDiscarded { space } => o.text("key_type", key_type(owner, space, false)),
+        TraceEvent::KeyUpdated { generation, remote } => {
+            o.text("key_type", key_type(owner, SpaceId::Data, false));
+            o.number("key_phase", generation);
+            o.text("trigger", if remote { "remote_update" } else { "local_update" });
+        }
         _ => {}
     }
 }

@@ -20,11 +20,13 @@ use std::time::Duration;
 use anabranch_transport::{ConnectionError, EndpointEvent, Handle, TransportError};
 use anabranch_wire::{Time, TransportErrorCode};
 use tokio::time::{Instant, Sleep};
+use tracing::{error, info};
 
 use self::send::{Sender, Turn};
 use self::sleeper::Sleeper;
 use self::timers::Timers;
 use crate::hub::Hub;
+use crate::log::ENDPOINT;
 use crate::member::Member;
 use crate::paths::follow;
 use crate::refusals;
@@ -151,6 +153,7 @@ impl Driver {
 
     /// This end was asleep: clients' connections ask whether anybody still waits for them.
     fn awake(&mut self, now: Time, asleep: Duration) {
+        info!(target: ENDPOINT, ?asleep, "this end was asleep");
         let members: Vec<_> = self.hub.table().members().cloned().collect();
         for member in members {
             if member.look(|state| state.core.side().is_client()) {
@@ -285,6 +288,7 @@ impl Future for Driver {
             let more = match this.turn(cx) {
                 Ok(more) => more,
                 Err(error) => {
+                    error!(target: ENDPOINT, %error, "the socket failed");
                     let reason = format!("the socket failed: {error}");
                     let error = TransportError::new(TransportErrorCode::INTERNAL_ERROR, reason);
                     this.fail(&ConnectionError::Transport(error));

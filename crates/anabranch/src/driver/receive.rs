@@ -6,9 +6,11 @@ use std::task::{Context, Poll};
 
 use anabranch_transport::{Datagram, Response, Route};
 use anabranch_wire::Time;
+use tracing::{debug, trace};
 
 use super::Driver;
 use crate::hub::Table;
+use crate::log::ENDPOINT;
 use crate::member::Member;
 
 /// System calls per turn and socket: enough to empty a busy socket's buffer, few enough for acknowledgments to leave.
@@ -92,11 +94,16 @@ impl Table {
                 self.router.refuse(now, incoming).map_or(Step::Nothing, Step::Respond)
             }
             Route::Incoming(incoming) => {
+                debug!(target: ENDPOINT, peer = %incoming.remote_address(), "a client comes");
                 self.incoming.push_back(incoming);
                 self.accepting.wake();
                 Step::Nothing
             }
-            Route::Buffered | Route::Drop(_) => Step::Nothing,
+            Route::Drop(why) => {
+                trace!(target: ENDPOINT, peer = %datagram.tuple.remote, ?why, "a datagram is dropped");
+                Step::Nothing
+            }
+            Route::Buffered => Step::Nothing,
         }
     }
 }

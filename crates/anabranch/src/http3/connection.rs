@@ -12,6 +12,7 @@ use anabranch_transport as core;
 use anabranch_wire::{Dir, StreamId};
 use http::Request;
 use http::request::Parts;
+use tracing::debug;
 
 use super::Error;
 use super::error::request_error;
@@ -19,6 +20,7 @@ use super::exchange::Exchange;
 use super::recv_half::RecvHalf;
 use super::send_half::SendHalf;
 use super::state::Access;
+use crate::log::HTTP3;
 
 /// HTTP/3 on a QUIC connection, in either role: the level below [`Client`](super::Client) and [`Server`](super::Server).
 ///
@@ -123,6 +125,14 @@ impl Connection {
             self.settings().await?;
         }
         let id = poll_fn(|cx| self.poll_begin(cx, parts, end)).await?;
+        debug!(
+            target: HTTP3,
+            parent: &self.quic.0.span(),
+            stream = %id,
+            method = %parts.method,
+            uri = %parts.uri,
+            "request",
+        );
         Ok(Arc::new(Exchange::new(self.quic.0.clone(), id)))
     }
 
@@ -167,8 +177,8 @@ impl Connection {
         max: usize,
         accepted: &mut Vec<Accepted>,
     ) -> Poll<Result<ConnectionInfo, Error>> {
-        self.quic.0.http3(|access| {
-            let before = accepted.len();
+        let before = accepted.len();
+        let poll = self.quic.0.http3(|access| {
             while accepted.len() - before < max
                 && let Some((id, parts)) = access.session.accept()
             {
@@ -184,7 +194,18 @@ impl Connection {
                 Poll::Pending
             };
             (poll, false)
-        })
+        });
+        for Accepted { id, parts, .. } in &accepted[before..] {
+            debug!(
+                target: HTTP3,
+                parent: &self.quic.0.span(),
+                stream = %id,
+                method = %parts.method,
+                uri = %parts.uri,
+                "request",
+            );
+        }
+        poll
     }
 
     /// The peer's settings; waits for them.

@@ -8,12 +8,14 @@ use anabranch_http3::{Code, ReadError};
 use anabranch_wire::StreamId;
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
+use tracing::debug;
 
 use super::Error;
 use super::datagrams::Datagrams;
 use super::error::read_error;
 use super::exchange::Exchange;
 use super::state::Access;
+use crate::log::HTTP3;
 
 /// What the peer sends on a request's stream: a server reads the request's body, a client the response.
 ///
@@ -61,8 +63,10 @@ impl RecvHalf {
                 None => Err(None),
             },
         });
-        if matches!(poll, Poll::Ready(Err(_))) {
-            self.end();
+        match &poll {
+            Poll::Ready(Ok(head)) => self.tell_response(head),
+            Poll::Ready(Err(_)) => self.end(),
+            Poll::Pending => {}
         }
         poll
     }
@@ -169,6 +173,12 @@ impl RecvHalf {
             self.end();
         }
         poll
+    }
+
+    fn tell_response(&self, head: &Response<()>) {
+        let status = head.status().as_u16();
+        let span = || self.exchange.connection.span();
+        debug!(target: HTTP3, parent: &span(), stream = %self.exchange.id, status, "response");
     }
 
     /// Nothing more is read, and so no datagrams come any longer either (RFC 9297 §2.1).

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anabranch_transport::FourTuple;
 use anabranch_wire::PathId;
 
-use super::{Lease, LocalAddress};
+use super::{Lease, LocalAddress, PathEvent};
 use crate::error::OpenPathError;
 use crate::hub::Hub;
 use crate::member::Member;
@@ -27,6 +27,8 @@ impl Member {
             let now = self.hub.clock.now();
             let id = state.core.open_path(now, tuple).map_err(OpenPathError::Refused)?;
             state.leases.hold(id, Arc::clone(&lease));
+            state.log.opening(&state.core, id);
+            state.apply_path(PathEvent::Opening { path: id, tuple });
             Ok(id)
         });
         drop(lease);

@@ -12,6 +12,13 @@ pub(crate) const MAX_PATH_EVENTS: usize = 64;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PathEvent {
+    /// Client: this end has begun to open a path; [`PathEvent::Opened`] or [`PathEvent::Abandoned`] follows.
+    Opening {
+        /// The path.
+        path: PathId,
+        /// Its addresses.
+        tuple: FourTuple,
+    },
     /// The peer has answered on a path that was being opened: it carries data.
     Opened {
         /// The path.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use anabranch_transport::FourTuple;
 use anabranch_wire::Time;
 use tokio::sync::Notify;
+use tracing::debug;
 
 use super::interfaces::{Watch, snapshot};
 use super::plan::Interface;
@@ -16,6 +17,7 @@ use super::ways::{reaches, source_for};
 use super::{Lease, LocalAddress};
 use crate::endpoint::unspecified_for;
 use crate::hub::Hub;
+use crate::log::PATH;
 use crate::member::{Member, State};
 
 /// Wait after a move that was tried in vain although the addresses in use work; doubled by each.
@@ -129,7 +131,9 @@ fn look_after(hub: &Arc<Hub>, member: &Arc<Member>, interfaces: &[Interface]) {
     let is_usable = interfaces.is_empty() || interfaces.iter().any(|one| one.addresses.contains(&local));
     let situation = Situation { local, remote, is_usable, route: source_for(remote), is_silent };
     let now = hub.clock.now();
-    match situation.step() {
+    let step = situation.step();
+    debug!(target: PATH, parent: &member.span(), %local, %remote, is_usable, is_silent, ?step, "routes have changed, or a path is silent");
+    match step {
         Step::Stay => member.change(|state| state.core.try_again(now)),
         Step::Relocate(source) => {
             if let Some((local, lease)) = hub.place_for(tuple, source) {

@@ -8,13 +8,16 @@ use std::task::Poll;
 use anabranch_transport::{ConnectionError, FourTuple};
 use anabranch_wire::{PathId, TransportErrorCode};
 use tokio::task::JoinHandle;
+use tracing::info;
 
 use super::interfaces::{Watch, snapshot};
 use super::plan::{Command, Plan};
 use super::policy::PathPolicy;
 use super::survey::Survey;
-use super::{PathEvent, PathEvents, PathStatus};
+use super::{LocalAddress, PathEvent, PathEvents, PathStatus};
 use crate::connection::Connection;
+use crate::error::OpenPathError;
+use crate::log::PATH;
 use crate::member::Member;
 
 impl Connection {
@@ -150,7 +153,10 @@ impl Manager {
                         });
                         self.plan.on_begun(slot, id);
                     }
-                    Err(error) => self.plan.on_failed(now, slot, error.to_string()),
+                    Err(error) => {
+                        self.tell_failure(&local, remote, &error);
+                        self.plan.on_failed(now, slot, error.to_string());
+                    }
                 }
             }
             Command::Abandon(id) => {
@@ -163,6 +169,10 @@ impl Manager {
         }
     }
 
+    fn tell_failure(&self, local: &LocalAddress, remote: SocketAddr, error: &OpenPathError) {
+        info!(target: PATH, parent: &self.member.span(), local = %local.ip, %remote, %error, "cannot open a path");
+    }
+
     fn on_event(&mut self, event: &PathEvent) {
         let now = self.member.hub.clock.now();
         match event {
@@ -171,7 +181,7 @@ impl Manager {
             PathEvent::Changed { path, .. } => self.adopt(*path),
             PathEvent::ServerAddresses => self.learn_addresses(),
             // What fails may work again; if it does not, it is abandoned.
-            PathEvent::Status { .. } => {}
+            PathEvent::Opening { .. } | PathEvent::Status { .. } => {}
             PathEvent::Missed(_) => {
                 self.adopt_all();
                 self.learn_addresses();

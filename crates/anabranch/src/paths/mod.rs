@@ -54,6 +54,7 @@ use std::time::Duration;
 use anabranch_transport::{self as core, AlternativeAddress, ConnectionError, FourTuple, Obstacle, PathInfo};
 use anabranch_wire::{PathId, Time};
 use tokio::time::Instant;
+use tracing::debug;
 
 pub use self::events::{PathEvent, PathEvents};
 pub(crate) use self::follow::{Roaming, follow};
@@ -68,6 +69,7 @@ pub use self::ways::Way;
 use crate::connection::Connection;
 use crate::error::OpenPathError;
 use crate::hub::Hub;
+use crate::log::PATH;
 use crate::member::State;
 
 /// How long [`Connection::open_path`] waits for the peer to send the connection IDs that a path needs.
@@ -197,6 +199,14 @@ impl State {
 
     /// The host cannot send between these addresses. Before there is a connection, who waits for it may know another way.
     pub(crate) fn on_unreachable(&mut self, hub: &Hub, now: Time, tuple: FourTuple, code: i32) {
+        debug!(
+            target: PATH,
+            parent: self.log.span(),
+            local = %tuple.local,
+            remote = %tuple.remote,
+            error = %io::Error::from_raw_os_error(code),
+            "cannot send",
+        );
         self.core.on_unreachable(now, tuple);
         self.on_silent(hub);
         let obstacle = Obstacle::from(&io::Error::from_raw_os_error(code));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anabranch_tls::rustls::pki_types::CertificateDer;
-use anabranch_wire::{PathId, Side, SpaceId, Version};
+use anabranch_wire::{ConnectionId, PathId, Side, SpaceId, Version};
 
 use super::connection::Connection;
 use super::multipath::AckStats;
@@ -116,6 +116,12 @@ impl Connection {
     /// Which end this is.
     pub fn side(&self) -> Side {
         self.side
+    }
+
+    /// Gives the destination connection ID of the client's very first Initial, which both ends know: traces of a connection are
+    /// named by it, and so is its span in logs.
+    pub fn original_dcid(&self) -> ConnectionId {
+        self.handshake.original_dcid
     }
 
     /// The version in use.

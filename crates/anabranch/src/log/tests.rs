@@ -1,0 +1,107 @@
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex};
+
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::MakeWriter;
+
+use crate::hub::lock;
+use crate::{Endpoint, MultipathConfig, SelfSigned, TransportConfig, config};
+
+/// Lines of a subscriber.
+#[derive(Clone, Debug, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        lock(&self.0).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Lines {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+/// A connection of two paths, from the first packet to its end, all on this thread. Gives the lines.
+fn told(filter: &str) -> Vec<String> {
+    let lines = Lines::default();
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter(EnvFilter::new(filter))
+        .with_writer(lines.clone())
+        .without_time()
+        .finish();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    tracing::subscriber::with_default(subscriber, || runtime.block_on(play()));
+    let text = String::from_utf8(lock(&lines.0).clone()).unwrap();
+    text.lines().map(|line| line.trim().to_owned()).collect()
+}
+
+async fn play() {
+    let multipath = Some(MultipathConfig::default());
+    let transport = Arc::new(TransportConfig { multipath, ..TransportConfig::default() });
+    let identity = SelfSigned::new(["localhost"]).unwrap();
+    let mut server_config = identity.server_config(["test"]).unwrap();
+    server_config.transport = Arc::clone(&transport);
+    let loopback = || "127.0.0.1:0".parse().unwrap();
+    let server = Endpoint::server(server_config, loopback()).unwrap();
+    let address = server.local_addr().unwrap();
+    let serving = tokio::spawn(async move { server.accept().await.unwrap().await.unwrap().closed().await });
+    let mut client_config = config::client(identity.roots().unwrap(), ["test"]).unwrap();
+    client_config.transport = transport;
+    let mut client = Endpoint::client(loopback()).unwrap();
+    client.set_default_client_config(client_config);
+    let connection = client.connect(address, "localhost").unwrap().await.unwrap();
+    let second = connection.open_path(std::net::IpAddr::from([127, 0, 0, 1]), None).await.unwrap();
+    assert!(connection.abandon_path(second, 0x3e));
+    connection.close(7, b"enough");
+    serving.await.unwrap();
+}
+
+/// `tracing` remembers for each event whether anybody wants it, over all threads: one test for all filters.
+#[test]
+fn connections_and_paths_are_told_in_their_spans() {
+    assert_eq!(told("off"), [""; 0]);
+    let lines = told("anabranch=info");
+    let has = |level: &str, side: &str, path: Option<u32>, what: &str| {
+        lines.iter().any(|line| {
+            let span = path.map_or("}: ".to_owned(), |id| format!("}}:path{{id={id} local=127.0.0.1:"));
+            line.starts_with(level)
+                && line.contains("connection{id=")
+                && line.contains(&format!("side=\"{side}\" peer=127.0.0.1:"))
+                && line.contains(&span)
+                && line.contains(what)
+        })
+    };
+    for side in ["client", "server"] {
+        assert!(has("INFO", side, None, "anabranch::connection: established version="), "{lines:#?}");
+        assert!(has("INFO", side, None, "anabranch::connection: ended reason="), "{lines:#?}");
+        assert!(has("INFO", side, Some(0), "anabranch::path: in use"), "{lines:#?}");
+        assert!(has("INFO", side, Some(1), "anabranch::path: validated"), "{lines:#?}");
+    }
+    assert!(has("INFO", "client", Some(1), "anabranch::path: opening"), "{lines:#?}");
+    assert!(has("INFO", "client", Some(1), "closed code=62 reason="), "{lines:#?}");
+    assert!(!lines.iter().any(|line| line.starts_with("DEBUG")), "{lines:#?}");
+    // Both ends know the connection by the same name.
+    let ids: std::collections::BTreeSet<_> =
+        lines.iter().filter_map(|line| line.split("connection{id=").nth(1)?.split(' ').next()).collect();
+    assert_eq!(ids.len(), 1, "{lines:#?}");
+
+    let lines = told("anabranch::path=info");
+    assert!(!lines.is_empty() && lines.iter().all(|line| line.contains("anabranch::path: ")), "{lines:#?}");
+    let lines = told("anabranch::packet=trace");
+    let is_packet = |line: &String| line.contains("anabranch::packet: sent kind=") && line.contains("bytes=");
+    assert!(lines.iter().any(is_packet), "{lines:#?}");
+    let lines = told("anabranch=debug");
+    for what in ["handshake data", "transport parameters", "keys installed", "a client", "begins"] {
+        assert!(lines.iter().any(|line| line.contains(what)), "{what}: {lines:#?}");
+    }
+    assert!(!lines.iter().any(|line| line.starts_with("TRACE")), "{lines:#?}");
+}

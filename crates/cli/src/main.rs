@@ -13,6 +13,9 @@ mod insecure;
 mod interop;
 #[cfg(feature = "lab")]
 mod lab;
+#[cfg(not(feature = "lab"))]
+#[path = "lab_absent.rs"]
+mod lab;
 mod listen;
 mod manual;
 mod multipath;
@@ -57,8 +60,8 @@ enum Command {
     Demo(demo::Demo),
     Paths(paths::Paths),
     Interop(interop::Interop),
-    #[cfg(feature = "lab")]
-    #[command(subcommand)]
+    #[cfg_attr(feature = "lab", command(subcommand))]
+    #[cfg_attr(not(feature = "lab"), command(hide = true))]
     Lab(lab::Lab),
     Completions(manual::Completions),
     Man(manual::Manual),
@@ -70,9 +73,7 @@ impl Command {
         match self {
             Self::Get(_) | Self::Serve(_) | Self::Perf(_) | Self::Demo(_) => true,
             Self::Interop(options) => !options.check,
-            #[cfg(feature = "lab")]
-            Self::Lab(_) => false,
-            Self::Paths(_) | Self::Completions(_) | Self::Man(_) => false,
+            Self::Lab(_) | Self::Paths(_) | Self::Completions(_) | Self::Man(_) => false,
         }
     }
 }
@@ -94,7 +95,6 @@ fn run(command: Command) -> Result {
         Command::Demo(options) => block_on(0, demo::run(options)),
         Command::Paths(options) => block_on(1, paths::run(options)),
         Command::Interop(options) => block_on(0, interop::run(options)),
-        #[cfg(feature = "lab")]
         Command::Lab(command) => lab::run(command),
         Command::Completions(options) => manual::completions(&options, Cli::command()),
         Command::Man(options) => manual::manual(&options, Cli::command()),

@@ -1,0 +1,21 @@
+//! What `anabranch lab` says in a program that was built without it.
+
+use std::ffi::OsString;
+
+use clap::Args;
+
+use crate::exit::{Exit, Failure, Result};
+
+/// Repeat experiments in simulated networks (not in this program)
+#[derive(Args, Debug)]
+#[command(disable_help_flag = true)]
+pub(crate) struct Lab {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+    _arguments: Vec<OsString>,
+}
+
+/// Fails and names the command that builds a program with the lab.
+pub(crate) fn run(_: Lab) -> Result {
+    Err(Failure::new(Exit::Usage, "this program was built without the lab")
+        .or("cargo install --path crates/cli builds one that has it"))
+}

@@ -4,54 +4,39 @@ use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
 
+use anabranch_wire::configuration;
+
 use crate::congestion::Algorithm;
 
-/// Settings of one path's recovery; the defaults are the RFCs'.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// Round-trip time assumed before the first sample (RFC 9002 §6.2.2: 333 ms).
-    pub initial_rtt: Duration,
-    /// Packets sent later that must be acknowledged before a packet is lost (RFC 9002 §6.1.1: 3).
-    pub packet_threshold: u64,
-    /// Fraction of the round-trip time after which an overtaken packet is lost (RFC 9002 §6.1.2: 9/8). Only for
-    /// [`LossDelay::Rfc9002`].
-    pub time_threshold: (u32, u32),
-    /// How long a packet may be missing while newer ones are acknowledged, before it is lost for its age.
-    pub loss_delay: LossDelay,
-    /// Congestion window to start with (RFC 9002 §7.2: 10 packets).
-    pub initial_window: InitialWindow,
-    /// Congestion controller.
-    pub congestion: Algorithm,
-    /// Whether packets are spread over the round trip (RFC 9002 §7.7).
-    pub pacing: bool,
-    /// How fast, where the congestion controller does not say so itself.
-    pub pacing_gain: PacingGain,
-    /// What may leave at once after a rest, and how much a sender that waits wakes up for.
-    pub pacing_burst: PacingBurst,
-    /// Whether to try ECN on the path (RFC 9000 §13.4).
-    pub ecn: bool,
-    /// Packet sizes.
-    pub mtu: MtuConfig,
-    /// Seed of the jitter some controllers add to their probing; equal seeds give equal runs.
-    pub seed: u64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            initial_rtt: Duration::from_millis(333),
-            packet_threshold: 3,
-            time_threshold: (9, 8),
-            loss_delay: LossDelay::Rfc9002,
-            initial_window: InitialWindow::Packets(10),
-            congestion: Algorithm::default(),
-            pacing: true,
-            pacing_gain: PacingGain::default(),
-            pacing_burst: PacingBurst::Timely,
-            ecn: true,
-            mtu: MtuConfig::default(),
-            seed: 0,
-        }
+configuration! {
+    /// Settings of one path's recovery; the defaults are the RFCs'.
+    #[derive(Clone, Debug)]
+    pub struct Config {
+        /// Round-trip time assumed before the first sample (RFC 9002 §6.2.2: 333 ms).
+        copy initial_rtt, with_initial_rtt: Duration = Duration::from_millis(333);
+        /// Packets sent later that must be acknowledged before a packet is lost (RFC 9002 §6.1.1: 3).
+        copy packet_threshold, with_packet_threshold: u64 = 3;
+        /// Fraction of the round-trip time after which an overtaken packet is lost (RFC 9002 §6.1.2: 9/8). Only for
+        /// [`LossDelay::Rfc9002`].
+        copy time_threshold, with_time_threshold: (u32, u32) = (9, 8);
+        /// How long a packet may be missing while newer ones are acknowledged, before it is lost for its age.
+        copy loss_delay, with_loss_delay: LossDelay = LossDelay::Rfc9002;
+        /// Congestion window to start with (RFC 9002 §7.2: 10 packets).
+        copy initial_window, with_initial_window: InitialWindow = InitialWindow::Packets(10);
+        /// Congestion controller.
+        copy congestion, with_congestion: Algorithm = Algorithm::default();
+        /// Spread packets over the round trip (RFC 9002 §7.7).
+        copy pacing, with_pacing: bool = true;
+        /// How fast, where the congestion controller does not say so itself.
+        copy pacing_gain, with_pacing_gain: PacingGain = PacingGain::default();
+        /// What may leave at once after a rest, and how much a sender that waits wakes up for.
+        copy pacing_burst, with_pacing_burst: PacingBurst = PacingBurst::Timely;
+        /// Try ECN on the path (RFC 9000 §13.4).
+        copy ecn, with_ecn: bool = true;
+        /// Packet sizes.
+        lend mtu, with_mtu: MtuConfig = MtuConfig::default();
+        /// Seed of the jitter some controllers add to their probing; equal seeds give equal runs.
+        copy seed, with_seed: u64 = 0;
     }
 }
 
@@ -144,32 +129,21 @@ pub enum PacingBurst {
     Packets(u16),
 }
 
-/// Settings of packetization-layer path MTU discovery (RFC 8899). Sizes are UDP payloads in bytes.
-#[derive(Clone, Debug)]
-pub struct MtuConfig {
-    /// Size to start with; at least 1200 (RFC 9000 §14.1).
-    pub initial: u16,
-    /// Largest size to search for: what an Ethernet frame leaves over IPv4. The transport takes off what IPv6 needs more.
-    pub maximum: u16,
-    /// Whether to search for larger sizes at all.
-    pub discovery: bool,
-    /// Losses of large packets, without one getting through, after which the path is a black hole for them.
-    pub black_hole_threshold: u32,
-    /// How long a path that turned into a black hole keeps the base size before the search starts again.
-    pub black_hole_cooldown: Duration,
-    /// How long a finished search rests before larger sizes are tried again (RFC 8899 §5.1.1: 600 s).
-    pub raise_interval: Duration,
-}
-
-impl Default for MtuConfig {
-    fn default() -> Self {
-        Self {
-            initial: 1200,
-            maximum: 1472,
-            discovery: true,
-            black_hole_threshold: 6,
-            black_hole_cooldown: Duration::from_secs(60),
-            raise_interval: Duration::from_secs(600),
-        }
+configuration! {
+    /// Settings of packetization-layer path MTU discovery (RFC 8899). Sizes are UDP payloads in bytes.
+    #[derive(Clone, Debug)]
+    pub struct MtuConfig {
+        /// Size to start with; at least 1200 (RFC 9000 §14.1).
+        copy initial, with_initial: u16 = 1200;
+        /// Largest size to search for: what an Ethernet frame leaves over IPv4. The transport takes off what IPv6 needs more.
+        copy maximum, with_maximum: u16 = 1472;
+        /// Search for larger sizes at all.
+        copy discovery, with_discovery: bool = true;
+        /// Losses of large packets, without one getting through, after which the path is a black hole for them.
+        copy black_hole_threshold, with_black_hole_threshold: u32 = 6;
+        /// How long a path that turned into a black hole keeps the base size before the search starts again.
+        copy black_hole_cooldown, with_black_hole_cooldown: Duration = Duration::from_secs(60);
+        /// How long a finished search rests before larger sizes are tried again (RFC 8899 §5.1.1: 600 s).
+        copy raise_interval, with_raise_interval: Duration = Duration::from_secs(600);
     }
 }

@@ -6,6 +6,7 @@
 
 mod alert;
 mod code;
+mod configuration;
 mod cursor;
 mod frame;
 mod header;
@@ -19,6 +20,7 @@ mod version;
 
 pub use alert::alert_name;
 pub use code::TransportErrorCode;
+pub use configuration::InvalidSetting;
 pub use cursor::{Direction, Full, Malformed, Reader, Writer};
 pub use frame::*;
 pub use header::*;

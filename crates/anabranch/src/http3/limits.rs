@@ -2,56 +2,45 @@
 
 use std::time::Duration;
 
-/// Bounds on what the clients of a [`Server`](super::Server) may hold and for how long.
-///
-/// What a client may send ahead of being read is bounded by the transport's windows, how many requests it may have open
-/// by [`StreamsConfig::max_bidi`](crate::transport::stream::StreamsConfig::max_bidi), and what is sent ahead of its
-/// acknowledgments by [`StreamsConfig::send_buffer`](crate::transport::stream::StreamsConfig::send_buffer).
-///
-/// Time in which the server serves other streams of a connection, or in which its link carries what it can, counts against
-/// no client. A link that is dead for a while counts like a client that does nothing; with the defaults the connection's own
-/// idle timeout ends first what any of these bounds would end.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Connections at the same time; others are refused.
-    pub max_connections: usize,
-    /// Requests of one connection that are being answered at the same time; others wait.
-    pub max_handlers: usize,
-    /// How long a connection may be without a request before it is closed, its handshake included. One on which responses
-    /// are still being sent has requests.
-    pub idle_timeout: Duration,
-    /// How long a client may take to send the head of a request, from opening its stream. Time in which the connection
-    /// brings `min_rate` does not count.
-    pub header_timeout: Duration,
-    /// Bytes per second that a connection has to bring, all its streams together, while the server waits for the content of
-    /// one of its requests. Tunnels (CONNECT) are exempt, and so are requests that the server has begun to answer. 0: any
-    /// speed will do.
-    pub min_rate: u64,
-    /// How long a connection may fall short of `min_rate`.
-    pub grace: Duration,
-    /// How long a client may take nothing at all of a response that it has asked for, although all that it allowed has been
-    /// sent; then the stream is reset with H3_EXCESSIVE_LOAD. Tunnels (CONNECT) are exempt. Zero: as long as the connection
-    /// lives.
-    pub stall_timeout: Duration,
-    /// Bytes that responses whose clients take nothing may hold in memory, over all connections that share a
-    /// [`StalledResponses`](super::StalledResponses). Beyond that, those are reset first that have been stalled for the
-    /// longest time. What a response holds is the piece of its body that waits to be sent and what has not been
-    /// acknowledged of it.
-    pub max_stalled_bytes: u64,
-}
+use anabranch_wire::configuration;
 
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            max_connections: 65_536,
-            max_handlers: 128,
-            idle_timeout: Duration::from_secs(60),
-            header_timeout: Duration::from_secs(60),
-            min_rate: 100,
-            grace: Duration::from_secs(60),
-            stall_timeout: Duration::from_secs(300),
-            max_stalled_bytes: 256 << 20,
-        }
+configuration! {
+    /// Bounds on what the clients of a [`Server`](super::Server) may hold and for how long.
+    ///
+    /// What a client may send ahead of being read is bounded by the transport's windows, how many requests it may have open
+    /// by [`StreamsConfig::max_bidi`](crate::transport::stream::StreamsConfig::max_bidi), and what is sent ahead of its
+    /// acknowledgments by [`StreamsConfig::send_buffer`](crate::transport::stream::StreamsConfig::send_buffer).
+    ///
+    /// Time in which the server serves other streams of a connection, or in which its link carries what it can, counts against
+    /// no client. A link that is dead for a while counts like a client that does nothing; with the defaults the connection's own
+    /// idle timeout ends first what any of these bounds would end.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Limits {
+        /// Connections at the same time; others are refused.
+        copy max_connections, with_max_connections: usize = 65_536;
+        /// Requests of one connection that are being answered at the same time; others wait.
+        copy max_handlers, with_max_handlers: usize = 128;
+        /// How long a connection may be without a request before it is closed, its handshake included. One on which responses
+        /// are still being sent has requests.
+        copy idle_timeout, with_idle_timeout: Duration = Duration::from_secs(60);
+        /// How long a client may take to send the head of a request, from opening its stream. Time in which the connection
+        /// brings `min_rate` does not count.
+        copy header_timeout, with_header_timeout: Duration = Duration::from_secs(60);
+        /// Bytes per second that a connection has to bring, all its streams together, while the server waits for the content of
+        /// one of its requests. Tunnels (CONNECT) are exempt, and so are requests that the server has begun to answer. 0: any
+        /// speed will do.
+        copy min_rate, with_min_rate: u64 = 100;
+        /// How long a connection may fall short of `min_rate`.
+        copy grace, with_grace: Duration = Duration::from_secs(60);
+        /// How long a client may take nothing at all of a response that it has asked for, although all that it allowed has been
+        /// sent; then the stream is reset with H3_EXCESSIVE_LOAD. Tunnels (CONNECT) are exempt. Zero: as long as the connection
+        /// lives.
+        copy stall_timeout, with_stall_timeout: Duration = Duration::from_secs(300);
+        /// Bytes that responses whose clients take nothing may hold in memory, over all connections that share a
+        /// [`StalledResponses`](super::StalledResponses). Beyond that, those are reset first that have been stalled for the
+        /// longest time. What a response holds is the piece of its body that waits to be sent and what has not been
+        /// acknowledged of it.
+        copy max_stalled_bytes, with_max_stalled_bytes: u64 = 256 << 20;
     }
 }
 

@@ -4,58 +4,44 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use anabranch_wire::configuration;
+
 use super::named::{UnknownName, named};
 
-/// When acknowledgments are sent (RFC 9000 §13.2), what they say, which way they go, and what we ask of the peer
-/// (draft-ietf-quic-ack-frequency).
-#[derive(Clone, Debug)]
-pub struct AckConfig {
-    /// Ack-eliciting packets received on a path before an ACK leaves at once.
-    pub threshold: u64,
-    /// Longest deliberate delay of an ACK; sent as `max_ack_delay`.
-    pub max_delay: Duration,
-    /// Ranges that one ACK frame holds at most, the one with its largest number included: 2 to 1024, and a value outside
-    /// counts as the nearest inside.
-    pub max_ranges: usize,
-    /// Which ranges an ACK frame names when there are more than it may hold. `None` chooses what measured best:
-    /// [`RangeOrder::NewestFirst`] where every path has its own numbers, [`RangeOrder::NewsFirst`] where they share one
-    /// line.
-    pub order: Option<RangeOrder>,
-    /// Frames that name a range which does not grow, at least 1; it is then left out, even if nothing is known to have reached the
-    /// peer. Only where `order` is set to a fixed order: the default ones know better.
-    pub max_tellings: u32,
-    /// Which old packet numbers are given up: neither acknowledged nor accepted any more.
-    pub horizon: Horizon,
-    /// The path that an ACK of another path's packets may take.
-    pub path: AckPath,
-    /// Whose packets an ACK that leaves is about, when the connection has several paths.
-    pub scope: AckScope,
-    /// Take a path's round trips as one and the same, whichever path brings the ACKs back: the newest packet that an ACK newly
-    /// acknowledges on each path then measures it, in the single number space, too, and a change of the way back does not
-    /// begin a new minimum. The stack of the 2022 study did so.
-    /// Without it, only what came back the way it went does, and RFC 10069 (“Computing Path RTT”) is followed.
-    pub mixed_round_trips: bool,
-    /// Ask the peer to acknowledge more rarely when it supports ACK_FREQUENCY.
-    pub frequency: bool,
-    /// What is then asked for.
-    pub frequency_rule: FrequencyRule,
-}
-
-impl Default for AckConfig {
-    fn default() -> Self {
-        Self {
-            threshold: 2,
-            max_delay: Duration::from_millis(25),
-            max_ranges: 64,
-            order: None,
-            max_tellings: u32::MAX,
-            horizon: Horizon::None,
-            path: AckPath::Soonest,
-            scope: AckScope::Path,
-            mixed_round_trips: false,
-            frequency: true,
-            frequency_rule: FrequencyRule::Adaptive,
-        }
+configuration! {
+    /// When acknowledgments are sent (RFC 9000 §13.2), what they say, which way they go, and what we ask of the peer
+    /// (draft-ietf-quic-ack-frequency).
+    #[derive(Clone, Debug)]
+    pub struct AckConfig {
+        /// Ack-eliciting packets received on a path before an ACK leaves at once.
+        copy threshold, with_threshold: u64 = 2;
+        /// Longest deliberate delay of an ACK; sent as `max_ack_delay`.
+        copy max_delay, with_max_delay: Duration = Duration::from_millis(25);
+        /// Ranges that one ACK frame holds at most, the one with its largest number included: 2 to 1024, and a value outside
+        /// counts as the nearest inside.
+        copy max_ranges, with_max_ranges: usize = 64;
+        /// Which ranges an ACK frame names when there are more than it may hold. `None` chooses what measured best:
+        /// [`RangeOrder::NewestFirst`] where every path has its own numbers, [`RangeOrder::NewsFirst`] where they share one
+        /// line.
+        into order, with_order: Option<RangeOrder> = None;
+        /// Frames that name a range which does not grow, at least 1; it is then left out, even if nothing is known to have reached the
+        /// peer. Only where `order` is set to a fixed order: the default ones know better.
+        copy max_tellings, with_max_tellings: u32 = u32::MAX;
+        /// Which old packet numbers are given up: neither acknowledged nor accepted any more.
+        copy horizon, with_horizon: Horizon = Horizon::None;
+        /// The path that an ACK of another path's packets may take.
+        copy path, with_path: AckPath = AckPath::Soonest;
+        /// Whose packets an ACK that leaves is about, when the connection has several paths.
+        copy scope, with_scope: AckScope = AckScope::Path;
+        /// Take a path's round trips as one and the same, whichever path brings the ACKs back: the newest packet that an ACK newly
+        /// acknowledges on each path then measures it, in the single number space, too, and a change of the way back does not
+        /// begin a new minimum. The stack of the 2022 study did so.
+        /// Without it, only what came back the way it went does, and RFC 10069 (“Computing Path RTT”) is followed.
+        copy mixed_round_trips, with_mixed_round_trips: bool = false;
+        /// Ask the peer to acknowledge more rarely when it supports ACK_FREQUENCY.
+        copy frequency, with_frequency: bool = true;
+        /// What is then asked for.
+        copy frequency_rule, with_frequency_rule: FrequencyRule = FrequencyRule::Adaptive;
     }
 }
 

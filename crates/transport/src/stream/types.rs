@@ -1,46 +1,34 @@
 //! What users of streams see: configuration, priorities, events, errors.
 
-use anabranch_wire::{Dir, StreamId};
+use anabranch_wire::{Dir, StreamId, configuration};
 
 use crate::flow::WindowRule;
 
-/// Limits and buffers of a connection's streams.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StreamsConfig {
-    /// Bidirectional streams that the peer may have open at the same time.
-    pub max_bidi: u64,
-    /// Unidirectional streams that the peer may have open at the same time.
-    pub max_uni: u64,
-    /// Bytes that the peer may send on a stream ahead of the application's reading, at first.
-    pub stream_window: u64,
-    /// What `stream_window` grows to when it holds a fast reader back.
-    pub stream_window_max: u64,
-    /// Bytes that the peer may send on all streams ahead of the application's reading, at first. What is allocated for receiving
-    /// is at most that, as it grows, [`MAX_RECEIVE_SLACK`](super::MAX_RECEIVE_SLACK) and
-    /// [`MAX_STREAM_SLACK`](super::MAX_STREAM_SLACK) for each open stream.
-    pub connection_window: u64,
-    /// What `connection_window` grows to.
-    pub connection_window_max: u64,
-    /// How they grow.
-    pub window_rule: WindowRule,
-    /// Bytes of all streams that may be written and not yet acknowledged; at least 1.
-    pub send_buffer: u64,
-}
+const MIB: u64 = 1 << 20;
 
-impl Default for StreamsConfig {
-    /// 10 Gbit/s over 1 ms from the first round trip, and long fat networks once the windows have grown.
-    fn default() -> Self {
-        const MIB: u64 = 1 << 20;
-        Self {
-            max_bidi: 128,
-            max_uni: 128,
-            stream_window: MIB,
-            stream_window_max: 16 * MIB,
-            connection_window: MIB + MIB / 2,
-            connection_window_max: 24 * MIB,
-            window_rule: WindowRule::Adaptive,
-            send_buffer: 16 * MIB,
-        }
+configuration! {
+    /// Limits and buffers of a connection's streams; by default for 10 Gbit/s over 1 ms from the first round trip, and for long fat
+    /// networks once the windows have grown.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct StreamsConfig {
+        /// Bidirectional streams that the peer may have open at the same time.
+        copy max_bidi, with_max_bidi: u64 = 128;
+        /// Unidirectional streams that the peer may have open at the same time.
+        copy max_uni, with_max_uni: u64 = 128;
+        /// Bytes that the peer may send on a stream ahead of the application's reading, at first.
+        copy stream_window, with_stream_window: u64 = MIB;
+        /// What `stream_window` grows to when it holds a fast reader back.
+        copy stream_window_max, with_stream_window_max: u64 = 16 * MIB;
+        /// Bytes that the peer may send on all streams ahead of the application's reading, at first. What is allocated for receiving
+        /// is at most that, as it grows, [`MAX_RECEIVE_SLACK`](super::MAX_RECEIVE_SLACK) and
+        /// [`MAX_STREAM_SLACK`](super::MAX_STREAM_SLACK) for each open stream.
+        copy connection_window, with_connection_window: u64 = MIB + MIB / 2;
+        /// What `connection_window` grows to.
+        copy connection_window_max, with_connection_window_max: u64 = 24 * MIB;
+        /// How they grow.
+        copy window_rule, with_window_rule: WindowRule = WindowRule::Adaptive;
+        /// Bytes of all streams that may be written and not yet acknowledged; at least 1.
+        copy send_buffer, with_send_buffer: u64 = 16 * MIB;
     }
 }
 

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use anabranch_wire::configuration;
 use http::{Request, Response};
 use tokio::sync::Semaphore;
 use tower_service::Service;
@@ -56,23 +57,18 @@ pub struct Server<S> {
     options: ServeOptions,
 }
 
-/// How connections are served.
-#[derive(Clone, Debug)]
-pub struct ServeOptions {
-    /// Limits and features of HTTP/3.
-    pub config: Config,
-    /// What clients may cost.
-    pub limits: Limits,
-    /// Whether to add a `date` to responses that have none (RFC 9110 §6.6.1).
-    pub date: bool,
-    /// What responses hold that are stalled, over all connections that are served with clones of this.
-    pub stalled: StalledResponses,
-}
-
-impl Default for ServeOptions {
-    fn default() -> Self {
-        let stalled = StalledResponses::default();
-        Self { config: Config::default(), limits: Limits::default(), date: true, stalled }
+configuration! {
+    /// How connections are served.
+    #[derive(Clone, Debug)]
+    pub struct ServeOptions {
+        /// Limits and features of HTTP/3.
+        lend config, with_config: Config = Config::default();
+        /// What clients may cost.
+        lend limits, with_limits: Limits = Limits::default();
+        /// Adds a `date` to responses that have none (RFC 9110 §6.6.1).
+        copy date, with_date: bool = true;
+        /// What responses hold that are stalled, over all connections that are served with clones of this.
+        lend stalled, with_stalled: StalledResponses = StalledResponses::default();
     }
 }
 

@@ -9,11 +9,9 @@ const LEN: usize = 1_000_000;
 
 #[tokio::main]
 async fn main() -> Result<(), Error> {
-    let transport =
-        Arc::new(TransportConfig { multipath: Some(MultipathConfig::default()), ..Default::default() });
+    let transport = Arc::new(TransportConfig::default().with_multipath(MultipathConfig::default()));
     let identity = SelfSigned::new(["localhost"])?;
-    let mut server_config = identity.server_config(["pinned"])?;
-    server_config.transport = Arc::clone(&transport);
+    let server_config = identity.server_config(["pinned"])?.with_transport(Arc::clone(&transport));
     let server = Endpoint::server(server_config, "127.0.0.1:0".parse()?)?;
     let address = server.local_addr()?;
     tokio::spawn(async move {
@@ -24,8 +22,7 @@ async fn main() -> Result<(), Error> {
         Some(())
     });
 
-    let mut client_config = config::client(identity.roots()?, ["pinned"])?;
-    client_config.transport = transport;
+    let client_config = config::client(identity.roots()?, ["pinned"])?.with_transport(transport);
     let client = Endpoint::client("127.0.0.1:0".parse()?)?;
     let connection = client.connect_with(&client_config, address, "localhost")?.await?;
     let first = connection.paths()[0].id;

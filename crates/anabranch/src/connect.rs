@@ -66,10 +66,10 @@ impl Endpoint {
     ) -> Result<Connecting, ConnectError> {
         let now = self.hub.clock.now();
         let Place { handle, tuple, local_cid, shared, seed, watchers, lease } = place;
-        let follows = tuple.local.ip().is_unspecified() && config.transport.migration;
-        let token = Some(&config.token).filter(|token| !token.is_empty()).cloned();
-        let token = token.or_else(|| self.hub.tokens().take(server_name, config.initial_version));
-        let config = &ClientConfig { token: token.unwrap_or_default(), ..config.clone() };
+        let follows = tuple.local.ip().is_unspecified() && config.transport().migration();
+        let token = Some(config.token()).filter(|token| !token.is_empty()).cloned();
+        let token = token.or_else(|| self.hub.tokens().take(server_name, config.initial_version()));
+        let config = &config.clone().with_token(token.unwrap_or_default());
         // Keys are made here, which takes its time: the driver need not wait for it.
         let begun = core::Connection::client(now, config, shared, seed, tuple, server_name, local_cid);
         let mut table = self.hub.table();

@@ -106,8 +106,8 @@ async fn endpoints_close_and_become_idle() {
 #[tokio::test]
 async fn a_close_is_sent_long_before_its_period_is_over() {
     // Acknowledgments that may wait for so long make a probe timeout of this and more.
-    let ack = AckConfig { max_delay: Duration::from_secs(5), ..AckConfig::default() };
-    let it = connected(&Pair::with_transport(TransportConfig { ack, ..TransportConfig::default() })).await;
+    let ack = AckConfig::default().with_max_delay(Duration::from_secs(5));
+    let it = connected(&Pair::with_transport(TransportConfig::default().with_ack(ack))).await;
     let waiting = tokio::spawn({
         let client = it.client.clone();
         async move { client.wait_close_sent().await }
@@ -271,7 +271,7 @@ async fn a_retry_proves_the_address() {
 #[tokio::test]
 async fn a_retry_by_policy() {
     let mut pair = Pair::new();
-    pair.server.retry = RetryPolicy::Always;
+    pair.server = pair.server.with_retry(RetryPolicy::Always);
     let (client, server) = pair.endpoints();
     let ours = connecting(&client, &server);
     let accepting = async {
@@ -415,7 +415,7 @@ async fn a_client_on_wildcard_addresses_migrates() {
 #[tokio::test]
 async fn silence_ends_a_connection() {
     let idle = Duration::from_millis(300);
-    let transport = TransportConfig { max_idle_timeout: Some(idle), ..TransportConfig::default() };
+    let transport = TransportConfig::default().with_max_idle_timeout(idle);
     let it = connected(&Pair::with_transport(transport)).await;
     let begin = Instant::now();
     assert!(matches!(within(it.ours.closed()).await, ConnectionError::TimedOut(_)));
@@ -426,11 +426,9 @@ async fn silence_ends_a_connection() {
 
 #[tokio::test]
 async fn keep_alive_breaks_the_silence() {
-    let transport = TransportConfig {
-        max_idle_timeout: Some(Duration::from_millis(300)),
-        keep_alive: Some(Duration::from_millis(100)),
-        ..TransportConfig::default()
-    };
+    let transport = TransportConfig::default()
+        .with_max_idle_timeout(Duration::from_millis(300))
+        .with_keep_alive(Duration::from_millis(100));
     let it = connected(&Pair::with_transport(transport)).await;
     tokio::time::sleep(Duration::from_millis(900)).await;
     assert_eq!((it.ours.close_reason(), it.theirs.close_reason()), (None, None));
@@ -441,8 +439,7 @@ async fn nobody_there_is_a_timeout() {
     let silent = UdpSocket::bind(loopback()).unwrap();
     let mut pair = Pair::new();
     let idle = Some(Duration::from_millis(400));
-    pair.client.transport =
-        Arc::new(TransportConfig { max_idle_timeout: idle, ..TransportConfig::default() });
+    pair.client = pair.client.with_transport(TransportConfig::default().with_max_idle_timeout(idle));
     let connecting = pair.client().connect(silent.local_addr().unwrap(), "localhost").unwrap();
     assert!(matches!(within(connecting).await.unwrap_err(), ConnectionError::TimedOut(_)));
 }
@@ -478,7 +475,7 @@ async fn a_restarted_server_resets_connections() {
     first.rebind(UdpSocket::bind(loopback()).unwrap()).unwrap();
     drop(first);
     std::mem::forget(theirs);
-    secrets.seed = [8; 32];
+    secrets = secrets.with_seed([8; 32]);
     let _second = Endpoint::new(&secrets, Some(pair.server.clone()), socket).unwrap();
     assert_eq!(address, _second.local_addr().unwrap());
     let mut send = ours.open_uni().await.unwrap();
@@ -490,9 +487,8 @@ async fn a_restarted_server_resets_connections() {
 async fn versions_are_negotiated() {
     let mut pair = Pair::new();
     // The client begins with v2, the server knows v1 only: Version Negotiation, and once more.
-    pair.client.initial_version = Version::V2;
-    pair.server.transport =
-        Arc::new(TransportConfig { versions: vec![Version::V1], ..TransportConfig::default() });
+    pair.client = pair.client.with_initial_version(Version::V2);
+    pair.server = pair.server.with_transport(TransportConfig::default().with_versions(vec![Version::V1]));
     let it = connected(&pair).await;
     assert_eq!(it.ours.handshake_data().version, Version::V1);
     serve(it.theirs);
@@ -502,9 +498,8 @@ async fn versions_are_negotiated() {
 #[tokio::test]
 async fn a_compatible_version_is_preferred() {
     let mut pair = Pair::new();
-    let transport =
-        TransportConfig { versions: vec![Version::V2, Version::V1], ..TransportConfig::default() };
-    pair.server.transport = Arc::new(transport);
+    let transport = TransportConfig::default().with_versions(vec![Version::V2, Version::V1]);
+    pair.server = pair.server.with_transport(transport);
     let it = connected(&pair).await;
     assert_eq!(it.theirs.handshake_data().version, Version::V2);
     assert_eq!(it.ours.handshake_data().version, Version::V2);
@@ -515,9 +510,9 @@ async fn a_compatible_version_is_preferred() {
 #[tokio::test]
 async fn no_version_in_common() {
     let mut pair = Pair::new();
-    let only = |version| Arc::new(TransportConfig { versions: vec![version], ..TransportConfig::default() });
-    pair.client.transport = only(Version::V1);
-    pair.server.transport = only(Version::V2);
+    let only = |version| Arc::new(TransportConfig::default().with_versions(vec![version]));
+    pair.client = pair.client.with_transport(only(Version::V1));
+    pair.server = pair.server.with_transport(only(Version::V2));
     let (client, server) = pair.endpoints();
     assert_eq!(within(connecting(&client, &server)).await.unwrap_err(), ConnectionError::VersionMismatch);
 }

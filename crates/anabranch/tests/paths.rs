@@ -20,10 +20,7 @@ fn second() -> IpAddr {
 }
 
 fn multipath() -> Pair {
-    Pair::with_transport(TransportConfig {
-        multipath: Some(MultipathConfig::default()),
-        ..Default::default()
-    })
+    Pair::with_transport(TransportConfig::default().with_multipath(MultipathConfig::default()))
 }
 
 /// Two ends with a second path from 127.0.0.2.
@@ -77,9 +74,8 @@ async fn both_ends_have_to_want_several_paths() {
 #[tokio::test]
 async fn both_paths_carry_data() {
     // The default prefers the faster path, which on the loopback interface is a matter of luck.
-    let config = MultipathConfig { scheduler: "round-robin".parse().unwrap(), ..Default::default() };
-    let it =
-        opened(Pair::with_transport(TransportConfig { multipath: Some(config), ..Default::default() })).await;
+    let config = MultipathConfig::default().with_scheduler("round-robin".parse().unwrap());
+    let it = opened(Pair::with_transport(TransportConfig::default().with_multipath(config))).await;
     assert!(it.ours.is_multipath() && it.theirs.is_multipath());
     let addresses: Vec<_> = it.ours.paths().iter().map(|path| path.tuple.local.ip()).collect();
     assert_eq!(addresses, [IpAddr::from([127, 0, 0, 1]), second()]);
@@ -224,7 +220,7 @@ async fn a_client_that_came_by_ipv4_finds_the_ipv6_address() {
     let address = v6.local_addr().unwrap();
     drop(v6);
     let mut pair = multipath();
-    pair.server.alternative_addresses = vec![address];
+    pair.server = pair.server.with_alternative_addresses(vec![address]);
     let (client, server) = pair.endpoints();
     server.add_socket(address).unwrap();
     let (ours, theirs) = connect(&client, &server).await;

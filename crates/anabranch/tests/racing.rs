@@ -4,7 +4,6 @@
 mod common;
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anabranch::paths::{ATTEMPT_DELAY, MAX_ATTEMPTS};
@@ -176,7 +175,7 @@ async fn what_cannot_be_sent_is_not_waited_for() {
 
 #[tokio::test]
 async fn silence_everywhere_is_a_failure_after_a_bounded_number_of_attempts() {
-    let transport = TransportConfig { handshake_timeout: Duration::from_millis(400), ..Default::default() };
+    let transport = TransportConfig::default().with_handshake_timeout(Duration::from_millis(400));
     let pair = Pair::with_transport(transport);
     let client = pair.client();
     let holes: Vec<Hole> = (0..MAX_ATTEMPTS + 2).map(|_| Hole::new()).collect();
@@ -208,7 +207,7 @@ async fn silence_everywhere_is_a_failure_after_a_bounded_number_of_attempts() {
 /// The first path's socket goes like those of other paths.
 #[tokio::test]
 async fn a_connection_can_leave_where_it_began() {
-    let transport = TransportConfig { multipath: Some(MultipathConfig::default()), ..Default::default() };
+    let transport = TransportConfig::default().with_multipath(MultipathConfig::default());
     let pair = Pair::with_transport(transport);
     let (client, server) = pair.endpoints();
     let ways = vec![from([127, 0, 0, 1], server.local_addr().unwrap())];
@@ -234,8 +233,8 @@ async fn early_data_goes_one_way_only() {
     // The ticket has come with the server's answer by now.
     works(&theirs, &ours).await;
     ours.close(0, b"");
-    let transport = TransportConfig { handshake_timeout: Duration::from_secs(2), ..Default::default() };
-    pair.client.transport = Arc::new(transport);
+    let transport = TransportConfig::default().with_handshake_timeout(Duration::from_secs(2));
+    pair.client = pair.client.with_transport(transport);
     let racing = client.connect_any(&pair.client, ways, "localhost", RacePolicy::default());
     let (ours, accepted) = racing.into_0rtt().expect("a ticket");
     let accepting = async { server.accept().await.unwrap().await.unwrap() };

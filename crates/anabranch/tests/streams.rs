@@ -83,9 +83,8 @@ async fn big_transfer_on_several_threads() {
 #[tokio::test]
 async fn bytes_are_taken_from_where_they_are_lent() {
     for version in [Version::V1, Version::REVERSO] {
-        let mut pair =
-            Pair::with_transport(TransportConfig { versions: vec![version], ..TransportConfig::default() });
-        pair.client.initial_version = version;
+        let mut pair = Pair::with_transport(TransportConfig::default().with_versions(vec![version]));
+        pair.client = pair.client.with_initial_version(version);
         let pair = connected(&pair).await;
         let data = Bytes::from(pattern(2_000_000));
         let (mut send, _receive) = pair.theirs.open_bi().await.unwrap();
@@ -232,8 +231,7 @@ async fn datagrams() {
 
 #[tokio::test]
 async fn datagrams_can_be_turned_off() {
-    let pair =
-        Pair::with_transport(TransportConfig { datagram_receive_buffer: 0, ..TransportConfig::default() });
+    let pair = Pair::with_transport(TransportConfig::default().with_datagram_receive_buffer(0));
     let pair = connected(&pair).await;
     assert_eq!(pair.ours.max_datagram_size(), None);
     let result = pair.ours.send_datagram(Bytes::from_static(b"x"));

@@ -24,25 +24,31 @@ pub(crate) struct AckOptions {
 }
 
 impl AckOptions {
-    /// Changes what was asked for.
-    pub(crate) fn apply(&self, config: &mut AckConfig) {
-        config.max_ranges = self.ack_ranges.map_or(config.max_ranges, usize::from);
-        config.order = self.ack_order.or(config.order);
-        config.horizon = self.ack_horizon.unwrap_or(config.horizon);
-        config.path = self.ack_path.unwrap_or(config.path);
-        config.frequency &= !self.no_ack_frequency;
+    /// Gives the default with what was asked for.
+    pub(crate) fn config(&self) -> AckConfig {
+        let defaults = AckConfig::default();
+        let max_ranges = self.ack_ranges.map_or(defaults.max_ranges(), usize::from);
+        let horizon = self.ack_horizon.unwrap_or(defaults.horizon());
+        let path = self.ack_path.unwrap_or(defaults.path());
+        let frequency = defaults.frequency() && !self.no_ack_frequency;
+        defaults
+            .with_max_ranges(max_ranges)
+            .with_order(self.ack_order)
+            .with_horizon(horizon)
+            .with_path(path)
+            .with_frequency(frequency)
     }
 }
 
 /// The strategy, for the record.
 pub(crate) fn described(config: &AckConfig) -> Value {
     json!({
-        "threshold": config.threshold,
-        "max_ranges": config.max_ranges,
-        "order": config.order.map_or("by numbering", RangeOrder::name),
-        "horizon": config.horizon.to_string(),
-        "path": config.path.name(),
-        "frequency": config.frequency,
+        "threshold": config.threshold(),
+        "max_ranges": config.max_ranges(),
+        "order": config.order().map_or("by numbering", RangeOrder::name),
+        "horizon": config.horizon().to_string(),
+        "path": config.path().name(),
+        "frequency": config.frequency(),
     })
 }
 
@@ -60,8 +66,7 @@ mod tests {
 
     #[test]
     fn the_options_reach_the_configuration() {
-        let mut config = AckConfig::default();
-        Line::parse_from(["bench"]).options.apply(&mut config);
+        let config = Line::parse_from(["bench"]).options.config();
         let before = json!({
             "threshold": 2, "max_ranges": 64, "order": "by numbering", "horizon": "none", "path": "soonest",
             "frequency": true,
@@ -69,7 +74,7 @@ mod tests {
         assert_eq!(described(&config), before);
         let line =
             "bench --ack-ranges 5 --ack-order news-first --ack-horizon 128 --ack-path all --no-ack-frequency";
-        Line::parse_from(line.split(' ')).options.apply(&mut config);
+        let config = Line::parse_from(line.split(' ')).options.config();
         let after = json!({
             "threshold": 2, "max_ranges": 5, "order": "news-first", "horizon": "128", "path": "all",
             "frequency": false,

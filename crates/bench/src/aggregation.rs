@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use anabranch_lab::design::{self, Point};
 use anabranch_lab::fluid;
 use anabranch_lab::transfer::{Measured, PathTotals, Transfer};
+use anabranch_transport::recovery::Config;
 use anabranch_transport::recovery::{Algorithm as Congestion, InitialWindow};
 use anabranch_transport::schedule::Algorithm as Scheduler;
-use anabranch_transport::{MultipathConfig, Numbering, NumberingChoice, TransportConfig};
+use anabranch_transport::{MultipathConfig, Numbering, TransportConfig};
 use clap::Args;
 use rayon::prelude::*;
 use serde_json::{Value, json};
@@ -57,14 +58,15 @@ struct Row {
 
 impl Options {
     fn transport(&self) -> TransportConfig {
-        let mut transport = TransportConfig::default();
-        let mut multipath = MultipathConfig::default();
-        multipath.max_paths = multipath.max_paths.max(design::MAX_PATHS as u32);
-        multipath.scheduler = self.scheduler.unwrap_or(multipath.scheduler);
-        transport.multipath = Some(multipath);
-        transport.recovery.congestion = self.congestion.unwrap_or(transport.recovery.congestion);
-        self.acks.apply(&mut transport.ack);
-        transport
+        let defaults = MultipathConfig::default();
+        let max_paths = defaults.max_paths().max(design::MAX_PATHS as u32);
+        let scheduler = self.scheduler.unwrap_or(defaults.scheduler());
+        let recovery = Config::default();
+        let congestion = self.congestion.unwrap_or(recovery.congestion());
+        TransportConfig::default()
+            .with_multipath(defaults.with_max_paths(max_paths).with_scheduler(scheduler))
+            .with_recovery(recovery.with_congestion(congestion))
+            .with_ack(self.acks.config())
     }
 
     fn chosen(&self) -> Result<Vec<Point>, Error> {
@@ -121,14 +123,14 @@ fn measure(points: &[Point], options: &Options) -> Result<Report, Error> {
 
 /// What every run has in common.
 fn config(transport: &TransportConfig, rows: &[Row]) -> Value {
-    let recovery = &transport.recovery;
-    let mtu = u32::from(recovery.mtu.initial);
-    let (packets, window) = match recovery.initial_window {
+    let recovery = &transport.recovery();
+    let mtu = u32::from(recovery.mtu().initial());
+    let (packets, window) = match recovery.initial_window() {
         InitialWindow::Packets(packets) => (packets, packets * mtu),
         InitialWindow::Bytes(bytes) => (bytes.div_ceil(mtu), bytes),
     };
     let answered = rows.iter().all(|row| row.result.as_ref().is_ok_and(|run| run.closed.is_some()));
-    let multipath = transport.multipath.clone().unwrap_or_default();
+    let multipath = transport.multipath().cloned().unwrap_or_default();
     json!({
         "initial_window_packets": packets,
         "initial_window_bytes": window,
@@ -140,11 +142,11 @@ fn config(transport: &TransportConfig, rows: &[Row]) -> Value {
         "queues": "drop-tail, packets, from the file",
         "one_configuration_for_all_points": true,
         "server_answers_close": answered,
-        "congestion": recovery.congestion.name(),
-        "scheduler": multipath.scheduler.name(),
-        "stream_window_max": transport.streams.stream_window_max,
-        "connection_window_max": transport.streams.connection_window_max,
-        "acknowledgments": acks::described(&transport.ack),
+        "congestion": recovery.congestion().name(),
+        "scheduler": multipath.scheduler().name(),
+        "stream_window_max": transport.streams().stream_window_max(),
+        "connection_window_max": transport.streams().connection_window_max(),
+        "acknowledgments": acks::described(&transport.ack()),
     })
 }
 
@@ -172,10 +174,8 @@ const COLUMNS: [&str; 13] = [
 
 impl Row {
     fn new(point: &Point, numbering: Numbering, transport: &TransportConfig, options: &Options) -> Self {
-        let mut transport = transport.clone();
-        if let Some(multipath) = &mut transport.multipath {
-            multipath.numbering = NumberingChoice::Only(numbering);
-        }
+        let multipath = transport.multipath().cloned().map(|multipath| multipath.with_numbering(numbering));
+        let transport = transport.clone().with_multipath(multipath);
         let transfer = Transfer {
             seed: point.run,
             links: point.links(),
@@ -369,8 +369,8 @@ run,rate_mbps_0,owd_ms_0,queue_packets_0,rate_mbps_1,owd_ms_1,queue_packets_1
     #[test]
     fn the_options_reach_the_transport() {
         let transport = options(&["--scheduler", "round-robin", "--congestion", "newreno"]).transport();
-        assert_eq!(transport.multipath.unwrap().scheduler, Scheduler::RoundRobin);
-        assert_eq!(transport.recovery.congestion, Congestion::NewReno);
+        assert_eq!(transport.multipath().unwrap().scheduler(), Scheduler::RoundRobin);
+        assert_eq!(transport.recovery().congestion(), Congestion::NewReno);
         let Err(fault) = Line::try_parse_from(["aggregation", "--design", "d", "--scheduler", "x"]) else {
             panic!("`x` is no scheduler");
         };

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anabranch_lab::failover::{Class, KillSchedule, Outcome};
 use anabranch_lab::stats::Sample;
 use anabranch_transport::schedule::Algorithm as Scheduler;
-use anabranch_transport::{MultipathConfig, Numbering, NumberingChoice, TransportConfig};
+use anabranch_transport::{MultipathConfig, Numbering, TransportConfig};
 use clap::Args;
 use rayon::prelude::*;
 use serde_json::{Value, json};
@@ -55,12 +55,11 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
     if options.trace && options.schedules != 1 {
         return Err("--trace needs a single schedule: --schedules 1 --seed N".into());
     }
-    let mut transport = TransportConfig::default();
-    let mut multipath = MultipathConfig::default();
-    multipath.scheduler = options.scheduler.unwrap_or(multipath.scheduler);
-    multipath.numbering = NumberingChoice::Only(options.numbering);
-    let setting = format!("scheduler {}, numbering {}", multipath.scheduler.name(), options.numbering);
-    transport.multipath = Some(multipath);
+    let defaults = MultipathConfig::default();
+    let scheduler = options.scheduler.unwrap_or(defaults.scheduler());
+    let setting = format!("scheduler {}, numbering {}", scheduler.name(), options.numbering);
+    let multipath = defaults.with_scheduler(scheduler).with_numbering(options.numbering);
+    let transport = TransportConfig::default().with_multipath(multipath);
     let runs = (options.seed..options.seed + options.schedules).into_par_iter().map(KillSchedule::random);
     let runs: Result<Vec<Run>, String> = runs
         .filter(|schedule| options.class.is_none_or(|class| schedule.class == class))

@@ -74,11 +74,10 @@ impl Memory {
     pub(crate) fn new(transport: TransportConfig) -> Result<Self, Error> {
         let tls = MemoryTls::new()?;
         let transport = Arc::new(transport);
-        let mut config = ClientConfig::new(tls.client);
-        config.initial_version = transport.versions.first().copied().unwrap_or(config.initial_version);
-        config.transport = Arc::clone(&transport);
-        let mut server_config = ServerConfig::new(tls.server);
-        server_config.transport = transport;
+        let config = ClientConfig::new(tls.client).with_transport(Arc::clone(&transport));
+        let version = transport.versions().first().copied().unwrap_or(config.initial_version());
+        let config = config.with_initial_version(version);
+        let server_config = ServerConfig::new(tls.server).with_transport(transport);
         let client = Endpoint::new(&EndpointConfig::new([1; 32]), None);
         let mut server = Endpoint::new(&EndpointConfig::new([2; 32]), Some(Arc::new(server_config)));
         server.set_auto_accept(true);

@@ -57,8 +57,7 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
 
 /// The download with default settings on all paths.
 fn transfer(options: &Options) -> Transfer {
-    let transport =
-        TransportConfig { multipath: Some(MultipathConfig::default()), ..TransportConfig::default() };
+    let transport = TransportConfig::default().with_multipath(MultipathConfig::default());
     let link = |(rate, rtt)| LinkSpec::new(rate, Duration::from_millis(rtt)).mtu(MAX_UDP_PAYLOAD);
     Transfer {
         seed: options.seed,

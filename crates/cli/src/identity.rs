@@ -137,7 +137,7 @@ impl Certified {
         let builder = certified.alpn(alpn).early_data(true).key_log_from_environment();
         let mut config =
             ServerConfig::new(builder.build().map_err(|error| Failure::new(Exit::Usage, error))?);
-        config.transport = Arc::new(transport);
+        config = config.with_transport(transport);
         Ok(config)
     }
 

@@ -23,7 +23,7 @@ pub(crate) struct Sharing {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_PATHS)))]
     max_paths: Option<u32>,
     /// Which path the next packet takes
-    #[arg(long, value_name = "NAME", default_value = MultipathConfig::default().scheduler.name())]
+    #[arg(long, value_name = "NAME", default_value = MultipathConfig::default().scheduler().name())]
     scheduler: schedule::Algorithm,
     /// Packet number spaces: `multiple` or `single`. A client that is told so insists on it, a server prefers it; unless
     /// told, a client offers both and a server prefers `multiple`
@@ -33,13 +33,10 @@ pub(crate) struct Sharing {
 
 impl Sharing {
     fn config(&self, choice: fn(Numbering) -> NumberingChoice) -> MultipathConfig {
-        let chosen = |mut config: MultipathConfig| {
-            config.max_paths = self.max_paths.unwrap_or(config.max_paths);
-            config.scheduler = self.scheduler;
-            config.numbering = self.numbering.map_or(config.numbering, choice);
-            config
-        };
-        chosen(MultipathConfig::default())
+        let defaults = MultipathConfig::default();
+        let max_paths = self.max_paths.unwrap_or(defaults.max_paths());
+        let numbering = self.numbering.map_or(defaults.numbering(), choice);
+        defaults.with_max_paths(max_paths).with_scheduler(self.scheduler).with_numbering(numbering)
     }
 }
 
@@ -60,7 +57,7 @@ pub(crate) struct ClientPaths {
 impl ClientPaths {
     /// One path; with `max_paths` the server is told that there could be more.
     pub(crate) fn offering(max_paths: Option<u32>) -> Self {
-        let scheduler = MultipathConfig::default().scheduler;
+        let scheduler = MultipathConfig::default().scheduler();
         Self {
             multipath: false,
             rules: Vec::new(),
@@ -83,7 +80,7 @@ impl ClientPaths {
     }
 
     pub(crate) fn policy(&self) -> PathPolicy {
-        let max_paths = self.sharing.max_paths.unwrap_or(MultipathConfig::default().max_paths);
+        let max_paths = self.sharing.max_paths.unwrap_or(MultipathConfig::default().max_paths());
         PathPolicy::default().allowing(self.rules.clone()).with_max_paths(max_paths as usize)
     }
 

@@ -50,29 +50,27 @@ pub(crate) struct Tuning {
 
 impl Tuning {
     pub(crate) fn transport(&self) -> TransportConfig {
-        let streams = StreamsConfig {
-            stream_window: self.window,
-            stream_window_max: self.window,
-            connection_window: self.window * 2,
-            connection_window_max: self.window * 2,
-            ..StreamsConfig::default()
+        let streams = StreamsConfig::default()
+            .with_stream_window(self.window)
+            .with_stream_window_max(self.window)
+            .with_connection_window(self.window * 2)
+            .with_connection_window_max(self.window * 2);
+        let versions = match self.wire {
+            Some(wire) => vec![wire.version()],
+            None if self.v2 => vec![Version::V2, Version::V1],
+            None => vec![Version::V1],
         };
         let defaults = TransportConfig::default();
-        let mut transport = TransportConfig {
-            streams,
-            // Who waits longer for a silent peer also waits longer for its first word.
-            handshake_timeout: defaults.handshake_timeout.max(Duration::from_millis(self.idle_ms)),
-            migration: !self.no_migration,
-            max_idle_timeout: (self.idle_ms > 0).then(|| Duration::from_millis(self.idle_ms)),
-            versions: match self.wire {
-                Some(wire) => vec![wire.version()],
-                None if self.v2 => vec![Version::V2, Version::V1],
-                None => vec![Version::V1],
-            },
-            ..defaults
-        };
-        transport.recovery.congestion = self.congestion;
-        transport
+        // Who waits longer for a silent peer also waits longer for its first word.
+        let patience = defaults.handshake_timeout().max(Duration::from_millis(self.idle_ms));
+        let recovery = defaults.recovery().clone().with_congestion(self.congestion);
+        defaults
+            .with_streams(streams)
+            .with_recovery(recovery)
+            .with_handshake_timeout(patience)
+            .with_migration(!self.no_migration)
+            .with_max_idle_timeout((self.idle_ms > 0).then(|| Duration::from_millis(self.idle_ms)))
+            .with_versions(versions)
     }
 
     /// The same for a server.
@@ -82,7 +80,7 @@ impl Tuning {
             None if self.v2 => Wire::V2.served(),
             None => Wire::Reverso.served(),
         };
-        TransportConfig { versions, ..self.transport() }
+        self.transport().with_versions(versions)
     }
 
     /// The version of a client's first packets.
@@ -140,9 +138,7 @@ impl ClientPlan<'_> {
         }
         builder = if self.resume { builder.early_data(true) } else { builder.remembered_servers(0) };
         let tls = builder.build().map_err(|error| Failure::new(Exit::Usage, error))?;
-        let mut config = ClientConfig::new(tls);
-        config.transport = Arc::new(self.transport);
-        config.initial_version = self.first;
+        let config = ClientConfig::new(tls).with_transport(self.transport).with_initial_version(self.first);
         Ok(config)
     }
 }
@@ -176,7 +172,7 @@ pub(crate) fn listen(
     let bound = std::net::UdpSocket::bind(address).and_then(|socket| {
         let mut secrets = anabranch::random_config()?;
         if let Some(key) = reset_key {
-            secrets.reset_key = key;
+            secrets = secrets.with_reset_key(key);
         }
         Endpoint::new(&secrets, Some(config), socket)
     });

@@ -136,8 +136,7 @@ async fn a_fault_closes_with_the_code_of_http3() {
 
 #[tokio::test]
 async fn silence_is_a_timeout() {
-    let transport =
-        TransportConfig { max_idle_timeout: Some(Duration::from_millis(500)), ..TransportConfig::default() };
+    let transport = TransportConfig::default().with_max_idle_timeout(Duration::from_millis(500));
     let pair = pair(transport).await;
     let (mut driver, mut requests) = h3::client::new(Connection::new(pair.client.clone())).await.unwrap();
     let mut stream = requests.send_request(get("/")).await.unwrap();

@@ -91,15 +91,14 @@ impl Pair {
     ) -> Result<Self, ConfigError> {
         let mut sim = Simulation::new(config.seed);
         let (client_tls, server_tls) = tls::pair(&sim.clock())?;
-        let mut client_config = ClientConfig::new(client_tls);
-        client_config.transport = Arc::new(config.client.clone());
-        client_config.initial_version = config.initial_version;
-        let mut server_config = ServerConfig::new(server_tls);
-        server_config.transport = Arc::new(config.server.clone());
+        let client_config = ClientConfig::new(client_tls)
+            .with_transport(config.client.clone())
+            .with_initial_version(config.initial_version);
+        let mut server_config = ServerConfig::new(server_tls).with_transport(config.server.clone());
         adjust(&mut server_config);
 
         let endpoint = |label: &str, cid_len, server| {
-            let config = EndpointConfig { cid_len, ..EndpointConfig::new(config.seed.rng(label).bytes()) };
+            let config = EndpointConfig::new(config.seed.rng(label).bytes()).with_cid_len(cid_len);
             Endpoint::new(&config, server)
         };
         let client_endpoint = endpoint("client", config.cid_len[0], None);

@@ -25,10 +25,9 @@ fn share_after_return(paths: usize, algorithm: Algorithm, loss: f64, seed: u64) 
     let mut links = vec![LinkSpec::new(10_000_000, Duration::from_millis(20)), victim];
     links.drain(..2 - paths);
     let mut config = PairConfig::new(seed, links);
-    config.server.recovery.congestion = algorithm;
-    for transport in [&mut config.client, &mut config.server] {
-        transport.multipath = Some(MultipathConfig::default());
-    }
+    let recovery = config.server.recovery().clone().with_congestion(algorithm);
+    config.client = config.client.with_multipath(MultipathConfig::default());
+    config.server = config.server.with_multipath(MultipathConfig::default()).with_recovery(recovery);
     let others = (1..paths).map(|link| further_tuple(link as u8));
     let client = |_: &Simulation, client, tuple| {
         DownloadClient::new(client, tuple, SERVER_NAME, &[40_000_000]).with_paths(PathOpener::new(others))

@@ -45,7 +45,9 @@ fn with_server<T>(pair: &mut Pair, f: impl FnOnce(&mut Connection) -> T) -> T {
 fn a_handshake_takes_one_round_trip_and_a_retry_one_more() {
     for (retry, round_trips) in [(RetryPolicy::Never, 1), (RetryPolicy::Always, 2)] {
         let config = PairConfig::new(1, [LinkSpec::unlimited(ms(100))]);
-        let mut pair = download(&config, &[1000], |server| server.retry = retry);
+        let mut pair = download(&config, &[1000], |server| {
+            *server = server.clone().with_retry(retry);
+        });
         let finished = finish(&mut pair);
         let connected = pair.sim.application::<DownloadClient>(pair.client).connected;
         assert_eq!(connected, Some(at(100 * round_trips)));
@@ -64,7 +66,9 @@ fn both_versions_carry_a_download_and_servers_upgrade() {
     for (initial, preferred, expected) in cases {
         let mut config = PairConfig::new(1, [LinkSpec::unlimited(ms(10))]);
         config.initial_version = initial;
-        config.server.versions.sort_by_key(|version| *version != preferred);
+        let mut versions = config.server.versions().to_vec();
+        versions.sort_by_key(|version| *version != preferred);
+        config.server = config.server.with_versions(versions);
         let mut pair = download(&config, &[50_000], |_| ());
         finish(&mut pair);
         assert_eq!(
@@ -79,13 +83,13 @@ fn both_versions_carry_a_download_and_servers_upgrade() {
 fn a_version_negotiation_takes_one_round_trip() {
     let mut config = PairConfig::new(1, [LinkSpec::unlimited(ms(100))]);
     config.initial_version = Version::V2;
-    config.server.versions = vec![Version::V1];
+    config.server = config.server.with_versions(vec![Version::V1]);
     let mut pair = download(&config, &[1000], |_| ());
     finish(&mut pair);
     assert_eq!(pair.sim.application::<DownloadClient>(pair.client).connected, Some(at(200)));
     assert_eq!(with_server(&mut pair, |server| server.version()), Version::V1);
 
-    config.client.versions = vec![Version::V2];
+    config.client = config.client.with_versions(vec![Version::V2]);
     let mut pair = download(&config, &[1000], |_| ());
     assert_eq!(pair.sim.run(HOUR, |_| false), Outcome::Quiet);
     let failure = pair.sim.application::<DownloadClient>(pair.client).failure.clone();
@@ -98,7 +102,7 @@ fn a_server_that_lost_its_state_resets_the_connection() {
     let mut pair = download(&config, &[5_000_000], |_| ());
     assert_eq!(pair.sim.run(at(500), |_| false), Outcome::Deadline);
     // The same keys as before, as after a restart.
-    let restarted = EndpointConfig { cid_len: 8, ..EndpointConfig::new(config.seed.rng("server").bytes()) };
+    let restarted = EndpointConfig::new(config.seed.rng("server").bytes()).with_cid_len(8);
     pair.sim.with_endpoint(pair.server, |_, endpoint| *endpoint = Endpoint::new(&restarted, None));
     assert_eq!(pair.sim.run(HOUR, |_| false), Outcome::Quiet);
     assert!(pair.sim.now() < at(5_000), "{:?}", pair.sim.now());
@@ -143,7 +147,9 @@ fn a_server_never_sends_more_than_three_times_what_an_unvalidated_client_sent() 
     for seed in 0..20 {
         let spec = LinkSpec::unlimited(Duration::ZERO).back(Loss::new(1.0)).there(Loss::new(0.3));
         let config = PairConfig::new(seed, [spec]);
-        let mut pair = download(&config, &[1000], |server| server.retry = RetryPolicy::Never);
+        let mut pair = download(&config, &[1000], |server| {
+            *server = server.clone().with_retry(RetryPolicy::Never);
+        });
         let link = pair.links[0];
         let mut most = 0.0f64;
         for step in 1.. {
@@ -206,7 +212,8 @@ fn controllers_fill_the_link_and_loss_costs_what_it_must() {
     let ideal = 10_000_000.0 * 8.0 / 20_000_000.0;
     for algorithm in [Algorithm::NewReno, Algorithm::Cubic, Algorithm::Bbr] {
         let mut config = PairConfig::new(1, [LinkSpec::new(20_000_000, ms(30))]);
-        config.server.recovery.congestion = algorithm;
+        let recovery = config.server.recovery().clone().with_congestion(algorithm);
+        config.server = config.server.with_recovery(recovery);
         let finished = finish(&mut download(&config, &[10_000_000], |_| ())).as_nanos() as f64 / 1e9;
         assert!(finished > ideal && finished < ideal / 0.8, "{algorithm}: {finished} s, ideal {ideal} s");
     }
@@ -280,7 +287,7 @@ fn a_silent_peer_ends_the_connection_after_the_idle_timeout() {
     let spec = LinkSpec::unlimited(ms(20)).blackout(at(200)..HOUR);
     let mut config =
         PairConfig::new(1, [spec.both(Queue::new(Rate::constant(1_000_000), Limit::Packets(50)))]);
-    config.client.max_idle_timeout = Some(Duration::from_secs(10));
+    config.client = config.client.with_max_idle_timeout(Duration::from_secs(10));
     let mut pair = download(&config, &[5_000_000], |_| ());
     assert_eq!(pair.sim.run(HOUR, |_| false), Outcome::Quiet);
     let ended = pair.sim.now();

@@ -22,8 +22,7 @@ fn point(paths: &[(f64, f64, usize)]) -> Point {
 }
 
 fn run(point: &Point) -> Measured {
-    let transport =
-        TransportConfig { multipath: Some(MultipathConfig::default()), ..TransportConfig::default() };
+    let transport = TransportConfig::default().with_multipath(MultipathConfig::default());
     let transfer = Transfer {
         seed: 1,
         links: point.links(),

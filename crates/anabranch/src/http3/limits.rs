@@ -51,7 +51,7 @@ mod tests {
     /// Nobody is to blame for a link that carries nothing for as long as a connection survives that.
     #[test]
     fn a_dead_link_is_given_up_by_the_transport_first() {
-        let survives = anabranch_transport::TransportConfig::default().max_idle_timeout.unwrap_or_default();
+        let survives = anabranch_transport::TransportConfig::default().max_idle_timeout().unwrap_or_default();
         let Limits { idle_timeout, header_timeout, grace, stall_timeout, .. } = Limits::default();
         for limit in [idle_timeout, header_timeout, grace, stall_timeout] {
             assert!(limit >= 2 * survives, "{limit:?} of {survives:?}");

@@ -46,16 +46,15 @@ fn told(filter: &str) -> Vec<String> {
 
 async fn play() {
     let multipath = Some(MultipathConfig::default());
-    let transport = Arc::new(TransportConfig { multipath, ..TransportConfig::default() });
+    let transport = Arc::new(TransportConfig::default().with_multipath(multipath));
     let identity = SelfSigned::new(["localhost"]).unwrap();
-    let mut server_config = identity.server_config(["test"]).unwrap();
-    server_config.transport = Arc::clone(&transport);
+    let server_config = identity.server_config(["test"]).unwrap().with_transport(Arc::clone(&transport));
     let loopback = || "127.0.0.1:0".parse().unwrap();
     let server = Endpoint::server(server_config, loopback()).unwrap();
     let address = server.local_addr().unwrap();
     let serving = tokio::spawn(async move { server.accept().await.unwrap().await.unwrap().closed().await });
-    let mut client_config = config::client(identity.roots().unwrap(), ["test"]).unwrap();
-    client_config.transport = transport;
+    let client_config =
+        config::client(identity.roots().unwrap(), ["test"]).unwrap().with_transport(transport);
     let mut client = Endpoint::client(loopback()).unwrap();
     client.set_default_client_config(client_config);
     let connection = client.connect(address, "localhost").unwrap().await.unwrap();

@@ -10,10 +10,9 @@
 //! use anabranch::{Endpoint, MultipathConfig, SelfSigned, TransportConfig, config};
 //!
 //! let multipath = Some(MultipathConfig::default());
-//! let transport = Arc::new(TransportConfig { multipath, ..TransportConfig::default() });
+//! let transport = Arc::new(TransportConfig::default().with_multipath(multipath));
 //! let identity = SelfSigned::new(["localhost"])?;
-//! let mut server_config = identity.server_config(["example"])?;
-//! server_config.transport = Arc::clone(&transport);
+//! let mut server_config = identity.server_config(["example"])?.with_transport(Arc::clone(&transport));
 //! let server = Endpoint::server(server_config, "127.0.0.1:0".parse()?)?;
 //! let address = server.local_addr()?;
 //! tokio::spawn(async move {
@@ -21,8 +20,7 @@
 //!     Some(connection.closed().await)
 //! });
 //!
-//! let mut client_config = config::client(identity.roots()?, ["example"])?;
-//! client_config.transport = transport;
+//! let mut client_config = config::client(identity.roots()?, ["example"])?.with_transport(transport);
 //! let mut client = Endpoint::client("127.0.0.1:0".parse()?)?;
 //! client.set_default_client_config(client_config);
 //! let connection = client.connect(address, "localhost")?.await?;

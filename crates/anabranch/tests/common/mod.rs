@@ -43,8 +43,8 @@ impl Pair {
     pub fn with_transport(transport: TransportConfig) -> Self {
         let mut pair = Self::new();
         let transport = Arc::new(transport);
-        pair.client.transport = Arc::clone(&transport);
-        pair.server.transport = transport;
+        pair.client = pair.client.with_transport(Arc::clone(&transport));
+        pair.server = pair.server.with_transport(transport);
         pair
     }
 

@@ -69,7 +69,7 @@ async fn services_see_the_protocol_and_the_path() {
 #[tokio::test]
 async fn extended_connect_needs_a_server_that_knows_it() {
     let site = Site::new();
-    let config = Config { enable_connect_protocol: false, ..Config::default() };
+    let config = Config::default().with_enable_connect_protocol(false);
     let accepting = async { site.endpoint.accept().await.unwrap().await.unwrap() };
     let (ours, theirs) = within(async { tokio::join!(site.connect(), accepting) }).await;
     let _theirs = anabranch::http3::Connection::new(theirs, config);

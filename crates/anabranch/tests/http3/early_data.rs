@@ -91,8 +91,7 @@ async fn one_way(server: SocketAddr) -> SocketAddr {
 
 #[tokio::test]
 async fn an_unsafe_request_of_a_handshake_that_fails_is_not_answered() {
-    let transport =
-        TransportConfig { max_idle_timeout: Some(Duration::from_millis(100)), ..TransportConfig::default() };
+    let transport = TransportConfig::default().with_max_idle_timeout(Duration::from_millis(100));
     let site = Site::with_transport(transport);
     let [safe, unsafe_ones] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
     let counts = (Arc::clone(&safe), Arc::clone(&unsafe_ones));

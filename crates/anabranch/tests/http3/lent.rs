@@ -11,11 +11,9 @@ const LEN: usize = 2_000_000;
 
 /// Both ends of a connection over `version`.
 async fn pair(version: Version) -> (Connection, Connection) {
-    let transport = TransportConfig { versions: vec![version], ..TransportConfig::default() };
+    let transport = TransportConfig::default().with_versions(vec![version]);
     let site = Site::with_transport(transport.clone());
-    let mut config = site.client_config();
-    config.transport = transport.into();
-    config.initial_version = version;
+    let config = site.client_config().with_transport(transport).with_initial_version(version);
     let mut client = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
     client.set_default_client_config(config);
     let connecting = client.connect(site.address, "localhost").unwrap();

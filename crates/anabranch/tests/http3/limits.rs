@@ -18,7 +18,7 @@ use super::support::{Site, full, within};
 /// Limits that tests need not wait long for.
 fn hasty() -> Limits {
     let soon = Duration::from_millis(300);
-    Limits { min_rate: 1_000_000, grace: soon, stall_timeout: soon, ..Limits::default() }
+    Limits::default().with_min_rate(1_000_000).with_grace(soon).with_stall_timeout(soon)
 }
 
 #[tokio::test]
@@ -27,7 +27,7 @@ async fn max_handlers_run_at_the_same_time() {
     let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let gate = Arc::new(Semaphore::new(0));
     let (now, peak, open) = (Arc::clone(&running), Arc::clone(&most), Arc::clone(&gate));
-    site.serve_within(Limits { max_handlers: 5, ..Limits::default() }, move |_| {
+    site.serve_within(Limits::default().with_max_handlers(5), move |_| {
         let (now, peak, open) = (Arc::clone(&now), Arc::clone(&peak), Arc::clone(&open));
         async move {
             peak.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
@@ -80,7 +80,7 @@ async fn a_client_that_sends_too_slowly_is_cut_off() {
     }
     let error = within(results.recv()).await.unwrap().unwrap_err();
     assert!(matches!(error, Error::TooSlow), "{error:?}");
-    assert!(start.elapsed() >= hasty().grace);
+    assert!(start.elapsed() >= hasty().grace());
     assert!(matches!(sent, Err(Error::Stopped(Code::EXCESSIVE_LOAD))), "{sent:?}");
 }
 
@@ -92,7 +92,7 @@ async fn a_conversation_may_pause() {
     let request = Request::post(site.url("/")).body(()).unwrap();
     let (mut send, mut receive) = within(connection.request(request)).await.unwrap();
     assert_eq!(within(receive.response()).await.unwrap().status(), 200);
-    tokio::time::sleep(hasty().grace * 2).await;
+    tokio::time::sleep(hasty().grace() * 2).await;
     send.write(Bytes::from("still here")).await.unwrap();
     assert_eq!(within(receive.read_chunk(100)).await.unwrap().unwrap(), "still here");
 }
@@ -105,7 +105,7 @@ async fn a_client_that_takes_nothing_is_cut_off() {
     let mut receive = within(connection.request_without_body(site.get("/"))).await.unwrap();
     within(receive.response()).await.unwrap();
     // Nothing is read, so that the server can send no more than the client's window.
-    tokio::time::sleep(hasty().grace * 3).await;
+    tokio::time::sleep(hasty().grace() * 3).await;
     let error = loop {
         match within(receive.read_chunk(usize::MAX)).await {
             Ok(Some(_)) => {}
@@ -119,7 +119,7 @@ async fn a_client_that_takes_nothing_is_cut_off() {
 #[tokio::test]
 async fn a_connection_without_requests_ends() {
     let site = Site::new();
-    let limits = Limits { idle_timeout: Duration::from_millis(200), ..Limits::default() };
+    let limits = Limits::default().with_idle_timeout(Duration::from_millis(200));
     site.serve_within(limits, |_| async { Ok(full("done")) });
     let connection = site.connect().await;
     let start = Instant::now();
@@ -134,7 +134,7 @@ async fn a_connection_without_requests_ends() {
 #[tokio::test]
 async fn a_connection_whose_requests_are_answered_is_not_idle() {
     let site = Site::new();
-    let limits = Limits { idle_timeout: Duration::from_millis(100), ..Limits::default() };
+    let limits = Limits::default().with_idle_timeout(Duration::from_millis(100));
     site.serve_within(limits, |_| async {
         tokio::time::sleep(Duration::from_millis(500)).await;
         Ok(full("done"))
@@ -148,7 +148,7 @@ async fn a_connection_whose_requests_are_answered_is_not_idle() {
 async fn a_head_that_does_not_come_is_not_waited_for() {
     let site = Site::new();
     // Each byte of it brings a twentieth of the rate that would excuse it.
-    let limits = Limits { header_timeout: Duration::from_millis(200), min_rate: 2_000, ..Limits::default() };
+    let limits = Limits::default().with_header_timeout(Duration::from_millis(200)).with_min_rate(2_000);
     site.serve_within(limits, |_| async { Ok(full("done")) });
     let quic = site.connect_quic().await;
     let (mut send, _receive) = within(quic.open_bi()).await.unwrap();
@@ -170,7 +170,7 @@ async fn a_head_that_does_not_come_is_not_waited_for() {
 #[tokio::test]
 async fn max_connections_at_the_same_time() {
     let site = Site::new();
-    site.serve_within(Limits { max_connections: 2, ..Limits::default() }, |_| async { Ok(full("done")) });
+    site.serve_within(Limits::default().with_max_connections(2), |_| async { Ok(full("done")) });
     let (one, _two) = (site.connect().await, site.connect().await);
     let endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
     let refused = || async {
@@ -195,11 +195,11 @@ async fn max_connections_at_the_same_time() {
 /// Rapid reset (CVE-2023-44487): requests that are reset as soon as they are made.
 #[tokio::test]
 async fn a_client_that_resets_everything_is_sent_away() {
-    let streams = StreamsConfig { max_bidi: 100, ..StreamsConfig::default() };
-    let site = Site::with_transport(TransportConfig { streams, ..TransportConfig::default() });
+    let streams = StreamsConfig::default().with_max_bidi(100);
+    let site = Site::with_transport(TransportConfig::default().with_streams(streams));
     let started = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&started);
-    site.serve_within(Limits { max_handlers: 10, ..Limits::default() }, move |_| {
+    site.serve_within(Limits::default().with_max_handlers(10), move |_| {
         count.fetch_add(1, Ordering::Relaxed);
         async {
             tokio::time::sleep(Duration::from_secs(3_600)).await;
@@ -226,13 +226,9 @@ async fn a_client_that_resets_everything_is_sent_away() {
 /// A client whose connection has a window of 64 KiB for all streams, so that a slow reader is like a slow link: the server
 /// chooses what fills it.
 async fn narrow(site: &Site) -> Connection {
-    let streams = StreamsConfig {
-        connection_window: 64 << 10,
-        connection_window_max: 64 << 10,
-        ..StreamsConfig::default()
-    };
-    let mut config = site.client_config();
-    config.transport = TransportConfig { streams, ..TransportConfig::default() }.into();
+    let streams =
+        StreamsConfig::default().with_connection_window(64 << 10).with_connection_window_max(64 << 10);
+    let config = site.client_config().with_transport(TransportConfig::default().with_streams(streams));
     let endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
     let connecting = endpoint.connect_with(&config, site.address, "localhost").unwrap();
     Connection::new(within(connecting).await.unwrap(), Config::default())
@@ -295,7 +291,7 @@ async fn downloads_that_share_a_connection_all_come() {
         }
         let before = read_slowly(&mut responses, LENS).await;
         assert!(before >= least, "{priorities:?}: {before} bytes before the other was over");
-        assert!(start.elapsed() > hasty().stall_timeout, "the link is not slow enough for this test");
+        assert!(start.elapsed() > hasty().stall_timeout(), "the link is not slow enough for this test");
     }
 }
 
@@ -303,14 +299,14 @@ async fn downloads_that_share_a_connection_all_come() {
 #[tokio::test]
 async fn uploads_that_share_a_connection_all_arrive() {
     let site = Site::new();
-    let limits = Limits { min_rate: 1_000, ..hasty() };
+    let limits = hasty().with_min_rate(1_000);
     let mut results = serve_reader(&site, limits.clone());
     let connection = site.connect().await;
     let post = || connection.request(Request::post(site.url("/")).body(()).unwrap());
     let (mut first, _receive_first) = within(post()).await.unwrap();
     let (mut second, _receive_second) = within(post()).await.unwrap();
     let start = Instant::now();
-    while start.elapsed() < limits.grace * 5 {
+    while start.elapsed() < limits.grace() * 5 {
         first.write(Bytes::from(vec![0; 1_000])).await.unwrap();
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
@@ -326,7 +322,7 @@ async fn uploads_that_share_a_connection_all_arrive() {
 #[tokio::test]
 async fn a_head_behind_other_data_is_waited_for() {
     let site = Site::new();
-    let limits = Limits { header_timeout: Duration::from_millis(200), min_rate: 10_000, ..Limits::default() };
+    let limits = Limits::default().with_header_timeout(Duration::from_millis(200)).with_min_rate(10_000);
     let _results = serve_reader(&site, limits.clone());
     let quic = site.connect_quic().await;
     let connection = Connection::new(quic.clone(), Config::default());
@@ -335,7 +331,7 @@ async fn a_head_behind_other_data_is_waited_for() {
     let (mut send, _receive) = within(quic.open_bi()).await.unwrap();
     send.write_all(&[0x01, 0x40, 100]).await.unwrap();
     let start = Instant::now();
-    while start.elapsed() < limits.header_timeout * 5 {
+    while start.elapsed() < limits.header_timeout() * 5 {
         upload.write(Bytes::from(vec![0; 2_000])).await.unwrap();
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -346,8 +342,8 @@ async fn a_head_behind_other_data_is_waited_for() {
 #[tokio::test]
 async fn who_waits_for_a_handler_is_not_to_blame() {
     let site = Site::new();
-    let limits = Limits { max_handlers: 1, stall_timeout: Duration::ZERO, ..hasty() };
-    let limits = Limits { header_timeout: Duration::from_millis(200), ..limits };
+    let limits = hasty().with_max_handlers(1).with_stall_timeout(Duration::ZERO);
+    let limits = limits.with_header_timeout(Duration::from_millis(200));
     site.serve_within(limits, |_| async { Ok(full(vec![0; 5_000_000])) });
     let connection = site.connect().await;
     let mut first = within(connection.request_without_body(site.get("/"))).await.unwrap();
@@ -368,7 +364,7 @@ async fn who_waits_for_a_handler_is_not_to_blame() {
 #[tokio::test]
 async fn what_has_arrived_can_be_read_after_an_idle_connection_was_closed() {
     let site = Site::new();
-    let limits = Limits { idle_timeout: Duration::from_millis(200), ..Limits::default() };
+    let limits = Limits::default().with_idle_timeout(Duration::from_millis(200));
     site.serve_within(limits, |_| async { Ok(full(vec![0; 300_000])) });
     let connection = site.connect().await;
     let mut receive = within(connection.request_without_body(site.get("/"))).await.unwrap();
@@ -385,7 +381,7 @@ async fn what_has_arrived_can_be_read_after_an_idle_connection_was_closed() {
 #[tokio::test]
 async fn a_connection_whose_response_is_read_slowly_is_not_idle() {
     let site = Site::new();
-    let limits = Limits { idle_timeout: Duration::from_millis(200), ..Limits::default() };
+    let limits = Limits::default().with_idle_timeout(Duration::from_millis(200));
     site.serve_within(limits, |_| async { Ok(full(vec![0; 3_000_000])) });
     let connection = narrow(&site).await;
     let mut receive = within(connection.request_without_body(site.get("/"))).await.unwrap();

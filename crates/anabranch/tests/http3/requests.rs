@@ -225,7 +225,7 @@ async fn what_cannot_be_sent_over_http3_is_the_callers_fault() {
 #[tokio::test]
 async fn fields_beyond_the_servers_limit_are_not_sent_or_refused() {
     let site = Site::new();
-    let config = anabranch::http3::Config { max_field_section_size: 2_000, ..Default::default() };
+    let config = anabranch::http3::Config::default().with_max_field_section_size(2_000);
     let service = tower::service_fn(|_| ready(Ok::<_, Error>(full("never"))));
     tokio::spawn(Server::new(site.endpoint.clone(), service).config(config).serve());
     let connection = site.connect().await;
@@ -251,7 +251,7 @@ async fn other_protocols_are_not_spoken_to() {
 /// All of them at the same time, on one connection, whose streams are far fewer.
 async fn a_thousand_at_once() {
     let site = Site::new();
-    site.serve_within(Limits { max_handlers: 64, ..Limits::default() }, |request| async move {
+    site.serve_within(Limits::default().with_max_handlers(64), |request| async move {
         let path = request.uri().path().to_owned();
         if path.ends_with('7') {
             tokio::time::sleep(Duration::from_millis(2)).await;

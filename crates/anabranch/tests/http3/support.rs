@@ -37,8 +37,7 @@ impl Site {
             .certificate(vec![identity.certificate().clone()], identity.key())
             .alpn(["h3"])
             .early_data(true);
-        let mut server = ServerConfig::new(tls.build().unwrap());
-        server.transport = transport.into();
+        let server = ServerConfig::new(tls.build().unwrap()).with_transport(transport);
         let endpoint = Endpoint::server(server, "127.0.0.1:0".parse().unwrap()).unwrap();
         let address = endpoint.local_addr().unwrap();
         Self { identity, endpoint, address }

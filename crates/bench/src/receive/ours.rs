@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use anabranch_transport::recovery::InitialWindow;
+use anabranch_transport::recovery::{Config, InitialWindow, MtuConfig};
 use anabranch_transport::stream::{ReceivedBytes, WriteError};
-use anabranch_transport::{Datagram, Handle, TransmitBuf, TransportConfig};
+use anabranch_transport::{AckConfig, Datagram, Handle, TransmitBuf, TransportConfig};
 use anabranch_wire::{Dir, StreamId, Version};
 
 use super::{Bytes, PACKET_LEN, PACKETS, Sample};
@@ -14,14 +14,13 @@ use crate::{Error, counting};
 
 /// A sender that nothing holds back, and packets of one size.
 pub(super) fn transport(version: Version) -> TransportConfig {
-    let mut transport = TransportConfig { versions: vec![version], ..TransportConfig::default() };
-    transport.recovery.pacing = false;
-    transport.recovery.mtu.initial = PACKET_LEN;
-    transport.recovery.mtu.maximum = PACKET_LEN;
-    transport.recovery.mtu.discovery = false;
-    transport.recovery.initial_window = InitialWindow::Packets(4_000);
-    transport.ack.frequency = false;
-    transport
+    let mtu = MtuConfig::default().with_initial(PACKET_LEN).with_maximum(PACKET_LEN).with_discovery(false);
+    let recovery =
+        Config::default().with_pacing(false).with_mtu(mtu).with_initial_window(InitialWindow::Packets(4_000));
+    TransportConfig::default()
+        .with_versions([version])
+        .with_recovery(recovery)
+        .with_ack(AckConfig::default().with_frequency(false))
 }
 
 /// What one batch cost.

@@ -17,9 +17,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use anabranch::schedule::Algorithm as Scheduler;
+use anabranch::transport::Numbering;
 use anabranch::transport::recovery::Algorithm as Congestion;
+use anabranch::transport::recovery::Config;
 use anabranch::transport::stream::StreamsConfig;
-use anabranch::transport::{Numbering, NumberingChoice};
 use anabranch::{MultipathConfig, SelfSigned, TransportConfig, config};
 use clap::Args;
 use tokio::task::JoinSet;
@@ -64,7 +65,7 @@ pub(crate) struct Demo {
     #[arg(long, value_name = "PATH@TIME[+TIME]")]
     fail: Vec<Fail>,
     /// Which path the next packet takes
-    #[arg(long, value_name = "NAME", default_value = MultipathConfig::default().scheduler.name())]
+    #[arg(long, value_name = "NAME", default_value = MultipathConfig::default().scheduler().name())]
     scheduler: Scheduler,
     /// Congestion controller
     #[arg(long, value_name = "NAME", default_value = "bbr")]
@@ -174,29 +175,26 @@ impl Demo {
     }
 
     fn ends(&self, identity: &SelfSigned, multipath: bool) -> Result<Ends> {
-        let several = |mut multipath: MultipathConfig| {
-            multipath.max_paths = links::MAX_LINKS as u32;
-            multipath.scheduler = self.scheduler;
-            multipath.numbering = NumberingChoice::Only(self.numbering);
-            multipath
-        };
-        let multipath = multipath.then(|| several(MultipathConfig::default()));
-        let streams = StreamsConfig {
-            stream_window_max: WINDOW,
-            connection_window_max: WINDOW + WINDOW / 2,
-            send_buffer: WINDOW,
-            ..StreamsConfig::default()
-        };
-        let versions = vec![self.wire.version()];
-        let mut transport = TransportConfig { streams, multipath, versions, ..TransportConfig::default() };
-        transport.recovery.congestion = self.congestion;
+        let several = MultipathConfig::default()
+            .with_max_paths(links::MAX_LINKS as u32)
+            .with_scheduler(self.scheduler)
+            .with_numbering(self.numbering);
+        let multipath = multipath.then_some(several);
+        let streams = StreamsConfig::default()
+            .with_stream_window_max(WINDOW)
+            .with_connection_window_max(WINDOW + WINDOW / 2)
+            .with_send_buffer(WINDOW);
+        let transport = TransportConfig::default()
+            .with_streams(streams)
+            .with_multipath(multipath)
+            .with_versions([self.wire.version()])
+            .with_recovery(Config::default().with_congestion(self.congestion));
         let transport = Arc::new(transport);
-        let mut server = identity.server_config(ALPN)?;
-        server.transport = Arc::clone(&transport);
-        let mut client = config::client(identity.roots()?, ALPN)?;
-        client.transport = Arc::clone(&transport);
-        client.initial_version = self.wire.version();
-        let qlog = self.qlog.clone().filter(|_| transport.multipath.is_some());
+        let server = identity.server_config(ALPN)?.with_transport(Arc::clone(&transport));
+        let client = config::client(identity.roots()?, ALPN)?
+            .with_transport(Arc::clone(&transport))
+            .with_initial_version(self.wire.version());
+        let qlog = self.qlog.clone().filter(|_| transport.multipath().is_some());
         Ok(Ends { client, server, qlog })
     }
 

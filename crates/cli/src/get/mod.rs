@@ -14,7 +14,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anabranch::TransportConfig;
 use clap::Args;
 use tokio::task::JoinSet;
 
@@ -115,7 +114,7 @@ async fn fetch_all(options: Get, endpoint: LazyEndpoint) -> Result {
     let timeout = Duration::try_from_secs_f64(options.timeout)
         .map_err(|error| Failure::new(Exit::Usage, format!("--timeout: {error}")))?;
     let alpn = if options.hq { hq::ALPN } else { H3 };
-    let transport = TransportConfig { multipath: options.paths.config(), ..options.tuning.transport() };
+    let transport = options.tuning.transport().with_multipath(options.paths.config());
     let first = options.tuning.first_version();
     let plan = ClientPlan { trust: &options.trust, alpn, transport, first, chacha20: false, resume: true };
     let (config, paths) = (plan.config()?, options.paths.clone());

@@ -34,7 +34,7 @@ pub(super) struct Terms {
 impl Terms {
     /// How long the output may hold a connection up until it needs a sign of life.
     pub(super) fn pause(&self) -> Duration {
-        self.config.transport.max_idle_timeout.map_or(KEEP_ALIVE, |idle| KEEP_ALIVE.min(idle / 2))
+        self.config.transport().max_idle_timeout().map_or(KEEP_ALIVE, |idle| KEEP_ALIVE.min(idle / 2))
     }
 }
 

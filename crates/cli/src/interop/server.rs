@@ -40,10 +40,10 @@ pub(super) async fn run(contract: &Contract, case: TestCase) -> Result {
 
 /// Listens on all addresses, on those of version 6 as well if the host has any.
 fn start(contract: &Contract, case: TestCase) -> Result<Endpoint> {
-    let mut config = configuration(contract, case)?;
     let preferred =
         if case == TestCase::ConnectionMigration { preferred_addresses()? } else { Default::default() };
-    config.preferred_address = (preferred != Default::default()).then_some(preferred);
+    let named = (preferred != Default::default()).then_some(preferred);
+    let config = configuration(contract, case)?.with_preferred_address(named);
     let everywhere = [IpAddr::from(Ipv6Addr::UNSPECIFIED), IpAddr::from(Ipv4Addr::UNSPECIFIED)]
         .map(|ip| SocketAddr::new(ip, contract.port));
     let endpoint =
@@ -66,22 +66,19 @@ fn configuration(contract: &Contract, case: TestCase) -> Result<ServerConfig> {
     }
     let tls = builder.key_log_from_environment().build().map_err(|error| Failure::new(Exit::Usage, error))?;
     let idle = Duration::from_millis(case.idle_ms());
+    // In other cases the runner wants to see version 1, whatever else a client offers.
+    let versions = if case == TestCase::V2 { vec![Version::V2, Version::V1] } else { vec![Version::V1] };
     let defaults = TransportConfig::default();
-    let transport = TransportConfig {
-        handshake_timeout: defaults.handshake_timeout.max(idle),
-        max_idle_timeout: Some(idle),
-        // For clients that want several paths; most want but one.
-        multipath: Some(MultipathConfig::default()),
-        // In other cases the runner wants to see version 1, whatever else a client offers.
-        versions: if case == TestCase::V2 { vec![Version::V2, Version::V1] } else { vec![Version::V1] },
-        ..defaults
-    };
-    let mut config = ServerConfig::new(tls);
-    config.transport = Arc::new(transport);
-    if case == TestCase::Retry {
-        config.retry = RetryPolicy::Always;
-    }
-    Ok(config)
+    let patience = defaults.handshake_timeout().max(idle);
+    // Several paths for clients that want them; most want but one.
+    let multipath = MultipathConfig::default();
+    let transport = defaults
+        .with_handshake_timeout(patience)
+        .with_max_idle_timeout(idle)
+        .with_multipath(multipath)
+        .with_versions(versions);
+    let config = ServerConfig::new(tls).with_transport(transport);
+    Ok(if case == TestCase::Retry { config.with_retry(RetryPolicy::Always) } else { config })
 }
 
 /// The host's first address of each version that others can reach, with another port.

@@ -230,18 +230,20 @@ impl Client {
     }
 
     fn config(&self, alpn: &str) -> Result<ClientConfig> {
-        let mut transport: TransportConfig = self.tuning.transport();
-        transport.multipath = self.multipath.config();
+        let mut transport: TransportConfig = self.tuning.transport().with_multipath(self.multipath.config());
         if self.case == Case::Upgrade && self.tuning.wire.is_some() {
-            transport.versions.push(Version::V1);
+            let versions = [transport.versions(), &[Version::V1]].concat();
+            transport = transport.with_versions(versions);
         }
         if matches!(self.case, Case::V2 | Case::VersionNegotiation) {
-            transport.versions = vec![Version::V2, Version::V1];
+            transport = transport.with_versions([Version::V2, Version::V1]);
         }
         // The interop runner counts what comes in 1-RTT packets, and a probe for larger packets is one.
-        transport.recovery.mtu.discovery = self.case != Case::ZeroRtt;
+        let recovery = transport.recovery().clone();
+        let mtu = recovery.mtu().clone().with_discovery(self.case != Case::ZeroRtt);
+        transport = transport.with_recovery(recovery.with_mtu(mtu));
         if self.case == Case::Rebind {
-            transport.keep_alive = Some(KEEP_ALIVE);
+            transport = transport.with_keep_alive(KEEP_ALIVE);
         }
         let resume = matches!(self.case, Case::Resumption | Case::ZeroRtt);
         let chacha20 = self.case == Case::ChaCha20;
@@ -427,7 +429,7 @@ async fn once(caller: &Caller, case: Case, work: &Work, every: Option<Duration>)
         Case::Migration if !moved => failed("the server did not answer on the new path"),
         Case::Ecn if !ecn.is_capable() => failed("the server did not validate the client's ECN marks"),
         Case::V2 if version != Version::V2 => failed("the server does not speak version 2"),
-        Case::Upgrade if caller.config.transport.versions.first() != Some(&version) => {
+        Case::Upgrade if caller.config.transport().versions().first() != Some(&version) => {
             failed("the server does not change the version")
         }
         Case::VersionNegotiation if version != Version::V1 => failed("the server speaks version 2"),

@@ -27,7 +27,7 @@ const MEMORY: &str = "/bytes/";
 
 /// Serves one connection until it ends.
 pub(crate) async fn serve(connection: anabranch::Connection, files: Option<Files>) {
-    let options = ServeOptions { date: false, ..ServeOptions::default() };
+    let options = ServeOptions::default().with_date(false);
     // Its end is the client's affair.
     let _ = http3::serve_connection(connection, Answers { files }, options, Shutdown::new()).await;
 }

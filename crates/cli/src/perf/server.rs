@@ -59,16 +59,16 @@ pub(crate) struct Server {
 
 pub(crate) async fn run(options: Server) -> Result {
     let root = options.root.as_deref().map(directory).transpose()?;
-    let mut transport = options.tuning.served();
-    transport.multipath = options.paths.config();
+    let transport = options.tuning.served().with_multipath(options.paths.config());
     let mut config = options.identity.load(&[])?.quic(&[ALPN, hq::ALPN, http3::ALPN], transport)?;
     if options.retry {
-        config.retry = RetryPolicy::Always;
+        config = config.with_retry(RetryPolicy::Always);
     }
-    config.preferred_address = options.preferred.map(|address| match address {
+    let preferred = options.preferred.map(|address| match address {
         SocketAddr::V4(v4) => PreferredAddresses { v4: Some(v4), v6: None },
         SocketAddr::V6(v6) => PreferredAddresses { v4: None, v6: Some(v6) },
     });
+    config = config.with_preferred_address(preferred);
     let endpoint = bind(&options.listen, config, options.reset_key).await?;
     if let Some(address) = options.preferred {
         let failed = |error| Failure::io(format_args!("cannot listen on {address}"), &error);

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch::{Endpoint, TransportConfig};
+use anabranch::Endpoint;
 use clap::Args;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::task::JoinSet;
@@ -126,7 +126,7 @@ fn listen(
     shared: &Arc<Shared>,
     accepting: &mut JoinSet<()>,
 ) -> Result<Vec<Endpoint>> {
-    let transport = TransportConfig { multipath: options.paths.config(), ..options.tuning.served() };
+    let transport = options.tuning.served().with_multipath(options.paths.config());
     let config = certified.quic(quic::PROTOCOLS, transport)?;
     let ports = sockets.udp_ports();
     let announced = announced(&options.announce, ports.first().copied().unwrap_or(listen::PORT))?;

@@ -30,7 +30,7 @@ pub(super) fn endpoint(
     let own = socket.local_addr().map_err(unusable)?;
     let everywhere = own.ip().is_unspecified();
     if everywhere || first {
-        config.alternative_addresses = announced.to_vec();
+        config = config.with_alternative_addresses(announced.to_vec());
     }
     let made = anabranch::random_config().and_then(|secrets| Endpoint::new(&secrets, Some(config), socket));
     let endpoint = made.map_err(unusable)?;

@@ -33,7 +33,7 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) fn new(files: Files, log: AccessLog, stall: Option<Duration>) -> Self {
-        let limits = Limits { stall_timeout: stall.unwrap_or_default(), ..Limits::default() };
+        let limits = Limits::default().with_stall_timeout(stall.unwrap_or_default());
         let metrics = Arc::new(Metrics::new(files.memory().clone()));
         Self {
             files,
@@ -41,7 +41,7 @@ impl Shared {
             metrics,
             stopping: CancellationToken::new(),
             http3: Shutdown::new(),
-            options: ServeOptions { limits, ..ServeOptions::default() },
+            options: ServeOptions::default().with_limits(limits),
             stall,
             connections: TaskTracker::new(),
         }

@@ -88,8 +88,8 @@ fn server_config(dir: &Path) -> ServerConfig {
         .early_data(true)
         .build();
     let versions = vec![Version::REVERSO, Version::V1, Version::V2];
-    let transport = TransportConfig { versions, ..TransportConfig::default() };
-    ServerConfig { transport: Arc::new(transport), ..ServerConfig::new(tls.unwrap()) }
+    let transport = TransportConfig::default().with_versions(versions);
+    ServerConfig::new(tls.unwrap()).with_transport(Arc::new(transport))
 }
 
 async fn serve(incoming: Incoming, ends: Ends, ranges: Ranges) {

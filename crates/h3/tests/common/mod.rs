@@ -28,12 +28,10 @@ pub struct Pair {
 pub async fn pair(transport: TransportConfig) -> Pair {
     let transport = Arc::new(transport);
     let identity = SelfSigned::new(["localhost"]).unwrap();
-    let mut server_config = identity.server_config(["h3"]).unwrap();
-    server_config.transport = Arc::clone(&transport);
+    let server_config = identity.server_config(["h3"]).unwrap().with_transport(Arc::clone(&transport));
     let server = Endpoint::server(server_config, "127.0.0.1:0".parse().unwrap()).unwrap();
     let mut client = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
-    let mut client_config = config::client(identity.roots().unwrap(), ["h3"]).unwrap();
-    client_config.transport = transport;
+    let client_config = config::client(identity.roots().unwrap(), ["h3"]).unwrap().with_transport(transport);
     client.set_default_client_config(client_config);
     let connecting = client.connect(server.local_addr().unwrap(), "localhost").unwrap();
     let accepting = async { server.accept().await.unwrap().await.unwrap() };

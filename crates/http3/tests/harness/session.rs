@@ -23,7 +23,7 @@ const MAX_EVENTS: usize = 16 * MAX_OPERATIONS;
 pub(crate) fn run(data: &[u8]) {
     let Some((side, script)) = data.split_first() else { return };
     let side = if side % 2 == 0 { Side::Server } else { Side::Client };
-    let config = Some(Config { grease: false, ..Config::default() });
+    let config = Some(Config::default().with_grease(false));
     let (client, server) = match side {
         Side::Client => (config, None),
         Side::Server => (None, config),

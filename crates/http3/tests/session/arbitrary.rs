@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Response};
 
 use crate::by_hand::{Duel, REQUEST, RESPONSE, ROLES, data, decoder_stream, encoder_stream, frame, headers};
-use crate::pair::{Host, Pair, Setup};
+use crate::pair::{Host, Pair, Setup, narrow};
 
 /// Numbers from a seed (SplitMix64).
 struct Dice(u64);
@@ -235,11 +235,10 @@ fn two_ends_agree_whatever_they_do() {
         let mut setup = Setup::default();
         if dice.roll(2) == 0 {
             let window = 200 + dice.roll(5000) as u64;
-            let streams = &mut setup.transport.streams;
-            (streams.stream_window, streams.stream_window_max) = (window, window);
+            setup.transport = narrow(window);
         }
         let capacity = [0, 100, 4096][dice.roll(3)];
-        let config = Config { qpack_max_table_capacity: capacity, ..Config::default() };
+        let config = Config::default().with_qpack_max_table_capacity(capacity);
         (setup.client, setup.server) = (Some(config.clone()), Some(config));
         let mut pair = Pair::with(setup);
         let (mut client, mut server) = (End::new(true), End::new(false));

@@ -6,11 +6,13 @@ use std::collections::VecDeque;
 
 use anabranch_http3::qpack::{Decoded, Decoder, Limits, MAX_UNSENT_INSTRUCTIONS};
 use anabranch_http3::{Code, Config, Event, Priority, ReadError, encode_datagram, reserved};
-use anabranch_transport::{TransportConfig, stream};
+use anabranch_transport::TransportConfig;
+use anabranch_transport::stream::{self, StreamsConfig};
 use anabranch_wire::{Dir, Side, StreamId, push_varint};
 use bytes::Bytes;
 
 use crate::by_hand::{Duel, REQUEST, RESPONSE, ROLES, data, encoder_stream, frame, headers};
+use crate::pair::narrow;
 
 /// `MAX_EARLY_RESETS` of the session.
 const MAX_EARLY_RESETS: usize = 1_000;
@@ -316,8 +318,8 @@ fn priority_update(id: u64, urgency: u8) -> Vec<u8> {
 #[test]
 fn early_priorities_end_at_max_early_priorities() {
     const MAX_EARLY_PRIORITIES: u64 = 128;
-    let mut transport = TransportConfig::default();
-    transport.streams.max_bidi = 400;
+    let streams = StreamsConfig::default().with_max_bidi(400);
+    let transport = TransportConfig::default().with_streams(streams);
     let mut duel = Duel::with(Side::Server, Config::default(), transport);
     let control = duel.control;
     let updates = |urgency| (0..200).flat_map(move |n| priority_update(n * 4, urgency)).collect::<Vec<u8>>();
@@ -358,12 +360,6 @@ fn a_priority_update_overrules_the_header() {
     duel.send(control, &priority_update(id.as_u64(), 6), false);
     assert_eq!(priority(&mut duel), Some(Priority { urgency: 6, incremental: false }.into()));
     duel.assert_settles(&[]);
-}
-
-fn narrow(stream_window: u64) -> TransportConfig {
-    let mut transport = TransportConfig::default();
-    (transport.streams.stream_window, transport.streams.stream_window_max) = (stream_window, stream_window);
-    transport
 }
 
 /// MAX_CONTROL_BACKLOG: a peer that gives the control stream no credit is not waited for.
@@ -483,10 +479,10 @@ fn datagrams_that_belong_to_nothing() {
         duel.assert_settles(&[id]);
         // Of requests that there cannot be.
         let config = Config::default();
-        let streams = stream::StreamsConfig::default();
-        let transport = TransportConfig { streams: streams.clone(), ..TransportConfig::default() };
+        let streams = StreamsConfig::default();
+        let transport = TransportConfig::default().with_streams(streams.clone());
         let mut duel = Duel::with(side, config, transport);
-        let [last, beyond] = [streams.max_bidi - 1, streams.max_bidi].map(|n| StreamId::from_u64(4 * n));
+        let [last, beyond] = [streams.max_bidi() - 1, streams.max_bidi()].map(|n| StreamId::from_u64(4 * n));
         duel.peer().connection().datagrams().send(encode_datagram(last, b"")).unwrap();
         assert_eq!(duel.close_code(), None);
         duel.peer().connection().datagrams().send(encode_datagram(beyond, b"")).unwrap();
@@ -495,7 +491,7 @@ fn datagrams_that_belong_to_nothing() {
         // Without a number: a fault. So is any if we said that we take none.
         for h3_datagram in [true, false] {
             let mut duel =
-                Duel::with(side, Config { h3_datagram, ..Config::default() }, TransportConfig::default());
+                Duel::with(side, Config::default().with_h3_datagram(h3_datagram), TransportConfig::default());
             let datagram = if h3_datagram { Bytes::from_static(b"\x40") } else { encode_datagram(id, b"") };
             duel.peer().connection().datagrams().send(datagram).unwrap();
             assert_eq!(duel.close_code(), Some(Code::DATAGRAM_ERROR));

@@ -144,7 +144,7 @@ fn sections_wait_for_their_entries_and_go_on_in_their_order() {
 fn the_limit_of_blocked_streams_is_ours() {
     for side in ROLES {
         for (limit, code) in [(5, None), (4, Some(Code::QPACK_DECOMPRESSION_FAILED)), (0, None)] {
-            let config = Config { qpack_blocked_streams: limit, ..Config::default() };
+            let config = Config::default().with_qpack_blocked_streams(limit);
             let mut duel = Duel::with(side, config, TransportConfig::default());
             duel.send_uni(&encoder_stream(CAPACITY));
             for _ in 0..5 {

@@ -6,7 +6,7 @@ use anabranch_wire::{StreamId, Version};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response};
 
-use crate::pair::{Pair, Setup};
+use crate::pair::{Pair, Setup, narrow};
 
 fn get(path: &str) -> http::request::Parts {
     let request = Request::get(format!("https://server.lab{path}")).header("user-agent", "test");
@@ -74,7 +74,7 @@ fn a_request_is_answered() {
 #[test]
 fn bodies_are_lent_and_taken_from_where_they_arrived() {
     for version in [Version::V1, Version::REVERSO] {
-        let transport = TransportConfig { versions: vec![version], ..TransportConfig::default() };
+        let transport = TransportConfig::default().with_versions(vec![version]);
         let mut pair = Pair::with(Setup { transport, ..Setup::default() });
         let (id, _) = request(&mut pair, &post("/"), false);
         pair.server.http(|session, streams| session.respond(streams, id, &ok(), false)).unwrap();
@@ -222,7 +222,7 @@ fn a_tunnel_carries_bytes_both_ways() {
 #[test]
 fn extended_connect_needs_the_servers_word() {
     for allowed in [true, false] {
-        let server = Config { enable_connect_protocol: allowed, ..Config::default() };
+        let server = Config::default().with_enable_connect_protocol(allowed);
         let mut pair = Pair::with(Setup { server: Some(server), ..Setup::default() });
         let mut parts = get("/chat");
         parts.method = Method::CONNECT;
@@ -338,8 +338,7 @@ fn many_requests_share_the_tables() {
 fn small_windows_only_slow_down() {
     for window in [1, 7, 100] {
         let mut setup = Setup::default();
-        let streams = &mut setup.transport.streams;
-        (streams.stream_window, streams.stream_window_max) = (window, window);
+        setup.transport = narrow(window);
         let mut pair = Pair::with(setup);
         let id = pair.client.http(|session, streams| session.request(streams, &post("/"), false)).unwrap();
         let mut data = Bytes::from_static(&[9; 300]);
@@ -364,8 +363,7 @@ fn small_windows_only_slow_down() {
 #[test]
 fn what_was_finished_is_delivered_after_its_release() {
     let mut setup = Setup::default();
-    let streams = &mut setup.transport.streams;
-    (streams.stream_window, streams.stream_window_max) = (100, 100);
+    setup.transport = narrow(100);
     let mut pair = Pair::with(setup);
     let (id, _) = request(&mut pair, &get("/"), true);
     pair.server.http(|session, streams| {

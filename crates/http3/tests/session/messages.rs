@@ -124,7 +124,7 @@ fn heads_that_are_malformed() {
 
 #[test]
 fn a_protocol_needs_our_word() {
-    let config = Config { enable_connect_protocol: false, ..Config::default() };
+    let config = Config::default().with_enable_connect_protocol(false);
     let mut duel = Duel::with(Side::Server, config, TransportConfig::default());
     let id = duel.message();
     let lines = with(&without(&REQUEST, ":method"), &[(":method", "CONNECT"), (":protocol", "websocket")]);

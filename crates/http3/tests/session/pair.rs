@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anabranch_http3::{Code, Config, Event, ReadError, Session};
 use anabranch_seeded::{Identity, VirtualClock, deterministic_provider, seed_thread};
-use anabranch_transport::stream::{StreamEvent, Streams};
+use anabranch_transport::stream::{StreamEvent, Streams, StreamsConfig};
 use anabranch_transport::{
     ClientConfig, Connection, ConnectionError, Datagram, Endpoint, EndpointConfig, FourTuple, Handle,
     ServerConfig, TransmitBuf, TransportConfig, tls,
@@ -65,6 +65,12 @@ pub(crate) struct Setup {
     pub(crate) transport: TransportConfig,
 }
 
+/// Streams with this window, which never grows.
+pub(crate) fn narrow(window: u64) -> TransportConfig {
+    let streams = StreamsConfig::default().with_stream_window(window).with_stream_window_max(window);
+    TransportConfig::default().with_streams(streams)
+}
+
 impl Default for Setup {
     fn default() -> Self {
         Self {
@@ -85,11 +91,10 @@ impl Pair {
         seed_thread(7);
         let (client_tls, server_tls) = seeded_tls();
         let transport = Arc::new(setup.transport);
-        let mut client_config = ClientConfig::new(client_tls);
-        client_config.transport = Arc::clone(&transport);
-        client_config.initial_version = transport.versions[0];
-        let mut server_config = ServerConfig::new(server_tls);
-        server_config.transport = transport;
+        let client_config = ClientConfig::new(client_tls)
+            .with_transport(Arc::clone(&transport))
+            .with_initial_version(transport.versions()[0]);
+        let server_config = ServerConfig::new(server_tls).with_transport(transport);
         let config = |seed: u8| EndpointConfig::new([seed; 32]);
         let mut client = Endpoint::new(&config(1), None);
         let mut server = Endpoint::new(&config(2), Some(Arc::new(server_config)));

@@ -84,7 +84,7 @@ mod tests {
         assert_eq!([seen[0], seen[17]], [(10, 5, 10), (100, 50, 1250)]);
         for (variant, name) in experiment.variants.iter().zip(Algorithm::NAMES) {
             assert_eq!((variant.name.as_str(), variant.paths(2)), (*name, vec![0, 1]));
-            assert_eq!(variant.server().recovery.congestion.name(), *name);
+            assert_eq!(variant.server().recovery().congestion().name(), *name);
         }
         assert_eq!(experiment.variants.last().unwrap().paths(2), [0]);
     }

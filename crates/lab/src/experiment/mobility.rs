@@ -147,7 +147,7 @@ mod tests {
     fn every_scheduler_is_a_variant() {
         let variants = mobility("mobility", None).unwrap().variants;
         for (variant, name) in variants.iter().zip(Algorithm::NAMES) {
-            assert_eq!(variant.server().multipath.unwrap().scheduler.name(), *name);
+            assert_eq!(variant.server().multipath().unwrap().scheduler().name(), *name);
         }
         assert_eq!(variants.len(), Algorithm::NAMES.len() + 2);
         assert_eq!(variants.last().unwrap().paths(2), [1]);

@@ -95,7 +95,7 @@ fn every_path_is_also_measured_alone_where_benefits_are_compared() {
             let alone = format!("quic-path-{path}");
             let alone = experiment.variants.iter().find(|variant| variant.name == alone).unwrap();
             assert_eq!(alone.paths(3), [path], "{name}");
-            assert!(alone.server().multipath.is_none());
+            assert!(alone.server().multipath().is_none());
         }
     }
 }
@@ -107,10 +107,10 @@ fn names_of_variants_say_what_they_are() {
         (variant.client(), variant.server(), variant.paths(3))
     };
     let (client, _, paths) = both("single-cubic-ar5-noaf-original");
-    assert_eq!((client.ack.max_ranges, client.ack.frequency, paths), (5, false, vec![0, 1, 2]));
+    assert_eq!((client.ack().max_ranges(), client.ack().frequency(), paths), (5, false, vec![0, 1, 2]));
     let (client, _, _) = both("multiple-bbr1-fixed");
-    assert_eq!(client.ack.max_ranges, 33);
-    assert!(both("quic-path-1").0.multipath.is_none());
+    assert_eq!(client.ack().max_ranges(), 33);
+    assert!(both("quic-path-1").0.multipath().is_none());
     for name in ["triple-cubic-fixed", "single-cubic-mended", "ah5", ""] {
         assert!(variant(name).unwrap_err().to_string().starts_with("unknown profile `"), "{name}");
     }

@@ -3,7 +3,7 @@
 use core::ops::Range;
 use core::time::Duration;
 
-use anabranch_transport::{MultipathConfig, TransportConfig};
+use anabranch_transport::TransportConfig;
 use anabranch_wire::{PathId, Time};
 
 use super::app::{Arrivals, Client, Order, Server};
@@ -129,8 +129,8 @@ impl Stage {
                 Dead::ToClient => link.clone().back(blackout),
             };
         }
-        let mut transport = transport.clone();
-        transport.multipath.get_or_insert_with(MultipathConfig::default);
+        let multipath = transport.multipath().cloned().unwrap_or_default();
+        let transport = transport.clone().with_multipath(multipath);
         let paths = PathOpener::new((1..links.len()).map(|link| further_tuple(link as u8)));
         let config = PairConfig {
             client: transport.clone(),
@@ -182,7 +182,7 @@ impl Stage {
         let pto = |end: &usize| {
             let totals = self.meters[*end].totals();
             let dead = totals.paths.iter().find(|(id, _)| id.0 as usize == schedule.victim).and_then(rtt)?;
-            Some(dead.smoothed + (dead.variance * 4).max(GRANULARITY) + transport.ack.max_delay)
+            Some(dead.smoothed + (dead.variance * 4).max(GRANULARITY) + transport.ack().max_delay())
         };
         let pto = senders.iter().filter_map(pto).max().ok_or("the dead path had no round-trip sample")?;
         let totals = self.meters[sender].totals();

@@ -4,8 +4,9 @@
 use core::ops::Range;
 use core::time::Duration;
 
-use anabranch_transport::recovery::Algorithm;
-use anabranch_transport::{MultipathConfig, Numbering, TransportConfig, schedule};
+use anabranch_transport::recovery::{Algorithm, MtuConfig};
+use anabranch_transport::stream::StreamsConfig;
+use anabranch_transport::{AckConfig, MultipathConfig, Numbering, TransportConfig, schedule};
 use anabranch_wire::{Dir, Side};
 
 use super::{Disturbance, Model, Operation};
@@ -35,7 +36,7 @@ impl Model {
         let disturbances: Vec<_> = (0..rng.pick(&[0, 1, 3, 6])).map(|_| disturbance(rng, links)).collect();
         let mut client = transport(rng, max_paths, numbering);
         if disturbances.iter().any(|what| matches!(what, Disturbance::Rebind { .. })) {
-            client.keep_alive = Some(KEEP_ALIVE);
+            client = client.with_keep_alive(KEEP_ALIVE);
         }
         Self {
             seed,
@@ -72,36 +73,45 @@ fn link(rng: &mut Rng, loss: f64) -> LinkSpec {
 }
 
 fn transport(rng: &mut Rng, max_paths: u32, numbering: Numbering) -> TransportConfig {
-    let mut config = TransportConfig::default();
+    let defaults = TransportConfig::default();
     let scheduler =
-        rng.pick(schedule::Algorithm::NAMES).parse().unwrap_or(MultipathConfig::default().scheduler);
-    config.multipath = Some(MultipathConfig {
-        max_paths,
-        scheduler,
-        numbering: numbering.into(),
-        ..MultipathConfig::default()
-    });
-    if rng.chance(0.3) {
-        let streams = &mut config.streams;
-        streams.max_bidi = rng.pick(&[1, 2, 10]);
-        streams.max_uni = rng.pick(&[1, 3]);
-        streams.stream_window = rng.between(2_000, 60_000);
-        streams.stream_window_max = streams.stream_window * rng.between(1, 8);
-        streams.connection_window = rng.between(4_000, 100_000);
-        streams.connection_window_max = streams.connection_window * rng.between(1, 8);
-        streams.send_buffer = rng.between(4_000, 200_000);
-    }
-    config.recovery.congestion = rng.pick(Algorithm::NAMES).parse().unwrap_or(config.recovery.congestion);
-    config.recovery.pacing = rng.chance(0.8);
-    config.recovery.mtu.discovery = rng.chance(0.7);
-    config.ack.threshold = rng.pick(&[1, 2, 2, 10]);
-    config.ack.max_ranges = rng.pick(&[5, 32, 64]);
-    config.ack.frequency = rng.chance(0.5);
-    config.max_idle_timeout = Some(IDLE_TIMEOUT);
-    config.handshake_timeout = IDLE_TIMEOUT;
-    config.active_connection_id_limit = rng.between(2, 8);
-    config.key_update_after = rng.chance(0.2).then(|| rng.between(30, 300));
+        rng.pick(schedule::Algorithm::NAMES).parse().unwrap_or(MultipathConfig::default().scheduler());
+    let multipath = MultipathConfig::default()
+        .with_max_paths(max_paths)
+        .with_scheduler(scheduler)
+        .with_numbering(numbering);
+    let streams = if rng.chance(0.3) { streams(rng) } else { defaults.streams().clone() };
+    let recovery = defaults.recovery().clone();
+    let congestion = rng.pick(Algorithm::NAMES).parse().unwrap_or(recovery.congestion());
+    let recovery = recovery
+        .with_congestion(congestion)
+        .with_pacing(rng.chance(0.8))
+        .with_mtu(MtuConfig::default().with_discovery(rng.chance(0.7)));
+    let ack = AckConfig::default()
+        .with_threshold(rng.pick(&[1, 2, 2, 10]))
+        .with_max_ranges(rng.pick(&[5, 32, 64]))
+        .with_frequency(rng.chance(0.5));
+    defaults
+        .with_multipath(multipath)
+        .with_streams(streams)
+        .with_recovery(recovery)
+        .with_ack(ack)
+        .with_max_idle_timeout(IDLE_TIMEOUT)
+        .with_handshake_timeout(IDLE_TIMEOUT)
+        .with_active_connection_id_limit(rng.between(2, 8))
+        .with_key_update_after(rng.chance(0.2).then(|| rng.between(30, 300)))
+}
+
+fn streams(rng: &mut Rng) -> StreamsConfig {
+    let config =
+        StreamsConfig::default().with_max_bidi(rng.pick(&[1, 2, 10])).with_max_uni(rng.pick(&[1, 3]));
+    let window = rng.between(2_000, 60_000);
+    let config = config.with_stream_window(window).with_stream_window_max(window * rng.between(1, 8));
+    let window = rng.between(4_000, 100_000);
     config
+        .with_connection_window(window)
+        .with_connection_window_max(window * rng.between(1, 8))
+        .with_send_buffer(rng.between(4_000, 200_000))
 }
 
 /// In some runs all happens within a blink, in others there is time for each.

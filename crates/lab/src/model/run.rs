@@ -112,7 +112,7 @@ impl Stage {
             cid_len: model.cid_len,
             ..PairConfig::new(model.seed, [])
         };
-        let max_paths = model.server.multipath.as_ref().map_or(1, |multipath| multipath.max_paths);
+        let max_paths = model.server.multipath().as_ref().map_or(1, |multipath| multipath.max_paths());
         let peer = |side, label| {
             let rng = config.seed.rng(label);
             Peer::new(side, &model.operations, model.seed, rng).with_max_paths(max_paths)
@@ -207,7 +207,7 @@ impl Stage {
         if self.hosts.iter().any(|host| self.sim.application::<Peer>(*host).closed.is_some()) {
             return; // Whether it may is for the report to say.
         }
-        let most = model.client.keep_alive.map_or(0, |_| MAX_AFTER_REBINDING);
+        let most = model.client.keep_alive().map_or(0, |_| MAX_AFTER_REBINDING);
         if packets > most {
             self.faults.push(format!("{packets} packets while there was nothing to say"));
         }
@@ -222,7 +222,7 @@ impl Stage {
             })
         });
         // Those probes are in flight.
-        if model.client.keep_alive.is_none() {
+        if model.client.keep_alive().is_none() {
             self.faults.extend(faults);
         }
         if client != server || client.is_none() {

@@ -63,7 +63,7 @@ fn a_plan_is_an_experiment() {
     );
     let [five, other] = &experiment.variants[..] else { panic!("two variants") };
     assert_eq!((five.name.as_str(), other.name.as_str()), ("five", "multiple-cubic-fixed"));
-    assert_eq!((five.client().ack.max_ranges, five.client().ack.threshold), (5, 4));
+    assert_eq!((five.client().ack().max_ranges(), five.client().ack().threshold()), (5, 4));
     assert_eq!(*other, crate::experiment::variant("multiple-cubic-fixed").unwrap());
 }
 
@@ -311,7 +311,7 @@ fn a_variant_may_be_many() {
     assert_eq!(all.len(), anabranch_transport::schedule::Algorithm::NAMES.len());
     for (variant, name) in all.iter().zip(anabranch_transport::schedule::Algorithm::NAMES) {
         assert_eq!(variant.name, format!("x-{name}"));
-        assert_eq!(variant.server().multipath.unwrap().scheduler.name(), *name);
+        assert_eq!(variant.server().multipath().unwrap().scheduler().name(), *name);
     }
     let some = each("{ congestion = [\"lia\", \"cubic\"] }").unwrap().variants;
     assert_eq!(some.iter().map(|variant| variant.name.as_str()).collect::<Vec<_>>(), ["x-lia", "x-cubic"]);

@@ -2,16 +2,18 @@
 
 use core::time::Duration;
 
-use anabranch_transport::recovery::{InitialWindow, PacingBurst, PacingGain};
-use anabranch_transport::{MultipathConfig, Numbering, NumberingChoice, TransportConfig};
+use anabranch_transport::recovery::{Config, InitialWindow, MtuConfig, PacingBurst, PacingGain};
+use anabranch_transport::stream::StreamsConfig;
+use anabranch_transport::{AckConfig, MultipathConfig, Numbering, TransportConfig};
 
 use super::Settings;
 use crate::design::MAX_PATHS;
 
-/// Puts a value into the place of a default.
-fn set<T>(place: &mut T, value: Option<T>) {
-    if let Some(value) = value {
-        *place = value;
+/// A configuration with `value` set, if there is one.
+fn with<C, T>(config: C, value: Option<T>, set: impl FnOnce(C, T) -> C) -> C {
+    match value {
+        Some(value) => set(config, value),
+        None => config,
     }
 }
 
@@ -23,16 +25,16 @@ fn narrow<T: TryFrom<u64>>(value: Option<u64>) -> Option<T> {
 impl Settings {
     /// The transport of either end.
     pub(super) fn transport(&self) -> TransportConfig {
-        let mut config = TransportConfig { multipath: self.multipath_config(), ..TransportConfig::default() };
-        set(&mut config.versions, self.wire.map(|wire| vec![wire.version()]));
-        set(&mut config.skip_packet_numbers, self.skip_packet_numbers);
-        self.set_acks(&mut config);
-        self.set_recovery(&mut config);
-        self.set_streams(&mut config);
-        if let Some(timeout) = self.idle_timeout_ms {
-            config.max_idle_timeout = Some(Duration::from_millis(timeout));
-        }
-        config
+        use TransportConfig as Transport;
+        let config = Transport::default()
+            .with_multipath(self.multipath_config())
+            .with_ack(self.acks())
+            .with_recovery(self.recovery())
+            .with_streams(self.streams());
+        let config = with(config, self.wire, |config, wire| config.with_versions([wire.version()]));
+        let config = with(config, self.skip_packet_numbers, Transport::with_skip_packet_numbers);
+        let idle = self.idle_timeout_ms.map(Duration::from_millis);
+        with(config, idle, |config, idle| config.with_max_idle_timeout(idle))
     }
 
     /// Several paths at once, as many as a point may have.
@@ -40,55 +42,59 @@ impl Settings {
         if self.multipath == Some(false) {
             return None;
         }
-        let mut config = MultipathConfig { max_paths: MAX_PATHS as u32, ..MultipathConfig::default() };
-        set(&mut config.scheduler, self.scheduler);
-        set(&mut config.loss_scan, self.loss_scan);
-        set(&mut config.path_signalling, self.path_signalling);
-        set(&mut config.numbering, self.numbering.map(NumberingChoice::Only));
-        Some(config)
+        let config = MultipathConfig::default().with_max_paths(MAX_PATHS as u32);
+        let config = with(config, self.scheduler, MultipathConfig::with_scheduler);
+        let config = with(config, self.loss_scan, MultipathConfig::with_loss_scan);
+        let config = with(config, self.path_signalling, MultipathConfig::with_path_signalling);
+        Some(with(config, self.numbering, |config, numbering| config.with_numbering(numbering)))
     }
 
-    fn set_acks(&self, config: &mut TransportConfig) {
-        let ack = &mut config.ack;
-        set(&mut ack.max_ranges, narrow(self.max_ranges));
-        ack.order = self.range_order.or(ack.order);
+    fn acks(&self) -> AckConfig {
         let single = self.single_horizon.filter(|_| self.numbering == Some(Numbering::Single));
-        set(&mut ack.horizon, self.horizon.or(single));
-        set(&mut ack.max_tellings, narrow(self.range_tellings));
-        set(&mut ack.path, self.ack_path);
-        set(&mut ack.scope, self.ack_scope);
-        set(&mut ack.mixed_round_trips, self.mixed_round_trips);
-        set(&mut ack.frequency_rule, self.ack_frequency_rule);
-        set(&mut ack.threshold, self.ack_threshold);
-        set(&mut ack.max_delay, self.max_ack_delay_ms.map(Duration::from_millis));
-        set(&mut ack.frequency, self.ack_frequency);
+        let ack = with(AckConfig::default(), narrow(self.max_ranges), AckConfig::with_max_ranges);
+        let ack = with(ack, self.range_order, |ack, order| ack.with_order(order));
+        let ack = with(ack, self.horizon.or(single), AckConfig::with_horizon);
+        let ack = with(ack, narrow(self.range_tellings), AckConfig::with_max_tellings);
+        let ack = with(ack, self.ack_path, AckConfig::with_path);
+        let ack = with(ack, self.ack_scope, AckConfig::with_scope);
+        let ack = with(ack, self.mixed_round_trips, AckConfig::with_mixed_round_trips);
+        let ack = with(ack, self.ack_frequency_rule, AckConfig::with_frequency_rule);
+        let ack = with(ack, self.ack_threshold, AckConfig::with_threshold);
+        let ack = with(ack, self.max_ack_delay_ms.map(Duration::from_millis), AckConfig::with_max_delay);
+        with(ack, self.ack_frequency, AckConfig::with_frequency)
     }
 
-    fn set_recovery(&self, config: &mut TransportConfig) {
-        let recovery = &mut config.recovery;
-        set(&mut recovery.congestion, self.congestion);
-        set(&mut recovery.loss_delay, self.loss_delay);
-        set(&mut recovery.initial_window, narrow(self.initial_window_packets).map(InitialWindow::Packets));
-        set(&mut recovery.initial_window, narrow(self.initial_window_bytes).map(InitialWindow::Bytes));
-        set(&mut recovery.pacing, self.pacing);
-        if let Some([slow_start, otherwise]) = self.pacing_percent {
-            recovery.pacing_gain = PacingGain { slow_start: (slow_start, 100), otherwise: (otherwise, 100) };
-        }
-        set(&mut recovery.pacing_burst, narrow(self.pacing_burst_packets).map(PacingBurst::Packets));
-        set(&mut recovery.ecn, self.ecn);
-        let mtu = &mut recovery.mtu;
-        set(&mut mtu.initial, narrow(self.mtu_initial));
-        set(&mut mtu.maximum, narrow(self.mtu_maximum));
-        mtu.discovery = mtu.maximum > mtu.initial;
+    fn recovery(&self) -> Config {
+        let packets = narrow(self.initial_window_packets).map(InitialWindow::Packets);
+        let bytes = narrow(self.initial_window_bytes).map(InitialWindow::Bytes);
+        let gain = self.pacing_percent.map(|[slow_start, otherwise]| PacingGain {
+            slow_start: (slow_start, 100),
+            otherwise: (otherwise, 100),
+        });
+        let burst = narrow(self.pacing_burst_packets).map(PacingBurst::Packets);
+        let config = Config::default().with_mtu(self.mtu());
+        let config = with(config, self.congestion, Config::with_congestion);
+        let config = with(config, self.loss_delay, Config::with_loss_delay);
+        let config = with(config, bytes.or(packets), Config::with_initial_window);
+        let config = with(config, self.pacing, Config::with_pacing);
+        let config = with(config, gain, Config::with_pacing_gain);
+        let config = with(config, burst, Config::with_pacing_burst);
+        with(config, self.ecn, Config::with_ecn)
     }
 
-    fn set_streams(&self, config: &mut TransportConfig) {
-        let streams = &mut config.streams;
-        set(&mut streams.stream_window, self.stream_window);
-        set(&mut streams.stream_window_max, self.stream_window_max);
-        set(&mut streams.connection_window, self.connection_window);
-        set(&mut streams.connection_window_max, self.connection_window_max);
-        set(&mut streams.window_rule, self.window_rule);
+    fn mtu(&self) -> MtuConfig {
+        let mtu = with(MtuConfig::default(), narrow(self.mtu_initial), MtuConfig::with_initial);
+        let mtu = with(mtu, narrow(self.mtu_maximum), MtuConfig::with_maximum);
+        let discovery = mtu.maximum() > mtu.initial();
+        mtu.with_discovery(discovery)
+    }
+
+    fn streams(&self) -> StreamsConfig {
+        let streams = with(StreamsConfig::default(), self.stream_window, StreamsConfig::with_stream_window);
+        let streams = with(streams, self.stream_window_max, StreamsConfig::with_stream_window_max);
+        let streams = with(streams, self.connection_window, StreamsConfig::with_connection_window);
+        let streams = with(streams, self.connection_window_max, StreamsConfig::with_connection_window_max);
+        with(streams, self.window_rule, StreamsConfig::with_window_rule)
     }
 
     /// Which of `of` paths are used.

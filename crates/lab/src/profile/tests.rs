@@ -25,13 +25,13 @@ fn later_layers_lie_over_earlier_ones() {
     let set = Settings { ack_threshold: Some(4), ..Settings::default() };
     let variant = Variant::with("x", &["picoquic", "fixed", "single", "cubic", "bbr1", "ar5"], set).unwrap();
     let server = variant.server();
-    assert_eq!(server.recovery.congestion, Congestion::Bbr1);
-    assert_eq!((server.ack.max_ranges, server.ack.threshold), (5, 4));
-    assert_eq!(server.ack.order, Some(RangeOrder::LeastSentFirst));
-    let multipath = server.multipath.unwrap();
-    assert_eq!(multipath.numbering, NumberingChoice::Only(Numbering::Single));
-    assert_eq!(multipath.scheduler, Scheduler::LeastRecent);
-    assert_eq!(variant.client().ack.max_ranges, 5);
+    assert_eq!(server.recovery().congestion(), Congestion::Bbr1);
+    assert_eq!((server.ack().max_ranges(), server.ack().threshold()), (5, 4));
+    assert_eq!(server.ack().order(), Some(RangeOrder::LeastSentFirst));
+    let multipath = server.multipath().unwrap();
+    assert_eq!(multipath.numbering(), NumberingChoice::Only(Numbering::Single));
+    assert_eq!(multipath.scheduler(), Scheduler::LeastRecent);
+    assert_eq!(variant.client().ack().max_ranges(), 5);
 }
 
 #[test]
@@ -42,12 +42,12 @@ fn a_wire_is_that_of_both_ends_from_the_first_packet_on() {
         let variant = of(Some(wire));
         assert_eq!(variant.wire(), wire);
         assert_eq!(
-            [variant.client(), variant.server()].map(|end| end.versions),
+            [variant.client(), variant.server()].map(|end| end.versions().to_vec()),
             [[wire.version()], [wire.version()]]
         );
     }
     assert_eq!(of(None).wire(), Wire::V1);
-    assert_eq!(of(None).client().versions, TransportConfig::default().versions);
+    assert_eq!(of(None).client().versions(), TransportConfig::default().versions());
 }
 
 #[test]
@@ -108,17 +108,20 @@ fn paths_are_those_of_the_point_that_are_wanted() {
     assert_eq!(paths(&["quic-2017"], 2), [0]);
     let set = Settings { paths: Some(vec![1, 0]), ..Settings::default() };
     assert_eq!(Variant::with("x", &["default"], set).unwrap().paths(2), [1, 0]);
-    assert!(Variant::of("x", &["default", "path-0"]).unwrap().client().multipath.is_none());
+    assert!(Variant::of("x", &["default", "path-0"]).unwrap().client().multipath().is_none());
 }
 
 #[test]
 fn the_horizon_of_the_layers_is_that_of_the_study() {
-    let horizon = |layers: &[&str]| Variant::of("x", layers).unwrap().client().ack.horizon;
+    let horizon = |layers: &[&str]| Variant::of("x", layers).unwrap().client().ack().horizon();
     assert_eq!(horizon(&["picoquic", "original", "ah128"]), Horizon::Packets(128));
     assert_eq!(horizon(&["picoquic", "fixed", "single", "ah1024"]), Horizon::Packets(1024));
     assert_eq!(horizon(&["picoquic", "fixed", "single"]).to_string(), "1000ms/4");
     assert_eq!(horizon(&["picoquic", "fixed", "multiple"]), Horizon::None);
-    assert_eq!(Variant::of("x", &["picoquic", "fixed"]).unwrap().client().ack.path, AckPath::FastestAndAll);
+    assert_eq!(
+        Variant::of("x", &["picoquic", "fixed"]).unwrap().client().ack().path(),
+        AckPath::FastestAndAll
+    );
 }
 
 #[test]
@@ -127,20 +130,20 @@ fn the_sender_and_receiver_of_2022_reach_the_transport() {
     use anabranch_transport::{AckScope, FrequencyRule, LossScan};
     let variant = Variant::of("x", &["picoquic", "original", "single", "cubic"]).unwrap();
     let config = variant.server();
-    assert_eq!(config.recovery.congestion, Congestion::Cubic2022);
-    assert_eq!(config.recovery.loss_delay, LossDelay::Study2022);
-    assert_eq!(config.recovery.initial_window, InitialWindow::Bytes(15_360));
-    assert_eq!((config.recovery.mtu.initial, config.recovery.mtu.maximum), (1252, 1440));
-    assert_eq!(config.recovery.pacing_gain.slow_start, (125, 100));
-    assert_eq!((config.ack.path, config.ack.scope), (AckPath::InTurn, AckScope::Connection));
-    assert_eq!(config.ack.frequency_rule, FrequencyRule::Study2022);
-    assert!(config.ack.mixed_round_trips && config.ack.frequency && config.ack.max_ranges == 33);
-    assert_eq!(config.ack.max_delay.as_millis(), 1);
-    assert_eq!(config.streams.stream_window, 2 << 20);
-    let multipath = config.multipath.unwrap();
-    assert_eq!(multipath.loss_scan, LossScan::Connection);
+    assert_eq!(config.recovery().congestion(), Congestion::Cubic2022);
+    assert_eq!(config.recovery().loss_delay(), LossDelay::Study2022);
+    assert_eq!(config.recovery().initial_window(), InitialWindow::Bytes(15_360));
+    assert_eq!((config.recovery().mtu().initial(), config.recovery().mtu().maximum()), (1252, 1440));
+    assert_eq!(config.recovery().pacing_gain().slow_start, (125, 100));
+    assert_eq!((config.ack().path(), config.ack().scope()), (AckPath::InTurn, AckScope::Connection));
+    assert_eq!(config.ack().frequency_rule(), FrequencyRule::Study2022);
+    assert!(config.ack().mixed_round_trips() && config.ack().frequency() && config.ack().max_ranges() == 33);
+    assert_eq!(config.ack().max_delay().as_millis(), 1);
+    assert_eq!(config.streams().stream_window(), 2 << 20);
+    let multipath = config.multipath().unwrap();
+    assert_eq!(multipath.loss_scan(), LossScan::Connection);
     let quiet = Variant::of("x", &["mpquic-2017", "no-path-signalling"]).unwrap().server();
-    assert!(multipath.path_signalling && !quiet.multipath.unwrap().path_signalling);
+    assert!(multipath.path_signalling() && !quiet.multipath().unwrap().path_signalling());
 }
 
 #[test]

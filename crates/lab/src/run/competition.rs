@@ -74,11 +74,10 @@ fn add_pair(scene: &Scene<'_>, pair: &mut Pair, index: u8) -> Result<HostId, Str
     };
     let variant = Variant { settings: other.over(settings), ..scene.variant().clone() };
     let (client_tls, server_tls) = tls::pair(&pair.sim.clock()).map_err(|error| error.to_string())?;
-    let mut client_config = ClientConfig::new(client_tls);
-    client_config.transport = Arc::new(variant.client());
-    client_config.initial_version = variant.wire().version();
-    let mut server_config = ServerConfig::new(server_tls);
-    server_config.transport = Arc::new(variant.server());
+    let client_config = ClientConfig::new(client_tls)
+        .with_transport(variant.client())
+        .with_initial_version(variant.wire().version());
+    let server_config = ServerConfig::new(server_tls).with_transport(variant.server());
 
     let seed = Seed(scene.experiment.seed(scene.job));
     let endpoint = |side: &str, server| {

@@ -69,7 +69,7 @@ pub fn run(experiment: &Experiment, job: Job, options: &RunOptions) -> Finished 
         ..Row::default()
     };
     played.fill(&mut row);
-    let timeline = recorder.finish(&mut row, variant.client().ack.max_ranges, paths.len());
+    let timeline = recorder.finish(&mut row, variant.client().ack().max_ranges(), paths.len());
     Finished { row, timeline, paths }
 }
 

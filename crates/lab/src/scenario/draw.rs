@@ -2,8 +2,9 @@
 
 use core::time::Duration;
 
-use anabranch_transport::recovery::Algorithm;
-use anabranch_transport::{RetryPolicy, TransportConfig};
+use anabranch_transport::recovery::{Algorithm, Config, MtuConfig};
+use anabranch_transport::stream::StreamsConfig;
+use anabranch_transport::{AckConfig, RetryPolicy, TransportConfig};
 use anabranch_wire::{Dir, Time, Version};
 
 use super::{Disturbance, Scenario};
@@ -36,7 +37,8 @@ impl Scenario {
         if disturbances.iter().any(|(_, what)| what.is_rebinding()) {
             // A server's packets to an old mapping are lost until the client sends something, which it need
             // not do as long as it only reads.
-            client.keep_alive.get_or_insert(Duration::from_secs(10));
+            let usual = client.keep_alive();
+            client = client.with_keep_alive(usual.unwrap_or(Duration::from_secs(10)));
         }
         Self {
             seed,
@@ -107,36 +109,44 @@ fn link(rng: &mut Rng) -> LinkSpec {
 }
 
 fn transport(rng: &mut Rng) -> TransportConfig {
-    let mut config = TransportConfig::default();
-    if rng.chance(0.5) {
-        let streams = &mut config.streams;
-        streams.max_bidi = rng.pick(&[1, 2, 10, 100]);
-        streams.max_uni = rng.pick(&[1, 3, 100]);
-        streams.stream_window = rng.between(1_000, 100_000);
-        streams.stream_window_max = streams.stream_window * rng.between(1, 8);
-        streams.connection_window = rng.between(1_000, 200_000);
-        streams.connection_window_max = streams.connection_window * rng.between(1, 8);
-        streams.send_buffer = rng.between(1_000, 200_000);
-    }
-    config.recovery.congestion = rng.pick(&[Algorithm::Cubic, Algorithm::NewReno, Algorithm::Bbr]);
-    config.recovery.pacing = rng.chance(0.8);
-    config.recovery.ecn = rng.chance(0.7);
-    config.recovery.mtu.discovery = rng.chance(0.7);
-    config.ack.threshold = rng.pick(&[1, 2, 2, 10]);
-    config.ack.max_delay = Duration::from_millis(rng.pick(&[1, 25, 25, 100]));
-    config.ack.max_ranges = rng.pick(&[4, 32, 64]);
-    config.ack.frequency = rng.chance(0.5);
-    config.max_idle_timeout = Some(IDLE_TIMEOUT);
-    config.handshake_timeout = IDLE_TIMEOUT;
-    config.keep_alive = rng.chance(0.2).then(|| Duration::from_secs(rng.between(1, 20)));
-    config.active_connection_id_limit = rng.between(2, 8);
-    config.versions = match rng.below(3) {
-        0 => vec![Version::V2, Version::V1],
-        _ => vec![Version::V1, Version::V2],
-    };
-    config.grease = rng.chance(0.7);
-    config.key_update_after = rng.chance(0.2).then(|| rng.between(50, 500));
+    let streams = if rng.chance(0.5) { streams(rng) } else { StreamsConfig::default() };
+    let recovery = Config::default()
+        .with_congestion(rng.pick(&[Algorithm::Cubic, Algorithm::NewReno, Algorithm::Bbr]))
+        .with_pacing(rng.chance(0.8))
+        .with_ecn(rng.chance(0.7))
+        .with_mtu(MtuConfig::default().with_discovery(rng.chance(0.7)));
+    let ack = AckConfig::default()
+        .with_threshold(rng.pick(&[1, 2, 2, 10]))
+        .with_max_delay(Duration::from_millis(rng.pick(&[1, 25, 25, 100])))
+        .with_max_ranges(rng.pick(&[4, 32, 64]))
+        .with_frequency(rng.chance(0.5));
+    TransportConfig::default()
+        .with_streams(streams)
+        .with_recovery(recovery)
+        .with_ack(ack)
+        .with_max_idle_timeout(IDLE_TIMEOUT)
+        .with_handshake_timeout(IDLE_TIMEOUT)
+        .with_keep_alive(rng.chance(0.2).then(|| Duration::from_secs(rng.between(1, 20))))
+        .with_active_connection_id_limit(rng.between(2, 8))
+        .with_versions(match rng.below(3) {
+            0 => [Version::V2, Version::V1],
+            _ => [Version::V1, Version::V2],
+        })
+        .with_grease(rng.chance(0.7))
+        .with_key_update_after(rng.chance(0.2).then(|| rng.between(50, 500)))
+}
+
+fn streams(rng: &mut Rng) -> StreamsConfig {
+    let config = StreamsConfig::default()
+        .with_max_bidi(rng.pick(&[1, 2, 10, 100]))
+        .with_max_uni(rng.pick(&[1, 3, 100]));
+    let window = rng.between(1_000, 100_000);
+    let config = config.with_stream_window(window).with_stream_window_max(window * rng.between(1, 8));
+    let window = rng.between(1_000, 200_000);
     config
+        .with_connection_window(window)
+        .with_connection_window_max(window * rng.between(1, 8))
+        .with_send_buffer(rng.between(1_000, 200_000))
 }
 
 fn connection(rng: &mut Rng) -> ConnectionPlan {

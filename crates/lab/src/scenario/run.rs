@@ -120,8 +120,7 @@ impl Stage {
         };
         let server = ExchangeServer::new(config.seed.rng("server reads"));
         let built = Pair::new(&config, client, server, |server| {
-            server.retry = scenario.retry;
-            server.retry_token_lifetime = DEADLINE;
+            *server = server.clone().with_retry(scenario.retry).with_retry_token_lifetime(DEADLINE);
         })?;
         let Pair { sim, client, server, links } = built;
         Ok(Self { sim, client, server, links: [links[0], links[1]], rebound: 0 })
@@ -195,14 +194,15 @@ impl Stage {
             else {
                 return;
             };
-            let mut transport = TransportConfig::clone(&config.transport);
-            let streams = &mut transport.streams;
-            for window in [&mut streams.stream_window, &mut streams.connection_window] {
-                *window = (*window / 2).max(1000);
-            }
-            config.transport = Arc::new(transport);
+            let transport = TransportConfig::clone(config.transport());
+            let streams = transport.streams().clone();
+            let [stream, connection] = [streams.stream_window(), streams.connection_window()];
+            let streams = streams
+                .with_stream_window((stream / 2).max(1000))
+                .with_connection_window((connection / 2).max(1000));
+            config = config.with_transport(transport.with_streams(streams));
             if let Ok((_, tls)) = pair(&clock) {
-                config.tls = tls;
+                config = config.with_tls(tls);
             }
             endpoint.set_server(Some(Arc::new(config)));
         });

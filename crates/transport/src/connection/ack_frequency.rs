@@ -130,7 +130,7 @@ mod tests {
 
     /// What a path with a window of so many packets asks for in slow start, its round-trip time being `rtt`.
     fn asks(rule: FrequencyRule, packets: u32, rtt: u64) -> (u64, u64) {
-        let config = Config { initial_window: InitialWindow::Packets(packets), ..Config::default() };
+        let config = Config::default().with_initial_window(InitialWindow::Packets(packets));
         let mut recovery = Recovery::<Tokens>::new(&config, Time::ZERO);
         recovery.on_round_trip(Time::from_millis(rtt), Duration::from_millis(rtt));
         let request = AckRequest::of(&recovery, rule);

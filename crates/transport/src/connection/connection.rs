@@ -348,11 +348,13 @@ pub(super) fn recovery_config(
     tuple: &FourTuple,
     seed: u64,
 ) -> anabranch_recovery::Config {
-    let mut recovery = anabranch_recovery::Config { seed, ..config.recovery.clone() };
-    if tuple.remote.ip().to_canonical().is_ipv6() {
-        recovery.mtu.maximum = recovery.mtu.maximum.saturating_sub(IPV6_EXTRA);
+    let recovery = config.recovery.clone().with_seed(seed);
+    if !tuple.remote.ip().to_canonical().is_ipv6() {
+        return recovery;
     }
-    recovery
+    let mtu = recovery.mtu().clone();
+    let maximum = mtu.maximum().saturating_sub(IPV6_EXTRA);
+    recovery.with_mtu(mtu.with_maximum(maximum))
 }
 
 fn random_below(random: &mut Random, bound: u64) -> usize {

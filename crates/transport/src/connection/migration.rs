@@ -100,7 +100,7 @@ impl Connection {
         dcid: ConnectionId,
         purpose: Purpose,
     ) {
-        let unknown = self.config.recovery.initial_rtt * UNKNOWN_PTO_RTTS;
+        let unknown = self.config.recovery.initial_rtt() * UNKNOWN_PTO_RTTS;
         let Some(path) = self.paths.get_mut(id) else { return };
         let pto = path.recovery.pto(SpaceId::Data);
         path.replace_validation(Validation::new(now, tuple, dcid, purpose, pto, unknown));

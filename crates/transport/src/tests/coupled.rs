@@ -57,7 +57,7 @@ impl Flow {
 /// What a connection with two paths takes beside one with a single path, in fair shares of both.
 fn part_of_fair_share(congestion: Algorithm, queue: Duration) -> f64 {
     let mut pair = Pair::with_transport(|transport| {
-        transport.recovery.congestion = congestion;
+        transport.recovery = transport.recovery.clone().with_congestion(congestion);
         transport.multipath = Some(MultipathConfig::default());
     });
     let mut busy = Time::ZERO;

@@ -31,9 +31,7 @@ fn server() -> Arc<ServerConfig> {
             .certificate(vec![identity.certificate], identity.key)
             .alpn(["fuzz"])
             .build();
-        let mut config = ServerConfig::new(tls.unwrap());
-        config.retry = RetryPolicy::Always;
-        Arc::new(config)
+        Arc::new(ServerConfig::new(tls.unwrap()).with_retry(RetryPolicy::Always))
     };
     SERVER.with_borrow_mut(|server| Arc::clone(server.get_or_insert_with(make)))
 }

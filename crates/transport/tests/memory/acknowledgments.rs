@@ -4,9 +4,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch_transport::recovery::InitialWindow;
+use anabranch_transport::recovery::{Config, InitialWindow};
 use anabranch_transport::wire::{PathId, Side, Time};
-use anabranch_transport::{Connection, Datagram, Endpoint, EndpointConfig, FourTuple, Handle, TransmitBuf};
+use anabranch_transport::{
+    AckConfig, Connection, Datagram, Endpoint, EndpointConfig, FourTuple, Handle, TransmitBuf,
+    TransportConfig,
+};
 
 use crate::counting::live;
 use crate::ends::{client_addr, configs, server_addr};
@@ -61,14 +64,16 @@ impl End {
 /// Two ends that are connected; `attacker` may send as much as it likes without an acknowledgment.
 fn connected(attacker: Side) -> (Time, [End; 2]) {
     let (mut client_config, mut server_config) = configs();
-    let transport =
-        if attacker.is_client() { &mut client_config.transport } else { &mut server_config.transport };
-    let transport = Arc::make_mut(transport);
     // As many acknowledgments as there can be.
-    transport.ack.frequency = false;
-    let recovery = &mut transport.recovery;
-    recovery.initial_window = InitialWindow::Packets(1 << 17);
-    recovery.pacing = false;
+    let recovery = Config::default().with_pacing(false).with_initial_window(InitialWindow::Packets(1 << 17));
+    let transport = TransportConfig::default()
+        .with_ack(AckConfig::default().with_frequency(false))
+        .with_recovery(recovery);
+    if attacker.is_client() {
+        client_config = client_config.with_transport(transport);
+    } else {
+        server_config = server_config.with_transport(transport);
+    }
     let addresses = [client_addr(), server_addr()];
     let mut now = Time::from_millis(1_000);
     let mut client = End::new(Endpoint::new(&EndpointConfig::new([1; 32]), None), addresses[0]);

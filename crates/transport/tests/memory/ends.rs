@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_seeded::{Identity, VirtualClock, deterministic_provider, seed_thread};
-use anabranch_transport::recovery::InitialWindow;
+use anabranch_transport::recovery::{Config, InitialWindow};
 use anabranch_transport::stream::{Streams, StreamsConfig};
 use anabranch_transport::tls;
 use anabranch_transport::wire::{Time, Version};
@@ -63,16 +63,17 @@ pub(crate) struct Ends {
 impl Ends {
     /// A connection over `version` whose client receives with these windows.
     pub(crate) fn connected(version: Version, streams: StreamsConfig) -> Self {
-        let (mut client_config, mut server_config) = configs();
-        client_config.initial_version = version;
-        let mut transport = TransportConfig { versions: vec![version], ..TransportConfig::default() };
+        let (client_config, server_config) = configs();
         // The sender is held back by windows alone.
-        transport.recovery.pacing = false;
-        transport.recovery.initial_window = InitialWindow::Packets(4_000);
-        transport.max_idle_timeout = None;
-        server_config.transport = Arc::new(transport.clone());
-        transport.streams = streams;
-        client_config.transport = Arc::new(transport);
+        let recovery =
+            Config::default().with_pacing(false).with_initial_window(InitialWindow::Packets(4_000));
+        let transport = TransportConfig::default()
+            .with_versions([version])
+            .with_recovery(recovery)
+            .with_max_idle_timeout(None);
+        let server_config = server_config.with_transport(transport.clone());
+        let client_config =
+            client_config.with_initial_version(version).with_transport(transport.with_streams(streams));
         let now = Time::from_millis(1_000);
         let mut client = Endpoint::new(&EndpointConfig::new([1; 32]), None);
         let mut server = Endpoint::new(&EndpointConfig::new([2; 32]), Some(Arc::new(server_config)));

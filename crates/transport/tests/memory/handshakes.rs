@@ -67,9 +67,7 @@ struct Server {
 
 impl Server {
     fn new() -> Self {
-        let (_, mut config) = configs();
-        config.retry = RetryPolicy::Never;
-        config.max_incoming = 100_000;
+        let config = configs().1.with_retry(RetryPolicy::Never).with_max_incoming(100_000);
         let mut endpoint = Endpoint::new(&EndpointConfig::new([2; 32]), Some(Arc::new(config)));
         endpoint.set_auto_accept(true);
         Self { endpoint, buf: TransmitBuf::new(4), allocated: 0 }

@@ -21,15 +21,13 @@ const CONTROL: usize = 192 * 1024;
 const WIRES: [Version; 2] = [Version::V1, Version::REVERSO];
 
 fn windows(stream: u64, connection: u64, rule: WindowRule) -> StreamsConfig {
-    StreamsConfig {
-        max_uni: STREAMS,
-        stream_window: stream,
-        stream_window_max: stream,
-        connection_window: connection,
-        connection_window_max: connection,
-        window_rule: rule,
-        ..StreamsConfig::default()
-    }
+    StreamsConfig::default()
+        .with_max_uni(STREAMS)
+        .with_stream_window(stream)
+        .with_stream_window_max(stream)
+        .with_connection_window(connection)
+        .with_connection_window_max(connection)
+        .with_window_rule(rule)
 }
 
 fn nth(index: u64) -> StreamId {
@@ -38,7 +36,7 @@ fn nth(index: u64) -> StreamId {
 
 /// What the client may have allocated if its application holds `held` bytes.
 fn bound(config: &StreamsConfig, held: usize) -> usize {
-    config.connection_window as usize
+    config.connection_window() as usize
         + MAX_RECEIVE_SLACK
         + STREAMS as usize * MAX_STREAM_SLACK
         + CONTROL

@@ -51,11 +51,11 @@ struct Pages {
 
 /// The server may send all answers at once.
 fn generous(version: Version) -> TransportConfig {
-    let mut transport = transport(version);
-    transport.streams.connection_window = 1 << 24;
-    transport.streams.connection_window_max = 1 << 24;
-    transport.streams.send_buffer = 1 << 24;
-    transport
+    let transport = transport(version);
+    let streams = transport.streams().clone();
+    transport.with_streams(
+        streams.with_connection_window(1 << 24).with_connection_window_max(1 << 24).with_send_buffer(1 << 24),
+    )
 }
 
 impl Pages {
@@ -63,7 +63,7 @@ impl Pages {
         let mut memory = Memory::new(generous(version))?;
         let (client, server) = memory.connect()?;
         let end = |side, handle| {
-            let config = Config { grease: false, ..Config::default() };
+            let config = Config::default().with_grease(false);
             End { session: Session::new(side, config), handle, events: Vec::new() }
         };
         let (client, server) = (end(Side::Client, client), end(Side::Server, server));

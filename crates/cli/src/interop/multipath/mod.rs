@@ -46,8 +46,8 @@ struct Common {
 
 impl Common {
     fn transport(&self) -> TransportConfig {
-        let config = MultipathConfig { max_paths: self.paths, ..MultipathConfig::default() };
-        TransportConfig { multipath: (self.paths > 0).then_some(config), ..self.tuning.transport() }
+        let config = MultipathConfig::default().with_max_paths(self.paths);
+        self.tuning.transport().with_multipath((self.paths > 0).then_some(config))
     }
 }
 

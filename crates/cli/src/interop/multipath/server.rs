@@ -37,7 +37,7 @@ type Went = Arc<Mutex<Option<Result<Value>>>>;
 pub(super) async fn run(options: Server) -> Result {
     let mut config = options.identity.load(&[])?.quic(&[ALPN], options.common.transport())?;
     if options.retry {
-        config.retry = RetryPolicy::Always;
+        config = config.with_retry(RetryPolicy::Always);
     }
     let endpoint = listen(config, options.listen, None)?;
     let address = endpoint.local_addr().map_err(|error| Failure::io("no local address", &error))?;

@@ -217,7 +217,7 @@ impl Application for ExchangeClient {
             Event::Stream(event) => self.on_stream(now, endpoint, event),
             Event::DatagramReceived => self.on_datagrams(endpoint),
             Event::DatagramsUnblocked => self.progress(now, endpoint, false),
-            Event::NewToken(token) => self.config.token = token,
+            Event::NewToken(token) => self.config = self.config.clone().with_token(token),
             Event::PathChanged { .. } => self.moves += 1,
             Event::Closed(error) => self.on_closed(now, endpoint, &error.to_string()),
             Event::HandshakeDataReady

@@ -130,8 +130,9 @@ impl Connection {
         let Some(multipath) = &mut self.multipath else { return };
         let Some(Unopened { mut local, mut remote, status }) = multipath.take(id) else { return };
         let is_pooled = multipath.pool.is_some();
-        let mut config = recovery_config(&self.config, &tuple, self.random.u64());
-        config.ecn &= !self.numbering.has_ecn_failed();
+        let config = recovery_config(&self.config, &tuple, self.random.u64());
+        let ecn = config.ecn() && !self.numbering.has_ecn_failed();
+        let config = config.with_ecn(ecn);
         let mut recovery = Recovery::new(&config, now);
         if let Some(peer) = &self.handshake.peer_parameters {
             recovery.set_peer_max_ack_delay(std::time::Duration::from_millis(peer.max_ack_delay));

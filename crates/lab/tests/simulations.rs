@@ -8,7 +8,7 @@ use anabranch_lab::seeds::sweep;
 /// Scenarios that run when nothing else is asked for.
 const SEEDS: u64 = 500;
 /// Seeds further on that have found something.
-const FOUND: [u64; 3] = [7_700_940, 7_708_473, 10_064_207];
+const FOUND: [u64; 5] = [7_700_940, 7_708_473, 10_002_296, 10_005_100, 10_064_207];
 
 fn number(variable: &str) -> Option<u64> {
     let value = std::env::var(variable).ok()?;

@@ -16,9 +16,22 @@ use crate::random::{Rng, Seed};
 const MAX_BYTES: u64 = 1_000_000;
 /// Long enough for many probe timeouts in a row, so that only a fault ends a connection.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
-/// How often an outage of 100 ms returns. Timers of whole seconds (keep-alive, the probe timeout of a path that nothing is known
-/// of) are no multiples of it: with 500 ms everything that an end sent could fall into outages until the idle timeout.
+/// How long an outage of a link that comes and goes lasts, and how long one comes after the other in the mean.
+const OUTAGE: Duration = Duration::from_millis(100);
 const OUTAGE_PERIOD: Duration = Duration::from_micros(503_017);
+/// How many outages there are before their gaps repeat.
+const OUTAGES: u32 = 37;
+
+/// Returns outages whose gaps differ. A fixed gap may be what a probe timeout is by chance; all later ones, each twice as long,
+/// are multiples of it then, and everything that an end sends falls into outages until the idle timeout.
+fn outages() -> Blackout {
+    let windows = (0..OUTAGES).map(|n| {
+        let from =
+            Time::ZERO + OUTAGE_PERIOD * n + Duration::from_millis(u64::from((300 + n * n * 79) % 397));
+        from..from + OUTAGE
+    });
+    Blackout::new(windows).every(OUTAGE_PERIOD * OUTAGES)
+}
 
 impl Scenario {
     /// The scenario that follows from `seed`.
@@ -102,8 +115,7 @@ fn link(rng: &mut Rng) -> LinkSpec {
     }
     if rng.chance(0.05) {
         // One direction comes and goes all the time.
-        let down = Blackout::new([Time::from_millis(400)..Time::from_millis(500)]);
-        spec = spec.back(down.every(OUTAGE_PERIOD));
+        spec = spec.back(outages());
     }
     spec
 }

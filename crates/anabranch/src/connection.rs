@@ -10,7 +10,7 @@ use std::time::Duration;
 use anabranch_tls::rustls::pki_types::CertificateDer;
 use anabranch_transport::schedule::Route;
 use anabranch_transport::{ConnectionError, ConnectionStats, MigrateError, Silence};
-use anabranch_wire::{Dir, MAX_VARINT, PathId, StreamId, Version};
+use anabranch_wire::{ConnectionId, Dir, MAX_VARINT, PathId, StreamId, Version};
 use bytes::Bytes;
 
 use crate::error::SendDatagramError;
@@ -325,6 +325,12 @@ impl Connection {
     pub fn silence(&self) -> Silence {
         let now = self.0.hub.clock.now();
         self.0.look(|state| state.core.silence(now))
+    }
+
+    /// Gives the destination connection ID of the client's very first Initial, by which both ends know the connection: its trace and its
+    /// span in logs are named by it.
+    pub fn original_dcid(&self) -> ConnectionId {
+        self.0.look(|state| state.core.original_dcid())
     }
 
     /// Totals and every path's state.

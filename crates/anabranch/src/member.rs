@@ -9,8 +9,8 @@ use std::task::{Context, Poll, Waker};
 
 use anabranch_http3::Code;
 use anabranch_transport::stream::StreamEvent;
-use anabranch_transport::{Connection, ConnectionError, Event, Handle};
-use anabranch_wire::{Dir, StreamId};
+use anabranch_transport::{Connection, ConnectionError, Event, Handle, PathState};
+use anabranch_wire::{Dir, PathId, StreamId};
 use bytes::Bytes;
 use tokio::sync::broadcast;
 use tracing::Span;
@@ -64,6 +64,8 @@ pub(crate) struct State {
     pub(crate) http3: Option<Box<Http3State>>,
     /// Who listens to what happens to paths.
     pub(crate) path_events: Option<broadcast::Sender<PathEvent>>,
+    /// Whether a path was asked for a sign of life.
+    asks: bool,
     /// Whether the core was told that sockets of some of its paths are full.
     pub(crate) has_held_paths: bool,
     /// Sockets that were bound for paths.
@@ -119,6 +121,7 @@ impl Member {
             writers: HashMap::new(),
             http3: None,
             path_events: None,
+            asks: false,
             has_held_paths: false,
             leases: Leases::default(),
             roaming: None,
@@ -200,6 +203,7 @@ impl State {
             Event::PathSilent(_) => self.on_silent(hub),
             Event::ServerAddresses => self.apply_path(PathEvent::ServerAddresses),
             Event::PathStatus { path, state } => {
+                self.ask_backup(path, state);
                 self.progress.drain_into(woken);
                 self.apply_path(PathEvent::Status { path, state });
             }
@@ -222,7 +226,7 @@ impl State {
         }
     }
 
-    /// Takes over all events of the core. Says whether HTTP/3 had any, which may have had something to say to them.
+    /// Takes over all events of the core. Says whether there may be something to send because of them.
     pub(crate) fn take_events(&mut self, hub: &Hub, woken: &mut Vec<Waker>) -> bool {
         let mut answered = false;
         while let Some(event) = self.core.poll_event() {
@@ -232,7 +236,16 @@ impl State {
         if answered {
             self.settle_http3(hub, woken);
         }
-        answered
+        answered | std::mem::take(&mut self.asks)
+    }
+
+    /// Asks whether a path still works that has become a backup: if the peer made it one since it fails, an end that only receives would
+    /// not learn of that.
+    fn ask_backup(&mut self, path: PathId, state: PathState) {
+        if state == PathState::Backup {
+            self.core.ping(path);
+            self.asks = true;
+        }
     }
 
     fn apply_stream(&mut self, hub: &Hub, event: StreamEvent, woken: &mut Vec<Waker>) {

@@ -10,6 +10,7 @@ use anabranch::{
 };
 
 use crate::alert;
+use crate::screen;
 
 /// Exit statuses. 0 is success; 2 is what the argument parser uses by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,7 +144,7 @@ impl Failure {
 }
 
 /// A text without its line breaks, and with escapes for whatever else could act on a terminal: peers have a say in it.
-fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -162,9 +163,9 @@ pub(crate) fn say(line: impl fmt::Display) -> Result {
     said.map_err(|error| Failure::io("cannot write to standard output", &error))
 }
 
-/// Writes a line to standard error. If that fails, there is nobody to tell.
+/// Writes a line to standard error, above the bars that are shown there. If that fails, there is nobody to tell.
 pub(crate) fn note(line: impl fmt::Display) {
-    let _ = writeln!(io::stderr(), "{line}");
+    let _ = screen::above(|| writeln!(io::stderr(), "{line}"));
 }
 
 impl fmt::Display for Failure {

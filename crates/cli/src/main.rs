@@ -4,6 +4,7 @@
 mod alert;
 mod demo;
 mod environment;
+mod events;
 mod exit;
 mod files;
 mod get;
@@ -16,6 +17,7 @@ mod lab;
 #[cfg(not(feature = "lab"))]
 #[path = "lab_absent.rs"]
 mod lab;
+mod lines;
 mod listen;
 mod manual;
 mod multipath;
@@ -24,12 +26,15 @@ mod output;
 mod paths;
 mod perf;
 mod pin;
+mod rate;
+mod screen;
 mod serve;
 mod server;
 mod signal;
 mod size;
 mod table;
 mod target;
+mod verbose;
 mod wire;
 
 use std::process::ExitCode;
@@ -38,6 +43,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use tokio::runtime::Builder;
 
 use crate::exit::{Failure, Result};
+use crate::verbose::Verbosity;
 
 /// Requests come and go in small pieces of memory; the system's allocator makes a busy server a tenth slower.
 #[global_allocator]
@@ -68,25 +74,31 @@ enum Command {
 }
 
 impl Command {
-    /// Whether it takes part in connections, which the environment may want traced.
-    fn makes_connections(&self) -> bool {
+    /// Says how much is told of connections; `None` if it makes none.
+    fn verbosity(&self) -> Option<Verbosity> {
         match self {
-            Self::Get(_) | Self::Serve(_) | Self::Perf(_) | Self::Demo(_) => true,
-            Self::Interop(options) => !options.check,
-            Self::Lab(_) | Self::Paths(_) | Self::Completions(_) | Self::Man(_) => false,
+            Self::Get(options) => Some(options.verbosity),
+            Self::Serve(options) => Some(options.verbosity),
+            Self::Perf(options) => Some(options.verbosity()),
+            Self::Demo(options) => Some(options.verbosity),
+            Self::Interop(options) => (!options.check).then(Verbosity::default),
+            Self::Lab(_) | Self::Paths(_) | Self::Completions(_) | Self::Man(_) => None,
         }
     }
 }
 
 fn main() -> ExitCode {
-    match run(Cli::parse().command) {
+    let result = run(Cli::parse().command);
+    verbose::flush();
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }
 }
 
 fn run(command: Command) -> Result {
-    if command.makes_connections() {
+    if let Some(verbosity) = command.verbosity() {
+        verbosity.begin()?;
         environment::check();
     }
     match command {

@@ -7,6 +7,7 @@ use anabranch::{Connection, Endpoint, Incoming};
 
 use http::StatusCode;
 
+use crate::events::{Events, Watch};
 use crate::exit::{Failure, Result};
 use crate::files::Files;
 use crate::{hq, perf};
@@ -16,16 +17,18 @@ use crate::{hq, perf};
 pub(crate) struct Services {
     /// For `hq-interop` and HTTP/3.
     files: Option<Files>,
+    /// Where it is told what happens.
+    events: Events,
 }
 
 impl Services {
     /// The files of a directory; without one there are none.
-    pub(crate) fn new(root: Option<&Path>) -> Result<Self> {
+    pub(crate) fn new(root: Option<&Path>, events: Events) -> Result<Self> {
         let open = |root: &Path| {
             Files::open(root, false)
                 .map_err(|error| Failure::io(format_args!("cannot open {}", root.display()), &error))
         };
-        Ok(Self { files: root.map(open).transpose()? })
+        Ok(Self { files: root.map(open).transpose()?, events })
     }
 }
 
@@ -43,8 +46,18 @@ async fn serve(incoming: Incoming, services: Arc<Services>) {
         return;
     }
     let Ok((connection, _)) = connecting.into_0rtt() else { return };
+    let watch = Watch::new(&connection, &services.events);
+    let established = async {
+        if connection.handshake_complete().await.is_ok() {
+            watch.established();
+        }
+    };
+    tokio::join!(established, speak(connection.clone(), &services));
+}
+
+async fn speak(connection: Connection, services: &Services) {
     match connection.handshake_data().protocol.as_deref() {
-        Some(protocol) if protocol == hq::ALPN.as_bytes() => files(connection, services).await,
+        Some(protocol) if protocol == hq::ALPN.as_bytes() => files(connection, services.files.clone()).await,
         Some(protocol) if protocol == perf::http3::ALPN.as_bytes() => {
             perf::http3::serve(connection, services.files.clone()).await;
         }
@@ -52,9 +65,9 @@ async fn serve(incoming: Incoming, services: Arc<Services>) {
     }
 }
 
-async fn files(connection: Connection, services: Arc<Services>) {
+async fn files(connection: Connection, files: Option<Files>) {
     while let Ok((send, receive)) = connection.accept_bi().await {
-        let files = services.files.clone();
+        let files = files.clone();
         tokio::spawn(async move {
             match files {
                 Some(files) => hq::answer(files, send, receive).await,

@@ -165,7 +165,7 @@ pub(crate) async fn connect(
     paths: &ClientPaths,
     timeout: Duration,
 ) -> Result<Reached> {
-    let addresses = within(target, timeout, target.addresses()).await?;
+    let addresses = within(target, timeout, None, target.addresses()).await?;
     let ways = paths.ways(&addresses, timeout).await?;
     let reached = async {
         let endpoint = endpoint.reaching(&addresses)?;
@@ -177,20 +177,24 @@ pub(crate) async fn connect(
             }
         }
     };
-    within(target, timeout, reached).await
+    within(target, timeout, None, reached).await
 }
 
-/// Gives up when `target` takes longer than `timeout`.
+/// Gives up when `target` takes longer than `timeout`; with a connection, says until when the server answered on it at all.
 pub(crate) async fn within<T>(
     target: &Target,
     timeout: Duration,
+    connection: Option<&Connection>,
     answer: impl Future<Output = Result<T>>,
 ) -> Result<T> {
     tokio::time::timeout(timeout, answer).await.unwrap_or_else(|_| {
-        let what = format!("{} did not answer within {} s", target.authority(), timeout.as_secs_f64());
-        Err(Failure::new(Exit::Timeout, what)
-            .or("check address, port and firewalls for UDP, or raise --timeout")
-            .passing(Passing::Unanswered))
+        let mut what = format!("{} did not answer within {} s", target.authority(), timeout.as_secs_f64());
+        let mut remedy = "check address, port and firewalls for UDP, or raise --timeout";
+        if let Some(silence) = connection.map(Connection::silence) {
+            what = format!("{what}; {silence}");
+            remedy = silence.heard.map_or(remedy, |_| "raise --timeout, or look at what the server does");
+        }
+        Err(Failure::new(Exit::Timeout, what).or(remedy).passing(Passing::Unanswered))
     })
 }
 

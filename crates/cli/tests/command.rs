@@ -9,6 +9,8 @@ mod demo;
 mod everyday;
 #[path = "command/randomness.rs"]
 mod randomness;
+#[path = "command/seen.rs"]
+mod seen;
 
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, UdpSocket};

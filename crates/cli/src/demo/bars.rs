@@ -8,6 +8,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use super::links::Link;
 use super::timeline::Timeline;
+use crate::screen;
 
 /// A path: how much of its link it uses, in kbit/s, and how it is.
 const PATH: &str = "{prefix} {bar:24.cyan/dim} {msg}";
@@ -29,6 +30,7 @@ impl Bars {
     pub(super) fn new(links: &[Link], size: u64) -> Self {
         // The default target is standard error, and shows nothing if that is no terminal.
         let all = MultiProgress::new();
+        screen::show(&all);
         let bar = |(index, link): (usize, &Link)| {
             let bar = all.add(ProgressBar::new(kbit(link.rate as f64)).with_style(style(PATH)));
             bar.set_prefix(format!("{:<NAME$}", format!("path {index}  {}", link.text)));

@@ -33,6 +33,7 @@ use self::transfer::{Ends, NAME, Scene};
 use crate::exit::{self, Exit, Failure, Result};
 use crate::signal::Stop;
 use crate::size;
+use crate::verbose::Verbosity;
 use crate::wire::Wire;
 
 /// Application protocol between the two.
@@ -85,6 +86,8 @@ pub(crate) struct Demo {
     /// Write traces of both ends of the connection (qlog) into this directory
     #[arg(long, value_name = "DIR")]
     qlog: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) verbosity: Verbosity,
 }
 
 /// How much to move: something, or nothing could be measured.

@@ -9,12 +9,15 @@ use aws_lc_rs::digest::Digest;
 use bytes::Bytes;
 use http::{StatusCode, header};
 use indicatif::ProgressBar;
+use serde_json::{Value, json};
 
 use super::answer::{self, Answer};
 use super::ask::{Ask, Errand};
+use super::monitor::Monitor;
 use super::origin::{Origin, Origins};
 use super::progress;
 use super::resume::{Arrived, Fit, Tries};
+use crate::events;
 use crate::exit::{self, Exit, Failure, Passing, Result};
 use crate::output::{Destination, Output};
 use crate::target::Target;
@@ -45,6 +48,8 @@ pub(super) struct Round {
     pub(super) retries: u32,
     /// Whether nobody wants to know what happens.
     pub(super) quiet: bool,
+    /// Who watches.
+    pub(super) monitor: Arc<Monitor>,
 }
 
 /// Something that was fetched.
@@ -150,12 +155,20 @@ impl Round {
             }
             let Some((number, pause)) = tries.next(transfer.bytes()) else { return Err(failure.after(made)) };
             made = number;
+            self.tell("retry", || {
+                json!({
+                    "url": job.url,
+                    "reason": failure.what(),
+                    "bytes": transfer.bytes(),
+                    "of": transfer.arrived.as_ref().and_then(Arrived::wanted),
+                    "pause_s": pause.as_secs_f64(),
+                    "number": number,
+                    "allowed": self.retries,
+                })
+            });
             let (what, standing, seconds) = (failure.what(), transfer.standing(), pause.as_secs_f64());
             let allowed = self.retries;
-            self.say(
-                bar,
-                &format!("{what}; {standing}; trying again in {seconds} s ({number} of {allowed})"),
-            );
+            self.say(&format!("{what}; {standing}; trying again in {seconds} s ({number} of {allowed})"));
             tokio::time::sleep(pause).await;
         };
         let took = begin.elapsed();
@@ -177,6 +190,14 @@ impl Round {
         if let Some(len) = arrived.wanted() {
             progress::set_length(bar, len);
         }
+        self.tell("answer", || {
+            json!({
+                "url": job.url,
+                "connection": events::id(origin.connection()),
+                "status": status.map(|status| status.as_u16()),
+                "of": arrived.wanted(),
+            })
+        });
         if status != Some(StatusCode::RANGE_NOT_SATISFIABLE) {
             while let Some(mut piece) = answer.piece().await? {
                 if again > 0 {
@@ -184,6 +205,7 @@ impl Round {
                 }
                 arrived.push(&piece);
                 bar.inc(piece.len() as u64);
+                self.monitor.count(piece.len());
                 pass_on(piece, &mut transfer.output, origin.connection(), self.pause).await?;
             }
         }
@@ -213,15 +235,18 @@ impl Round {
             match fit.transpose()? {
                 Some(Fit::GoesOn(again)) => {
                     transfer.continued += 1;
-                    self.say(bar, &format!("{}: goes on, {}", job.url, transfer.standing()));
+                    self.say(&format!("{}: goes on, {}", job.url, transfer.standing()));
+                    let fields = || json!({ "url": job.url, "connection": events::id(origin.connection()), "bytes": transfer.bytes() });
+                    self.tell("resumed", fields);
                     return Ok((origin, answer, early_data, again));
                 }
                 Some(Fit::Anew) | None => {
                     transfer.begin_anew(job, self.digest, bar)?;
-                    self.say(
-                        bar,
-                        &format!("{}: begins anew, as it is not the same file or has no parts", job.url),
-                    );
+                    self.say(&format!(
+                        "{}: begins anew, as it is not the same file or has no parts",
+                        job.url
+                    ));
+                    self.tell("restarted", || json!({ "url": job.url }));
                     if head_of(&answer).status().is_success() {
                         return Ok((origin, answer, early_data, 0));
                     }
@@ -269,10 +294,15 @@ impl Round {
     }
 
     /// A line for people who wait.
-    fn say(&self, bar: &ProgressBar, what: &str) {
+    fn say(&self, what: &str) {
         if !self.quiet {
-            bar.suspend(|| exit::note(format_args!("anabranch: {what}")));
+            exit::note(format_args!("anabranch: {what}"));
         }
+    }
+
+    /// An event for programs.
+    fn tell(&self, name: &'static str, fields: impl FnOnce() -> Value) {
+        self.monitor.events.tell(name, fields);
     }
 }
 

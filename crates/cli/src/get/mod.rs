@@ -3,7 +3,9 @@
 mod answer;
 mod ask;
 mod fetch;
+mod monitor;
 mod origin;
+mod paths;
 mod progress;
 mod report;
 mod resume;
@@ -19,10 +21,12 @@ use tokio::task::JoinSet;
 
 use self::ask::Ask;
 use self::fetch::{Done, Job, Round};
+use self::monitor::Monitor;
 use self::origin::{Origins, Terms};
 use self::progress::Progress;
 use self::report::Report;
 use self::session::SessionFile;
+use crate::events::EventsTo;
 use crate::exit::{self, Exit, Failure, Result};
 use crate::hq;
 use crate::multipath::ClientPaths;
@@ -30,6 +34,7 @@ use crate::options::{ClientPlan, Trust, Tuning};
 use crate::output::Destination;
 use crate::signal;
 use crate::target::{LazyEndpoint, Target};
+use crate::verbose::Verbosity;
 
 /// Files that are on their way at the same time.
 const MAX_AT_ONCE: usize = 16;
@@ -85,18 +90,29 @@ pub(crate) struct Get {
     #[arg(short, long)]
     quiet: bool,
     #[command(flatten)]
+    pub(crate) verbosity: Verbosity,
+    #[command(flatten)]
+    events: EventsTo,
+    #[command(flatten)]
     paths: ClientPaths,
     #[command(flatten)]
     tuning: Tuning,
 }
 
 pub(crate) async fn run(options: Get) -> Result {
+    let jobs = jobs(&options)?;
+    let in_turn = jobs.iter().any(|job| job.destination == Destination::Standard);
+    options.events.check(in_turn, "content")?;
+    options.events.check(options.json.as_deref() == Some(Path::new(STANDARD)), "the final JSON")?;
     let mut stop = signal::Stop::catch()?;
     let session = options.session_file.clone().map(SessionFile::new);
     let known = session.as_ref().map(SessionFile::load).transpose()?;
     let endpoint = LazyEndpoint::with_tokens(known.unwrap_or_default());
+    let monitor = Monitor::new(Progress::new(!options.quiet && !in_turn), options.events.open()?);
+    let begin = Instant::now();
     let result = tokio::select! {
-        done = fetch_all(options, endpoint.clone()) => done,
+        done = fetch_all(options, jobs, endpoint.clone(), &monitor) => done,
+        () = monitor.run() => Ok(()),
         // What was begun is dropped, and no part of a file remains.
         () = stop.wait() => Err(Failure::new(Exit::Interrupted, "interrupted")),
     };
@@ -104,24 +120,24 @@ pub(crate) async fn run(options: Get) -> Result {
         // Servers stop sending what nobody wants any longer.
         endpoint.farewell().await;
     }
+    monitor.end(&result, begin.elapsed());
     // Tokens that were used are gone, however it ended.
     let stored = session.map_or(Ok(()), |session| session.store(&endpoint.tokens()));
     result.and(stored)
 }
 
-async fn fetch_all(options: Get, endpoint: LazyEndpoint) -> Result {
-    let jobs = jobs(&options)?;
+async fn fetch_all(options: Get, jobs: Vec<Job>, endpoint: LazyEndpoint, monitor: &Arc<Monitor>) -> Result {
     let timeout = Duration::try_from_secs_f64(options.timeout)
         .map_err(|error| Failure::new(Exit::Usage, format!("--timeout: {error}")))?;
     let alpn = if options.hq { hq::ALPN } else { H3 };
     let transport = options.tuning.transport().with_multipath(options.paths.config());
     let first = options.tuning.first_version();
     let plan = ClientPlan { trust: &options.trust, alpn, transport, first, chacha20: false, resume: true };
-    let (config, paths) = (plan.config()?, options.paths.clone());
-    let terms = Arc::new(Terms { endpoint, config, hq: options.hq, paths, timeout });
+    let (config, paths, monitor) = (plan.config()?, options.paths.clone(), Arc::clone(monitor));
+    let terms = Terms { endpoint, config, hq: options.hq, paths, timeout, monitor: Arc::clone(&monitor) };
+    let terms = Arc::new(terms);
     let in_turn = jobs.iter().any(|job| job.destination == Destination::Standard);
     let at_once = if in_turn { 1 } else { MAX_AT_ONCE };
-    let progress = Progress::new(!options.quiet && !in_turn);
     let mut report = Report::new(options.json.clone(), options.quiet);
     let begin = Instant::now();
     for _ in 0..options.repeat {
@@ -133,9 +149,10 @@ async fn fetch_all(options: Get, endpoint: LazyEndpoint) -> Result {
             digest: options.json.is_some(),
             retries: options.retry,
             quiet: options.quiet,
+            monitor: Arc::clone(&monitor),
         });
-        let done = together(&round, &jobs, at_once, &progress).await;
-        progress.clear();
+        let done = together(&round, &jobs, at_once).await;
+        monitor.progress.clear();
         jobs.iter().zip(done?).for_each(|(job, done)| report.add(job, done));
         if let Some(round) = Arc::into_inner(round) {
             round.origins.close().await;
@@ -149,12 +166,7 @@ async fn fetch_all(options: Get, endpoint: LazyEndpoint) -> Result {
 
 /// Fetches everything, so many at once; gives what became of each job, in their order. Failures of several jobs are told as
 /// they happen.
-async fn together(
-    round: &Arc<Round>,
-    jobs: &[Job],
-    at_once: usize,
-    progress: &Progress,
-) -> Result<Vec<Result<Done>>> {
+async fn together(round: &Arc<Round>, jobs: &[Job], at_once: usize) -> Result<Vec<Result<Done>>> {
     let mut waiting = jobs.iter().cloned().enumerate();
     let mut running = JoinSet::new();
     let mut all: Vec<Option<Result<Done>>> = jobs.iter().map(|_| None).collect();
@@ -162,7 +174,7 @@ async fn together(
         while running.len() < at_once
             && let Some((place, job)) = waiting.next()
         {
-            let (round, bar) = (Arc::clone(round), progress.bar(job.target.file_name()));
+            let (round, bar) = (Arc::clone(round), round.monitor.file(&job.url, job.target.file_name()));
             running.spawn(async move {
                 let done = round.fetch(&job, &bar).await;
                 bar.finish_and_clear();
@@ -171,8 +183,9 @@ async fn together(
         }
         match running.join_next().await {
             Some(Ok((place, done))) => {
+                round.monitor.done(&jobs[place], &done);
                 if let (Err(failure), true) = (&done, jobs.len() > 1) {
-                    progress.above(|| failure.clone().about(&jobs[place].url).say());
+                    failure.clone().about(&jobs[place].url).say();
                 }
                 all[place] = Some(done);
             }

@@ -6,10 +6,13 @@ use std::time::Duration;
 
 use anabranch::http3::{self, Code};
 use anabranch::{ClientConfig, Connection, ZeroRttAccepted};
+use serde_json::json;
 use tokio::sync::OnceCell;
 
 use super::answer::Answer;
 use super::ask::Errand;
+use super::monitor::Monitor;
+use crate::events::Watch;
 use crate::exit::{self, Result};
 use crate::hq;
 use crate::multipath::{ClientPaths, Managed};
@@ -29,6 +32,8 @@ pub(super) struct Terms {
     pub(super) paths: ClientPaths,
     /// How long a server may take to answer.
     pub(super) timeout: Duration,
+    /// Who watches.
+    pub(super) monitor: Arc<Monitor>,
 }
 
 impl Terms {
@@ -98,6 +103,7 @@ pub(super) struct Origin {
     early_data: Mutex<Option<ZeroRttAccepted>>,
     accepted: OnceCell<bool>,
     paths: Managed,
+    watch: Watch,
 }
 
 #[derive(Debug)]
@@ -109,15 +115,26 @@ enum Protocol {
 impl Origin {
     async fn connect(target: &Target, terms: &Terms) -> Result<Arc<Self>> {
         let reached =
-            target::connect(target, &terms.endpoint, &terms.config, &terms.paths, terms.timeout).await?;
-        let Reached { connection, early_data } = reached;
+            target::connect(target, &terms.endpoint, &terms.config, &terms.paths, terms.timeout).await;
+        let Reached { connection, early_data } = reached.inspect_err(|failure| {
+            let (server, error, exit) = (target.authority(), failure.to_string(), failure.exit() as u8);
+            let fields = || json!({ "server": server, "error": error, "exit": exit });
+            terms.monitor.events.tell("connection_failed", fields);
+        })?;
+        let watch = Watch::new(&connection, &terms.monitor.events);
+        if early_data.is_none() {
+            watch.established();
+        }
         let paths = terms.paths.manage(&connection);
         let protocol = match terms.hq {
             true => Protocol::Hq(connection),
             false => Protocol::Http3(http3::Connection::new(connection, http3::Config::default())),
         };
         let early_data = Mutex::new(early_data);
-        Ok(Arc::new(Self { protocol, timeout: terms.timeout, early_data, accepted: OnceCell::new(), paths }))
+        let (timeout, accepted) = (terms.timeout, OnceCell::new());
+        let origin = Arc::new(Self { protocol, timeout, early_data, accepted, paths, watch });
+        terms.monitor.origin(&origin);
+        Ok(origin)
     }
 
     /// Why there has been one path only, if several were wanted.
@@ -158,7 +175,7 @@ impl Origin {
         // How long an upload takes is not up to the server.
         let patient = errand.payload().is_some();
         let timeout = if patient { Duration::MAX } else { self.timeout };
-        target::within(target, timeout, answer.begin()).await?;
+        target::within(target, timeout, Some(self.connection()), answer.begin()).await?;
         Ok(answer)
     }
 
@@ -175,7 +192,9 @@ impl Origin {
                     _ => Ok(accepted),
                 }
             };
-            target::within(target, self.timeout, answer).await
+            let accepted = target::within(target, self.timeout, Some(self.connection()), answer).await?;
+            self.watch.established();
+            Ok(accepted)
         };
         self.accepted.get_or_try_init(settle).await.copied()
     }

@@ -1,40 +1,75 @@
-//! Bars for people who watch.
+//! Bars for people who watch: one for each file, and below them a line for each path.
+
+use std::sync::{Mutex, PoisonError};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::{rate, screen};
 
 /// Columns of a name.
 const NAME: usize = 24;
 /// While nobody knows how long a file is.
-const OPEN: &str = "{prefix} {spinner} {decimal_bytes:>10} {decimal_bytes_per_sec:>12} {elapsed:>4}";
+const OPEN: &str = "{prefix} {spinner} {decimal_bytes:>10} {msg} {elapsed:>6}";
 /// With its length, there is also a time that is left.
-const KNOWN: &str =
-    "{prefix} {wide_bar} {decimal_bytes:>10}/{decimal_total_bytes:<10} {decimal_bytes_per_sec:>12} {eta:>4}";
+const KNOWN: &str = "{prefix} {wide_bar} {decimal_bytes:>10}/{decimal_total_bytes:<10} {msg}";
+/// A path, as far as the terminal has room.
+const PATH: &str = "{wide_msg}";
 
-/// One bar for each file that is on its way; none unless standard error is a terminal.
-pub(super) struct Progress(MultiProgress);
+/// What is shown; nothing unless standard error is a terminal.
+#[derive(Debug)]
+pub(super) struct Progress {
+    bars: MultiProgress,
+    /// The lines of paths.
+    paths: Mutex<Vec<ProgressBar>>,
+}
 
 impl Progress {
     pub(super) fn new(visible: bool) -> Self {
         let target = if visible { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        Self(MultiProgress::with_draw_target(target))
+        let bars = MultiProgress::with_draw_target(target);
+        screen::show(&bars);
+        Self { bars, paths: Mutex::default() }
+    }
+
+    /// Whether anybody sees it.
+    pub(super) fn is_visible(&self) -> bool {
+        !self.bars.is_hidden()
     }
 
     /// A bar for a file of unknown length.
     pub(super) fn bar(&self, name: &str) -> ProgressBar {
-        let bar = self.0.add(ProgressBar::no_length().with_style(style(OPEN)));
+        let bar = ProgressBar::no_length().with_style(style(OPEN));
+        let paths = self.paths.lock().unwrap_or_else(PoisonError::into_inner);
+        let bar = match paths.first() {
+            Some(first) => self.bars.insert_before(first, bar),
+            None => self.bars.add(bar),
+        };
         bar.set_prefix(short(name));
         bar
     }
 
-    /// Has something written above the bars.
-    pub(super) fn above(&self, write: impl FnOnce()) {
-        self.0.suspend(write);
+    /// Shows these lines below the bars, and no others.
+    pub(super) fn show_paths(&self, lines: Vec<String>) {
+        let mut paths = self.paths.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = lines.len().min(paths.len());
+        paths.drain(kept..).for_each(|line| line.finish_and_clear());
+        while paths.len() < lines.len() {
+            paths.push(self.bars.add(ProgressBar::no_length().with_style(style(PATH))));
+        }
+        paths.iter().zip(lines).for_each(|(line, text)| line.set_message(text));
     }
 
-    /// Takes all bars away.
+    /// Takes everything away.
     pub(super) fn clear(&self) {
+        self.show_paths(Vec::new());
         // Fails if the terminal is gone, and then there is nothing to clear.
-        let _ = self.0.clear();
+        let _ = self.bars.clear();
+    }
+
+    /// Takes everything away for good, bars that were not finished included.
+    pub(super) fn end(&self) {
+        self.clear();
+        self.bars.set_draw_target(ProgressDrawTarget::hidden());
     }
 }
 
@@ -42,6 +77,12 @@ impl Progress {
 pub(super) fn set_length(bar: &ProgressBar, len: u64) {
     bar.set_style(style(KNOWN));
     bar.set_length(len);
+}
+
+/// Shows how fast the file comes, in bytes per second, and how long the rest takes.
+pub(super) fn set_rate(bar: &ProgressBar, now: f64) {
+    let left = bar.length().map(|len| rate::left(len.saturating_sub(bar.position()), now));
+    bar.set_message(format!("{:>12} {:>7}", rate::words(now), left.unwrap_or_default()));
 }
 
 fn style(template: &str) -> ProgressStyle {
@@ -63,7 +104,9 @@ mod tests {
 
     #[test]
     fn templates_are_understood() {
-        assert!(ProgressStyle::with_template(OPEN).is_ok() && ProgressStyle::with_template(KNOWN).is_ok());
+        for template in [OPEN, KNOWN, PATH] {
+            assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
+        }
     }
 
     #[test]
@@ -73,5 +116,16 @@ mod tests {
         }
         assert!(short(&format!("{}end", "x".repeat(99))).ends_with("end"));
         assert!(!short("\x1b[2J").contains('\x1b'));
+    }
+
+    #[test]
+    fn a_rate_and_the_time_that_is_left() {
+        let bar = ProgressBar::hidden();
+        bar.inc(1_000_000);
+        set_rate(&bar, 1e6);
+        assert_eq!(bar.message().trim(), "8.0 Mbit/s");
+        set_length(&bar, 61_000_000);
+        set_rate(&bar, 1e6);
+        assert_eq!(bar.message().split_whitespace().collect::<Vec<_>>(), ["8.0", "Mbit/s", "1:00"]);
     }
 }

@@ -13,6 +13,7 @@ use nix::net::if_::InterfaceFlags;
 
 use super::case::TestCase;
 use super::contract::Contract;
+use crate::events::Events;
 use crate::exit::{self, Exit, Failure, Result};
 use crate::options::{directory, listen, only_chacha20};
 use crate::server::{self, Services};
@@ -24,7 +25,7 @@ const PREFERRED_PORT: u16 = 4443;
 const FAREWELL: Duration = Duration::from_millis(500);
 
 pub(super) async fn run(contract: &Contract, case: TestCase) -> Result {
-    let services = Arc::new(Services::new(Some(&directory(&contract.www)?))?);
+    let services = Arc::new(Services::new(Some(&directory(&contract.www)?), Events::default())?);
     let mut stop = Stop::catch()?;
     let endpoint = start(contract, case)?;
     let address = endpoint.local_addr().map_err(|error| Failure::io("no local address", &error))?;

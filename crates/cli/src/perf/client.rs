@@ -11,18 +11,22 @@ use anabranch::{
 };
 use bytes::Bytes;
 use clap::{Args, ValueEnum};
+use serde_json::json;
 use tokio::task::JoinSet;
 
 use super::ecn::EcnWatch;
 use super::recv::{self, Recv};
 use super::work::Work;
 use super::{Form, Place, Report, http3, rate};
+use crate::events::{self, Events, EventsTo, Watch};
 use crate::exit::{self, Exit, Failure, Result};
 use crate::hq;
 use crate::listen::HostPort;
 use crate::multipath::{self, ClientPaths, Managed};
 use crate::options::{ClientPlan, Trust, Tuning};
+use crate::rate::Meter;
 use crate::size;
+use crate::verbose::Verbosity;
 
 /// How long `--case datagram` waits for the last echo.
 const ECHO_WAIT: Duration = Duration::from_secs(2);
@@ -108,6 +112,10 @@ pub(crate) struct Client {
     #[command(flatten)]
     form: Form,
     #[command(flatten)]
+    pub(super) verbosity: Verbosity,
+    #[command(flatten)]
+    events: EventsTo,
+    #[command(flatten)]
     pub(super) place: Place,
     #[command(flatten)]
     multipath: ClientPaths,
@@ -182,6 +190,8 @@ impl Client {
             datagrams: 0,
             recv: Recv::Many,
             form: Form { json: true },
+            verbosity: Verbosity::default(),
+            events: EventsTo::default(),
             place: Place { one_core: None },
             multipath: ClientPaths::offering(None),
             tuning,
@@ -275,6 +285,7 @@ struct Caller {
     form: Form,
     /// Of the first connection.
     managed: OnceLock<Managed>,
+    events: Events,
 }
 
 /// How long it waits for an interface that is down if no other may be used.
@@ -293,7 +304,8 @@ impl Caller {
         let name = options.name.clone().or(known).unwrap_or_else(|| "localhost".to_owned());
         let (paths, form) = (options.multipath.clone(), options.form);
         let (server, managed) = (OnceLock::new(), OnceLock::new());
-        Ok(Self { endpoint, config, addresses, server, name, paths, form, managed })
+        let events = options.events.open()?;
+        Ok(Self { endpoint, config, addresses, server, name, paths, form, managed, events })
     }
 
     /// Connects to the server's address, or to the first of several that answers.
@@ -341,18 +353,52 @@ impl Caller {
 
 pub(crate) async fn run(options: Client) -> Result {
     let work = options.work()?;
+    options.events.check(true, "the result")?;
     let caller = Caller::new(&options, work.alpn()).await?;
+    let events = caller.events.clone();
+    let begin = Instant::now();
+    let result = measure(&options, caller, &work).await;
+    events.tell("end", || {
+        let failure = result.as_ref().err();
+        json!({
+            "seconds": begin.elapsed().as_secs_f64(),
+            "exit": failure.map_or(0, |failure| failure.exit() as u8),
+            "error": failure.map(ToString::to_string),
+        })
+    });
+    events.flush();
+    result
+}
+
+async fn measure(options: &Client, caller: Caller, work: &Work) -> Result {
     if let Some(count) = options.requests {
-        return requests(&options, &caller, count).await;
+        return requests(options, &caller, count).await;
     }
     if let Some(count) = options.handshakes {
         return handshakes(caller, count, options.concurrency).await;
     }
     match options.case {
-        Case::Resumption | Case::ZeroRtt => again(&caller, options.case, &work).await,
+        Case::Resumption | Case::ZeroRtt => again(&caller, options.case, work).await,
         Case::Datagram => datagrams(&caller, options.datagrams).await,
-        _ => once(&caller, options.case, &work, options.interval(&work)).await,
+        _ => once(&caller, options.case, work, options.interval(work)).await,
     }
+}
+
+/// Tells how much was moved every second, until it is dropped.
+async fn tell_progress(events: &Events, connection: &Connection, moved: &AtomicU64) {
+    let mut meter = Meter::new(Instant::now(), 0);
+    let mut ticks = tokio::time::interval_at((Instant::now() + INTERVAL).into(), INTERVAL);
+    while events.are_wanted() {
+        ticks.tick().await;
+        let bytes = moved.load(Ordering::Relaxed);
+        meter.sample(Instant::now(), bytes);
+        events.tell("progress", || {
+            let paths: Vec<_> = connection.paths().iter().map(multipath::facts).collect();
+            let connection = events::id(connection);
+            json!({ "connection": connection, "bytes": bytes, "rate_mbps": meter.rate() * 8.0 / 1e6, "paths": paths })
+        });
+    }
+    std::future::pending().await
 }
 
 /// Tells people how much has been moved every so often, until it is dropped.
@@ -391,9 +437,12 @@ async fn once(caller: &Caller, case: Case, work: &Work, every: Option<Duration>)
     let act = in_the_middle(caller, case, &connection, Arc::clone(&acted));
     let start = Instant::now();
     let moved = Arc::new(AtomicU64::new(0));
+    let watch = Watch::new(&connection, &caller.events);
+    watch.established();
     let bytes = tokio::select! {
         bytes = work.run(&connection, Arc::clone(&moved), act) => bytes?,
-        told = tell(moved, every) => told?,
+        told = tell(Arc::clone(&moved), every) => told?,
+        () = tell_progress(&caller.events, &connection, &moved) => 0,
     };
     let seconds = start.elapsed().as_secs_f64();
     let (stats, moves) = (connection.stats(), acted.load(Ordering::Relaxed));

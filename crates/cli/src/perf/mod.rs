@@ -15,6 +15,7 @@ use serde_json::{Map, Value, json};
 
 use crate::exit::{self, Exit, Failure, Result};
 use crate::size;
+use crate::verbose::Verbosity;
 
 /// Name of the application protocol.
 pub(crate) const ALPN: &str = "perf";
@@ -35,6 +36,13 @@ pub(crate) struct Place {
 }
 
 impl Perf {
+    pub(crate) fn verbosity(&self) -> Verbosity {
+        match self {
+            Self::Server(server) => server.verbosity,
+            Self::Client(client) => client.verbosity,
+        }
+    }
+
     pub(crate) fn place(&self) -> &Place {
         match self {
             Self::Server(server) => &server.place,
@@ -133,8 +141,7 @@ impl Report {
 
 /// Application data per second, as people read it.
 fn rate(bytes: u64, seconds: f64) -> String {
-    let mbps = bytes as f64 * 8.0 / seconds.max(1e-9) / 1e6;
-    if mbps < 1_000.0 { format!("{mbps:.1} Mbit/s") } else { format!("{:.2} Gbit/s", mbps / 1e3) }
+    crate::rate::words(bytes as f64 / seconds.max(1e-9))
 }
 
 #[cfg(test)]

@@ -9,8 +9,10 @@ use anabranch::transport::PreferredAddresses;
 use anabranch::{Connection, Endpoint, RecvStream, RetryPolicy, SendStream, ServerConfig};
 use bytes::Bytes;
 use clap::Args;
+use serde_json::json;
 
 use super::{ALPN, Form, Place, Report, http3};
+use crate::events::EventsTo;
 use crate::exit::{self, Exit, Failure, Result};
 use crate::hq;
 use crate::identity::Identity;
@@ -19,6 +21,7 @@ use crate::multipath::ServerPaths;
 use crate::options::{Tuning, directory, listen, reset_key};
 use crate::server::{self, Services};
 use crate::signal::{Stop, end_of_input};
+use crate::verbose::Verbosity;
 
 /// Bytes that are written at a time.
 const PIECE: usize = 64 * 1024;
@@ -50,6 +53,10 @@ pub(crate) struct Server {
     #[command(flatten)]
     form: Form,
     #[command(flatten)]
+    pub(super) verbosity: Verbosity,
+    #[command(flatten)]
+    events: EventsTo,
+    #[command(flatten)]
     pub(super) place: Place,
     #[command(flatten)]
     paths: ServerPaths,
@@ -59,6 +66,8 @@ pub(crate) struct Server {
 
 pub(crate) async fn run(options: Server) -> Result {
     let root = options.root.as_deref().map(directory).transpose()?;
+    options.events.check(true, "what the server prints")?;
+    let events = options.events.open()?;
     let transport = options.tuning.served().with_multipath(options.paths.config());
     let mut config = options.identity.load(&[])?.quic(&[ALPN, hq::ALPN, http3::ALPN], transport)?;
     if options.retry {
@@ -78,7 +87,7 @@ pub(crate) async fn run(options: Server) -> Result {
     // Before anybody can know that there is something to stop.
     let mut stop = Stop::catch()?;
     exit::say(format_args!("listening {address}"))?;
-    let services = Arc::new(Services::new(root.as_deref())?);
+    let services = Arc::new(Services::new(root.as_deref(), events.clone())?);
     tokio::select! {
         () = server::accept(endpoint.clone(), services) => {}
         () = stop.wait() => {}
@@ -86,6 +95,8 @@ pub(crate) async fn run(options: Server) -> Result {
     }
     endpoint.close(0, b"");
     let _ = tokio::time::timeout(FAREWELL, endpoint.wait_idle()).await;
+    events.tell("end", || json!({ "exit": 0 }));
+    events.flush();
     Report::default().print(options.form)
 }
 

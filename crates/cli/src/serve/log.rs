@@ -1,12 +1,7 @@
-//! The access log: one line on standard error for each request. It is written on a thread of its own, so that whoever
-//! reads it holds up no answer; lines that it cannot keep up with are counted and dropped.
+//! The access log: one line on standard error for each request, which holds up no answer.
 
 use std::fmt::{self, Write as _};
-use std::io::{self, BufWriter, Write};
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, SystemTime};
 
 use clap::ValueEnum;
@@ -16,12 +11,11 @@ use time::format_description::StaticFormatDescription;
 use time::format_description::well_known::Rfc3339;
 use time::macros::format_description;
 
-/// Lines that may wait to be written.
-const MAX_WAITING: usize = 4_096;
+use crate::lines::{Form, Lines};
+use crate::screen::Above;
+
 /// Most bytes of anything that a client says which are kept for the log.
 const MAX_FIELD: usize = 1_024;
-/// How long the last lines may take at the end.
-const FLUSH: Duration = Duration::from_millis(500);
 
 /// The time in the common log format.
 const TIME: StaticFormatDescription =
@@ -67,77 +61,32 @@ pub(super) fn clip(field: &str) -> String {
 
 /// Where entries are handed in. Cloning it is cheap.
 #[derive(Clone, Debug)]
-pub(super) struct AccessLog {
-    /// `None` without a log.
-    queue: Option<SyncSender<Message>>,
-    lost: Arc<AtomicU64>,
-}
-
-#[derive(Debug)]
-enum Message {
-    Entry(Entry),
-    /// Tells when all before it is written.
-    Flush(SyncSender<()>),
-}
+pub(super) struct AccessLog(Option<Lines<Entry>>);
 
 impl AccessLog {
     pub(super) fn start(format: Format) -> Self {
-        let lost = Arc::new(AtomicU64::new(0));
-        if format == Format::None {
-            return Self { queue: None, lost };
-        }
-        let (queue, entries) = sync_channel(MAX_WAITING);
-        let counter = Arc::clone(&lost);
-        // If standard error cannot be written to, there is nobody to tell.
-        std::thread::spawn(move || _ = write_all(&entries, io::stderr(), format, &counter));
-        Self { queue: Some(queue), lost }
+        let line: fn(&Entry) -> String = match format {
+            Format::Text => Entry::combined,
+            Format::Json => |entry| entry.json().to_string(),
+            Format::None => return Self(None),
+        };
+        Self(Some(Lines::start(Above, Form { line, lost })))
     }
 
     pub(super) fn write(&self, entry: Entry) {
-        let Some(queue) = &self.queue else { return };
-        if queue.try_send(Message::Entry(entry)).is_err() {
-            self.lost.fetch_add(1, Ordering::Relaxed);
+        if let Some(lines) = &self.0 {
+            lines.push(entry);
         }
     }
 
     /// Waits until what was handed in is written, but not for long.
     pub(super) fn flush(&self) {
-        let Some(queue) = &self.queue else { return };
-        let (tell, told) = sync_channel(1);
-        if queue.try_send(Message::Flush(tell)).is_ok() {
-            let _ = told.recv_timeout(FLUSH);
-        }
+        self.0.iter().for_each(Lines::flush);
     }
 }
 
-/// Writes what there is, and leaves no line unwritten while there is nothing more.
-fn write_all(
-    entries: &Receiver<Message>,
-    out: impl Write,
-    format: Format,
-    lost: &AtomicU64,
-) -> io::Result<()> {
-    let mut out = BufWriter::new(out);
-    while let Ok(first) = entries.recv() {
-        let mut next = Some(first);
-        while let Some(message) = next {
-            match message {
-                Message::Entry(entry) if format == Format::Json => writeln!(out, "{}", entry.json())?,
-                Message::Entry(entry) => writeln!(out, "{}", entry.combined())?,
-                Message::Flush(tell) => {
-                    out.flush()?;
-                    let _ = tell.send(());
-                }
-            }
-            next = entries.try_recv().ok();
-        }
-        match lost.swap(0, Ordering::Relaxed) {
-            0 => {}
-            lost => writeln!(out, "anabranch: {lost} lines of the access log were lost")?,
-        }
-        out.flush()?;
-    }
-    Ok(())
+fn lost(lines: u64) -> String {
+    format!("anabranch: {lines} lines of the access log were lost")
 }
 
 impl Entry {
@@ -206,58 +155,36 @@ mod tests {
         }
     }
 
-    fn written(format: Format, entries: impl IntoIterator<Item = Entry>) -> String {
-        let (queue, receiver) = sync_channel(MAX_WAITING);
-        entries.into_iter().for_each(|entry| queue.send(Message::Entry(entry)).unwrap());
-        drop(queue);
-        let mut out = Vec::new();
-        write_all(&receiver, &mut out, format, &AtomicU64::new(3)).unwrap();
-        String::from_utf8(out).unwrap()
-    }
-
     #[test]
     fn lines_are_combined_and_escaped() {
-        let lines = written(Format::Text, [entry("/\u{1b}[31m\u{9b}ü\\")]);
+        let line = entry("/\u{1b}[31m\u{9b}ü\\").combined();
         let expected = "192.0.2.7 - - [01/Jan/1970:00:00:00 +0000] \"GET /\\x1b[31m\\xc2\\x9b\\xc3\\xbc\\x5c h2\" \
-                        200 12 \"-\" \"a \\x22browser\\x22\\x0a\" 0.001500\n\
-                        anabranch: 3 lines of the access log were lost\n";
-        assert_eq!(lines, expected);
+                        200 12 \"-\" \"a \\x22browser\\x22\\x0a\" 0.001500";
+        assert_eq!(line, expected);
+        assert_eq!(lost(3), "anabranch: 3 lines of the access log were lost");
     }
 
     #[test]
     fn json_has_a_line_for_each() {
-        let lines = written(Format::Json, [entry("/\n"), entry("/b")]);
-        let first: serde_json::Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
+        let line = entry("/\n").json().to_string();
+        let first: serde_json::Value = serde_json::from_str(&line).unwrap();
         assert_eq!(
             (&first["path"], &first["status"], &first["seconds"]),
             (&"/\n".into(), &200.into(), &0.0015.into())
         );
-        assert_eq!(lines.lines().count(), 3);
+        assert_eq!(line.lines().count(), 1);
     }
 
     #[test]
     fn aborted_answers_say_so() {
-        let aborted = || Entry { complete: false, ..entry("/") };
-        let lines = written(Format::Text, [aborted()]);
-        assert!(lines.lines().next().unwrap().ends_with(" 0.001500 aborted"), "{lines}");
-        let lines = written(Format::Json, [aborted(), entry("/")]);
-        let complete = lines.lines().take(2).map(|line| line.contains("\"complete\":true"));
-        assert_eq!(complete.collect::<Vec<_>>(), [false, true]);
+        let aborted = Entry { complete: false, ..entry("/") };
+        assert!(aborted.combined().ends_with(" 0.001500 aborted"), "{}", aborted.combined());
+        let complete = [aborted, entry("/")].map(|entry| entry.json()["complete"] == true);
+        assert_eq!(complete, [false, true]);
     }
 
     #[test]
     fn fields_are_clipped() {
         assert_eq!(clip(&"ü".repeat(MAX_FIELD)).len(), MAX_FIELD);
-    }
-
-    #[test]
-    fn a_log_that_nobody_writes_is_bounded() {
-        let (queue, _waiting) = sync_channel(MAX_WAITING);
-        let log = AccessLog { queue: Some(queue), lost: Arc::default() };
-        (0..MAX_WAITING + 5).for_each(|_| log.write(entry("/")));
-        assert_eq!(log.lost.load(Ordering::Relaxed), 5);
-        let begin = std::time::Instant::now();
-        log.flush();
-        assert!(begin.elapsed() < 2 * FLUSH);
     }
 }

@@ -8,6 +8,7 @@ mod hq;
 mod log;
 mod metrics;
 mod observe;
+mod progress;
 mod quic;
 mod shared;
 mod sockets;
@@ -22,11 +23,13 @@ use std::time::Duration;
 use anabranch::Endpoint;
 use clap::Args;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use serde_json::json;
 use tokio::task::JoinSet;
 
 use self::log::{AccessLog, Format};
 use self::shared::Shared;
 use self::sockets::Sockets;
+use crate::events::EventsTo;
 use crate::exit::{self, Exit, Failure, Result};
 use crate::files::Files;
 use crate::identity::{Certified, Identity};
@@ -34,6 +37,7 @@ use crate::listen::{self, HostPort};
 use crate::multipath::ServerPaths;
 use crate::options::{Tuning, directory};
 use crate::signal::Stop;
+use crate::verbose::Verbosity;
 
 /// Serve the files of a directory over HTTP/3, HTTP/2 and HTTP/1.1
 #[derive(Args, Debug)]
@@ -75,6 +79,10 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     stall_timeout: u32,
     #[command(flatten)]
+    pub(crate) verbosity: Verbosity,
+    #[command(flatten)]
+    events: EventsTo,
+    #[command(flatten)]
     paths: ServerPaths,
     #[command(flatten)]
     tuning: Tuning,
@@ -96,7 +104,8 @@ pub(crate) async fn run(mut options: Serve) -> Result {
 
     let log = AccessLog::start(options.log);
     let stall = (options.stall_timeout > 0).then(|| Duration::from_secs(options.stall_timeout.into()));
-    let shared = Arc::new(Shared::new(files, log.clone(), stall));
+    let events = options.events.open()?;
+    let shared = Arc::new(Shared::new(files, log.clone(), stall, events.clone()));
     let mut accepting = JoinSet::new();
     let metrics = match scraped {
         Some(listener) => Some(metrics::serve(listener, &shared, &mut accepting)?),
@@ -105,8 +114,17 @@ pub(crate) async fn run(mut options: Serve) -> Result {
     let endpoints = listen(&options, &certified, sockets, &shared, &mut accepting)?;
     let trust = options.identity.is_made_up().then(|| trust(&certified, options.identity.kept_in()));
     let said = announcement(&addresses(&endpoints)?, &root, trust.unwrap_or_default(), metrics);
-    exit::say(said)?;
+    match options.events.is_standard() {
+        true => exit::note(said),
+        false => exit::say(said)?,
+    }
     systemd::ready();
+    let told = addresses(&endpoints)?;
+    events.tell(
+        "listening",
+        || json!({ "addresses": told.iter().map(ToString::to_string).collect::<Vec<_>>() }),
+    );
+    accepting.spawn(progress::tell(Arc::clone(&shared)));
 
     tokio::select! {
         _ = accepting.join_next() => return Err(Failure::new(Exit::Io, "a socket failed")),
@@ -115,6 +133,8 @@ pub(crate) async fn run(mut options: Serve) -> Result {
     systemd::stopping();
     drain::drain(&shared, &endpoints, Duration::from_secs(options.drain.into()), &mut stop).await;
     log.flush();
+    progress::tell_end(&shared);
+    events.flush();
     Ok(())
 }
 

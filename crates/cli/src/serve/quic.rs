@@ -10,6 +10,7 @@ use super::hq;
 use super::metrics::{Handshake, Transport};
 use super::observe::Protocol;
 use super::shared::Shared;
+use crate::events::Watch;
 use crate::exit::{Failure, Result};
 use crate::options::cannot_listen;
 
@@ -62,9 +63,13 @@ async fn serve(incoming: Incoming, shared: Arc<Shared>) {
     }
     let Ok((connection, _)) = connecting.into_0rtt() else { return failed() };
     let _watched = metrics.watch(&connection);
+    let watch = Watch::new(&connection, &shared.events);
     let settled = async {
         match connection.confirmed().await {
-            Ok(()) => metrics.handshake(Transport::Quic, Handshake::Completed),
+            Ok(()) => {
+                watch.established();
+                metrics.handshake(Transport::Quic, Handshake::Completed);
+            }
             Err(_) => failed(),
         }
     };

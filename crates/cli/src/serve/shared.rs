@@ -11,6 +11,7 @@ use tokio_util::task::TaskTracker;
 use super::log::AccessLog;
 use super::metrics::Metrics;
 use super::observe::{Activity, Observed, Protocol};
+use crate::events::Events;
 use crate::files::Files;
 
 /// One for each server.
@@ -19,6 +20,8 @@ pub(super) struct Shared {
     files: Files,
     pub(super) log: AccessLog,
     pub(super) metrics: Arc<Metrics>,
+    /// Where it is told what happens.
+    pub(super) events: Events,
     /// Cancelled when the server is to stop: nothing new begins, and what runs comes to its end.
     pub(super) stopping: CancellationToken,
     /// The same for HTTP/3, which tells its clients.
@@ -32,13 +35,14 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(files: Files, log: AccessLog, stall: Option<Duration>) -> Self {
+    pub(super) fn new(files: Files, log: AccessLog, stall: Option<Duration>, events: Events) -> Self {
         let limits = Limits::default().with_stall_timeout(stall.unwrap_or_default());
         let metrics = Arc::new(Metrics::new(files.memory().clone()));
         Self {
             files,
             log,
             metrics,
+            events,
             stopping: CancellationToken::new(),
             http3: Shutdown::new(),
             options: ServeOptions::default().with_limits(limits),

@@ -47,6 +47,8 @@ fn failures_have_their_status_and_leave_nothing() {
     }
     assert_eq!(names(elsewhere.path()), ["link"]);
     assert!(stderr(&get(&site, here.path(), &[&missing])).contains("404 Not Found"));
+    let silent = stderr(&get(&site, here.path(), &[&url("/silent"), "--timeout", "0.5"]));
+    assert!(silent.contains(" did not answer within 0.5 s; the peer answered until 0."), "{silent}");
     let untrusted = Command::new(env!("CARGO_BIN_EXE_anabranch")).args(["get", &small]).output().unwrap();
     assert_eq!(untrusted.status.code(), Some(5), "{}", stderr(&untrusted));
 }

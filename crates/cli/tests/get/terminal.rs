@@ -29,15 +29,21 @@ fn shown(site: &Site, dir: &Path, args: &[&str]) -> String {
 }
 
 #[test]
-fn bars_show_rate_and_time_left_on_a_terminal() {
+fn bars_show_rates_paths_and_time_left_on_a_terminal() {
     let (site, here) = (Site::start(), tempfile::tempdir().unwrap());
     // Half of it comes, and then nothing more until the client gives up.
     let (half, small) = (site.url("/half"), site.url("/small"));
-    let text = shown(&site, here.path(), &[&half, "--idle-ms", "1000"]);
-    assert!(text.contains("half ") && text.contains("/3.00 MB") && text.contains("/s"), "{text:?}");
+    let text = shown(&site, here.path(), &[&half, "--idle-ms", "1000", "--retry", "0"]);
+    assert!(text.contains("half ") && text.contains("/3.00 MB") && text.contains("bit/s"), "{text:?}");
+    let path = format!("127.0.0.1:{}", site.address.port());
+    assert!(text.contains("  path 0 ") && text.contains("  active ") && text.contains(&path), "{text:?}");
+    // What is told goes above the bars.
+    let told = shown(&site, here.path(), &[&half, "--idle-ms", "1000", "--retry", "0", "-v"]);
+    assert!(told.contains("anabranch::connection: established") && told.contains("  path 0 "), "{told:?}");
+    assert!(!told.contains("anabranch::get: "), "bars show it: {told:?}");
     let quiet = shown(&site, here.path(), &["-q", &small]);
     assert_eq!(quiet, "");
     // Content on standard output is not mixed with bars.
-    let standard = shown(&site, here.path(), &[&half, "-o", "-", "--idle-ms", "1000"]);
+    let standard = shown(&site, here.path(), &[&half, "-o", "-", "--idle-ms", "1000", "--retry", "0"]);
     assert!(!standard.contains("MB"), "{standard:?}");
 }

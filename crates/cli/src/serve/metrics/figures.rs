@@ -138,6 +138,11 @@ impl Metrics {
         self.handshakes.get_or_create(&OfHandshake { transport, result }).inc();
     }
 
+    /// Gives how many QUIC connections are open, and the bytes that all of them have sent and received.
+    pub(in crate::serve) fn moved(&self) -> (usize, u64, u64) {
+        self.paths.moved()
+    }
+
     /// Shows a connection's paths until the result is dropped, and counts what they moved for good then.
     pub(in crate::serve) fn watch(&self, connection: &Connection) -> Watched {
         self.paths.watch(connection.clone())

@@ -59,6 +59,14 @@ impl Paths {
         Watched { paths: Arc::clone(self), id }
     }
 
+    /// Gives how many connections are open, and the bytes that all of them have sent and received.
+    pub(super) fn moved(&self) -> (usize, u64, u64) {
+        let mut state = self.lock();
+        let totals = state.totals();
+        let sum = |bytes: fn(&Total) -> u64| totals.values().map(bytes).sum();
+        (state.open.len(), sum(|total| total.sent_bytes), sum(|total| total.received_bytes))
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

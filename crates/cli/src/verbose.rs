@@ -1,0 +1,138 @@
+//! `-v` and `ANABRANCH_LOG`: what the library tells, on standard error.
+
+use std::env::{self, VarError};
+use std::io::{self, Write};
+use std::sync::OnceLock;
+
+use clap::{ArgAction, Args};
+use tracing::Level;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::MakeWriter;
+
+use crate::exit::{Exit, Failure, Result, one_line};
+use crate::lines::{Form, Lines};
+use crate::screen::Above;
+
+/// Says more precisely what is to be told.
+const VARIABLE: &str = "ANABRANCH_LOG";
+/// How a filter is written.
+const SYNTAX: &str = "write error, warn, info, debug, trace or off, or TARGET=LEVEL, separated by commas";
+
+/// The lines of this process, once somebody wants them.
+static LOG: OnceLock<Lines<String>> = OnceLock::new();
+
+/// How much is told.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub(crate) struct Verbosity {
+    /// Tell on standard error what happens to connections and paths; twice for the steps in between, three times for each packet.
+    /// ANABRANCH_LOG says it more precisely, as in anabranch::path=debug, and decides alone if it is set
+    #[arg(short, long, action = ArgAction::Count)]
+    verbose: u8,
+}
+
+impl Verbosity {
+    /// Begins to tell, if anybody wants that.
+    ///
+    /// # Errors
+    /// If the environment has a filter that cannot be understood.
+    pub(crate) fn begin(self) -> Result {
+        let said = match env::var(VARIABLE) {
+            Ok(said) => Some(said),
+            Err(VarError::NotPresent) => None,
+            Err(error @ VarError::NotUnicode(_)) => return Err(bad(&error)),
+        };
+        let Some(filter) = self.filter(said.as_deref())? else { return Ok(()) };
+        LOG.get_or_init(|| {
+            let lost = |lost| format!("anabranch: {lost} lines of the log were lost");
+            Lines::start(Above, Form { line: String::clone, lost })
+        });
+        let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(Log).finish();
+        // There is no other one in this process.
+        let _ = tracing::subscriber::set_global_default(subscriber);
+        Ok(())
+    }
+
+    /// The filter that follows from the command line and the environment.
+    fn filter(self, said: Option<&str>) -> Result<Option<EnvFilter>> {
+        let usual = match self.verbose {
+            0 => None,
+            1 => Some("anabranch=info"),
+            2 => Some("anabranch=debug"),
+            _ => Some("anabranch=trace"),
+        };
+        let said = said.map(str::trim).filter(|said| !said.is_empty());
+        let Some(directives) = said.or(usual) else { return Ok(None) };
+        // A word alone would be a target, and a level that is misspelled as well.
+        for word in directives.split(',').map(str::trim).filter(|word| !word.contains(['=', '['])) {
+            let is_level = word.parse::<Level>().is_ok() || word.eq_ignore_ascii_case("off");
+            if !is_level && !word.starts_with("anabranch") {
+                return Err(bad(&format_args!("`{word}` is no level")));
+            }
+        }
+        let filter = EnvFilter::builder().with_regex(false).parse(directives);
+        filter.map(Some).map_err(|error| bad(&format_args!("`{directives}`: {error}")))
+    }
+}
+
+fn bad(what: &dyn std::fmt::Display) -> Failure {
+    Failure::new(Exit::Usage, format!("{VARIABLE}: {what}")).or(SYNTAX)
+}
+
+/// Waits until everything that was told is written, but not for long.
+pub(crate) fn flush() {
+    if let Some(lines) = LOG.get() {
+        lines.flush();
+    }
+}
+
+/// A place for what is told, one event at a time.
+#[derive(Clone, Copy, Debug)]
+struct Log;
+
+impl Write for Log {
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        if let Some(lines) = LOG.get() {
+            lines.push(one_line(String::from_utf8_lossy(event).trim_end()));
+        }
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Log {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        *self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filters_are_understood_or_refused() {
+        let filter =
+            |verbose, said| Verbosity { verbose }.filter(said).map(|filter| filter.map(|f| f.to_string()));
+        assert_eq!(filter(0, None).unwrap(), None);
+        assert_eq!(filter(0, Some(" ")).unwrap(), None);
+        assert_eq!(filter(1, None).unwrap().unwrap(), "anabranch=info");
+        assert_eq!(filter(2, Some("")).unwrap().unwrap(), "anabranch=debug");
+        assert_eq!(filter(9, None).unwrap().unwrap(), "anabranch=trace");
+        assert_eq!(filter(1, Some("anabranch::path=debug")).unwrap().unwrap(), "anabranch::path=debug");
+        for good in
+            ["off", "WARN", "anabranch::path", "anabranch=debug,h2=warn", "[connection{side=\"x\"}]=info"]
+        {
+            assert!(filter(0, Some(good)).unwrap().is_some(), "{good}");
+        }
+        for bad in ["inof", "anabranch=loud", "path", "anabranch=info,loud", "=,="] {
+            let failure = filter(0, Some(bad)).unwrap_err();
+            assert_eq!(failure.exit(), Exit::Usage, "{bad}");
+            assert!(failure.to_string().starts_with("ANABRANCH_LOG: "), "{failure}");
+        }
+    }
+}

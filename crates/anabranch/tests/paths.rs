@@ -48,6 +48,16 @@ async fn happens(events: &mut PathEvents) -> Option<PathEvent> {
     }
 }
 
+/// The next event but for those that only say that a path is being opened.
+async fn happens_to_open(events: &mut PathEvents) -> Option<PathEvent> {
+    loop {
+        match happens(events).await {
+            Some(PathEvent::Opening { .. }) => {}
+            event => return event,
+        }
+    }
+}
+
 /// Sends `data` one way and checks what arrives.
 async fn transfer(from: &Connection, to: &Connection, data: Vec<u8>) {
     let expected = data.clone();
@@ -118,6 +128,9 @@ async fn events_tell_and_end_with_the_connection() {
     let it = connected(&multipath()).await;
     let (mut ours, mut theirs) = (it.ours.path_events(), it.theirs.path_events());
     let id = within(it.ours.begin_path(second(), None)).await.unwrap();
+    let begun = happens(&mut ours).await;
+    let Some(PathEvent::Opening { path, tuple }) = begun else { panic!("{begun:?}") };
+    assert_eq!((path, tuple.local.ip()), (id, second()), "only who opens it is told so");
     for events in [&mut ours, &mut theirs] {
         assert_eq!(happens(events).await, Some(PathEvent::Opened { path: id }));
     }
@@ -193,18 +206,24 @@ async fn a_manager_opens_what_its_policy_says() {
     let policy = PathPolicy::default().allowing(["lo,count=3".parse().unwrap()]);
     let manager = it.ours.manage_paths(policy);
     for id in 1..=2 {
-        assert_eq!(happens(&mut events).await, Some(PathEvent::Opened { path: PathId(id) }));
+        assert_eq!(happens_to_open(&mut events).await, Some(PathEvent::Opened { path: PathId(id) }));
     }
     let ports: std::collections::BTreeSet<u16> =
         it.ours.paths().iter().map(|path| path.tuple.local.port()).collect();
     assert_eq!(ports.len(), 3, "a port each");
     // One that dies comes back after a while, the application's decisions are respected.
     assert!(it.theirs.abandon_path(PathId(1), 0x3e76));
-    assert_eq!(happens(&mut events).await, Some(PathEvent::Abandoned { path: PathId(1), code: 0x3e76 }));
-    assert_eq!(happens(&mut events).await, Some(PathEvent::Opened { path: PathId(3) }));
+    assert_eq!(
+        happens_to_open(&mut events).await,
+        Some(PathEvent::Abandoned { path: PathId(1), code: 0x3e76 })
+    );
+    assert_eq!(happens_to_open(&mut events).await, Some(PathEvent::Opened { path: PathId(3) }));
     assert!(it.ours.abandon_path(PathId(3), 0x3e));
-    assert_eq!(happens(&mut events).await, Some(PathEvent::Abandoned { path: PathId(3), code: 0x3e }));
-    let quiet = tokio::time::timeout(Duration::from_secs(2), happens(&mut events)).await;
+    assert_eq!(
+        happens_to_open(&mut events).await,
+        Some(PathEvent::Abandoned { path: PathId(3), code: 0x3e })
+    );
+    let quiet = tokio::time::timeout(Duration::from_secs(2), happens_to_open(&mut events)).await;
     assert!(quiet.is_err(), "{quiet:?}");
     manager.stop();
     // It keeps no connection open.

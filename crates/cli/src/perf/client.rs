@@ -17,14 +17,13 @@ use tokio::task::JoinSet;
 use super::ecn::EcnWatch;
 use super::recv::{self, Recv};
 use super::work::Work;
-use super::{Form, Place, Report, http3, rate};
-use crate::events::{self, Events, EventsTo, Watch};
+use super::{Form, Place, Report, http3, progress};
+use crate::events::{Events, EventsTo, Watch};
 use crate::exit::{self, Exit, Failure, Result};
 use crate::hq;
 use crate::listen::HostPort;
 use crate::multipath::{self, ClientPaths, Managed};
 use crate::options::{ClientPlan, Trust, Tuning};
-use crate::rate::Meter;
 use crate::size;
 use crate::verbose::Verbosity;
 
@@ -384,38 +383,6 @@ async fn measure(options: &Client, caller: Caller, work: &Work) -> Result {
     }
 }
 
-/// Tells how much was moved every second, until it is dropped.
-async fn tell_progress(events: &Events, connection: &Connection, moved: &AtomicU64) {
-    let mut meter = Meter::new(Instant::now(), 0);
-    let mut ticks = tokio::time::interval_at((Instant::now() + INTERVAL).into(), INTERVAL);
-    while events.are_wanted() {
-        ticks.tick().await;
-        let bytes = moved.load(Ordering::Relaxed);
-        meter.sample(Instant::now(), bytes);
-        events.tell("progress", || {
-            let paths: Vec<_> = connection.paths().iter().map(multipath::facts).collect();
-            let connection = events::id(connection);
-            json!({ "connection": connection, "bytes": bytes, "rate_mbps": meter.rate() * 8.0 / 1e6, "paths": paths })
-        });
-    }
-    std::future::pending().await
-}
-
-/// Tells people how much has been moved every so often, until it is dropped.
-async fn tell(moved: Arc<AtomicU64>, every: Option<Duration>) -> Result<u64> {
-    let Some(every) = every else { return std::future::pending().await };
-    let begin = Instant::now();
-    let (mut before, mut then) = (0, 0.0);
-    let mut ticks = tokio::time::interval_at((begin + every).into(), every);
-    loop {
-        ticks.tick().await;
-        let (now, bytes) = (begin.elapsed().as_secs_f64(), moved.load(Ordering::Relaxed));
-        let (new, rate) = (size::words(bytes - before), rate(bytes - before, now - then));
-        exit::say(format_args!("{then:>6.1} to {now:>6.1} s  {new:>9}  {rate:>13}"))?;
-        (before, then) = (bytes, now);
-    }
-}
-
 fn report(case: Case, connection: &Connection) -> Report {
     let name = case.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
     let version = format!("{:#010x}", connection.handshake_data().version.0);
@@ -441,8 +408,8 @@ async fn once(caller: &Caller, case: Case, work: &Work, every: Option<Duration>)
     watch.established();
     let bytes = tokio::select! {
         bytes = work.run(&connection, Arc::clone(&moved), act) => bytes?,
-        told = tell(Arc::clone(&moved), every) => told?,
-        () = tell_progress(&caller.events, &connection, &moved) => 0,
+        told = progress::tell(&moved, every) => told?,
+        () = progress::tell_events(&caller.events, &connection, &moved) => 0,
     };
     let seconds = start.elapsed().as_secs_f64();
     let (stats, moves) = (connection.stats(), acted.load(Ordering::Relaxed));

@@ -26,7 +26,7 @@ pub(super) async fn tell(shared: Arc<Shared>) {
             shared.events.tell("progress", fields);
         }
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 /// Tells what was moved in all.

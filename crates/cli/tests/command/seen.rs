@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::{Server, anabranch, anabranch_identity, names, pattern, status, stderr};
 
 /// Packets to the second path of a client until nothing gets through there any longer.
-const UNTIL_CUT: usize = 400;
+const UNTIL_CUT: usize = 100;
 /// How long the relay takes over each packet to a client, so that there is time to see something.
 const PACE: Duration = Duration::from_micros(150);
 

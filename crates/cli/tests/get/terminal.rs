@@ -8,10 +8,11 @@ use nix::pty::{Winsize, openpty};
 
 use super::*;
 
+const SIZE: Winsize = Winsize { ws_row: 24, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
+
 /// What `get` shows on a terminal of 100 columns.
 fn shown(site: &Site, dir: &Path, args: &[&str]) -> String {
-    let size = Winsize { ws_row: 24, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
-    let pty = openpty(Some(&size), None).unwrap();
+    let pty = openpty(Some(&SIZE), None).unwrap();
     let mut child = command(site, dir, args)
         .env("TERM", "xterm")
         .stdout(Stdio::null())
@@ -46,4 +47,22 @@ fn bars_show_rates_paths_and_time_left_on_a_terminal() {
     // Content on standard output is not mixed with bars.
     let standard = shown(&site, here.path(), &[&half, "-o", "-", "--idle-ms", "1000", "--retry", "0"]);
     assert!(!standard.contains("MB"), "{standard:?}");
+}
+
+/// A terminal that is closed in the middle costs what it would have shown, and nothing else.
+#[test]
+fn a_terminal_that_goes_away_ends_nothing() {
+    let (site, here) = (Site::start(), tempfile::tempdir().unwrap());
+    let pty = openpty(Some(&SIZE), None).unwrap();
+    // Each third of it is lost once and asked for again, of which people are told.
+    let mut child = command(&site, here.path(), &[&site.url("/flaky/close"), "-v"])
+        .env("TERM", "xterm")
+        .stdout(Stdio::null())
+        .stderr(Stdio::from(pty.slave))
+        .spawn()
+        .unwrap();
+    File::from(pty.master.try_clone().unwrap()).read_exact(&mut [0; 200]).unwrap();
+    drop(pty.master);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(names(here.path()), ["close"]);
 }

@@ -122,6 +122,7 @@ impl State {
 
 /// What a handshake settles.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct HandshakeData {
     /// The application protocol.
     pub protocol: Option<Vec<u8>>,

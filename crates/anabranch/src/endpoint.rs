@@ -9,7 +9,7 @@ use std::task::Poll;
 
 use anabranch_transport::trace::Observer;
 use anabranch_transport::{self as core, ClientConfig, EndpointConfig, Router, ServerConfig};
-use anabranch_wire::{MAX_VARINT, PathId, Side};
+use anabranch_wire::{InvalidSetting, MAX_VARINT, PathId, Side};
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
@@ -71,7 +71,8 @@ impl Endpoint {
     /// An endpoint that accepts connections on `address`.
     ///
     /// # Errors
-    /// If the address cannot be bound to.
+    /// If the address cannot be bound to, or, with [`io::ErrorKind::InvalidInput`] and an [`InvalidSetting`] inside, the
+    /// configuration contradicts the protocol.
     ///
     /// # Panics
     /// Outside of a tokio runtime with timers and I/O.
@@ -82,7 +83,8 @@ impl Endpoint {
     /// An endpoint on a socket that the caller has made. `config` holds its secrets: two endpoints must not share a seed.
     ///
     /// # Errors
-    /// If the socket cannot be used.
+    /// If the socket cannot be used, or, with [`io::ErrorKind::InvalidInput`] and an [`InvalidSetting`] inside, a configuration
+    /// contradicts the protocol.
     ///
     /// # Panics
     /// Outside of a tokio runtime with timers and I/O.
@@ -91,6 +93,8 @@ impl Endpoint {
         server: Option<ServerConfig>,
         socket: std::net::UdpSocket,
     ) -> io::Result<Self> {
+        let checked = config.validate().and_then(|()| server.as_ref().map_or(Ok(()), ServerConfig::validate));
+        checked.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
         let router = Router::new(config, server.map(Arc::new));
         let hub = Arc::new(Hub::new(router, Socket::new(socket)?));
         hub.table().handles = 1;
@@ -104,8 +108,13 @@ impl Endpoint {
     }
 
     /// Changes the configuration of connections that will be accepted; `None` accepts none any longer.
-    pub fn set_server_config(&self, config: Option<ServerConfig>) {
+    ///
+    /// # Errors
+    /// If a setting contradicts the protocol; nothing is changed then.
+    pub fn set_server_config(&self, config: Option<ServerConfig>) -> Result<(), InvalidSetting> {
+        config.as_ref().map_or(Ok(()), ServerConfig::validate)?;
         self.hub.table().router.set_server(config.map(Arc::new));
+        Ok(())
     }
 
     /// Where to write traces of connections from now on, one file each; the environment variable QLOGDIR at first.

@@ -44,7 +44,7 @@ pub use anabranch_transport::{
     IdleReason, MigrateError, MultipathConfig, Obstacle, PathInfo, PathState, RetryPolicy, ServerConfig,
     Silence, TransportConfig, schedule,
 };
-pub use anabranch_wire::{ConnectionId, PathId, StreamId, TransportErrorCode, Version};
+pub use anabranch_wire::{ConnectionId, InvalidSetting, PathId, StreamId, TransportErrorCode, Version};
 
 pub use crate::config::SelfSigned;
 pub use crate::connection::{Connecting, Connection, HandshakeData, ZeroRttAccepted};

@@ -312,5 +312,6 @@ fn drop_trigger(reason: DropReason) -> &'static str {
         DropReason::UnexpectedVersion => "unsupported",
         DropReason::Unexpected => "rejected",
         DropReason::UnknownConnectionId => "connection_unknown",
+        _ => "general",
     }
 }

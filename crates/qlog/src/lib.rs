@@ -34,6 +34,7 @@ const DEFAULT_ACK_DELAY_EXPONENT: u32 = 3;
 
 /// What the times of a trace count from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Clock {
     /// `Time` counts from the UNIX epoch.
     Unix,

@@ -4,7 +4,7 @@ use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
 
-use anabranch_wire::configuration;
+use anabranch_wire::{InvalidSetting, configuration};
 
 use crate::congestion::Algorithm;
 
@@ -40,9 +40,29 @@ configuration! {
     }
 }
 
+impl Config {
+    /// Checks what no path could be made with.
+    ///
+    /// # Errors
+    /// Names the first setting that contradicts the protocol or arithmetic.
+    pub fn validate(&self) -> Result<(), InvalidSetting> {
+        let unless = InvalidSetting::unless;
+        unless(!self.initial_rtt.is_zero(), "initial_rtt", "must not be zero")?;
+        unless(self.packet_threshold > 0, "packet_threshold", "must be at least 1")?;
+        let (numerator, denominator) = self.time_threshold;
+        let patient = denominator > 0 && numerator >= denominator;
+        unless(patient, "time_threshold", "must be one round-trip time at least")?;
+        let gains = [self.pacing_gain.slow_start, self.pacing_gain.otherwise];
+        let moving = gains.iter().all(|(numerator, denominator)| *numerator > 0 && *denominator > 0);
+        unless(moving, "pacing_gain", "must not be zero, nor have a denominator of zero")?;
+        unless(self.mtu.initial >= 1200, "initial", "must be at least 1200 bytes")
+    }
+}
+
 /// When a packet that newer ones have overtaken is lost for its age. How many newer ones make it lost at once is
 /// [`Config::packet_threshold`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum LossDelay {
     /// A fraction of the round-trip time after it was sent (RFC 9002 §6.1.2).
     Rfc9002,
@@ -121,6 +141,7 @@ impl Default for PacingGain {
 
 /// How much a paced sender sends at once (RFC 9002 §7.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum PacingBurst {
     /// Ten packets, or what two milliseconds bring; and what one brings at each awakening, so that a fast path needs few.
     Timely,

@@ -8,6 +8,7 @@ pub const TAG_LEN: usize = 16;
 
 /// A TLS 1.3 cipher suite as packet protection sees it: an AEAD, a header cipher and a hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Suite {
     /// TLS_AES_128_GCM_SHA256, also the suite of Initial packets.
     Aes128Gcm,

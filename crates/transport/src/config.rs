@@ -3,6 +3,7 @@
 mod ack;
 pub(crate) mod named;
 mod numbering;
+mod validate;
 
 use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::sync::Arc;
@@ -67,18 +68,25 @@ configuration! {
 
 /// When connection IDs of this end are old: the peer is then asked to use new ones (RFC 9000 §5.1.1, §9.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct CidRotation {
-    /// At this age, at the next packet that is received.
-    pub max_age: Duration,
-    /// After this many 1-RTT packets received on their path.
-    pub max_packets: u64,
+    pub(crate) max_age: Duration,
+    pub(crate) max_packets: u64,
 }
 
 impl CidRotation {
     /// Old at this age, or after this many packets.
     pub const fn new(max_age: Duration, max_packets: u64) -> Self {
         Self { max_age, max_packets }
+    }
+
+    /// The age at which they are old; noticed at the next packet that is received.
+    pub const fn max_age(&self) -> Duration {
+        self.max_age
+    }
+
+    /// The 1-RTT packets received on their path after which they are old.
+    pub const fn max_packets(&self) -> u64 {
+        self.max_packets
     }
 }
 
@@ -171,6 +179,7 @@ configuration! {
 
 /// When a server answers a first Initial with a Retry (RFC 9000 §8.1.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RetryPolicy {
     /// Never.
     Never,
@@ -195,14 +204,10 @@ pub struct PreferredAddresses {
 /// not be sealed with the same randomness twice.
 #[derive(Clone)]
 pub struct EndpointConfig {
-    /// Length of this endpoint's connection IDs, 0 to 20 bytes. 0 only suits a client with one connection per tuple.
-    pub cid_len: usize,
-    /// Secret that stateless reset tokens are derived from; keep it over restarts so that old connections end at once.
-    pub reset_key: [u8; 32],
-    /// Secret that address-validation tokens are sealed with.
-    pub token_key: [u8; 32],
-    /// Seed of everything random in the core: connection IDs, challenges, greasing, skipped packet numbers.
-    pub seed: [u8; 32],
+    pub(crate) cid_len: usize,
+    pub(crate) reset_key: [u8; 32],
+    pub(crate) token_key: [u8; 32],
+    pub(crate) seed: [u8; 32],
 }
 
 /// Keys are not printed.

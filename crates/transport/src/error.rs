@@ -113,6 +113,7 @@ impl fmt::Display for Silence {
 
 /// Why datagrams do not get to a server, in the operating system's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Obstacle {
     /// Its kind, such as [`io::ErrorKind::NetworkUnreachable`] or [`io::ErrorKind::ConnectionRefused`].
     pub kind: io::ErrorKind,

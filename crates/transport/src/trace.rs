@@ -41,6 +41,7 @@ pub struct PacketTrace<'a> {
 
 /// Why a received packet or datagram was not processed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum DropReason {
     /// The header does not parse.
     Malformed,
@@ -60,6 +61,7 @@ pub enum DropReason {
 
 /// What set loss detection's timer or sent a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum TimerKind {
     /// A packet became old enough to be lost.
     Loss,

@@ -30,7 +30,7 @@ macro_rules! configuration {
     ) => {
         $(#[$about])*
         pub struct $type {
-            $($(#[doc = $doc])* $(#[cfg($cfg)])? pub $field: $crate::configuration!(@type $kind $field_type),)+
+            $($(#[doc = $doc])* $(#[cfg($cfg)])? pub(crate) $field: $crate::configuration!(@type $kind $field_type),)+
         }
 
         $crate::configuration! { @begin $type, [$($($argument: $argument_type),+)?] {

@@ -38,6 +38,7 @@ pub const MAX_PATHS_PER_INTERFACE: usize = 8;
 
 /// Interfaces by name (`eth0`, `wlan*`, `en?`) or addresses (`192.0.2.7`, `2001:db8::/32`).
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Pattern {
     /// Names; `*` stands for anything, `?` for one character.
     Name(WildMatch),
@@ -83,6 +84,7 @@ impl FromStr for Pattern {
 
 /// What paths on some interfaces are for.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct PathRule {
     /// Which interfaces.
     pub pattern: Pattern,
@@ -132,17 +134,10 @@ impl std::error::Error for InvalidRule {}
 
 /// Which paths a client opens by itself, see [`Connection::manage_paths`](crate::Connection::manage_paths).
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
 pub struct PathPolicy {
-    /// Interfaces to use, in order of preference, even if they are virtual; an address that is named by itself gets paths of its
-    /// own, whatever else its interface has. If there are none: every interface that leads to
-    /// a network, point-to-point and mobile ones included; that leaves out containers, virtual machines, private overlays, loopback
-    /// and link-local addresses (see [`PathPolicy::survey`]).
-    pub allow: Vec<PathRule>,
-    /// Interfaces and addresses never to use.
-    pub deny: Vec<Pattern>,
-    /// Paths to have at most, the one that the connection began with included.
-    pub max_paths: usize,
+    pub(super) allow: Vec<PathRule>,
+    pub(super) deny: Vec<Pattern>,
+    pub(super) max_paths: usize,
 }
 
 impl Default for PathPolicy {
@@ -170,7 +165,25 @@ impl Default for Usage {
 }
 
 impl PathPolicy {
-    /// Uses the interfaces that these rules name, in this order, and no others.
+    /// Interfaces to use, in order of preference, even if they are virtual; an address that is named by itself gets paths of its
+    /// own, whatever else its interface has. If there are none: every interface that leads to a network, point-to-point and
+    /// mobile ones included; that leaves out containers, virtual machines, private overlays, loopback and link-local addresses
+    /// (see [`PathPolicy::survey`]).
+    pub fn allow(&self) -> &[PathRule] {
+        &self.allow
+    }
+
+    /// Interfaces and addresses never to use.
+    pub fn deny(&self) -> &[Pattern] {
+        &self.deny
+    }
+
+    /// Paths to have at most, the one that the connection began with included.
+    pub fn max_paths(&self) -> usize {
+        self.max_paths
+    }
+
+    /// Uses the interfaces that these rules name, in this order and after those named before, and no others.
     #[must_use]
     pub fn allowing(mut self, rules: impl IntoIterator<Item = PathRule>) -> Self {
         self.allow.extend(rules);

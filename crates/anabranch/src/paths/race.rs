@@ -16,15 +16,22 @@ pub const MAX_ATTEMPTS: usize = 8;
 
 /// How patient [`Endpoint::connect_any`](crate::Endpoint::connect_any) is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct RacePolicy {
-    /// How long the server may stay silent before the next attempt begins.
-    pub delay: Duration,
-    /// Attempts to make at most; no more than [`MAX_ATTEMPTS`] are made in any case.
-    pub max_attempts: usize,
+    delay: Duration,
+    max_attempts: usize,
 }
 
 impl RacePolicy {
+    /// How long the server may stay silent before the next attempt begins.
+    pub const fn delay(&self) -> Duration {
+        self.delay
+    }
+
+    /// Attempts to make at most; no more than [`MAX_ATTEMPTS`] are made in any case.
+    pub const fn max_attempts(&self) -> usize {
+        self.max_attempts
+    }
+
     /// Waits so long for a silent server before the next attempt.
     #[must_use]
     pub const fn with_delay(mut self, delay: Duration) -> Self {

@@ -15,7 +15,8 @@ pub(super) async fn drain(shared: &Shared, endpoints: &[Endpoint], patience: Dur
     shared.stopping.cancel();
     shared.http3.begin(patience);
     for endpoint in endpoints {
-        endpoint.set_server_config(None);
+        // No configuration has no invalid setting.
+        let _ = endpoint.set_server_config(None);
     }
     shared.connections.close();
     let orderly = async {

@@ -135,6 +135,7 @@ pub struct Congested {
 
 /// Phase of a controller, for traces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum State {
     /// Exponential growth.
     SlowStart,

@@ -35,6 +35,7 @@ impl From<rustls::Error> for ConfigError {
 
 /// Why a handshake failed, roughly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum TlsErrorKind {
     /// The peer's certificate was missing or not accepted.
     Certificate,
@@ -49,6 +50,7 @@ pub enum TlsErrorKind {
 /// A failed handshake; the connection closes with CRYPTO_ERROR (RFC 9001 §4.8).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
+#[non_exhaustive]
 pub struct TlsError {
     /// The TLS alert (RFC 8446 §6).
     pub alert: u8,

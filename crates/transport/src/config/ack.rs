@@ -120,6 +120,7 @@ impl FrequencyRule {
 /// Which received packet numbers are given up, besides those that no longer fit the bound on memory. A packet at or below
 /// such a number that arrives after all is dropped as a duplicate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Horizon {
     /// None.
     None,

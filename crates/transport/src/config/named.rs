@@ -7,6 +7,7 @@ macro_rules! named {
     ($(#[$about:meta])* $type:ident, $what:literal { $($(#[$doc:meta])* $variant:ident = $name:literal;)+ }) => {
         $(#[$about])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
         pub enum $type { $($(#[$doc])* $variant,)+ }
 
         impl $type {

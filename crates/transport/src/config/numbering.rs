@@ -27,6 +27,7 @@ named! {
 
 /// Which numberings an end agrees to. A client offers them all, and the server chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum NumberingChoice {
     /// This one or a single path.
     Only(Numbering),

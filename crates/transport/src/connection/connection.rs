@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anabranch_recovery::{Outcome, Recovery};
 use anabranch_tls as tls;
-use anabranch_wire::{ConnectionId, Format, PathId, Side, SpaceId, Time, Version};
+use anabranch_wire::{ConnectionId, Format, InvalidSetting, PathId, Side, SpaceId, Time, Version};
 
 use super::ack_frequency::AckRequest;
 use super::close::State;
@@ -38,6 +38,9 @@ pub enum ConnectError {
     /// TLS refuses the configuration or the server's name.
     #[error(transparent)]
     Tls(#[from] tls::ConfigError),
+    /// A setting contradicts the protocol.
+    #[error(transparent)]
+    InvalidSetting(#[from] InvalidSetting),
     /// The remote address cannot be sent to.
     #[error("the remote address {0} cannot be connected to")]
     InvalidRemoteAddress(std::net::SocketAddr),
@@ -126,6 +129,7 @@ impl Connection {
         server_name: &str,
         local_cid: ConnectionId,
     ) -> Result<Self, ConnectError> {
+        config.validate()?;
         let version = config.initial_version;
         let format = version.format().ok_or(ConnectError::UnsupportedVersion(version))?;
         let mut random = Random::new(seed);

@@ -17,6 +17,7 @@ const UNKNOWN_PTO_RTTS: u32 = 3;
 
 /// Why this end cannot move to another address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum MigrateError {
     /// Servers do not migrate (RFC 9000 §9).
     #[error("only a client may migrate")]

@@ -4,6 +4,7 @@ use std::fmt;
 
 /// Where a path is in its life and what it is good for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum PathState {
     /// The peer has not answered on it yet.
     Opening,
@@ -38,6 +39,7 @@ impl fmt::Display for PathState {
 
 /// Why a path sends no data at this moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum IdleReason {
     /// The peer has not answered on it yet.
     NotValidated,

@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 ///
 /// It is a wish about paths that work: where it cannot be granted because they are gone or fail, any other path will do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Route {
     /// Whichever the scheduler picks.
     #[default]

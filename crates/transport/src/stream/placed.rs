@@ -10,6 +10,7 @@ use crate::error::TransportError;
 
 /// How received stream bytes got to where they are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ReceivedBytes {
     /// Decrypted right there.
     pub placed: u64,

@@ -16,6 +16,7 @@ const MIN_LEAD: Duration = Duration::from_millis(1);
 
 /// Totals of the acknowledgments of 1-RTT packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct AckStats {
     /// ACK and PATH_ACK frames sent.
     pub frames: u64,

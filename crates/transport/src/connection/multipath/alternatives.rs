@@ -17,6 +17,7 @@ pub(crate) const MAX_ALTERNATIVES: usize = 16;
 
 /// One further address of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct AlternativeAddress {
     /// The address.
     pub address: SocketAddr,

@@ -24,7 +24,6 @@ use anabranch_wire::{ConnectionId, PathId, Side};
 pub use self::acks::AckStats;
 pub use self::alternatives::AlternativeAddress;
 use self::alternatives::Alternatives;
-#[cfg(test)]
 pub(crate) use self::alternatives::MAX_ALTERNATIVES;
 use self::copies::Copies;
 pub use self::drive::Held;

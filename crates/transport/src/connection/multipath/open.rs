@@ -12,6 +12,7 @@ use crate::trace::TraceEvent;
 
 /// Why no path was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum OpenPathError {
     /// Only clients open paths (RFC 10069 §3.1).
     #[error("only a client may open a path")]

@@ -1,0 +1,156 @@
+//! Which settings contradict the protocol or each other. They are found before a connection or an endpoint begins.
+
+use std::time::Duration;
+
+use anabranch_wire::{InvalidSetting, MAX_CID_LEN, MAX_VARINT};
+
+use super::{
+    AckConfig, ClientConfig, EndpointConfig, MAX_PATHS, MultipathConfig, ServerConfig, TransportConfig,
+};
+use crate::connection::MAX_ALTERNATIVES;
+use crate::stream::StreamsConfig;
+
+/// Streams of one kind that a connection can have (RFC 9000 §4.6).
+const MAX_STREAMS: u64 = 1 << 60;
+/// `max_ack_delay` is less (RFC 9000 §18.2).
+const MAX_ACK_DELAY: Duration = Duration::from_millis(1 << 14);
+
+impl TransportConfig {
+    /// Checks what no connection could be made with; connecting does so by itself.
+    ///
+    /// # Errors
+    /// Names the first setting that contradicts the protocol.
+    pub fn validate(&self) -> Result<(), InvalidSetting> {
+        let unless = InvalidSetting::unless;
+        let cids = (2..=8).contains(&self.active_connection_id_limit);
+        unless(cids, "active_connection_id_limit", "must be 2 to 8")?;
+        unless(self.max_udp_payload_size >= 1200, "max_udp_payload_size", "must be at least 1200 bytes")?;
+        unless(!self.versions.is_empty(), "versions", "must name one at least")?;
+        let known = self.versions.iter().all(|version| version.format().is_some());
+        unless(known, "versions", "must be versions that this library speaks")?;
+        unless(!self.handshake_timeout.is_zero(), "handshake_timeout", "must not be zero")?;
+        unless(self.keep_alive != Some(Duration::ZERO), "keep_alive", "must not be zero: None is never")?;
+        self.streams.validate()?;
+        self.ack.validate()?;
+        self.recovery.validate()?;
+        self.multipath.as_ref().map_or(Ok(()), MultipathConfig::validate)
+    }
+}
+
+impl StreamsConfig {
+    /// Checks what no connection could be made with.
+    ///
+    /// # Errors
+    /// Names the first setting that contradicts the protocol.
+    pub fn validate(&self) -> Result<(), InvalidSetting> {
+        let unless = InvalidSetting::unless;
+        unless(self.max_bidi <= MAX_STREAMS, "max_bidi", "must be 2^60 at most")?;
+        unless(self.max_uni <= MAX_STREAMS, "max_uni", "must be 2^60 at most")?;
+        for (setting, bytes) in [
+            ("stream_window", self.stream_window),
+            ("stream_window_max", self.stream_window_max),
+            ("connection_window", self.connection_window),
+            ("connection_window_max", self.connection_window_max),
+        ] {
+            unless(bytes <= MAX_VARINT, setting, "must be less than 2^62 bytes")?;
+        }
+        unless(self.send_buffer > 0, "send_buffer", "must be at least 1 byte")
+    }
+}
+
+impl AckConfig {
+    /// Checks what no connection could be made with.
+    ///
+    /// # Errors
+    /// Names the first setting that contradicts the protocol.
+    pub fn validate(&self) -> Result<(), InvalidSetting> {
+        let unless = InvalidSetting::unless;
+        unless(self.max_delay < MAX_ACK_DELAY, "max_delay", "must be less than 2^14 ms")?;
+        unless(self.max_tellings > 0, "max_tellings", "must be at least 1")
+    }
+}
+
+impl MultipathConfig {
+    /// Checks what no connection could be made with.
+    ///
+    /// # Errors
+    /// Names the first setting that is out of its bounds.
+    pub fn validate(&self) -> Result<(), InvalidSetting> {
+        let unless = InvalidSetting::unless;
+        unless((1..=MAX_PATHS).contains(&self.max_paths), "max_paths", "must be 1 to 64")?;
+        let keep_alive = self.path_keep_alive != Some(Duration::ZERO);
+        unless(keep_alive, "path_keep_alive", "must not be zero: None is never")
+    }
+}
+
+impl ClientConfig {
+    /// Checks what no connection could be made with; connecting does so by itself.
+    ///
+    /// # Errors
+    /// Names the first setting that contradicts the protocol.
+    pub fn validate(&self) -> Result<(), InvalidSetting> {
+        self.transport.validate()
+    }
+}
+
+impl ServerConfig {
+    /// Checks what no connection could be accepted with.
+    ///
+    /// # Errors
+    /// Names the first setting that contradicts the protocol.
+    pub fn validate(&self) -> Result<(), InvalidSetting> {
+        let few = self.alternative_addresses.len() <= MAX_ALTERNATIVES;
+        InvalidSetting::unless(few, "alternative_addresses", "must be 16 at most")?;
+        self.transport.validate()
+    }
+}
+
+impl EndpointConfig {
+    /// Checks what no endpoint could be made with.
+    ///
+    /// # Errors
+    /// Names the first setting that contradicts the protocol.
+    pub fn validate(&self) -> Result<(), InvalidSetting> {
+        InvalidSetting::unless(self.cid_len <= MAX_CID_LEN, "cid_len", "must be 20 bytes at most")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_recovery::{Config, MtuConfig};
+    use anabranch_wire::Version;
+
+    use super::*;
+
+    fn broken(config: &TransportConfig) -> &'static str {
+        config.validate().unwrap_err().setting()
+    }
+
+    #[test]
+    fn settings_that_contradict_the_protocol_are_named() {
+        let config = TransportConfig::default;
+        assert_eq!(config().validate(), Ok(()));
+        assert_eq!(config().with_multipath(MultipathConfig::default()).validate(), Ok(()));
+        assert_eq!(broken(&config().with_active_connection_id_limit(1)), "active_connection_id_limit");
+        assert_eq!(broken(&config().with_max_udp_payload_size(1199)), "max_udp_payload_size");
+        assert_eq!(broken(&config().with_versions([])), "versions");
+        assert_eq!(broken(&config().with_versions([Version(7)])), "versions");
+        assert_eq!(broken(&config().with_handshake_timeout(Duration::ZERO)), "handshake_timeout");
+        assert_eq!(broken(&config().with_keep_alive(Duration::ZERO)), "keep_alive");
+        let streams = StreamsConfig::default;
+        assert_eq!(broken(&config().with_streams(streams().with_max_uni(u64::MAX))), "max_uni");
+        let wide = streams().with_connection_window(1 << 62);
+        assert_eq!(broken(&config().with_streams(wide)), "connection_window");
+        assert_eq!(broken(&config().with_streams(streams().with_send_buffer(0))), "send_buffer");
+        let late = AckConfig::default().with_max_delay(Duration::from_millis(1 << 14));
+        assert_eq!(broken(&config().with_ack(late)), "max_delay");
+        let small = Config::default().with_mtu(MtuConfig::default().with_initial(1199));
+        assert_eq!(broken(&config().with_recovery(small)), "initial");
+        for max_paths in [0, MAX_PATHS + 1] {
+            let paths = MultipathConfig::default().with_max_paths(max_paths);
+            assert_eq!(broken(&config().with_multipath(paths)), "max_paths");
+        }
+        let long = EndpointConfig::new([0; 32]).with_cid_len(21).validate().unwrap_err();
+        assert_eq!(long.to_string(), "the setting cid_len must be 20 bytes at most");
+    }
+}

@@ -123,7 +123,7 @@ fn measure(points: &[Point], options: &Options) -> Result<Report, Error> {
 
 /// What every run has in common.
 fn config(transport: &TransportConfig, rows: &[Row]) -> Value {
-    let recovery = &transport.recovery();
+    let recovery = transport.recovery();
     let mtu = u32::from(recovery.mtu().initial());
     let (packets, window) = match recovery.initial_window() {
         InitialWindow::Packets(packets) => (packets, packets * mtu),
@@ -146,7 +146,7 @@ fn config(transport: &TransportConfig, rows: &[Row]) -> Value {
         "scheduler": multipath.scheduler().name(),
         "stream_window_max": transport.streams().stream_window_max(),
         "connection_window_max": transport.streams().connection_window_max(),
-        "acknowledgments": acks::described(&transport.ack()),
+        "acknowledgments": acks::described(transport.ack()),
     })
 }
 

@@ -337,8 +337,7 @@ fn many_requests_share_the_tables() {
 #[test]
 fn small_windows_only_slow_down() {
     for window in [1, 7, 100] {
-        let mut setup = Setup::default();
-        setup.transport = narrow(window);
+        let setup = Setup { transport: narrow(window), ..Setup::default() };
         let mut pair = Pair::with(setup);
         let id = pair.client.http(|session, streams| session.request(streams, &post("/"), false)).unwrap();
         let mut data = Bytes::from_static(&[9; 300]);
@@ -362,8 +361,7 @@ fn small_windows_only_slow_down() {
 
 #[test]
 fn what_was_finished_is_delivered_after_its_release() {
-    let mut setup = Setup::default();
-    setup.transport = narrow(100);
+    let setup = Setup { transport: narrow(100), ..Setup::default() };
     let mut pair = Pair::with(setup);
     let (id, _) = request(&mut pair, &get("/"), true);
     pair.server.http(|session, streams| {

@@ -108,6 +108,7 @@ fn state(path: &PathInfo) -> String {
         PathState::Backup => "standby",
         PathState::Failing => "failing: no answer",
         PathState::Abandoned => "closed",
+        _ => "unknown",
     }
     .to_owned()
 }

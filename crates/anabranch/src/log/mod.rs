@@ -205,6 +205,3 @@ impl Log {
         self.paths.clear();
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,11 +1,13 @@
+//! What `tracing` is told. It remembers for each event whether anybody wants it, over all threads of a process, and may get that
+//! wrong for one that happens for the first time while a subscriber comes or goes: so this is a process of its own, with one test.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
+
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
+use anabranch::{Endpoint, MultipathConfig, SelfSigned, TransportConfig, config};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
-
-use crate::hub::lock;
-use crate::{Endpoint, MultipathConfig, SelfSigned, TransportConfig, config};
 
 /// Lines of a subscriber.
 #[derive(Clone, Debug, Default)]
@@ -13,7 +15,7 @@ struct Lines(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Lines {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        lock(&self.0).extend_from_slice(bytes);
+        self.0.lock().unwrap().extend_from_slice(bytes);
         Ok(bytes.len())
     }
 
@@ -40,7 +42,7 @@ fn told(filter: &str) -> Vec<String> {
         .finish();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     tracing::subscriber::with_default(subscriber, || runtime.block_on(play()));
-    let text = String::from_utf8(lock(&lines.0).clone()).unwrap();
+    let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
     text.lines().map(|line| line.trim().to_owned()).collect()
 }
 
@@ -64,7 +66,7 @@ async fn play() {
     serving.await.unwrap();
 }
 
-/// `tracing` remembers for each event whether anybody wants it, over all threads: one test for all filters.
+/// One after the other, with different filters.
 #[test]
 fn connections_and_paths_are_told_in_their_spans() {
     assert_eq!(told("off"), [""; 0]);

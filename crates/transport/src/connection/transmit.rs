@@ -142,7 +142,7 @@ impl Connection {
         if path.is_amplification_blocked() {
             return 0;
         }
-        let room = usize::try_from(path.amplification_budget()).unwrap_or(usize::MAX).min(datagram.len());
+        let room = usize::try_from(path.data_budget()).unwrap_or(usize::MAX).min(datagram.len());
         let datagram = &mut datagram[..room];
         let permit = path.recovery.permit(now);
         let window_open = matches!(permit, Permit::Bytes(_));
@@ -427,7 +427,7 @@ impl Connection {
             self.stock(id);
         }
         let path = self.paths.get_mut(id).filter(|path| !path.is_abandoned() && !path.is_held)?;
-        let budget = path.amplification_budget();
+        let budget = path.challenge_budget();
         let budget_for = |tuple: &FourTuple| if *tuple == path.tuple { budget } else { u64::MAX };
         let due = path.validations.iter().find(|validation| {
             validation.challenge_due(now) && budget_for(&validation.tuple) >= MIN_VALIDATION_ROOM

@@ -117,6 +117,16 @@ pub(crate) const MIN_PACKET_ROOM: usize = 128;
 /// PING from where it is now can be asked there.
 pub(crate) const MIN_VALIDATION_ROOM: u64 = 60;
 
+/// Bytes of a datagram with a PATH_CHALLENGE (RFC 9000 §8.2.1).
+const FULL_CHALLENGE: u64 = 1200;
+
+/// Bytes that an acknowledgment and a PATH_CHALLENGE share where the amplification limit allows no datagram of 1200 bytes.
+const SHORT_CHALLENGE: u64 = 120;
+
+/// Bytes of the amplification limit that data leaves to the challenges of the path's own address: without them a peer that only
+/// receives, and whose responses were lost, would never be asked again.
+const CHALLENGE_RESERVE: u64 = 4 * SHORT_CHALLENGE;
+
 /// Validations under way at the same time on one path.
 pub(crate) const MAX_VALIDATIONS: usize = 4;
 
@@ -198,9 +208,24 @@ impl Path {
         (self.unvalidated_received * AMPLIFICATION_FACTOR).saturating_sub(self.unvalidated_sent)
     }
 
+    /// Bytes of [`Self::amplification_budget`] that ordinary packets may use.
+    pub(crate) fn data_budget(&self) -> u64 {
+        let asked = !self.validated && self.validations.iter().any(|one| one.tuple == self.tuple);
+        self.amplification_budget().saturating_sub(if asked { CHALLENGE_RESERVE } else { 0 })
+    }
+
+    /// Bytes of the next datagram with a PATH_CHALLENGE to the path's own address: 1200, or a part of what the amplification limit
+    /// allows, so that another one can follow if no response arrives (RFC 9000 §8.2.1).
+    pub(crate) fn challenge_budget(&self) -> u64 {
+        match self.amplification_budget() {
+            budget if budget >= FULL_CHALLENGE => budget,
+            budget => budget.min(SHORT_CHALLENGE.max(budget / 4)),
+        }
+    }
+
     /// Whether ordinary packets have to wait until more was received.
     pub(crate) fn is_amplification_blocked(&self) -> bool {
-        self.amplification_budget() < MIN_PACKET_ROOM as u64
+        self.data_budget() < MIN_PACKET_ROOM as u64
     }
 
     /// When an acknowledgment is to leave that may leave.

@@ -290,3 +290,26 @@ fn figures_are_drawn_and_drawn_again() {
     let line = place.fails(8, &["figures", "nowhere"]);
     assert!(line.contains("nowhere"), "{line}");
 }
+
+#[test]
+fn a_folder_of_plans_is_run_one_after_the_other() {
+    let place = Place::new(PLAN);
+    std::fs::create_dir(place.path("plans")).unwrap();
+    for name in ["b", "a"] {
+        let plan = PLAN.replace("\"tiny\"", &format!("\"{name}\""));
+        std::fs::write(place.path("plans").join(format!("{name}.toml")), plan).unwrap();
+    }
+    let text = place.says(&["run", "plans", "--out", "results"]);
+    let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what} in {text}"));
+    assert!(at("a: what tests run") < at("b: what tests run"));
+    let table = text.split("s, median:").nth(1).unwrap();
+    let heads: Vec<&str> = table.lines().nth(1).unwrap().split_whitespace().collect();
+    assert_eq!(heads, ["variant", "point", "3", "point", "8"]);
+    assert!(table.lines().nth(2).unwrap().starts_with("both ") && table.contains("(n 2)"), "{table}");
+    for name in ["a", "b"] {
+        assert!(place.path("results").join(name).join("runs.csv").is_file());
+    }
+    std::fs::create_dir(place.path("empty")).unwrap();
+    let line = place.fails(2, &["run", "empty"]);
+    assert!(line.contains("empty: there is no plan"), "{line}");
+}

@@ -1,6 +1,7 @@
 //! `anabranch lab`: the published experiments, and others, run in simulated time.
 
 mod claims;
+mod compare;
 mod figures;
 mod list;
 mod measured;

@@ -6,12 +6,13 @@ use anabranch::transport::recovery::Algorithm;
 use anabranch_lab::experiment::{self, Experiment, MAX_REPETITIONS, Workload};
 use anabranch_lab::plan;
 use anabranch_lab::profile::Wire;
+use anabranch_lab::record::Row;
 use anabranch_lab::run::RunOptions;
 use anabranch_lab::sweep::{Shard, SweepOptions};
 use clap::Args;
 
 use super::watch::Watch;
-use super::{figures, summary, version};
+use super::{compare, figures, summary, version};
 use crate::exit::{Exit, Failure, Result, say};
 
 /// Where results go without `--out`, by the experiment's name.
@@ -26,10 +27,10 @@ const ALL: &str = "all";
 ///
 /// Results are written as runs finish. A command that was ended early goes on where it was when it is given again: after Ctrl-C,
 /// runs under way have a second and a half to end; a second Ctrl-C drops them at once.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(crate) struct Run {
-    /// An experiment, see `anabranch lab list`, or a plan of your own
-    #[arg(value_name = "NAME|PLAN.toml")]
+    /// An experiment, see `anabranch lab list`, a plan of your own, or a folder of plans, which run one after the other
+    #[arg(value_name = "NAME|PLAN.toml|FOLDER")]
     what: String,
     /// Directory of the results [default: lab-results/NAME]
     #[arg(long, value_name = "DIR")]
@@ -76,6 +77,21 @@ pub(crate) struct Run {
 }
 
 pub(super) fn run(options: Run) -> Result {
+    if !Path::new(&options.what).is_dir() {
+        return one(options).map(drop);
+    }
+    for plan in options.plans()? {
+        let rows = one(plan.clone())?;
+        match compare::table(&rows) {
+            Some(table) if plan.json.is_none() => say(format_args!("{table}\n"))?,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Runs a single experiment, and says what its rows are.
+fn one(options: Run) -> Result<Vec<Row>> {
     let experiment = options.experiment()?;
     let dir = options.out.unwrap_or_else(|| Path::new(RESULTS).join(&experiment.name));
     let all = options.variants.as_deref().is_some_and(|names| names == [ALL]);
@@ -103,14 +119,39 @@ pub(super) fn run(options: Run) -> Result {
     if options.json.is_some() {
         let variants: Vec<_> = summaries.iter().map(summary::Summary::json).collect();
         let dir = sweep_options.dir.display().to_string();
-        return say(serde_json::json!({ "experiment": experiment.name, "out": dir, "variants": variants }));
+        say(serde_json::json!({ "experiment": experiment.name, "out": dir, "variants": variants }))?;
+        return Ok(rows);
     }
     say(format_args!("{}: {}\n\n{}", experiment.name, experiment.about, summary::table(&summaries)))?;
     say(format_args!("results: {}", sweep_options.dir.display()))?;
-    drawn.map_or(Ok(()), |drawn| say(figures::described(&drawn)))
+    drawn.map_or(Ok(()), |drawn| say(figures::described(&drawn)))?;
+    Ok(rows)
 }
 
 impl Run {
+    /// The plans of a folder in the order of their names, the results of each in a directory of its own.
+    fn plans(&self) -> Result<Vec<Self>> {
+        let usage = |error: String| Failure::new(Exit::Usage, format!("{}: {error}", self.what));
+        let folder = Path::new(&self.what);
+        let mut plans = Vec::new();
+        for entry in std::fs::read_dir(folder).map_err(|error| usage(error.to_string()))? {
+            let path = entry.map_err(|error| usage(error.to_string()))?.path();
+            plans.extend(path.extension().is_some_and(|ending| ending == "toml").then_some(path));
+        }
+        plans.sort();
+        if plans.is_empty() {
+            return Err(usage("there is no plan (`*.toml`) in this folder".to_owned()));
+        }
+        let name = folder.file_name().unwrap_or(folder.as_os_str());
+        let out = self.out.clone().unwrap_or_else(|| Path::new(RESULTS).join(name));
+        let one = |plan: PathBuf| Self {
+            out: plan.file_stem().map(|stem| out.join(stem)),
+            what: plan.display().to_string(),
+            ..self.clone()
+        };
+        Ok(plans.into_iter().map(one).collect())
+    }
+
     /// What is to be run, with everything in it that the command line changes.
     fn experiment(&self) -> Result<Experiment> {
         let usage = |error: &dyn std::fmt::Display| Failure::new(Exit::Usage, error);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use anabranch_transport::stream::{ReadError, StreamEvent, WriteError};
 use anabranch_transport::{ClientConfig, Endpoint, Event, FourTuple, Handle};
-use anabranch_wire::{Dir, StreamId, Time};
+use anabranch_wire::{Dir, PathId, StreamId, Time};
 use bytes::Bytes;
 
 use super::{Application, PathOpener};
@@ -157,6 +157,8 @@ impl Application for DownloadClient {
 pub struct DownloadServer {
     zeros: Bytes,
     requests: BTreeMap<(Handle, StreamId), Request>,
+    /// What paths are weighed with, by their identifiers.
+    weights: Vec<u32>,
 }
 
 #[derive(Debug, Default)]
@@ -170,11 +172,17 @@ struct Request {
 
 impl Default for DownloadServer {
     fn default() -> Self {
-        Self { zeros: Bytes::from(vec![0; PIECE]), requests: BTreeMap::new() }
+        Self { zeros: Bytes::from(vec![0; PIECE]), requests: BTreeMap::new(), weights: Vec::new() }
     }
 }
 
 impl DownloadServer {
+    /// Weighs the paths of every connection, by their identifiers.
+    pub fn with_weights(mut self, weights: Vec<u32>) -> Self {
+        self.weights = weights;
+        self
+    }
+
     fn serve(&mut self, endpoint: &mut Endpoint, handle: Handle, id: StreamId) {
         let Some(connection) = endpoint.connection(handle) else { return };
         let streams = connection.streams();
@@ -206,6 +214,12 @@ impl DownloadServer {
 
 impl Application for DownloadServer {
     fn on_event(&mut self, _now: Time, endpoint: &mut Endpoint, handle: Handle, event: Event) {
+        if let Some(connection) = endpoint.connection(handle) {
+            for (path, weight) in (0..).map(PathId).zip(&self.weights) {
+                // Paths that are not open yet come with an event of their own.
+                connection.set_path_weight(path, *weight);
+            }
+        }
         match event {
             Event::Stream(StreamEvent::Opened(dir)) => {
                 while let Some(id) = endpoint.connection(handle).and_then(|open| open.streams().accept(dir)) {

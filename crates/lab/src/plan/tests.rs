@@ -356,7 +356,9 @@ fn every_workload_can_be_planned() {
 fn the_example_plans_can_be_read() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/plans");
     let mut names = Vec::new();
-    for entry in std::fs::read_dir(folder).unwrap() {
+    let entries =
+        [folder.clone(), folder.join("schedulers")].map(|folder| std::fs::read_dir(folder).unwrap());
+    for entry in entries.into_iter().flatten() {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|extension| extension == "toml") {
             let experiment = read(&path).unwrap();
@@ -365,12 +367,22 @@ fn the_example_plans_can_be_read() {
         }
     }
     names.sort();
-    let [handover, latin, mobile, schedulers, wires] = &names[..] else { panic!("{names:?}") };
-    assert_eq!((mobile.0.as_str(), mobile.1), ("mobile", 3));
-    assert_eq!((handover.0.as_str(), handover.1), ("handover", 1));
-    assert_eq!((latin.0.as_str(), latin.1), ("lossy", 40));
-    assert_eq!((schedulers.0.as_str(), schedulers.1), ("schedulers", 95));
-    assert_eq!((wires.0.as_str(), wires.1), ("wires", 5));
+    let names: Vec<_> = names.iter().map(|(name, points)| (name.as_str(), *points)).collect();
+    let expected = [
+        ("bursts", 2),
+        ("failure", 2),
+        ("handover", 1),
+        ("limited-window", 3),
+        ("loss", 2),
+        ("lossy", 40),
+        ("mobile", 3),
+        ("schedulers", 95),
+        ("small-requests", 2),
+        ("streaming", 4),
+        ("weights", 1),
+        ("wires", 5),
+    ];
+    assert_eq!(names, expected);
 }
 
 #[test]

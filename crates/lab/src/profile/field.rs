@@ -65,3 +65,15 @@ pub(super) fn gains<'de, D: Deserializer<'de>>(from: D) -> Result<Option<[u16; 2
         false => Err(D::Error::custom(format!("{gains:?} are not two numbers from 50 to 1000"))),
     }
 }
+
+/// Weights of paths, at least one of them above zero.
+pub(super) fn weights<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<u32>>, D::Error> {
+    let weights = Vec::<u32>::deserialize(from)?;
+    let possible = weights.len() <= MAX_PATHS && weights.iter().all(|weight| *weight <= 1000);
+    match possible && weights.iter().any(|weight| *weight > 0) {
+        true => Ok(Some(weights)),
+        false => Err(D::Error::custom(format!(
+            "{weights:?} is not a list of weights from 0 to 1000 for {MAX_PATHS} paths at most, one of them above 0"
+        ))),
+    }
+}

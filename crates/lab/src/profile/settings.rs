@@ -45,6 +45,9 @@ pub struct Settings {
     /// Which path the next packet takes.
     #[serde(skip_serializing_if = "Option::is_none", with = "field::named")]
     pub scheduler: Option<Scheduler>,
+    /// What the server weighs its paths with, for the scheduler that shares by weight; 1 for those that are not named.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "field::weights")]
+    pub weights: Option<Vec<u32>>,
     /// Congestion controller.
     #[serde(skip_serializing_if = "Option::is_none", with = "field::named")]
     pub congestion: Option<Congestion>,

@@ -69,6 +69,10 @@ fn a_fault_names_its_line_and_what_is_allowed() {
         fault("\npaths = [1, 1]\n"),
         "p.toml, line 2: [1, 1] is not a list of different paths from 0 to 7"
     );
+    assert_eq!(
+        fault("weights = [0, 0]\n"),
+        "p.toml, line 1: [0, 0] is not a list of weights from 0 to 1000 for 8 paths at most, one of them above 0"
+    );
     assert!(
         fault("\n\nrange = 5")
             .starts_with("p.toml, line 3: unknown field `range`, expected one of `multipath`, ")

@@ -37,9 +37,9 @@ pub(super) fn play(scene: &Scene<'_>, plan: Plan) -> Result<Played, String> {
     let client =
         |config, tuple, paths| DownloadClient::new(config, tuple, SERVER_NAME, &[ENDLESS]).with_paths(paths);
     let mut pair = if one_link {
-        scene.pair_on_one_link(client, DownloadServer::default())?
+        scene.pair_on_one_link(client, scene.server())?
     } else {
-        scene.pair(client, DownloadServer::default())?
+        scene.pair(client, scene.server())?
     };
     let mut hosts = vec![pair.client];
     for index in 0..others {

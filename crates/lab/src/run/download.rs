@@ -1,6 +1,6 @@
 //! A download, until its last byte or until the connection is closed.
 
-use crate::app::{DownloadClient, DownloadServer};
+use crate::app::DownloadClient;
 use crate::experiment::End;
 use crate::sim::Outcome;
 use crate::tls::SERVER_NAME;
@@ -10,7 +10,7 @@ use super::scene::{Played, Scene, stalled};
 pub(super) fn play(scene: &Scene<'_>, bytes: u64, until: End) -> Result<Played, String> {
     let client =
         |config, tuple, paths| DownloadClient::new(config, tuple, SERVER_NAME, &[bytes]).with_paths(paths);
-    let mut pair = scene.pair(client, DownloadServer::default())?;
+    let mut pair = scene.pair(client, scene.server())?;
     let host = pair.client;
     let outcome = pair.sim.run(scene.deadline(), |sim| {
         let client = sim.application::<DownloadClient>(host);

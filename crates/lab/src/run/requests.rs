@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use anabranch_wire::Time;
 
-use crate::app::{DownloadServer, RequestClient};
+use crate::app::RequestClient;
 use crate::tls::SERVER_NAME;
 
 use super::scene::{Played, Scene, stalled};
@@ -23,7 +23,7 @@ pub(super) fn play(scene: &Scene<'_>, plan: Plan) -> Result<Played, String> {
         RequestClient::new(config, tuple, SERVER_NAME, [plan.request, plan.answer], plan.every, plan.count)
             .with_paths(paths)
     };
-    let mut pair = scene.pair(client, DownloadServer::default())?;
+    let mut pair = scene.pair(client, scene.server())?;
     let host = pair.client;
     let outcome = pair.sim.run(scene.deadline(), |sim| sim.application::<RequestClient>(host).is_done());
     let now = pair.sim.now();

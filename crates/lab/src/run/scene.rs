@@ -4,7 +4,7 @@ use anabranch_transport::stream::ReceivedBytes;
 use anabranch_transport::{ClientConfig, FourTuple, Handle};
 use anabranch_wire::{Side, Time};
 
-use crate::app::{Application, PathOpener};
+use crate::app::{Application, DownloadServer, PathOpener};
 use crate::experiment::{Experiment, Job, Workload};
 use crate::link::Lost;
 use crate::pair::{Pair, PairConfig, client_ip, server_address};
@@ -47,6 +47,11 @@ pub(super) struct Played {
 impl Scene<'_> {
     pub(super) fn variant(&self) -> &Variant {
         &self.experiment.variants[self.job.variant]
+    }
+
+    /// The server of downloads and answers.
+    pub(super) fn server(&self) -> DownloadServer {
+        DownloadServer::default().with_weights(self.variant().settings.weights.clone().unwrap_or_default())
     }
 
     /// Simulated time after which the run has failed.

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::{MAX_NUMBER, MAX_PATHS, PathDesign, Point, QueueRule};
+use super::columns::Columns;
+use super::{Point, QueueRule};
 
 /// What is wrong with a design, in one line.
 #[derive(Debug, thiserror::Error)]
@@ -81,8 +82,10 @@ pub enum DesignError {
 }
 
 /// Reads the points of a CSV file with the columns `run` and, for each path from 0 on, `rate_mbps_0`, `owd_ms_0` and
-/// either `queue_packets_0` or `queuing_delay_ms_0` (see [`PathDesign::queue_of_delay`]); `loss_percent_0` may be there.
-/// Other columns are ignored.
+/// either `queue_packets_0` or `queuing_delay_ms_0` (see [`PathDesign::queue_of_delay`](super::PathDesign::queue_of_delay)). `loss_percent_0`, `jitter_ms_0`,
+/// `reorder_percent_0`, `reorder_ms_0`, `trace_0` (a CSV file of changes) and, in place of a rate, `mahimahi_0` (a trace) may be
+/// there, and each with `up_` before its name for the way to the server where that differs; an empty cell says nothing. Files are
+/// looked for beside this one. Other columns are ignored.
 ///
 /// # Errors
 /// If the file cannot be read, or a column or a value is not as it must be.
@@ -130,83 +133,8 @@ fn parse_with(file: &str, text: impl std::io::Read, rule: QueueRule) -> Result<V
     Ok(points)
 }
 
-/// Where the columns are: `run`, then those of each path.
-struct Columns {
-    run: usize,
-    paths: Vec<PathColumns>,
-}
-
-type Column = (String, usize);
-
-struct PathColumns {
-    rate: Column,
-    delay: Column,
-    queue: QueueColumn,
-    loss: Option<Column>,
-}
-
-enum QueueColumn {
-    Packets(Column),
-    DelayMs(Column),
-}
-
-impl Columns {
-    fn find(file: &str, header: &csv::StringRecord) -> Result<Self, DesignError> {
-        let at = |column: String| {
-            let index = header.iter().position(|name| name == column);
-            index.map(|index| (column.clone(), index)).ok_or(column)
-        };
-        let missing = |column| DesignError::MissingColumn { file: file.to_owned(), column };
-        let names = ["rate_mbps", "owd_ms", "queue_packets", "queuing_delay_ms"];
-        // A path that has one of its columns must have all.
-        let there =
-            |path: &usize| *path == 0 || names.iter().any(|name| at(format!("{name}_{path}")).is_ok());
-        let paths = (0..MAX_PATHS).take_while(there).map(|path| {
-            let rate = at(format!("rate_mbps_{path}")).map_err(missing)?;
-            let delay = at(format!("owd_ms_{path}")).map_err(missing)?;
-            let queue = match at(format!("queuing_delay_ms_{path}")) {
-                Ok(column) => QueueColumn::DelayMs(column),
-                Err(_) => QueueColumn::Packets(at(format!("queue_packets_{path}")).map_err(missing)?),
-            };
-            Ok(PathColumns { rate, delay, queue, loss: at(format!("loss_percent_{path}")).ok() })
-        });
-        let paths = paths.collect::<Result<_, _>>()?;
-        Ok(Self { run: at("run".to_owned()).map_err(missing)?.1, paths })
-    }
-
-    /// Why the value in the column `run` cannot be.
-    fn wrong_number(&self, file: &str, record: &csv::StringRecord, expected: &'static str) -> DesignError {
-        wrong(file, record, "run", self.run, expected)
-    }
-
-    fn point(&self, file: &str, record: &csv::StringRecord, rule: QueueRule) -> Result<Point, DesignError> {
-        let number = |(column, index): &Column, lowest: f64, highest: f64, expected| {
-            let value = record[*index].parse::<f64>().ok().filter(|value| (lowest..=highest).contains(value));
-            value.ok_or_else(|| wrong(file, record, column, *index, expected))
-        };
-        let run = record[self.run].parse().ok().filter(|run| *run <= MAX_NUMBER);
-        let run = run.ok_or_else(|| self.wrong_number(file, record, "a number from 0 to 4294967295"))?;
-        let paths = self.paths.iter().map(|PathColumns { rate, delay, queue, loss }| {
-            let rate_mbps = number(rate, 1e-3, 1e6, "a rate from 0.001 to 1000000")?;
-            let owd_ms = number(delay, 0.0, 1e5, "a delay from 0 to 100000")?;
-            let queue_packets = match queue {
-                QueueColumn::Packets(column) => {
-                    number(column, 1.0, 1e7, "a number of packets from 1 to 10000000")? as usize
-                }
-                QueueColumn::DelayMs(column) => {
-                    let delay = number(column, 0.0, 1e5, "a delay from 0 to 100000")?;
-                    rule.packets(rate_mbps, owd_ms, delay)
-                }
-            };
-            let loss = loss.as_ref().map(|column| number(column, 0.0, 100.0, "a share from 0 to 100"));
-            let loss_percent = loss.transpose()?.unwrap_or_default();
-            Ok(PathDesign { rate_mbps, owd_ms, queue_packets, loss_percent, ..PathDesign::default() })
-        });
-        Ok(Point { run, paths: paths.collect::<Result<_, _>>()? })
-    }
-}
-
-fn wrong(
+/// The fault of a value.
+pub(super) fn wrong(
     file: &str,
     record: &csv::StringRecord,
     column: &str,
@@ -225,6 +153,7 @@ fn wrong(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::design::PathDesign;
     use crate::fluid::FluidPath;
 
     const HEADER: &str = "run,rate_mbps_0,owd_ms_0,queue_packets_0,rate_mbps_1,owd_ms_1,queue_packets_1";
@@ -256,6 +185,49 @@ mod tests {
         let points = parse("d.csv", text.as_bytes()).unwrap();
         let found = points.iter().map(|point| (point.paths[0].queue_packets, point.paths[0].loss_percent));
         assert_eq!(found.collect::<Vec<_>>(), [(50, 1.5), (10, 0.0)]);
+    }
+
+    #[test]
+    fn a_path_may_vary_and_differ_on_the_way_up() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/plans");
+        let file = folder.join("d.csv").display().to_string();
+        let text = "run,rate_mbps_0,mahimahi_0,owd_ms_0,queuing_delay_ms_0,jitter_ms_0,reorder_percent_0,reorder_ms_0,\
+                    trace_0,up_rate_mbps_0,up_mahimahi_0,up_loss_percent_0\n\
+                    0,12,,10,30,3,1,8,,2,,0.5\n\
+                    1,,lte.down,25,100,,,,,,lte.up,\n\
+                    2,20,,30,0,,,,train.csv,,,\n\
+                    3,20,,30,0,,,,train.csv,5,,\n";
+        let points = parse(&file, text.as_bytes()).unwrap();
+        let [radio, lte, train, slow] = [0, 1, 2, 3].map(|run: usize| &points[run].paths[0]);
+        let up = radio.up.as_ref().unwrap();
+        assert_eq!((radio.jitter_ms, radio.reorder_percent, radio.reorder_ms), (3.0, 1.0, 8.0));
+        assert_eq!((radio.queue_packets, radio.loss_percent), (50, 0.0));
+        // Two Mbit/s of 12 hold a sixth, but ten packets at least.
+        assert_eq!((up.rate_mbps, up.owd_ms, up.queue_packets), (2.0, 10.0, 10));
+        assert_eq!((up.jitter_ms, up.loss_percent), (3.0, 0.5));
+        assert!(lte.trace.is_some() && lte.up.as_ref().unwrap().trace != lte.trace);
+        assert!(train.up.is_none() && train.changes.iter().any(|change| change.rate_mbps.is_some()));
+        // A rate of its own does not change with that of the other direction, its delay does.
+        let up = slow.up.as_ref().unwrap();
+        assert!(up.changes.iter().all(|change| change.rate_mbps.is_none()));
+        assert!(up.changes.iter().any(|change| change.owd_ms.is_some()));
+
+        let fault = |line: &str| {
+            let (head, _) = text.split_once('\n').unwrap();
+            parse(&file, format!("{head}\n{line}\n").as_bytes()).unwrap_err().to_string()
+        };
+        assert!(
+            fault("0,12,,10,30,-1,,,,,,")
+                .ends_with("`-1` in column `jitter_ms_0` is not a time from 0 to 10000")
+        );
+        assert!(
+            fault("0,12,,10,30,,1,,,,,")
+                .contains("column `reorder_percent_0` is not together with the other")
+        );
+        assert!(fault("0,12,lte.down,10,30,,,,,,,").contains("column `mahimahi_0` is not empty"));
+        assert!(fault("0,,,10,30,,,,,,,").contains("`` in column `rate_mbps_0` is not a rate"));
+        assert!(fault("0,,none,10,30,,,,,,,").contains("none: "));
+        assert!(fault("0,,lte.down,10,30,,,,train.csv,,,").contains("is not a trace without rates"));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Designs of experiments: points, each with rate, delay, queue and loss of its paths. They come from a file, or are
 //! generated: coordinates in a unit cube that fill it in one way or another, and factors that say what these mean.
 
+mod columns;
 mod cube;
 mod factor;
 mod factorial;
@@ -78,6 +79,19 @@ pub struct Change {
     pub owd_ms: Option<f64>,
     /// The loss from then on.
     pub loss_percent: Option<f64>,
+}
+
+impl Change {
+    /// The change without rate, delay and loss where `own` says so, because a direction has its own.
+    pub(crate) fn without(&self, own: [bool; 3]) -> Self {
+        let [rate, delay, loss] = own;
+        Self {
+            at: self.at,
+            rate_mbps: self.rate_mbps.filter(|_| !rate),
+            owd_ms: self.owd_ms.filter(|_| !delay),
+            loss_percent: self.loss_percent.filter(|_| !loss),
+        }
+    }
 }
 
 /// What a queuing delay of the 2017 experiments means for the queue.

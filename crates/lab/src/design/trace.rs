@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 use std::path::Path;
+use std::sync::Arc;
 
 use anabranch_wire::Time;
 
@@ -20,7 +21,7 @@ const MAX_TRACE_MS: u64 = 1 << 30;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RateTrace {
     /// Packets of 1500 bytes that may leave by the end of a millisecond, where there are any: the millisecond and their number.
-    opportunities: Vec<(u64, u64)>,
+    opportunities: Arc<[(u64, u64)]>,
     /// Milliseconds until it begins again.
     period: u64,
 }
@@ -73,7 +74,7 @@ impl RateTrace {
         if period == 0 {
             return Err(DesignError::Empty { file: file.to_owned(), of: "times above 0" });
         }
-        Ok(Self { opportunities, period })
+        Ok(Self { opportunities: opportunities.into(), period })
     }
 
     /// Megabits per second in the mean.
@@ -86,7 +87,7 @@ impl RateTrace {
     pub(super) fn rate(&self) -> Rate {
         let mut steps = Vec::new();
         let mut free_from = 0;
-        for (begins, packets) in &self.opportunities {
+        for (begins, packets) in self.opportunities.iter() {
             if *begins > free_from {
                 steps.push((Time::from_millis(free_from), 0));
             }

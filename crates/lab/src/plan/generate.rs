@@ -8,8 +8,8 @@ use toml::Spanned;
 
 use super::PlanError;
 use super::check::Source;
-use super::path::{DELAY, LOSS, PACKETS, PRODUCTS, QUEUING, QueueLength, RATE};
-use crate::design::{self, Coordinates, Factor, MAX_DIMENSIONS, MAX_GENERATED, MAX_PATHS, PathDesign, Point};
+use super::path::{self, Bounds};
+use crate::design::{self, Coordinates, Factor, MAX_DIMENSIONS, MAX_GENERATED, MAX_PATHS, Point};
 use crate::random::Seed;
 
 /// Cubes that a Latin hypercube may be the best of.
@@ -24,7 +24,7 @@ pub(super) struct Wsp {
     spacing: Spanned<f64>,
     /// More than there are parameters if others have the rest.
     dimensions: Option<Spanned<f64>>,
-    paths: Spanned<Vec<PathText>>,
+    paths: Spanned<Vec<Spanned<path::Text<Parameter>>>>,
 }
 
 /// `[points.latin]`
@@ -34,7 +34,7 @@ pub(super) struct Latin {
     seed: Option<Spanned<f64>>,
     count: Spanned<f64>,
     draws: Option<Spanned<f64>>,
-    paths: Spanned<Vec<PathText>>,
+    paths: Spanned<Vec<Spanned<path::Text<Parameter>>>>,
 }
 
 /// `[points.factorial]`
@@ -43,25 +43,15 @@ pub(super) struct Latin {
 pub(super) struct Factorial {
     /// Levels of each range; a parameter with `values` has one for each of them.
     levels: Option<Spanned<f64>>,
-    paths: Spanned<Vec<PathText>>,
+    paths: Spanned<Vec<Spanned<path::Text<Parameter>>>>,
 }
 
-/// A path with parameters that may vary.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PathText {
-    /// So many paths alike, which vary together.
-    alike: Option<Spanned<f64>>,
-    rate_mbps: Spanned<Parameter>,
-    owd_ms: Spanned<Parameter>,
-    queue_packets: Option<Spanned<Parameter>>,
-    queue_bdp: Option<Spanned<Parameter>>,
-    queuing_delay_ms: Option<Spanned<Parameter>>,
-    loss_percent: Option<Spanned<Parameter>>,
-}
+/// Changes that all paths of generated points may have together.
+const MAX_ALL_CHANGES: usize = 10_000_000;
 
 /// A number, `{ from = 1, to = 9 }`, or `{ values = [1, 5, 9] }`.
-struct Parameter(Factor);
+#[derive(Clone)]
+pub(super) struct Parameter(Factor);
 
 impl<'de> Deserialize<'de> for Parameter {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
@@ -105,14 +95,16 @@ impl<'de> Visitor<'de> for ParameterVisitor {
 }
 
 /// What generated points are made from: groups of paths, each with its factors.
-struct Space(Vec<Group>);
+struct Space<'a> {
+    source: &'a Source<'a>,
+    groups: Vec<Group<'a>>,
+}
 
-struct Group {
+struct Group<'a> {
     alike: usize,
-    rate: Factor,
-    delay: Factor,
-    queue: (Factor, fn(f64) -> QueueLength),
-    loss: Factor,
+    text: &'a Spanned<path::Text<Parameter>>,
+    /// Of its parameters, in their order.
+    factors: Vec<Factor>,
 }
 
 pub(super) fn wsp(source: &Source<'_>, text: &Spanned<Wsp>) -> Result<(Vec<Point>, String), PlanError> {
@@ -129,7 +121,7 @@ pub(super) fn wsp(source: &Source<'_>, text: &Spanned<Wsp>) -> Result<(Vec<Point
         dimensions,
         spacing: source.number(&text.spacing, "spacing", 0.0, 8.0)?,
     };
-    Ok((space.points(&wsp.points(seed)), format!("generated with WSP, seed {}", seed.0)))
+    Ok((space.points(&wsp.points(seed))?, format!("generated with WSP, seed {}", seed.0)))
 }
 
 pub(super) fn latin(source: &Source<'_>, text: &Spanned<Latin>) -> Result<(Vec<Point>, String), PlanError> {
@@ -142,7 +134,7 @@ pub(super) fn latin(source: &Source<'_>, text: &Spanned<Latin>) -> Result<(Vec<P
         dimensions: space.factors().count(),
         draws: draws as usize,
     };
-    Ok((space.points(&latin.points(seed)), format!("generated as a Latin hypercube, seed {}", seed.0)))
+    Ok((space.points(&latin.points(seed))?, format!("generated as a Latin hypercube, seed {}", seed.0)))
 }
 
 pub(super) fn factorial(
@@ -161,18 +153,21 @@ pub(super) fn factorial(
     let coordinates = design::factorial(&levels).ok_or_else(|| {
         source.fault(span, format!("combinations of {levels:?} levels are more than {MAX_GENERATED} points"))
     })?;
-    Ok((space.points(&coordinates), "all combinations of levels".to_owned()))
+    Ok((space.points(&coordinates)?, "all combinations of levels".to_owned()))
 }
 
 fn seed(source: &Source<'_>, value: Option<&Spanned<f64>>) -> Result<Seed, PlanError> {
     Ok(Seed(value.map_or(Ok(0), |value| source.whole(value, "seed", 0, 1 << 53))?))
 }
 
-impl Space {
-    fn read(source: &Source<'_>, paths: &Spanned<Vec<PathText>>) -> Result<Self, PlanError> {
+impl<'a> Space<'a> {
+    fn read(
+        source: &'a Source<'a>,
+        paths: &'a Spanned<Vec<Spanned<path::Text<Parameter>>>>,
+    ) -> Result<Self, PlanError> {
         let groups = paths.get_ref().iter().map(|path| Group::read(source, path));
-        let space = Self(groups.collect::<Result<Vec<_>, _>>()?);
-        let count: usize = space.0.iter().map(|group| group.alike).sum();
+        let space = Self { source, groups: groups.collect::<Result<Vec<_>, _>>()? };
+        let count: usize = space.groups.iter().map(|group| group.alike).sum();
         if !(1..=MAX_PATHS).contains(&count) {
             return Err(
                 source.fault(paths.span(), format!("{count} in `paths` are not 1 to {MAX_PATHS} paths"))
@@ -183,54 +178,50 @@ impl Space {
 
     /// Those that have a dimension of their own.
     fn factors(&self) -> impl Iterator<Item = &Factor> {
-        self.0.iter().flat_map(Group::factors).filter(|factor| factor.varies())
+        self.groups.iter().flat_map(|group| &group.factors).filter(|factor| factor.varies())
     }
 
-    fn points(&self, coordinates: &[Coordinates]) -> Vec<Point> {
-        let point = |(run, at): (u64, &Coordinates)| {
-            let mut at = at.iter().copied();
-            let paths = self.0.iter().flat_map(|group| vec![group.path(&mut at); group.alike]).collect();
-            Point { run, paths }
-        };
-        (0..).zip(coordinates).map(point).collect()
+    fn points(&self, coordinates: &[Coordinates]) -> Result<Vec<Point>, PlanError> {
+        let mut points = Vec::new();
+        let mut changes = 0;
+        for (run, at) in (0..).zip(coordinates) {
+            let (mut at, mut paths) = (at.iter().copied(), Vec::new());
+            for group in &self.groups {
+                let path = path::path(self.source, &group.text(&mut at))?;
+                changes +=
+                    group.alike * (path.changes.len() + path.up.as_ref().map_or(0, |up| up.changes.len()));
+                if changes > MAX_ALL_CHANGES {
+                    let message = format!("all points together have more than {MAX_ALL_CHANGES} changes");
+                    return Err(self.source.fault(group.text.span(), message));
+                }
+                paths.extend(vec![path; group.alike]);
+            }
+            points.push(Point { run, paths });
+        }
+        Ok(points)
     }
 }
 
-impl Group {
-    fn read(source: &Source<'_>, text: &PathText) -> Result<Self, PlanError> {
-        let factor = |parameter: &Spanned<Parameter>, bounds| factor(source, parameter, bounds);
-        let maybe = |parameter: &Option<Spanned<Parameter>>, bounds, length: fn(f64) -> QueueLength| {
-            let factor = parameter.as_ref().map(|parameter| factor(parameter, bounds)).transpose()?;
-            Ok(factor.map(|factor| (factor, length)))
-        };
-        let choices = [
-            ("queue_packets", maybe(&text.queue_packets, PACKETS, QueueLength::Packets)?),
-            ("queue_bdp", maybe(&text.queue_bdp, PRODUCTS, QueueLength::Products)?),
-            ("queuing_delay_ms", maybe(&text.queuing_delay_ms, QUEUING, QueueLength::DelayMs)?),
-        ];
+impl<'a> Group<'a> {
+    fn read(source: &Source<'_>, text: &'a Spanned<path::Text<Parameter>>) -> Result<Self, PlanError> {
+        let path = text.get_ref();
+        let factors = path.parameters().into_iter().map(|(value, bounds)| factor(source, value, bounds));
+        let factors = factors.collect::<Result<Vec<_>, _>>()?;
         let alike =
-            text.alike.as_ref().map_or(Ok(1), |alike| source.whole(alike, "alike", 1, MAX_PATHS as u64))?;
-        Ok(Self {
-            alike: alike as usize,
-            rate: factor(&text.rate_mbps, RATE)?,
-            delay: factor(&text.owd_ms, DELAY)?,
-            queue: source.one_of(text.rate_mbps.span(), "a path", choices)?,
-            loss: text.loss_percent.as_ref().map_or(Ok(Factor::Constant(0.0)), |loss| factor(loss, LOSS))?,
-        })
+            path.alike.as_ref().map_or(Ok(1), |alike| source.whole(alike, "alike", 1, MAX_PATHS as u64))?;
+        if let Some(further) = path.up.as_ref().and_then(|up| up.get_ref().alike.as_ref()) {
+            return Err(source.fault(further.span(), "`alike` belongs to a path, not to its way `up`"));
+        }
+        Ok(Self { alike: alike as usize, text, factors })
     }
 
-    fn factors(&self) -> [&Factor; 4] {
-        [&self.rate, &self.delay, &self.queue.0, &self.loss]
-    }
-
-    /// Takes as many coordinates as it has varying parameters.
-    fn path(&self, at: &mut impl Iterator<Item = f64>) -> PathDesign {
-        let [rate_mbps, owd_ms, queue, loss_percent] = self.factors().map(|factor| {
+    /// The path at a point, which takes as many coordinates as it has varying parameters.
+    fn text(&self, at: &mut impl Iterator<Item = f64>) -> Spanned<path::Text> {
+        let numbers = self.factors.iter().map(|factor| {
             let unit = if factor.varies() { at.next() } else { None };
             factor.at(unit.unwrap_or_default())
         });
-        let queue_packets = (self.queue.1)(queue).packets(rate_mbps, owd_ms);
-        PathDesign { rate_mbps, owd_ms, queue_packets, loss_percent, ..PathDesign::default() }
+        Spanned::new(self.text.span(), self.text.get_ref().with(&mut numbers.collect::<Vec<_>>().into_iter()))
     }
 }
 
@@ -238,7 +229,7 @@ impl Group {
 fn factor(
     source: &Source<'_>,
     parameter: &Spanned<Parameter>,
-    (what, lowest, highest): (&str, f64, f64),
+    (what, lowest, highest): Bounds,
 ) -> Result<Factor, PlanError> {
     let factor = &parameter.get_ref().0;
     let values = match factor {

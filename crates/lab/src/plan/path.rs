@@ -1,5 +1,5 @@
-//! A path of a point that is written down: its parameters, what changes in the course of a run, and what is different on the way to
-//! the server.
+//! A path of a point: its parameters, what changes in the course of a run, and what is different on the way to the server. Written
+//! down, its parameters are numbers; generated points have factors in their place (`generate`).
 
 use core::ops::Range;
 use core::time::Duration;
@@ -12,28 +12,79 @@ use super::check::Source;
 use crate::design::{self, Change, DesignError, MAX_CHANGES, PathDesign, RateTrace};
 
 /// A path, or what of it is different in one direction.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Text {
-    rate_mbps: Option<Spanned<f64>>,
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields, bound = "V: Deserialize<'de>")]
+pub(super) struct Text<V = f64> {
+    pub(super) rate_mbps: Option<Spanned<V>>,
     /// A file of Mahimahi in place of the rate.
     mahimahi: Option<Spanned<String>>,
-    owd_ms: Option<Spanned<f64>>,
-    jitter_ms: Option<Spanned<f64>>,
-    queue_packets: Option<Spanned<f64>>,
-    queue_bdp: Option<Spanned<f64>>,
-    queuing_delay_ms: Option<Spanned<f64>>,
-    loss_percent: Option<Spanned<f64>>,
-    reorder_percent: Option<Spanned<f64>>,
-    reorder_ms: Option<Spanned<f64>>,
+    pub(super) owd_ms: Option<Spanned<V>>,
+    pub(super) jitter_ms: Option<Spanned<V>>,
+    pub(super) queue_packets: Option<Spanned<V>>,
+    pub(super) queue_bdp: Option<Spanned<V>>,
+    pub(super) queuing_delay_ms: Option<Spanned<V>>,
+    pub(super) loss_percent: Option<Spanned<V>>,
+    pub(super) reorder_percent: Option<Spanned<V>>,
+    pub(super) reorder_ms: Option<Spanned<V>>,
     changes: Option<Spanned<Vec<ChangeText>>>,
     /// A CSV file of changes.
     trace: Option<Spanned<String>>,
     /// What is different from client to server.
-    up: Option<Spanned<Box<Text>>>,
+    pub(super) up: Option<Spanned<Box<Text<V>>>>,
+    /// So many paths alike, which vary together; of generated points only.
+    pub(super) alike: Option<Spanned<f64>>,
 }
 
-#[derive(Deserialize)]
+/// The parameters of a direction with their bounds, in the order in which designs give them dimensions.
+const PARAMETERS: [Bounds; 9] = [RATE, DELAY, PACKETS, PRODUCTS, QUEUING, LOSS, JITTER, REORDER, HELD_BACK];
+
+impl<V> Text<V> {
+    /// Its parameters with their bounds, those of the way up last.
+    pub(super) fn parameters(&self) -> Vec<(&Spanned<V>, Bounds)> {
+        let own = [
+            &self.rate_mbps,
+            &self.owd_ms,
+            &self.queue_packets,
+            &self.queue_bdp,
+            &self.queuing_delay_ms,
+            &self.loss_percent,
+            &self.jitter_ms,
+            &self.reorder_percent,
+            &self.reorder_ms,
+        ];
+        let own =
+            own.into_iter().zip(PARAMETERS).filter_map(|(value, bounds)| Some((value.as_ref()?, bounds)));
+        own.chain(self.up.iter().flat_map(|up| up.get_ref().parameters())).collect()
+    }
+
+    /// The same path with numbers, one for each of [`Self::parameters`] in their order.
+    pub(super) fn with(&self, numbers: &mut impl Iterator<Item = f64>) -> Text {
+        let mut next = |value: &Option<Spanned<V>>| {
+            let span = value.as_ref()?.span();
+            Some(Spanned::new(span, numbers.next()?))
+        };
+        let mut text = Text {
+            rate_mbps: next(&self.rate_mbps),
+            owd_ms: next(&self.owd_ms),
+            queue_packets: next(&self.queue_packets),
+            queue_bdp: next(&self.queue_bdp),
+            queuing_delay_ms: next(&self.queuing_delay_ms),
+            loss_percent: next(&self.loss_percent),
+            jitter_ms: next(&self.jitter_ms),
+            reorder_percent: next(&self.reorder_percent),
+            reorder_ms: next(&self.reorder_ms),
+            mahimahi: self.mahimahi.clone(),
+            changes: self.changes.clone(),
+            trace: self.trace.clone(),
+            up: None,
+            alike: None,
+        };
+        text.up = self.up.as_ref().map(|up| Spanned::new(up.span(), Box::new(up.get_ref().with(numbers))));
+        text
+    }
+}
+
+#[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ChangeText {
     at_s: Spanned<f64>,
@@ -44,22 +95,22 @@ struct ChangeText {
 
 /// How long a queue is, before rate and delay are known.
 #[derive(Clone, Copy)]
-pub(super) enum QueueLength {
+enum QueueLength {
     Packets(f64),
     Products(f64),
     DelayMs(f64),
 }
 
 /// A parameter's name and its bounds.
-type Bounds = (&'static str, f64, f64);
+pub(super) type Bounds = (&'static str, f64, f64);
 
 /// Bounds of a path's parameters, the same wherever they come from.
-pub(super) const RATE: Bounds = ("rate_mbps", 1e-3, 1e6);
-pub(super) const DELAY: Bounds = ("owd_ms", 0.0, 1e5);
-pub(super) const PACKETS: Bounds = ("queue_packets", 1.0, 1e7);
-pub(super) const PRODUCTS: Bounds = ("queue_bdp", 0.0, 1e3);
-pub(super) const QUEUING: Bounds = ("queuing_delay_ms", 0.0, 1e5);
-pub(super) const LOSS: Bounds = ("loss_percent", 0.0, 100.0);
+const RATE: Bounds = ("rate_mbps", 1e-3, 1e6);
+const DELAY: Bounds = ("owd_ms", 0.0, 1e5);
+const PACKETS: Bounds = ("queue_packets", 1.0, 1e7);
+const PRODUCTS: Bounds = ("queue_bdp", 0.0, 1e3);
+const QUEUING: Bounds = ("queuing_delay_ms", 0.0, 1e5);
+const LOSS: Bounds = ("loss_percent", 0.0, 100.0);
 const JITTER: Bounds = ("jitter_ms", 0.0, 1e4);
 const REORDER: Bounds = ("reorder_percent", 0.0, 100.0);
 const HELD_BACK: Bounds = ("reorder_ms", 0.0, 1e4);
@@ -72,6 +123,10 @@ struct Direction {
 
 /// The path that a text describes.
 pub(super) fn path(source: &Source<'_>, text: &Spanned<Text>) -> Result<PathDesign, PlanError> {
+    let further = text.get_ref().up.as_ref().and_then(|up| up.get_ref().alike.as_ref());
+    if let Some(alike) = text.get_ref().alike.as_ref().or(further) {
+        return Err(source.fault(alike.span(), "`alike` belongs to a path of generated points"));
+    }
     let down = Direction::read(source, text.get_ref(), text.span(), None)?;
     let Some(up) = &text.get_ref().up else { return Ok(down.design) };
     if let Some(further) = &up.get_ref().up {
@@ -133,17 +188,12 @@ impl Direction {
     }
 }
 
-impl Text {
+impl Text<f64> {
     /// Changes of the other direction, without those of parameters that this one has itself.
     fn left_of(&self, changes: &[Change]) -> Vec<Change> {
         let own_rate = self.rate_mbps.is_some() || self.mahimahi.is_some();
-        let left = |change: &Change| Change {
-            at: change.at,
-            rate_mbps: change.rate_mbps.filter(|_| !own_rate),
-            owd_ms: change.owd_ms.filter(|_| self.owd_ms.is_none()),
-            loss_percent: change.loss_percent.filter(|_| self.loss_percent.is_none()),
-        };
-        changes.iter().map(left).collect()
+        let own = [own_rate, self.owd_ms.is_some(), self.loss_percent.is_some()];
+        changes.iter().map(|change| change.without(own)).collect()
     }
 }
 
@@ -250,7 +300,7 @@ fn maybe(
 
 impl QueueLength {
     /// Packets of 1500 bytes; ten at least where they are computed.
-    pub(super) fn packets(self, rate_mbps: f64, owd_ms: f64) -> usize {
+    fn packets(self, rate_mbps: f64, owd_ms: f64) -> usize {
         let product = rate_mbps * 1e6 / 8.0 * (2.0 * owd_ms) / 1e3 / 1500.0;
         match self {
             Self::Packets(packets) => packets as usize,

@@ -1,4 +1,5 @@
 use super::*;
+use crate::design::PathDesign;
 use crate::experiment::{End, Workload};
 use crate::profile::Wire;
 
@@ -225,6 +226,10 @@ fn a_path_that_cannot_be_is_one_line() {
             "rate_mbps = 1, owd_ms = 1, queue_bdp = 1, reorder_percent = 1",
             "`reorder_percent` and `reorder_ms` belong together",
         ),
+        (
+            "alike = 2, rate_mbps = 1, owd_ms = 1, queue_bdp = 1",
+            "`alike` belongs to a path of generated points",
+        ),
         ("rate_mbps = 1, owd_ms = 1, queue_bdp = 1, up = { up = {} }", "`up` has no `up` of its own"),
         (
             "rate_mbps = 1, owd_ms = 1, queue_bdp = 1, up = { rate = 2 }",
@@ -267,6 +272,31 @@ fn points_are_generated_over_ranges() {
     assert_eq!(points.len(), 95);
     assert!(points.iter().all(|point| point.paths.len() == 2 && point.paths[0] == point.paths[1]));
     assert_eq!(points[5].run, 5);
+
+    // Whatever a written path may have, a generated one may have too, on its way up as well.
+    let radio = "[points.latin]\ncount = 20\npaths = [{ rate_mbps = { from = 5, to = 30 }, owd_ms = 10, queue_bdp = 1, \
+                 jitter_ms = { from = 1, to = 9 }, reorder_percent = { values = [1, 2] }, reorder_ms = 8, \
+                 changes = [{ at_s = 1, owd_ms = 20 }], up = { rate_mbps = { from = 1, to = 2 } } }]";
+    let points = with_points(radio).unwrap().points;
+    let paths: Vec<_> = points.iter().map(|point| &point.paths[0]).collect();
+    assert!(paths.iter().all(|path| (1.0..=9.0).contains(&path.jitter_ms) && path.reorder_ms == 8.0));
+    assert_eq!(paths.iter().filter(|path| path.reorder_percent == 2.0).count(), 10);
+    let up = |path: &&PathDesign| path.up.as_ref().unwrap().clone();
+    assert!(paths.iter().map(up).all(|up| (1.0..=2.0).contains(&up.rate_mbps) && up.changes.len() == 1));
+    assert!(paths.windows(2).any(|two| two[0].jitter_ms != two[1].jitter_ms));
+    let wrong = |old: &str, new: &str| with_points(&radio.replace(old, new)).unwrap_err().to_string();
+    assert!(
+        wrong("from = 1, to = 9", "from = -1, to = 9").contains("-1 in `jitter_ms` is not a number from 0")
+    );
+    assert!(
+        wrong("from = 1, to = 2", "from = 0, to = 2").contains("0 in `rate_mbps` is not a number from 0.001")
+    );
+    assert!(wrong("reorder_ms = 8,", "").contains("belong together"));
+    assert!(wrong("up = {", "up = { alike = 2,").contains("not to its way `up`"));
+    let many = "[points.latin]\ncount = 9000\npaths = [{ alike = 8, rate_mbps = 5, owd_ms = 10, queue_bdp = 1, changes = [";
+    let many = many.to_owned() + &"{ at_s = 1, owd_ms = 20 },".repeat(140) + "] }]";
+    let fault = with_points(&many).unwrap_err().to_string();
+    assert!(fault.contains("all points together have more than 10000000 changes"), "{fault}");
 
     let latin = "[points.latin]\ncount = 30\ndraws = 5\npaths = [{ rate_mbps = { from = 0, to = 30 }, owd_ms = 10, \
                  queue_packets = { values = [10, 100] } }]";
@@ -371,6 +401,7 @@ fn the_example_plans_can_be_read() {
     let expected = [
         ("bursts", 2),
         ("failure", 2),
+        ("generated", 24),
         ("handover", 1),
         ("limited-window", 3),
         ("loss", 2),

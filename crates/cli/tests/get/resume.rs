@@ -208,3 +208,35 @@ fn a_client_may_sleep() {
     let said = finish(child, &content, first.len());
     assert!(said.contains("trying again in") && said.contains("goes on, "), "{said}");
 }
+
+/// What happens to a download on its way is told as it happens.
+#[test]
+fn interruptions_have_events() {
+    let (site, here) = (Site::start(), tempfile::tempdir().unwrap());
+    let told = |page: &str| -> Vec<Value> {
+        site.ranges();
+        let url = site.url(page);
+        let output = get(&site, here.path(), &[&url, "-o", "file", "--events", "-", "-q"]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let lines = String::from_utf8(output.stdout).unwrap();
+        let events = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let of_files = ["answer", "retry", "resumed", "restarted", "file_done"];
+        let events: Vec<_> =
+            events.filter(|event| of_files.iter().any(|name| event["event"] == *name)).collect();
+        assert!(events.iter().all(|event| event["url"] == url), "{events:?}");
+        events
+    };
+    let names = |events: &[Value]| -> Vec<String> {
+        events.iter().map(|event| event["event"].as_str().unwrap().to_owned()).collect()
+    };
+    let events = told("/flaky/close");
+    assert_eq!(names(&events), ["answer", "retry", "resumed", "answer", "file_done"], "{events:?}");
+    let retry = &events[1];
+    assert_eq!((&retry["of"], &retry["number"], &retry["allowed"]), (&LARGE.into(), &1.into(), &8.into()));
+    assert!(retry["reason"].is_string() && retry["bytes"].as_u64() > Some(0), "{retry}");
+    assert_eq!((&retry["pause_s"], &events[2]["bytes"]), (&0.5.into(), &retry["bytes"]));
+    assert_ne!(events[2]["connection"], events[0]["connection"], "another one");
+    assert_eq!((&events[4]["bytes"], &events[4]["continued"]), (&LARGE.into(), &1.into()));
+    let events = told("/flaky/other");
+    assert_eq!(names(&events), ["answer", "retry", "restarted", "answer", "file_done"], "{events:?}");
+}

@@ -11,8 +11,9 @@ const SEEDS: u64 = 300;
 /// Those with a single number space.
 const SINGLE_SEEDS: u64 = 150;
 /// Seeds further on that have found something with a single number space.
-const FOUND: [u64; 14] = [
-    317, 392, 430, 1012, 2390, 5825, 7500, 8991, 54285, 58270, 10_000_284, 10_017_480, 10_018_113, 10_054_532,
+const FOUND: [u64; 15] = [
+    317, 392, 430, 1012, 2390, 5825, 7500, 8991, 54285, 58270, 10_000_284, 10_017_480, 10_018_113,
+    10_038_249, 10_054_532,
 ];
 /// And with a number space for each path.
 const FOUND_MULTIPLE: [u64; 6] = [10_015_875, 10_018_260, 10_018_642, 10_030_671, 10_032_921, 10_050_329];

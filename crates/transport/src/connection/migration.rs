@@ -40,13 +40,17 @@ pub(super) struct Moved {
 }
 
 impl Connection {
-    /// Moves the main path (path 0, or the oldest one in use) to `local` as soon as the server answers there (RFC 9000 §9.2); [`Event::PathChanged`] tells.
+    /// Moves the main path (path 0, or the oldest one in use) to `local` as soon as the server answers there (RFC 9000 §9.2); [`Event::PathChanged`] tells. A path that runs there already stays as it is.
     ///
     /// # Errors
     /// If migration is not possible now or ever; the connection goes on as it was.
     pub fn migrate(&mut self, now: Time, local: SocketAddr) -> Result<(), MigrateError> {
         self.may_migrate()?;
         let tuple = FourTuple { local, remote: self.paths.main().tuple.remote };
+        if tuple == self.paths.main().tuple {
+            // It is there. A validation of these addresses that is under way decides about the path, and goes on.
+            return Ok(());
+        }
         let (sequence, dcid) = self.take_cid_for(&tuple)?;
         self.probe(now, tuple, sequence, dcid);
         Ok(())

@@ -105,6 +105,10 @@ pub enum ReadError {
     /// The stream was stopped by this side before.
     #[error("the stream is closed for reading")]
     ClosedStream,
+    /// [`RecvStream::read_unordered`](crate::RecvStream::read_unordered) was called before, after which bytes no longer come in
+    /// order.
+    #[error("the stream is read in any order")]
+    IllegalOrderedRead,
 }
 
 /// Why [`RecvStream::read_exact`](crate::RecvStream::read_exact) failed.
@@ -182,6 +186,7 @@ impl From<ReadError> for io::Error {
         let kind = match error {
             ReadError::Reset(_) => io::ErrorKind::ConnectionReset,
             ReadError::ConnectionLost(_) | ReadError::ClosedStream => io::ErrorKind::NotConnected,
+            ReadError::IllegalOrderedRead => io::ErrorKind::InvalidInput,
         };
         Self::new(kind, error)
     }

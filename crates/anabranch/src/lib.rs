@@ -59,7 +59,7 @@ pub use crate::paths::{
     RacePolicy, Way,
 };
 pub use crate::racing::Racing;
-pub use crate::recv_stream::RecvStream;
+pub use crate::recv_stream::{Chunk, RecvStream};
 pub use crate::send_stream::SendStream;
 pub use crate::tokens::AddressToken;
 

@@ -24,12 +24,24 @@ pub struct RecvStream {
     over: bool,
     /// What was lent to a reader that has not read all of it.
     held: Bytes,
+    /// Pieces are taken in whatever order they arrive.
+    unordered: bool,
+}
+
+/// A piece of a stream, see [`RecvStream::read_unordered`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Chunk {
+    /// Where in the stream its first byte belongs.
+    pub offset: u64,
+    /// Its bytes, one at least.
+    pub bytes: Bytes,
 }
 
 impl RecvStream {
     pub(crate) fn new(connection: User, id: StreamId) -> Self {
         connection.look(|state| state.readers.insert(id, None));
-        Self { connection, id, over: false, held: Bytes::new() }
+        Self { connection, id, over: false, held: Bytes::new(), unordered: false }
     }
 
     /// The stream's identifier.
@@ -76,6 +88,7 @@ impl RecvStream {
     /// # Errors
     /// Like [`RecvStream::read`].
     pub async fn read_with(&mut self, read: impl FnMut(&[u8]) -> usize) -> Result<Option<usize>, ReadError> {
+        self.in_order()?;
         if self.held.is_empty() {
             let Some(piece) = self.read_chunk(usize::MAX).await? else { return Ok(None) };
             self.held = piece;
@@ -151,6 +164,7 @@ impl RecvStream {
         cx: &Context<'_>,
         max: usize,
     ) -> Poll<Result<Option<Bytes>, ReadError>> {
+        self.in_order()?;
         if max == 0 {
             return Poll::Ready(Ok(Some(Bytes::new())));
         }
@@ -159,6 +173,58 @@ impl RecvStream {
             return Poll::Ready(Ok(Some(piece)));
         }
         self.poll_with(cx, |streams, id| streams.take(id, max))
+    }
+
+    /// Takes the next piece that has arrived, at most `max` bytes (one at least), whether or not everything before it is there;
+    /// `None` once every byte of the stream has been taken. No byte comes twice, and of the pieces that are there the one
+    /// with the lowest offset comes first. For readers that know what to do with a piece wherever it belongs: what was lost
+    /// on the way then holds up nothing else.
+    ///
+    /// The peer gets credit for each piece as it is taken. From the first call on the stream is read in this way only: every
+    /// other way fails with [`ReadError::IllegalOrderedRead`]. Pieces are copied unless they begin a piece of memory.
+    ///
+    /// ```no_run
+    /// use std::os::unix::fs::FileExt;
+    /// # async fn save(mut stream: anabranch::RecvStream) -> Result<(), anabranch::Error> {
+    /// let file = std::fs::File::create("download")?;
+    /// while let Some(chunk) = stream.read_unordered(64 * 1024).await? {
+    ///     file.write_all_at(&chunk.bytes, chunk.offset)?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Like [`RecvStream::read`].
+    pub async fn read_unordered(&mut self, max: usize) -> Result<Option<Chunk>, ReadError> {
+        poll_fn(|cx| self.poll_read_unordered(cx, max)).await
+    }
+
+    /// [`RecvStream::read_unordered`] for tasks that poll. Only the task that asked last is woken.
+    ///
+    /// # Errors
+    /// Like [`RecvStream::read`].
+    pub fn poll_read_unordered(
+        &mut self,
+        cx: &Context<'_>,
+        max: usize,
+    ) -> Poll<Result<Option<Chunk>, ReadError>> {
+        self.unordered = true;
+        if !self.held.is_empty() {
+            let end = self.connection.look(|state| state.core.streams().read_offset(self.id));
+            // The stream may be over, but what is held was the last piece then.
+            let Some(end) = end else { return Poll::Ready(Err(ReadError::ClosedStream)) };
+            let offset = end.saturating_sub(self.held.len() as u64);
+            let bytes = self.held.split_to(max.clamp(1, self.held.len()));
+            return Poll::Ready(Ok(Some(Chunk { offset, bytes })));
+        }
+        let take = |streams: &mut Streams, id| streams.take_unordered(id, max);
+        self.poll_with(cx, take).map_ok(|taken| taken.map(|(offset, bytes)| Chunk { offset, bytes }))
+    }
+
+    /// Fails if pieces have been taken in any order.
+    fn in_order(&self) -> Result<(), ReadError> {
+        if self.unordered { Err(ReadError::IllegalOrderedRead) } else { Ok(()) }
     }
 
     /// Tells the peer that nobody will read the rest, with the application's `code` (at most 2^62 - 1).
@@ -176,6 +242,7 @@ impl RecvStream {
         cx: &Context<'_>,
         copy: impl FnMut(&[u8]) -> usize,
     ) -> Poll<Result<Option<usize>, ReadError>> {
+        self.in_order()?;
         if !self.held.is_empty() {
             return Poll::Ready(Ok(Some(self.lend_held(copy))));
         }
@@ -201,6 +268,7 @@ impl RecvStream {
             Ok(value) => Poll::Ready(Ok(Some(value))),
             Err(stream::ReadError::Finished) => Poll::Ready(Ok(None)),
             Err(stream::ReadError::Reset(code)) => Poll::Ready(Err(ReadError::Reset(code))),
+            Err(stream::ReadError::Unordered) => Poll::Ready(Err(ReadError::IllegalOrderedRead)),
             Err(stream::ReadError::Closed) => Poll::Ready(Err(ReadError::ClosedStream)),
             Err(stream::ReadError::Blocked) => match &state.ended {
                 Some(error) => Poll::Ready(Err(error.clone().into())),

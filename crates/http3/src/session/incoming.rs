@@ -266,6 +266,8 @@ impl Incoming {
         let why = match error {
             stream::ReadError::Blocked => return Ok(Progress::Blocked),
             stream::ReadError::Closed if !self.has_ended => ReadError::Closed,
+            // Frames can only be read in order, and nothing else is done here.
+            stream::ReadError::Unordered => ReadError::Closed,
             stream::ReadError::Finished | stream::ReadError::Closed => {
                 self.end = Some(self.on_end(cx.is_server)?);
                 return Ok(Progress::End);

@@ -154,7 +154,9 @@ impl Receiver {
                 Err(ReadError::Blocked) => break,
                 Err(ReadError::Finished) => self.end = Some(End::Complete),
                 Err(ReadError::Reset(code)) => self.end = Some(End::Reset(code)),
-                Err(ReadError::Closed) => return Err(format!("stream {}: closed while reading", self.id)),
+                Err(error @ (ReadError::Closed | ReadError::Unordered)) => {
+                    return Err(format!("stream {}: {error}", self.id));
+                }
             }
         }
         Ok(())

@@ -188,7 +188,7 @@ impl Streams {
     /// }
     /// ```
     pub fn peek(&mut self, id: StreamId) -> Result<&[u8], ReadError> {
-        let key = self.readable(id)?;
+        let key = self.readable(id, ReceiveHalf::readable_in_order)?;
         Ok(self.table.stream(key).receive.as_ref().map(|half| half.buffer.peek()).unwrap_or_default())
     }
 
@@ -196,7 +196,7 @@ impl Streams {
     pub fn consume(&mut self, id: StreamId, n: usize) -> Result<(), ClosedStream> {
         let key = self.table.find(id, self.now).ok_or(ClosedStream)?;
         let half = self.table.stream(key).receive.as_mut().ok_or(ClosedStream)?;
-        if half.stopped.is_some() {
+        if half.stopped.is_some() || half.buffer.is_unordered() {
             return Err(ClosedStream);
         }
         let n = half.buffer.readable().min(n as u64);
@@ -210,19 +210,49 @@ impl Streams {
     /// They are not copied: as long as any of them is held, so is memory of the connection's, up to 64 KiB for a single byte, and
     /// it counts against the connection's [budget](super::MAX_RECEIVE_SLACK). Once 256 KiB are held, what is taken is copied.
     pub fn take(&mut self, id: StreamId, max: usize) -> Result<Bytes, ReadError> {
-        let key = self.readable(id)?;
+        let key = self.readable(id, ReceiveHalf::readable_in_order)?;
         let half = self.table.stream(key).receive.as_mut();
         let data = half.map(|half| half.take(max, &mut self.pool)).unwrap_or_default();
         self.on_read(key, data.len() as u64);
         Ok(data)
     }
 
-    /// The key of a stream with readable bytes. Once the application has been told of the end, or of a reset, the half is
-    /// done with.
-    fn readable(&mut self, id: StreamId) -> Result<usize, ReadError> {
+    /// Takes bytes with the offset of the first one, at most `max` and one at least, whether or not everything before them has
+    /// arrived. No byte is taken twice, pieces with lower offsets go first, and the peer gets credit for each as it is taken.
+    /// Those at the beginning of a piece of memory are not copied, as with [`Self::take`].
+    ///
+    /// From the first call on the stream is read in this way only: [`Self::peek`] and [`Self::take`] fail with
+    /// [`ReadError::Unordered`], [`Self::consume`] fails.
+    pub fn take_unordered(&mut self, id: StreamId, max: usize) -> Result<(u64, Bytes), ReadError> {
+        // What has arrived behind a hole is readable once the stream is read in this way.
         let key = self.table.find(id, self.now).ok_or(ReadError::Closed)?;
         let half = self.table.stream(key).receive.as_mut().ok_or(ReadError::Closed)?;
-        match half.readable() {
+        let may_take = half.stopped.is_none() && !half.state.is_reset();
+        let taken = may_take.then(|| half.take_unordered(max.max(1), &mut self.pool)).flatten();
+        let Some((offset, data)) = taken else {
+            // Blocked, or over.
+            let ended = self.readable(id, ReceiveHalf::readable);
+            return Err(ended.err().unwrap_or(ReadError::Blocked));
+        };
+        self.on_read(key, data.len() as u64);
+        Ok((offset, data))
+    }
+
+    /// The offset up to which the application has read; `None` if the stream is over or not for receiving.
+    pub fn read_offset(&mut self, id: StreamId) -> Option<u64> {
+        self.receive_half(id).map(|half| half.buffer.offset())
+    }
+
+    /// The key of a stream with readable bytes. Once the application has been told of the end, or of a reset, the half is
+    /// done with.
+    fn readable(
+        &mut self,
+        id: StreamId,
+        look: impl FnOnce(&mut ReceiveHalf) -> Result<(), ReadError>,
+    ) -> Result<usize, ReadError> {
+        let key = self.table.find(id, self.now).ok_or(ReadError::Closed)?;
+        let half = self.table.stream(key).receive.as_mut().ok_or(ReadError::Closed)?;
+        match look(half) {
             Ok(()) => Ok(key),
             Err(error) => {
                 if half.state.is_terminal() {

@@ -101,12 +101,14 @@ impl ReceiveHalf {
         if self.stopped.is_some() || !self.state.may_receive() {
             return Ok(false);
         }
+        let before = self.buffer.readable();
         let grew = put(&mut self.buffer).map_err(|_| {
             // Dropping the data would break the promise that acknowledged data is kept (RFC 9000 §13.1).
             error(TransportErrorCode::INTERNAL_ERROR, "more holes in a stream than can be kept")
         })?;
         let complete = self.final_size == Some(self.buffer.ready()) && self.apply(ReceiveInput::AllReceived);
-        Ok(grew || complete)
+        let is_more = self.buffer.is_unordered() && self.buffer.readable() > before;
+        Ok(grew || complete || is_more)
     }
 
     /// The peer gave up the stream, with a final size that [`Self::claim`] allowed; says whether that is news.
@@ -120,7 +122,16 @@ impl ReceiveHalf {
         self.stopped.is_none()
     }
 
-    /// What can be read without copying, or why nothing can.
+    /// What can be read without copying, in order, or why nothing can.
+    #[inline]
+    pub(crate) fn readable_in_order(&mut self) -> Result<(), ReadError> {
+        if self.buffer.is_unordered() {
+            return Err(ReadError::Unordered);
+        }
+        self.readable()
+    }
+
+    /// Finds out why nothing can be read, if nothing can.
     #[inline]
     pub(crate) fn readable(&mut self) -> Result<(), ReadError> {
         if self.stopped.is_some() {
@@ -152,6 +163,11 @@ impl ReceiveHalf {
     /// Takes at most `max` bytes out of the buffer.
     pub(crate) fn take(&mut self, max: usize, pool: &mut Pool) -> Bytes {
         self.buffer.take(max, pool)
+    }
+
+    /// Takes at most `max` bytes out of the buffer, whatever is missing before them.
+    pub(crate) fn take_unordered(&mut self, max: usize, pool: &mut Pool) -> Option<(u64, Bytes)> {
+        self.buffer.take_unordered(max, pool)
     }
 
     /// `n` bytes have left the buffer; says whether the peer should be given a new limit.

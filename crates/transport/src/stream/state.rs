@@ -111,6 +111,11 @@ impl ReceiveState {
         matches!(self, Self::Recv | Self::SizeKnown)
     }
 
+    /// Whether the peer gave the stream up.
+    pub(crate) fn is_reset(self) -> bool {
+        matches!(self, Self::ResetRecvd | Self::ResetRead)
+    }
+
     /// Whether the half has come to its end.
     pub(crate) fn is_terminal(self) -> bool {
         matches!(self, Self::DataRead | Self::ResetRead)

@@ -110,6 +110,9 @@ pub enum ReadError {
     /// The stream was stopped, read to its end before, never existed, or is not for receiving.
     #[error("the stream is closed for reading")]
     Closed,
+    /// It was read [in any order](super::Streams::take_unordered) before, and then is to the end.
+    #[error("the stream is read in any order")]
+    Unordered,
 }
 
 /// The stream, or the half of it that was meant, is closed or never existed.

@@ -143,9 +143,10 @@ fn small_windows_take_little() {
     }
 }
 
-/// Something that happens to the client.
-fn happen(ends: &mut Ends, rng: &mut ChaCha8Rng, held: &mut Vec<Bytes>) {
+/// Something that happens to the client, which reads `unordered` streams of three in any order.
+fn happen(ends: &mut Ends, rng: &mut ChaCha8Rng, held: &mut Vec<Bytes>, unordered: u64) {
     let mut below = |n: u64| u64::from(rng.next_u32()) % n;
+    let is_unordered = |index: u64| index % 3 < unordered;
     match below(12) {
         0..=3 => {
             // Mostly little: many frames, and ends of chunks.
@@ -180,6 +181,12 @@ fn happen(ends: &mut Ends, rng: &mut ChaCha8Rng, held: &mut Vec<Bytes>) {
         8 | 9 => {
             let (first, max) = (below(STREAMS), 1 + below(60_000) as usize);
             for index in first..(first + 1 + below(60)).min(STREAMS) {
+                if is_unordered(index) {
+                    ends.receiving(
+                        |streams| while below(8) > 0 && streams.take_unordered(nth(index), max).is_ok() {},
+                    );
+                    continue;
+                }
                 ends.receiving(|streams| {
                     let len = streams.peek(nth(index)).map_or(0, |bytes| bytes.len());
                     if len > 0 {
@@ -191,6 +198,13 @@ fn happen(ends: &mut Ends, rng: &mut ChaCha8Rng, held: &mut Vec<Bytes>) {
         10 => {
             let (first, max) = (below(STREAMS), 1 + below(3_000) as usize);
             for index in first..(first + 1 + below(60)).min(STREAMS) {
+                if is_unordered(index) {
+                    held.extend(
+                        ends.receiving(|streams| streams.take_unordered(nth(index), max))
+                            .map(|piece| piece.1),
+                    );
+                    continue;
+                }
                 held.extend(ends.receiving(|streams| streams.take(nth(index), max)));
             }
         }
@@ -208,13 +222,15 @@ proptest! {
         version in proptest::sample::select(WIRES.to_vec()),
         stream_window in proptest::sample::select(vec![4_096, 70_000, 1 << 20]),
         rule in proptest::sample::select(vec![WindowRule::Adaptive, WindowRule::Study2022]),
+        // Streams of three that are read in any order.
+        unordered in 0u64..=3,
     ) {
         let config = windows(stream_window, 3 << 19, rule);
         let mut ends = Ends::connected(version, config.clone());
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let mut held = Vec::new();
         for _ in 0..400 {
-            happen(&mut ends, &mut rng, &mut held);
+            happen(&mut ends, &mut rng, &mut held, unordered);
             let bytes = held.iter().map(Bytes::len).sum::<usize>() + held.capacity() * size_of::<Bytes>();
             let allocated = ends.allocated();
             prop_assert!(allocated <= bound(&config, bytes), "{} bytes", allocated);

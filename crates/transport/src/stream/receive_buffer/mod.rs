@@ -8,6 +8,7 @@
 mod placement;
 mod pool;
 mod reassembler;
+mod unordered;
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -19,6 +20,7 @@ pub(crate) use self::pool::Pool;
 use self::pool::{CHUNK_COST, Memory, RANGE_COST, is_large};
 pub use self::pool::{MAX_RECEIVE_SLACK, MAX_STREAM_SLACK};
 pub(crate) use self::reassembler::TooFragmented;
+use self::unordered::Untaken;
 use crate::ranges::RangeSet;
 
 /// First chunk of a stream, about one packet: most streams are small.
@@ -100,6 +102,10 @@ pub(crate) struct ReceiveBuffer {
     spare: usize,
     /// It has had much, and the pool knows.
     is_large: bool,
+    /// Room of all chunks.
+    rooms: usize,
+    /// What is still to be taken, if the application takes bytes in any order.
+    untaken: Option<Box<Untaken>>,
 }
 
 impl Default for ReceiveBuffer {
@@ -116,6 +122,8 @@ impl Default for ReceiveBuffer {
             excess: 0,
             spare: 0,
             is_large: false,
+            rooms: 0,
+            untaken: None,
         }
     }
 }
@@ -145,7 +153,12 @@ impl ReceiveBuffer {
     /// Bytes that can be read now.
     #[inline]
     pub(crate) fn readable(&self) -> u64 {
-        self.ready - self.read
+        self.untaken.as_ref().map_or(self.ready - self.read, |untaken| untaken.bytes())
+    }
+
+    /// Offset of the first byte that has not been read.
+    pub(crate) fn offset(&self) -> u64 {
+        self.read
     }
 
     /// The readable bytes of the first chunk; empty only if nothing is readable.
@@ -167,7 +180,8 @@ impl ReceiveBuffer {
     /// Counts the bytes allocated for it, about.
     pub(crate) fn allocated(&self) -> usize {
         let rooms = self.chunks.iter().map(|chunk| chunk.room).sum::<usize>();
-        rooms + self.chunks.capacity() * size_of::<Chunk>() + self.ahead.len() * RANGE_COST
+        let ranges = self.ahead.len() + self.untaken.as_ref().map_or(0, |untaken| untaken.ranges());
+        rooms + self.chunks.capacity() * size_of::<Chunk>() + ranges * RANGE_COST
     }
 
     /// `n` of the readable bytes have been read; at most all of them.
@@ -198,6 +212,7 @@ impl ReceiveBuffer {
     fn drop_first(&mut self, pool: &mut Pool) {
         if let Some(chunk) = self.chunks.pop_front() {
             self.excess = self.excess.saturating_sub(chunk.excess());
+            self.rooms = self.rooms.saturating_sub(chunk.room);
             pool.give(chunk.into_memory());
         }
     }
@@ -232,9 +247,11 @@ impl ReceiveBuffer {
     pub(crate) fn discard(&mut self, pool: &mut Pool) {
         self.chunks.drain(..).for_each(|chunk| pool.give(chunk.into_memory()));
         pool.account(self.spare, 0);
-        pool.ranges = pool.ranges.saturating_sub(self.ahead.len());
+        let untaken = self.untaken.as_ref().map_or(0, |untaken| untaken.ranges());
+        pool.ranges = pool.ranges.saturating_sub(self.ahead.len() + untaken);
         pool.large = pool.large.saturating_sub(usize::from(self.is_large));
-        *self = Self { read: self.ready, ready: self.ready, ..Self::default() };
+        let untaken = self.untaken.is_some().then(Box::default);
+        *self = Self { read: self.ready, ready: self.ready, untaken, ..Self::default() };
     }
 
     /// The chunk that covers `offset`, made if there is none; `len` bytes are to go there.
@@ -259,12 +276,16 @@ impl ReceiveBuffer {
 
     /// Counts what the peer has used of the credit and is not read, if data that ends at `end` has arrived.
     fn live(&self, end: u64) -> u64 {
-        self.highest().max(end) - self.read
+        match &self.untaken {
+            Some(untaken) => untaken.bytes(),
+            None => self.highest().max(end) - self.read,
+        }
     }
 
     /// Puts a chunk among the others.
     fn add_chunk(&mut self, at: usize, chunk: Chunk, pool: &mut Pool) {
         self.excess += chunk.excess();
+        self.rooms += chunk.room;
         if !self.is_large && is_large(chunk.room) {
             self.is_large = true;
             pool.large += 1;
@@ -276,14 +297,21 @@ impl ReceiveBuffer {
     /// Tells the pool how much room the peer's use of its credit does not account for: all of the first chunk and of the last,
     /// and what the others have beside their bytes.
     fn account(&mut self, pool: &mut Pool) {
-        let first = self.chunks.front().map_or(0, Chunk::span);
-        let last = if self.chunks.len() > 1 { self.chunks.back().map_or(0, Chunk::span) } else { 0 };
-        let spare = first + last + self.excess + self.chunks.len() * CHUNK_COST;
+        let spare = match &self.untaken {
+            Some(untaken) => self.spare_unordered(untaken),
+            None => self.spare_ordered(),
+        };
         pool.account(self.spare, spare);
         self.spare = spare;
         if self.chunks.is_empty() && self.chunks.capacity() > KEPT_CHUNKS {
             self.chunks = VecDeque::new();
         }
+    }
+
+    fn spare_ordered(&self) -> usize {
+        let first = self.chunks.front().map_or(0, Chunk::span);
+        let last = if self.chunks.len() > 1 { self.chunks.back().map_or(0, Chunk::span) } else { 0 };
+        first + last + self.excess + self.chunks.len() * CHUNK_COST
     }
 
     /// The chunk that covers `offset`, or the first one above.

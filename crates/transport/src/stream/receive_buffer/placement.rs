@@ -66,7 +66,8 @@ impl ReceiveBuffer {
     /// received.
     #[inline(always)]
     pub(crate) fn reserve(&mut self, offset: u64, len: usize, pool: &mut Pool) -> Option<Slot> {
-        if offset < self.read || offset >= self.limit {
+        // Who takes bytes in any order has them copied: most chunks are gone when more arrives for them.
+        if offset < self.read || offset >= self.limit || self.is_unordered() {
             return None;
         }
         if !self.is_clear_from(offset)

@@ -18,6 +18,16 @@ impl ReceiveBuffer {
         data: &[u8],
         pool: &mut Pool,
     ) -> Result<bool, TooFragmented> {
+        if self.is_unordered() {
+            self.note_untaken(offset, offset + data.len() as u64, pool)?;
+            let grew = self.put_in(offset, data, pool);
+            self.let_go_kept(pool);
+            return grew;
+        }
+        self.put_in(offset, data, pool)
+    }
+
+    fn put_in(&mut self, offset: u64, data: &[u8], pool: &mut Pool) -> Result<bool, TooFragmented> {
         let end = offset + data.len() as u64;
         if offset <= self.ready && self.ahead.is_empty() {
             // In order, the common case.

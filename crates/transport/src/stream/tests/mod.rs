@@ -6,6 +6,7 @@ mod lifecycle;
 mod limits;
 mod memory;
 mod order;
+mod unordered;
 mod wrong_input;
 mod zero_rtt;
 

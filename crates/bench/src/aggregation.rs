@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use anabranch_lab::design::{self, Point};
+use anabranch_lab::experiment;
 use anabranch_lab::fluid;
 use anabranch_lab::transfer::{Measured, PathTotals, Transfer};
 use anabranch_transport::recovery::Config;
@@ -17,14 +18,17 @@ use crate::Error;
 use crate::acks::{self, AckOptions};
 use crate::report::{Report, median, rounded};
 
+/// The experiment whose points are used without a file.
+const GENERATED: &str = "ccr22-heterogeneous-2path";
 /// Bytes of UDP payload that the initial window may have.
 const MAX_INITIAL_WINDOW: u32 = 14_720;
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// CSV file with the columns run and, for each path, rate_mbps_N, owd_ms_N, queue_packets_N
+    /// CSV file with the columns run and, for each path, rate_mbps_N, owd_ms_N, queue_packets_N [default: the 95 generated points
+    /// of the lab's ccr22-heterogeneous-2path]
     #[arg(long, value_name = "FILE")]
-    design: PathBuf,
+    design: Option<PathBuf>,
     /// Only these points (the column `run`)
     #[arg(long, value_delimiter = ',', value_name = "RUN,…")]
     points: Vec<u64>,
@@ -69,11 +73,20 @@ impl Options {
             .with_ack(self.acks.config())
     }
 
+    /// What its points are called.
+    fn name(&self) -> String {
+        let named = |file: &PathBuf| file.display().to_string();
+        self.design.as_ref().map_or_else(|| format!("the generated points of {GENERATED}"), named)
+    }
+
     fn chosen(&self) -> Result<Vec<Point>, Error> {
-        let mut points = design::read(&self.design)?;
+        let mut points = match &self.design {
+            Some(file) => design::read(file)?,
+            None => experiment::named(GENERATED, None)?.points,
+        };
         for wanted in &self.points {
             if !points.iter().any(|point| point.run == *wanted) {
-                return Err(format!("{}: there is no point {wanted}", self.design.display()).into());
+                return Err(format!("{}: there is no point {wanted}", self.name()).into());
             }
         }
         points.retain(|point| self.points.is_empty() || self.points.contains(&point.run));
@@ -111,7 +124,7 @@ fn measure(points: &[Point], options: &Options) -> Result<Report, Error> {
         title: format!(
             "Downloads of {} bytes over all paths of {}, in virtual time\n\n{}\n{}",
             options.bytes,
-            options.design.display(),
+            options.name(),
             described(&config),
             summaries.iter().map(Summary::line).collect::<String>()
         ),

@@ -4,6 +4,7 @@
 
 mod acks;
 mod aggregation;
+mod all;
 mod bulk;
 mod child;
 mod claims;
@@ -42,6 +43,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Benchmark {
+    /// Everything below, one after the other, and the table of it for docs/performance.md
+    All(all::Options),
     /// Nanoseconds per packet through the receive path, without sockets
     Receive(receive::Options),
     /// Our own part of what `receive` measures of HTTP/3
@@ -70,6 +73,26 @@ enum Benchmark {
 fn main() -> std::process::ExitCode {
     let cli = Cli::parse();
     let result = match &cli.benchmark {
+        Benchmark::All(options) => all::run(options).and_then(|json| match cli.json.as_deref() {
+            Some("-") => Ok(println!("{json}")),
+            Some(path) => Ok(std::fs::write(path, format!("{json}\n"))?),
+            None => Ok(()),
+        }),
+        benchmark => measure(benchmark).and_then(|result| report::publish(&result, cli.json.as_deref())),
+    };
+    match result {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("anabranch-bench: {error}");
+            std::process::ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs a single benchmark.
+fn measure(benchmark: &Benchmark) -> Result<report::Report, Error> {
+    match benchmark {
+        Benchmark::All(_) => Err("`all` is made of the others".into()),
         Benchmark::Pages(options) => receive::pages::run(options),
         Benchmark::Receive(options) => receive::run(options),
         Benchmark::Idle(options) => idle::run(options),
@@ -81,12 +104,5 @@ fn main() -> std::process::ExitCode {
         Benchmark::Aggregation(options) => aggregation::run(options),
         Benchmark::Failover(options) => failover::run(options),
         Benchmark::Simulate(options) => simulate::run(options),
-    };
-    match result.and_then(|result| report::publish(&result, cli.json.as_deref())) {
-        Ok(()) => std::process::ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("anabranch-bench: {error}");
-            std::process::ExitCode::FAILURE
-        }
     }
 }

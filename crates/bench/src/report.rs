@@ -27,7 +27,7 @@ pub(crate) fn publish(report: &Report, target: Option<&str>) -> Result<(), Error
 }
 
 /// A Markdown table with aligned columns, as docs/performance.md shows it.
-fn table(report: &Report) -> String {
+pub(crate) fn table(report: &Report) -> String {
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN).set_header(&report.columns).add_rows(&report.rows);
     format!("{}\n\n{table}\n", report.title)

@@ -3,6 +3,7 @@
 mod arrows;
 mod conformance;
 mod determinism;
+mod figures;
 mod functions;
 mod leftovers;
 mod limits;
@@ -73,6 +74,7 @@ pub(crate) fn run(root: &Path) -> Result<bool, String> {
         registries::check(&sources),
         conformance::check(&sources),
         limits::check(&sources),
+        figures::check(&sources),
     ]
     .concat();
     for long in functions::check(&sources) {

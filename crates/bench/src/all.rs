@@ -1,0 +1,349 @@
+//! All benchmarks one after the other, and the table of them in docs/performance.md: what it says is what this commit measured.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use clap::{Args, Parser};
+use serde_json::{Value, json};
+
+use crate::report::{Report, table};
+use crate::{Cli, Error, measure};
+
+/// Between these lines of a document stands what was measured last.
+const BEGIN: &str = "<!-- measured: `cargo run --release -p anabranch-bench -- all --write` writes this -->";
+const END: &str = "<!-- /measured -->";
+/// The documents, relative to the project: everything that was measured, and its figures alone.
+const TABLES: &str = "docs/performance.md";
+const FIGURES: &str = "README.md";
+/// Row of our own stack in what compares several.
+const OURS: &str = "anabranch";
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Measure shortly: the figures say that everything works and little else, and the table says so
+    #[arg(long)]
+    quick: bool,
+    /// Write the tables into docs/performance.md and their main figures into README.md
+    #[arg(long)]
+    write: bool,
+    /// Only these benchmarks; what is left out is named in the table
+    #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
+    only: Vec<String>,
+    /// The project's folder
+    #[arg(long, default_value_os_t = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))]
+    root: PathBuf,
+}
+
+/// A benchmark, and what of its result counts.
+struct Part {
+    /// How it is called.
+    args: &'static [&'static str],
+    /// What is added for a short run.
+    quick: &'static [&'static str],
+    /// Whether its rows are shown, or what its title sums up alone.
+    rows: bool,
+    /// Its main figure: what it is, where it stands in the JSON, and with how many decimals it is told.
+    figure: (&'static str, fn(&Value) -> Option<f64>, usize),
+}
+
+const ALL: &[Part] = &[
+    Part {
+        args: &["bulk"],
+        quick: &["--rounds", "1", "--bytes", "50000000", "--stacks", "anabranch", "--plain"],
+        rows: true,
+        figure: ("CPU seconds of both ends per GB of a download", |json| ours(json, "cpu_s_per_gb"), 2),
+    },
+    Part {
+        args: &["requests"],
+        quick: &["--rounds", "1", "--requests", "5000", "--connections", "1", "--stacks", "anabranch"],
+        rows: true,
+        figure: ("HTTP/3 requests per CPU second of the server", |json| ours(json, "requests_per_s_core"), 0),
+    },
+    Part {
+        args: &["handshakes"],
+        quick: &["--rounds", "1", "--handshakes", "100", "--stacks", "anabranch"],
+        rows: true,
+        figure: ("Full handshakes per CPU second of the server", |json| ours(json, "server_per_s_core"), 0),
+    },
+    Part {
+        args: &["receive"],
+        quick: &["--rounds", "1", "--batch", "50", "--alone", "--no-http3"],
+        rows: true,
+        figure: ("Nanoseconds per received packet, batches of 50", received, 0),
+    },
+    Part {
+        args: &["fetch"],
+        quick: &["--rounds", "5"],
+        rows: true,
+        figure: ("Milliseconds of `get`'s own for a small file", |json| json["ours_ms"].as_f64(), 1),
+    },
+    Part {
+        args: &["idle"],
+        quick: &["--connections", "200"],
+        rows: true,
+        figure: ("Bytes of an idle server connection beyond TLS", idle, 0),
+    },
+    Part {
+        args: &["simulate"],
+        quick: &["--rounds", "2", "--bytes", "5000000"],
+        rows: true,
+        figure: ("CPU seconds of 50 MB over two simulated paths", |json| json["cpu_s_per_50mb"].as_f64(), 3),
+    },
+    Part {
+        args: &["aggregation"],
+        quick: &["--bytes", "5000000", "--points", "0,20,40"],
+        rows: false,
+        figure: (
+            "Time of a download over two paths, of the fluid bound (median of the points)",
+            aggregated,
+            3,
+        ),
+    },
+    Part {
+        args: &["failover"],
+        quick: &["--schedules", "40"],
+        rows: false,
+        figure: ("Milliseconds of the longest gap when a path dies", |json| json["max_gap_ms"].as_f64(), 1),
+    },
+];
+
+fn row<'a>(json: &'a Value, wanted: impl Fn(&Value) -> bool) -> Option<&'a Value> {
+    json["rows"].as_array()?.iter().find(|row| wanted(row))
+}
+
+fn ours(json: &Value, field: &str) -> Option<f64> {
+    row(json, |row| row["name"] == OURS)?[field].as_f64()
+}
+
+fn received(json: &Value) -> Option<f64> {
+    row(json, |row| row["name"] == "anabranch-v1" && row["batch"] == 50)?["ns_per_packet"].as_f64()
+}
+
+fn idle(json: &Value) -> Option<f64> {
+    ours(json, "beyond_tls_bytes")
+}
+
+fn aggregated(json: &Value) -> Option<f64> {
+    json["summary"][0]["median_ratio"].as_f64()
+}
+
+/// What a benchmark came to.
+struct Measured {
+    part: &'static Part,
+    command: String,
+    result: Result<Report, String>,
+}
+
+/// Measures everything, and writes it down if that is asked for. One benchmark that fails leaves the others alone: its reason
+/// stands in its place, and the command fails in the end.
+pub(crate) fn run(options: &Options) -> Result<Value, Error> {
+    let unknown = options.only.iter().find(|name| !ALL.iter().any(|part| part.args[0] == **name));
+    if let Some(unknown) = unknown {
+        let known: Vec<&str> = ALL.iter().map(|part| part.args[0]).collect();
+        return Err(
+            format!("there is no benchmark `{unknown}` here: use some of {}", known.join(", ")).into()
+        );
+    }
+    // Both documents are looked at before anything takes its time.
+    let documents = options.write.then(|| [TABLES, FIGURES].map(|name| Document::read(&options.root, name)));
+    let documents = documents.map(|[tables, figures]| Ok::<_, Error>([tables?, figures?])).transpose()?;
+    let head = head(options)?;
+    let all: Vec<Measured> = ALL.iter().map(|part| measured(part, options)).collect();
+    let tables =
+        format!("{head}\n\n{}\n{}", figures(&all), all.iter().map(Measured::section).collect::<String>());
+    match documents {
+        Some([performance, readme]) => {
+            performance.write(&tables)?;
+            readme.write(&format!("{head}\n\n{}", figures(&all)))?;
+        }
+        None => print!("{tables}"),
+    }
+    let failed: Vec<&str> =
+        all.iter().filter(|one| one.result.is_err()).map(|one| one.part.args[0]).collect();
+    if options.only.is_empty() && !failed.is_empty() {
+        return Err(format!("not measured: {}", failed.join(", ")).into());
+    }
+    let json = all
+        .iter()
+        .filter_map(|one| Some((one.part.args[0].to_owned(), one.result.as_ref().ok()?.json.clone())));
+    Ok(json!({ "head": head, "quick": options.quick, "benchmarks": json.collect::<serde_json::Map<_, _>>() }))
+}
+
+fn measured(part: &'static Part, options: &Options) -> Measured {
+    let name = part.args[0];
+    let args = [part.args, if options.quick { part.quick } else { &[] }].concat();
+    let command = format!("cargo run --release -p anabranch-bench -- {}", args.join(" "));
+    if !options.only.is_empty() && !options.only.iter().any(|only| only == name) {
+        return Measured { part, command, result: Err("left out".to_owned()) };
+    }
+    eprintln!("{name} …");
+    let begin = Instant::now();
+    let cli = Cli::try_parse_from(std::iter::once("anabranch-bench").chain(args));
+    let result = cli.map_err(Error::from).and_then(|cli| measure(&cli.benchmark));
+    let took = begin.elapsed();
+    let result = result.map_err(|error| error.to_string().replace('\n', " "));
+    match &result {
+        Ok(_) => eprintln!("{name}: {:.0} s", took.as_secs_f64()),
+        Err(error) => eprintln!("{name}: {error}"),
+    }
+    Measured { part, command, result }
+}
+
+impl Measured {
+    /// Its main figure, as a line of a table.
+    fn figure(&self) -> String {
+        let (what, of, digits) = self.part.figure;
+        let value = self.result.as_ref().ok().and_then(|report| of(&report.json));
+        let told = value.map_or_else(|| "not measured".to_owned(), |value| format!("{value:.digits$}"));
+        format!("| {what} | {told} |\n")
+    }
+
+    fn section(&self) -> String {
+        let Self { part, command, result } = self;
+        let told = match result {
+            Ok(report) if part.rows => table(report),
+            Ok(report) => format!("{}\n", report.title.trim_end()),
+            Err(error) => format!("Not measured: {error}\n"),
+        };
+        format!("\n`{command}`\n\n{told}")
+    }
+}
+
+/// The main figures as a table.
+fn figures(all: &[Measured]) -> String {
+    let lines: String = all.iter().map(Measured::figure).collect();
+    format!("| what | figure |\n|---|---|\n{lines}")
+}
+
+/// When, with which sources and on which machine, in one line.
+fn head(options: &Options) -> Result<String, Error> {
+    let commit = said(&options.root, "git", &["rev-parse", "--short=12", "HEAD"])?;
+    let changed =
+        said(&options.root, "git", &["status", "--porcelain", "--untracked-files=no"])?.lines().count();
+    let state = match changed {
+        0 => String::new(),
+        1 => " with 1 file changed since".to_owned(),
+        changed => format!(" with {changed} files changed since"),
+    };
+    let day = said(&options.root, "date", &["-u", "+%Y-%m-%d"])?;
+    let short = if options.quick {
+        " **A short run, which shows that everything works and little else.**"
+    } else {
+        ""
+    };
+    Ok(format!("Measured on {day}, commit {commit}{state}, {}.{short}", machine()))
+}
+
+/// What a program prints.
+fn said(folder: &Path, program: &str, args: &[&str]) -> Result<String, Error> {
+    let output = Command::new(program).args(args).current_dir(folder).output()?;
+    if !output.status.success() {
+        return Err(format!("{program} {}: {}", args.join(" "), output.status).into());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// The processor, its cores, the system and how busy it is.
+fn machine() -> String {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let info = read("/proc/cpuinfo");
+    let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let model = model.map_or("an unknown processor", |(_, model)| model.trim());
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let (system, load) = (read("/proc/sys/kernel/osrelease"), read("/proc/loadavg"));
+    let load = load.split(' ').next().unwrap_or("unknown");
+    format!("{cores} cores of {model}, Linux {}, load {load} at the start", system.trim())
+}
+
+/// A document with a place for what is measured.
+struct Document {
+    path: PathBuf,
+    before: String,
+    after: String,
+}
+
+impl Document {
+    fn read(root: &Path, name: &str) -> Result<Self, Error> {
+        let path = root.join(name);
+        let text = std::fs::read_to_string(&path)?;
+        let place = text.split_once(BEGIN).and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
+        let (before, after) = place.ok_or_else(|| format!("{name} has no lines `{BEGIN}` and `{END}`"))?;
+        Ok(Self { path, before: before.to_owned(), after: after.to_owned() })
+    }
+
+    fn write(&self, measured: &str) -> Result<(), Error> {
+        let text = format!("{}{BEGIN}\n\n{}\n\n{END}{}", self.before, measured.trim(), self.after);
+        // In one step, so that nobody finds half of it.
+        let beside = self.path.with_extension("md.new");
+        std::fs::write(&beside, text)?;
+        Ok(std::fs::rename(beside, &self.path)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_benchmark_is_called_as_it_can_be() {
+        for part in ALL {
+            for args in [part.args.to_vec(), [part.args, part.quick].concat()] {
+                let cli = Cli::try_parse_from(std::iter::once("anabranch-bench").chain(args.iter().copied()));
+                assert!(
+                    cli.is_ok(),
+                    "{args:?}: {}",
+                    cli.err().map(|error| error.to_string()).unwrap_or_default()
+                );
+            }
+        }
+    }
+
+    /// What needs no program beside this one is measured in earnest, and written where it belongs.
+    #[test]
+    fn tables_and_figures_are_written_between_the_marks() {
+        let root = std::env::temp_dir().join(format!("anabranch-bench-all-{}", std::process::id()));
+        std::fs::create_dir_all(root.join("docs")).unwrap();
+        let git = |args: &[&str]| said(&root, "git", args).unwrap();
+        for name in [TABLES, FIGURES] {
+            std::fs::write(root.join(name), format!("before\n{BEGIN}\nold\n{END}\nafter\n")).unwrap();
+        }
+        git(&["init", "-q"]);
+        git(&["add", "."]);
+        git(&["-c", "user.name=x", "-c", "user.email=x@x", "commit", "-qm", "x"]);
+        std::fs::write(root.join("docs/changed"), "").unwrap();
+        git(&["add", "."]);
+        let only = vec!["idle".to_owned(), "simulate".to_owned()];
+        let options = Options { quick: true, write: true, only, root: root.clone() };
+        let json = run(&options).unwrap();
+        assert!(json["benchmarks"]["idle"]["connections"] == 200, "{json}");
+        let [tables, figures] =
+            [TABLES, FIGURES].map(|name| std::fs::read_to_string(root.join(name)).unwrap());
+        for text in [&tables, &figures] {
+            assert!(
+                text.starts_with(&format!("before\n{BEGIN}\n")) && text.ends_with(&format!("{END}\nafter\n"))
+            );
+            assert!(
+                !text.contains("old") && text.contains(&git(&["rev-parse", "--short=12", "HEAD"])),
+                "{text}"
+            );
+            assert!(
+                text.contains(" with 1 file changed since, ") && text.contains("**A short run"),
+                "{text}"
+            );
+        }
+        assert!(
+            tables.contains("Not measured: left out") && tables.contains("-- idle --connections 200`"),
+            "{tables}"
+        );
+        let lines: Vec<&str> = figures.lines().filter(|line| line.starts_with('|')).collect();
+        assert_eq!(lines.len(), 2 + ALL.len());
+        assert!(lines.iter().all(|line| tables.lines().any(|other| other == *line)), "{figures}");
+        assert_eq!(lines.iter().filter(|line| line.contains("not measured")).count(), ALL.len() - 2);
+
+        std::fs::write(root.join(FIGURES), "no place\n").unwrap();
+        let fault = run(&options).unwrap_err().to_string();
+        assert!(fault.starts_with("README.md has no lines "), "{fault}");
+        std::fs::remove_dir_all(&root).unwrap();
+    }
+}

@@ -4,6 +4,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use anabranch_http3::trace as http3;
@@ -14,7 +15,7 @@ use anabranch_wire::{ConnectionId, Side, Time};
 use tracing::warn;
 
 use crate::hub::lock;
-use crate::log::ENDPOINT;
+use crate::log::{ENDPOINT, TRACE};
 
 /// Makes an observer for each connection of an endpoint.
 #[derive(Clone)]
@@ -35,6 +36,8 @@ pub(crate) struct Watchers {
     pub(crate) qlog_limit: Option<u64>,
     /// Who else watches.
     pub(crate) observers: Option<ObserverFactory>,
+    /// A trace had to end because it could not be written, and that was told.
+    pub(crate) trace_failed: Arc<AtomicBool>,
 }
 
 impl Watchers {
@@ -56,7 +59,8 @@ impl Watchers {
         let trace = self
             .qlog_dir
             .as_ref()
-            .map(|dir| Trace::new(QlogFile::new(dir.clone(), self.qlog_limit, side, name)));
+            .map(|dir| QlogFile::new(dir.clone(), self.qlog_limit, side, name))
+            .map(|file| Trace::new(QlogFile { failed: Arc::clone(&self.trace_failed), ..file }));
         if let Some(trace) = &trace {
             all.push(Box::new(trace.clone()));
         }
@@ -96,9 +100,11 @@ impl Observer for Trace {
 impl http3::Observer for Trace {
     fn event(&mut self, time: Time, event: &http3::TraceEvent<'_>) {
         // The transport's first event has opened the file.
-        if let Some(qlog) = &mut lock(&self.0).qlog {
+        let mut file = lock(&self.0);
+        if let Some(qlog) = &mut file.qlog {
             http3::Observer::event(qlog, time, event);
         }
+        file.look();
     }
 }
 
@@ -112,11 +118,21 @@ struct QlogFile {
     /// `None` on a client: its first event tells.
     name: Option<ConnectionId>,
     qlog: Option<Qlog>,
+    /// Somebody has been told that a trace could not be written, this one or another of the endpoint.
+    failed: Arc<AtomicBool>,
 }
 
 impl QlogFile {
     fn new(dir: PathBuf, limit: Option<u64>, side: Side, name: Option<ConnectionId>) -> Self {
-        Self { dir, limit, side, name, qlog: None }
+        Self { dir, limit, side, name, qlog: None, failed: Arc::default() }
+    }
+
+    /// Tells that the trace ends because it cannot be written, once for all traces of an endpoint: the disk is full for all.
+    fn look(&mut self) {
+        let Some(error) = self.qlog.as_mut().and_then(Qlog::take_error) else { return };
+        if !self.failed.swap(true, Ordering::Relaxed) {
+            warn!(target: TRACE, dir = %self.dir.display(), %error, "traces end: they cannot be written any more");
+        }
     }
 
     fn open(&self, group_id: ConnectionId) -> Qlog {
@@ -147,5 +163,72 @@ impl Observer for QlogFile {
         if let Some(qlog) = &mut self.qlog {
             Observer::event(qlog, time, event);
         }
+        self.look();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A disk with room for the beginning of a trace.
+    struct Full(usize);
+
+    impl Write for Full {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 = self.0.checked_sub(bytes.len()).ok_or(io::ErrorKind::StorageFull)?;
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Lines of a subscriber.
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            lock(&self.0).write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// What is told of what `happens`. Nothing else in this process tells of [`TRACE`].
+    fn told(happens: impl FnOnce()) -> Vec<String> {
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone()).finish();
+        tracing::subscriber::with_default(subscriber, happens);
+        let text = String::from_utf8(lock(&lines.0).clone()).unwrap();
+        text.lines().filter(|line| line.contains(TRACE)).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_disk_that_fills_up_is_told_once() {
+        let failed = Arc::<AtomicBool>::default();
+        let lines = told(|| {
+            for side in [Side::Client, Side::Server] {
+                let group_id = ConnectionId::EMPTY;
+                let info = TraceInfo { side, title: String::new(), group_id, clock: Clock::Virtual };
+                let file = QlogFile::new("/traces".into(), None, side, None);
+                let qlog = Some(Qlog::new(Box::new(Full(40_000)), &info));
+                let mut file = QlogFile { qlog, failed: Arc::clone(&failed), ..file };
+                for millis in 0..10_000 {
+                    let event = TraceEvent::PathAbandoned { path: anabranch_wire::PathId(1), code: 0 };
+                    Observer::event(&mut file, Time::from_millis(millis), &event);
+                }
+            }
+        });
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert!(
+            lines[0].contains("traces end: they cannot be written any more dir=/traces error="),
+            "{lines:?}"
+        );
     }
 }

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use anabranch::transport::AckConfig;
 use anabranch::{
-    ConnectError, Connecting, Connection, ConnectionError, Endpoint, EndpointConfig, RetryPolicy, SelfSigned,
-    TransportConfig, TransportErrorCode, Version, config,
+    ConnectError, Connecting, Connection, ConnectionError, Endpoint, EndpointConfig, InvalidSetting,
+    RetryPolicy, SelfSigned, TransportConfig, TransportErrorCode, Version, config,
 };
 use bytes::Bytes;
 
@@ -647,4 +647,17 @@ async fn many_connections_at_once() {
     within(server.wait_idle()).await;
     within(accepting).await.unwrap();
     assert_eq!((client.open_connections(), server.open_connections()), (0, 0));
+}
+
+/// Settings that contradict the protocol are named before anything is sent.
+#[tokio::test]
+async fn settings_are_checked_before_anything_begins() {
+    let pair = Pair::with_transport(TransportConfig::default().with_active_connection_id_limit(1));
+    let refused = Endpoint::server(pair.server.clone(), loopback()).err().unwrap();
+    assert_eq!(refused.kind(), std::io::ErrorKind::InvalidInput);
+    let inside = refused.get_ref().unwrap().downcast_ref::<InvalidSetting>().unwrap();
+    assert_eq!(inside.setting(), "active_connection_id_limit");
+    let begun = pair.client().connect("127.0.0.1:4433".parse().unwrap(), "localhost");
+    let error = begun.err().unwrap();
+    assert!(error.to_string().contains("active_connection_id_limit must be 2 to 8"), "{error}");
 }

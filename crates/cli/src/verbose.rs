@@ -18,7 +18,10 @@ const VARIABLE: &str = "ANABRANCH_LOG";
 /// How a filter is written.
 const SYNTAX: &str = "write error, warn, info, debug, trace or off, or TARGET=LEVEL, separated by commas";
 
-/// The lines of this process, once somebody wants them.
+/// What is told unasked: that traces, which somebody wants, end because the disk is full.
+const UNASKED: &str = "anabranch::trace=warn";
+
+/// The lines of this process, once there is one.
 static LOG: OnceLock<Lines<String>> = OnceLock::new();
 
 /// How much is told.
@@ -31,7 +34,7 @@ pub(crate) struct Verbosity {
 }
 
 impl Verbosity {
-    /// Begins to tell, if anybody wants that.
+    /// Begins to tell what is wanted.
     ///
     /// # Errors
     /// If the environment has a filter that cannot be understood.
@@ -41,11 +44,7 @@ impl Verbosity {
             Err(VarError::NotPresent) => None,
             Err(error @ VarError::NotUnicode(_)) => return Err(bad(&error)),
         };
-        let Some(filter) = self.filter(said.as_deref())? else { return Ok(()) };
-        LOG.get_or_init(|| {
-            let lost = |lost| format!("anabranch: {lost} lines of the log were lost");
-            Lines::start(Above, Form { line: String::clone, lost })
-        });
+        let filter = self.filter(said.as_deref())?;
         let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(Log).finish();
         // There is no other one in this process.
         let _ = tracing::subscriber::set_global_default(subscriber);
@@ -53,15 +52,15 @@ impl Verbosity {
     }
 
     /// The filter that follows from the command line and the environment.
-    fn filter(self, said: Option<&str>) -> Result<Option<EnvFilter>> {
+    fn filter(self, said: Option<&str>) -> Result<EnvFilter> {
         let usual = match self.verbose {
-            0 => None,
-            1 => Some("anabranch=info"),
-            2 => Some("anabranch=debug"),
-            _ => Some("anabranch=trace"),
+            0 => UNASKED,
+            1 => "anabranch=info",
+            2 => "anabranch=debug",
+            _ => "anabranch=trace",
         };
         let said = said.map(str::trim).filter(|said| !said.is_empty());
-        let Some(directives) = said.or(usual) else { return Ok(None) };
+        let directives = said.unwrap_or(usual);
         // A word alone would be a target, and a level that is misspelled as well.
         for word in directives.split(',').map(str::trim).filter(|word| !word.contains(['=', '['])) {
             let is_level = word.parse::<Level>().is_ok() || word.eq_ignore_ascii_case("off");
@@ -70,7 +69,7 @@ impl Verbosity {
             }
         }
         let filter = EnvFilter::builder().with_regex(false).parse(directives);
-        filter.map(Some).map_err(|error| bad(&format_args!("`{directives}`: {error}")))
+        filter.map_err(|error| bad(&format_args!("`{directives}`: {error}")))
     }
 }
 
@@ -91,9 +90,11 @@ struct Log;
 
 impl Write for Log {
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
-        if let Some(lines) = LOG.get() {
-            lines.push(one_line(String::from_utf8_lossy(event).trim_end()));
-        }
+        let lines = LOG.get_or_init(|| {
+            let lost = |lost| format!("anabranch: {lost} lines of the log were lost");
+            Lines::start(Above, Form { line: String::clone, lost })
+        });
+        lines.push(one_line(String::from_utf8_lossy(event).trim_end()));
         Ok(event.len())
     }
 
@@ -116,18 +117,17 @@ mod tests {
 
     #[test]
     fn filters_are_understood_or_refused() {
-        let filter =
-            |verbose, said| Verbosity { verbose }.filter(said).map(|filter| filter.map(|f| f.to_string()));
-        assert_eq!(filter(0, None).unwrap(), None);
-        assert_eq!(filter(0, Some(" ")).unwrap(), None);
-        assert_eq!(filter(1, None).unwrap().unwrap(), "anabranch=info");
-        assert_eq!(filter(2, Some("")).unwrap().unwrap(), "anabranch=debug");
-        assert_eq!(filter(9, None).unwrap().unwrap(), "anabranch=trace");
-        assert_eq!(filter(1, Some("anabranch::path=debug")).unwrap().unwrap(), "anabranch::path=debug");
+        let filter = |verbose, said| Verbosity { verbose }.filter(said).map(|filter| filter.to_string());
+        assert_eq!(filter(0, None).unwrap(), UNASKED);
+        assert_eq!(filter(0, Some(" ")).unwrap(), UNASKED);
+        assert_eq!(filter(1, None).unwrap(), "anabranch=info");
+        assert_eq!(filter(2, Some("")).unwrap(), "anabranch=debug");
+        assert_eq!(filter(9, None).unwrap(), "anabranch=trace");
+        assert_eq!(filter(1, Some("anabranch::path=debug")).unwrap(), "anabranch::path=debug");
         for good in
             ["off", "WARN", "anabranch::path", "anabranch=debug,h2=warn", "[connection{side=\"x\"}]=info"]
         {
-            assert!(filter(0, Some(good)).unwrap().is_some(), "{good}");
+            assert!(filter(0, Some(good)).is_ok(), "{good}");
         }
         for bad in ["inof", "anabranch=loud", "path", "anabranch=info,loud", "=,="] {
             let failure = filter(0, Some(bad)).unwrap_err();

@@ -72,6 +72,8 @@ pub struct Qlog {
     written: u64,
     /// It has reached its limit: nothing follows but the connection's end.
     is_cut: bool,
+    /// Why the sink has failed, until somebody asks.
+    error: Option<std::io::Error>,
 }
 
 impl Qlog {
@@ -94,6 +96,7 @@ impl Qlog {
             limit: MAX_TRACE,
             written,
             is_cut: false,
+            error: None,
         }
     }
 
@@ -133,11 +136,17 @@ impl Qlog {
         self.sink.is_none()
     }
 
+    /// Says once why the sink has refused bytes, a full disk for instance. What was gathered since the last
+    /// [`flush`](Self::flush) is lost, and so is all that follows.
+    pub fn take_error(&mut self) -> Option<std::io::Error> {
+        self.error.take()
+    }
+
     /// Hands everything gathered so far to the sink.
     pub fn flush(&mut self) {
         let Some(sink) = &mut self.sink else { return };
-        if sink.write_all(self.buffer.as_bytes()).and_then(|()| sink.flush()).is_err() {
-            self.sink = None;
+        if let Err(error) = sink.write_all(self.buffer.as_bytes()).and_then(|()| sink.flush()) {
+            (self.sink, self.error) = (None, Some(error));
         }
         self.buffer.clear();
     }

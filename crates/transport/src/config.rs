@@ -21,6 +21,20 @@ use crate::stream::StreamsConfig;
 
 configuration! {
     /// Behaviour of a connection's transport, the same for clients and servers.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use anabranch_transport::TransportConfig;
+    /// let config = TransportConfig::default().with_keep_alive(Duration::from_secs(5)).with_max_idle_timeout(None);
+    /// assert_eq!(config.keep_alive(), Some(Duration::from_secs(5)));
+    /// ```
+    ///
+    /// A literal would break with the next setting that is added, so there is none, of this or any other configuration:
+    ///
+    /// ```compile_fail,E0451
+    /// # use anabranch_transport::TransportConfig;
+    /// let config = TransportConfig { keep_alive: None, ..TransportConfig::default() };
+    /// ```
     #[derive(Clone, Debug)]
     pub struct TransportConfig {
         /// Stream limits, receive windows, send buffer.

@@ -30,6 +30,8 @@ use self::observer::PacketLog;
 
 /// Target of events of endpoints.
 pub(crate) const ENDPOINT: &str = "anabranch::endpoint";
+/// Target of the event that traces end because they cannot be written.
+pub(crate) const TRACE: &str = "anabranch::trace";
 /// Target of events of connections.
 const CONNECTION: &str = "anabranch::connection";
 /// Target of events of paths.

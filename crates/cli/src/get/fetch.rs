@@ -153,7 +153,8 @@ impl Round {
             if !transfer.may_go_on(&failure) {
                 return Err(failure);
             }
-            let Some((number, pause)) = tries.next(transfer.bytes()) else { return Err(failure.after(made)) };
+            let next = tries.next(transfer.bytes(), jitter());
+            let Some((number, pause)) = next else { return Err(failure.after(made)) };
             made = number;
             self.tell("retry", || {
                 json!({
@@ -168,7 +169,7 @@ impl Round {
             });
             let (what, standing, seconds) = (failure.what(), transfer.standing(), pause.as_secs_f64());
             let allowed = self.retries;
-            self.say(&format!("{what}; {standing}; trying again in {seconds} s ({number} of {allowed})"));
+            self.say(&format!("{what}; {standing}; trying again in {seconds:.1} s ({number} of {allowed})"));
             tokio::time::sleep(pause).await;
         };
         let took = begin.elapsed();
@@ -356,6 +357,13 @@ fn check(target: &Target, answer: &Answer, partial: bool, begun: u64) -> Result 
 }
 
 /// Writes a piece. A connection that has to wait for that is kept alive.
+/// A random number; none is no reason to fail.
+fn jitter() -> u16 {
+    let mut bytes = [0; 2];
+    let _ = aws_lc_rs::rand::fill(&mut bytes);
+    u16::from_ne_bytes(bytes)
+}
+
 async fn pass_on(piece: Bytes, output: &mut Output, connection: &Connection, pause: Duration) -> Result {
     let mut written = pin!(output.write(piece));
     loop {

@@ -185,7 +185,10 @@ impl Tries {
 
     /// After a failure with `bytes` there: which try is the next one, and how long to wait for it. `None` if there are no more.
     /// Who has come further since the last failure begins to count anew.
-    pub(super) fn next(&mut self, bytes: u64) -> Option<(u32, Duration)> {
+    ///
+    /// `random`, any number, shortens the pause by up to a half, so that the clients of a server that was away do not all come back
+    /// at the same time.
+    pub(super) fn next(&mut self, bytes: u64, random: u16) -> Option<(u32, Duration)> {
         if bytes > self.bytes {
             (self.made, self.bytes) = (0, bytes);
         }
@@ -194,7 +197,8 @@ impl Tries {
         }
         let pause = FIRST_PAUSE.saturating_mul(1 << self.made.min(16)).min(MAX_PAUSE);
         self.made += 1;
-        Some((self.made, pause))
+        let shorter = pause / 2 * u32::from(random) / u32::from(u16::MAX);
+        Some((self.made, pause - shorter))
     }
 }
 

@@ -88,8 +88,23 @@ fn what_comes_once_more_has_to_be_the_same() {
 fn pauses_grow_and_progress_counts_anew() {
     let mut tries = Tries::new(8);
     let pauses: Vec<u64> =
-        std::iter::from_fn(|| tries.next(100)).map(|(_, pause)| pause.as_millis() as u64).collect();
+        std::iter::from_fn(|| tries.next(100, 0)).map(|(_, pause)| pause.as_millis() as u64).collect();
     assert_eq!(pauses, [500, 1_000, 2_000, 4_000, 8_000, 16_000, 16_000, 16_000]);
-    assert_eq!(tries.next(101), Some((1, FIRST_PAUSE)));
-    assert_eq!(Tries::new(0).next(5), None);
+    assert_eq!(tries.next(101, 0), Some((1, FIRST_PAUSE)));
+    assert_eq!(Tries::new(0).next(5, 0), None);
+}
+
+/// Clients that lost the same server at the same time come back spread over half of the pause.
+#[test]
+fn pauses_differ_by_what_is_random() {
+    let pause = |random| {
+        let mut tries = Tries::new(8);
+        tries.next(0, u16::MAX).unwrap();
+        tries.next(0, random).unwrap().1.as_millis()
+    };
+    assert_eq!([0, u16::MAX / 2, u16::MAX].map(pause), [1_000, 750, 500]);
+    let mut early = Tries::new(8);
+    let pauses: Vec<Duration> =
+        std::iter::from_fn(|| early.next(100, u16::MAX)).map(|(_, pause)| pause).collect();
+    assert!(pauses[0] == FIRST_PAUSE / 2 && pauses.is_sorted(), "{pauses:?}");
 }

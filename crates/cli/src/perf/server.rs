@@ -94,7 +94,7 @@ pub(crate) async fn run(options: Server) -> Result {
         () = end_of_input() => {}
     }
     endpoint.close(0, b"");
-    let _ = tokio::time::timeout(FAREWELL, endpoint.wait_idle()).await;
+    let _ = tokio::time::timeout(FAREWELL, endpoint.wait_close_sent()).await;
     events.tell("end", || json!({ "exit": 0 }));
     events.flush();
     Report::default().print(options.form)

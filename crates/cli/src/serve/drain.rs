@@ -7,7 +7,7 @@ use anabranch::Endpoint;
 use super::shared::Shared;
 use crate::signal::Stop;
 
-/// How long clients get to learn that their connections are closed.
+/// How long the packets that close connections may take to leave. Whether they arrive is not waited for (RFC 9000 §10.2).
 const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Nothing new begins; returns when everything has ended, when `patience` is over, or with the next signal.
@@ -23,13 +23,12 @@ pub(super) async fn drain(shared: &Shared, endpoints: &[Endpoint], patience: Dur
         // What is not done by then is cut off.
         let _ = tokio::time::timeout(patience, shared.connections.wait()).await;
         endpoints.iter().for_each(|endpoint| endpoint.close(0, b""));
-        let idle = async {
+        let sent = async {
             for endpoint in endpoints {
-                endpoint.wait_idle().await;
+                endpoint.wait_close_sent().await;
             }
         };
-        // Clients that do not listen any longer are not waited for.
-        let _ = tokio::time::timeout(FAREWELL, idle).await;
+        let _ = tokio::time::timeout(FAREWELL, sent).await;
     };
     tokio::select! {
         () = orderly => {}

@@ -34,10 +34,9 @@ fn a_stream_that_was_reset_goes_on() {
         lines[0].starts_with(&format!("anabranch: {url}: reset by the peer: H3_EXCESSIVE_LOAD; ")),
         "{said}"
     );
-    assert!(
-        lines[0].ends_with(&format!(" of {LARGE} bytes are here; trying again in 0.5 s (1 of 8)")),
-        "{said}"
-    );
+    // The pause is half a second or less, to the tenth of a second.
+    let again = lines[0].rsplit_once(&format!(" of {LARGE} bytes are here; trying again in 0.")).unwrap().1;
+    assert!(["2", "3", "4", "5"].iter().any(|tenths| again == format!("{tenths} s (1 of 8)")), "{said}");
     assert!(lines[1].starts_with(&format!("anabranch: {url}: goes on, ")), "{said}");
 }
 

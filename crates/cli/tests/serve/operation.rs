@@ -1,10 +1,11 @@
 //! What operators see: log, figures, the end, systemd, completions and manual pages.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 use std::process::{Command, Output, Stdio};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use http_body_util::BodyExt;
@@ -155,6 +156,74 @@ fn a_drain_has_an_end() {
         });
         assert!(begin.elapsed() < Duration::from_secs(20));
     }
+}
+
+/// A link that takes this long in each direction, to the server: its closing period would be many times as long.
+const FAR: Duration = Duration::from_millis(250);
+
+/// Begins a far link to `server`; it ends with the process.
+fn far_link(server: SocketAddr) -> SocketAddr {
+    let inside = Arc::new(UdpSocket::bind("127.0.0.1:0").unwrap());
+    let outside = Arc::new(UdpSocket::bind("127.0.0.1:0").unwrap());
+    outside.connect(server).unwrap();
+    let address = inside.local_addr().unwrap();
+    let client = Arc::new(Mutex::new(None));
+    for to_server in [true, false] {
+        let (inside, outside, client) = (Arc::clone(&inside), Arc::clone(&outside), Arc::clone(&client));
+        let (sender, arrivals) = mpsc::channel::<(Instant, Vec<u8>)>();
+        let (from, back) = (Arc::clone(&inside), Arc::clone(&outside));
+        let peer = Arc::clone(&client);
+        std::thread::spawn(move || {
+            let mut buffer = [0; 65_536];
+            loop {
+                let n = if to_server {
+                    let Ok((n, from)) = from.recv_from(&mut buffer) else { return };
+                    *peer.lock().unwrap() = Some(from);
+                    n
+                } else {
+                    // Refused once the server has ended.
+                    back.recv(&mut buffer).unwrap_or(0)
+                };
+                if sender.send((Instant::now() + FAR, buffer[..n].to_vec())).is_err() {
+                    return;
+                }
+            }
+        });
+        std::thread::spawn(move || {
+            for (due, datagram) in arrivals {
+                std::thread::sleep(due.saturating_duration_since(Instant::now()));
+                let client = *client.lock().unwrap();
+                let _ = match client.filter(|_| !to_server) {
+                    Some(client) => inside.send_to(&datagram, client),
+                    None => outside.send(&datagram),
+                };
+            }
+        });
+    }
+    address
+}
+
+/// A server ends once it has said so: it does not stay for the closing period (RFC 9000 §10.2), which is seconds for a client that is
+/// far away, and was waited for a second.
+#[test]
+fn the_closing_period_is_left_out() {
+    let ends = |is_connected: bool| {
+        let mut server = Server::start(&["--drain", "0"]);
+        let far = far_link(server.address);
+        runtime().block_on(async {
+            let client = client::client(far, &server.field.path("cert.pem"));
+            if is_connected {
+                let url = format!("https://localhost:{}/small.txt", far.port());
+                assert_eq!(client.get(&url).await.unwrap().status(), 200);
+            }
+            let begin = Instant::now();
+            server.signal("-TERM");
+            assert_eq!(server.wait().code(), Some(0));
+            begin.elapsed()
+        })
+    };
+    let (without, with) = (ends(false), ends(true));
+    assert!(with < without + Duration::from_millis(700), "{with:?}, and {without:?} without a connection");
 }
 
 /// systemd's part is played by a shell, which stays the same process when it becomes the server.

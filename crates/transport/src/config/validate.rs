@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anabranch_wire::{InvalidSetting, MAX_CID_LEN, MAX_VARINT};
+use anabranch_wire::{InvalidSetting, MAX_CID_LEN, MAX_STREAM_COUNT, MAX_VARINT};
 
 use super::{
     AckConfig, ClientConfig, EndpointConfig, MAX_PATHS, MultipathConfig, ServerConfig, TransportConfig,
@@ -10,10 +10,8 @@ use super::{
 use crate::connection::MAX_ALTERNATIVES;
 use crate::stream::StreamsConfig;
 
-/// Streams of one kind that a connection can have (RFC 9000 §4.6).
-const MAX_STREAMS: u64 = 1 << 60;
 /// `max_ack_delay` is less (RFC 9000 §18.2).
-const MAX_ACK_DELAY: Duration = Duration::from_millis(1 << 14);
+const ACK_DELAY_LIMIT: Duration = Duration::from_millis(1 << 14);
 
 impl TransportConfig {
     /// Checks what no connection could be made with; connecting does so by itself.
@@ -44,8 +42,8 @@ impl StreamsConfig {
     /// Names the first setting that contradicts the protocol.
     pub fn validate(&self) -> Result<(), InvalidSetting> {
         let unless = InvalidSetting::unless;
-        unless(self.max_bidi <= MAX_STREAMS, "max_bidi", "must be 2^60 at most")?;
-        unless(self.max_uni <= MAX_STREAMS, "max_uni", "must be 2^60 at most")?;
+        unless(self.max_bidi <= MAX_STREAM_COUNT, "max_bidi", "must be 2^60 at most")?;
+        unless(self.max_uni <= MAX_STREAM_COUNT, "max_uni", "must be 2^60 at most")?;
         for (setting, bytes) in [
             ("stream_window", self.stream_window),
             ("stream_window_max", self.stream_window_max),
@@ -65,7 +63,7 @@ impl AckConfig {
     /// Names the first setting that contradicts the protocol.
     pub fn validate(&self) -> Result<(), InvalidSetting> {
         let unless = InvalidSetting::unless;
-        unless(self.max_delay < MAX_ACK_DELAY, "max_delay", "must be less than 2^14 ms")?;
+        unless(self.max_delay < ACK_DELAY_LIMIT, "max_delay", "must be less than 2^14 ms")?;
         unless(self.max_tellings > 0, "max_tellings", "must be at least 1")
     }
 }

@@ -31,6 +31,9 @@ const UNSHARE: [&str; 5] = ["--map-root-user", "--net", "--mount", "--fork", "--
 /// Plays everything and says what came of it; a host without user namespaces is skipped by name.
 pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<bool, String> {
     if let Some(program) = &arguments.inside {
+        if let Some(obstacle) = not_fresh() {
+            return Err(obstacle);
+        }
         return play::run(program);
     }
     if let Some(obstacle) = obstacle() {
@@ -49,6 +52,25 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<bool, String> {
         .ok_or_else(|| format!("it takes longer than {} s", PATIENCE.as_secs()))
 }
 
+/// Why this process is not in namespaces made for it: interfaces would be changed that others use.
+fn not_fresh() -> Option<String> {
+    let output = Command::new("ip").args(["-oneline", "link", "show", "up"]).output();
+    match output {
+        Ok(output) if output.status.success() => in_use(&String::from_utf8_lossy(&output.stdout)),
+        Ok(output) => Some(format!("ip: {}", output.status)),
+        Err(error) => Some(format!("ip: {error}")),
+    }
+}
+
+/// Interfaces that are up, as `ip -oneline link show up` lists them; in a new namespace not even `lo` is.
+fn in_use(up: &str) -> Option<String> {
+    let names: Vec<_> = up.lines().filter_map(|line| line.split_whitespace().nth(1)).collect();
+    (!names.is_empty()).then(|| {
+        let names = names.join(" ");
+        format!("these are no namespaces of its own ({names} up): run `cargo xtask paths` without --inside")
+    })
+}
+
 /// Why it cannot be played here.
 fn obstacle() -> Option<&'static str> {
     let works = |program: &str, words: &[&str]| {
@@ -62,5 +84,17 @@ fn obstacle() -> Option<&'static str> {
         Some("no iproute2")
     } else {
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_with_interfaces_is_left_alone() {
+        assert_eq!(in_use(""), None, "a new namespace");
+        let up = "1: lo: <LOOPBACK,UP,LOWER_UP> mtu 65536\n2: eth0: <BROADCAST,UP> mtu 1500\n";
+        assert!(in_use(up).is_some_and(|why| why.contains("(lo: eth0: up)")));
     }
 }

@@ -9,7 +9,7 @@ use anabranch_lab::link::{Blackout, Limit, LinkSpec, Loss, Lost, Queue, Rate, Re
 use anabranch_lab::pair::{CLIENT_PORT, Pair, PairConfig, client_ip, outside_ip};
 use anabranch_lab::sim::{Outcome, Simulation};
 use anabranch_lab::tls::SERVER_NAME;
-use anabranch_transport::recovery::Algorithm;
+use anabranch_transport::recovery::{Algorithm, Config};
 use anabranch_transport::{Connection, Endpoint, EndpointConfig, Handle, RetryPolicy, ServerConfig};
 use anabranch_wire::{Dir, Time, Version};
 
@@ -288,6 +288,7 @@ fn a_silent_peer_ends_the_connection_after_the_idle_timeout() {
     let mut config =
         PairConfig::new(1, [spec.both(Queue::new(Rate::constant(1_000_000), Limit::Packets(50)))]);
     config.client = config.client.with_max_idle_timeout(Duration::from_secs(10));
+    config.server = config.server.with_recovery(Config::default().with_congestion(Algorithm::Cubic));
     let mut pair = download(&config, &[5_000_000], |_| ());
     assert_eq!(pair.sim.run(HOUR, |_| false), Outcome::Quiet);
     let ended = pair.sim.now();

@@ -69,7 +69,7 @@ pub(crate) struct Demo {
     #[arg(long, value_name = "NAME", default_value = MultipathConfig::default().scheduler().name())]
     scheduler: Scheduler,
     /// Congestion controller
-    #[arg(long, value_name = "NAME", default_value = "bbr")]
+    #[arg(long, value_name = "NAME", default_value_t)]
     congestion: Congestion,
     /// Packet number spaces: one for each path, or one for all of them
     #[arg(long, value_name = "multiple|single", default_value_t = Numbering::Multiple)]

@@ -326,7 +326,7 @@ registry! {
 /// The one for all that are not told otherwise; `docs/congestion.md` says why.
 impl Default for Algorithm {
     fn default() -> Self {
-        Self::Cubic
+        Self::Bbr
     }
 }
 

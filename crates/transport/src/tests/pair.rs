@@ -7,6 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use anabranch_recovery::Algorithm;
 use anabranch_seeded::{Identity, deterministic_provider, seed_thread};
 use anabranch_tls as tls;
 use anabranch_wire::{Dir, Direction, Ecn, Side, StreamId, Time, Version};
@@ -128,6 +129,11 @@ impl Pair {
     pub(super) fn with(change: impl FnOnce(&mut ClientConfig, &mut ServerConfig)) -> Self {
         seed_thread(7);
         let (mut client_config, mut server_config) = configs();
+        // What tests work out by hand is CUBIC's.
+        for transport in [&mut client_config.transport, &mut server_config.transport] {
+            let transport = Arc::make_mut(transport);
+            transport.recovery = transport.recovery.clone().with_congestion(Algorithm::Cubic);
+        }
         change(&mut client_config, &mut server_config);
         let now = Time::from_millis(1_000);
         let mut client = Endpoint::new(&EndpointConfig::new([1; 32]), None);

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anabranch_lab::failover::{Class, KillSchedule, Outcome};
 use anabranch_lab::stats::Sample;
+use anabranch_transport::recovery::{Algorithm as Congestion, Config as RecoveryConfig};
 use anabranch_transport::schedule::Algorithm as Scheduler;
 use anabranch_transport::{MultipathConfig, Numbering, TransportConfig};
 use clap::Args;
@@ -35,6 +36,9 @@ pub(crate) struct Options {
     /// Scheduler instead of the default
     #[arg(long)]
     scheduler: Option<Scheduler>,
+    /// Congestion controller instead of the default
+    #[arg(long)]
+    congestion: Option<Congestion>,
     /// Print what a single schedule does, packet by packet, to standard error
     #[arg(long)]
     trace: bool,
@@ -57,9 +61,13 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
     }
     let defaults = MultipathConfig::default();
     let scheduler = options.scheduler.unwrap_or(defaults.scheduler());
-    let setting = format!("scheduler {}, numbering {}", scheduler.name(), options.numbering);
+    let recovery = RecoveryConfig::default();
+    let congestion = options.congestion.unwrap_or(recovery.congestion());
+    let setting = format!("scheduler {}, numbering {}, {congestion}", scheduler.name(), options.numbering);
     let multipath = defaults.with_scheduler(scheduler).with_numbering(options.numbering);
-    let transport = TransportConfig::default().with_multipath(multipath);
+    let transport = TransportConfig::default()
+        .with_multipath(multipath)
+        .with_recovery(recovery.with_congestion(congestion));
     let runs = (options.seed..options.seed + options.schedules).into_par_iter().map(KillSchedule::random);
     let runs: Result<Vec<Run>, String> = runs
         .filter(|schedule| options.class.is_none_or(|class| schedule.class == class))
@@ -69,11 +77,11 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
         })
         .collect();
     let mut runs = runs?;
-    runs.sort_by_key(|run| (std::cmp::Reverse(run.outcome.gap), run.schedule.seed));
+    runs.sort_by_key(|run| (std::cmp::Reverse((run.exceeds(), run.outcome.gap)), run.schedule.seed));
     Ok(report(&runs, &setting))
 }
 
-/// `runs` with the longest gaps first.
+/// `runs` with those above the limit first, and then the longest gaps.
 fn report(runs: &[Run], setting: &str) -> Report {
     let all: Vec<&Run> = runs.iter().collect();
     let total = Group::new("all", &all);
@@ -91,7 +99,7 @@ fn report(runs: &[Run], setting: &str) -> Report {
     Report {
         title: format!(
             "Gaps over {} kill schedules in virtual time: 2 or 3 paths of 10 Mbit/s and 15, 25, 40 ms, {setting}\n\n\
-             {lines}{faults}\nThe longest gaps; `failover --schedules 1 --seed SEED --trace` shows one:",
+             {lines}{faults}\nThose above the limit, and the longest gaps; `failover --schedules 1 --seed SEED --trace` shows one:",
             runs.len()
         ),
         columns: COLUMNS.to_vec(),
@@ -103,6 +111,7 @@ fn report(runs: &[Run], setting: &str) -> Report {
             "max_gap_ms": rounded(total.max),
             "wrong_bytes": total.wrong,
             "above_limit": total.above_limit,
+            "above_limit_as_known": total.above_known,
             "failures": total.failures,
             "setting": setting,
             "classes": groups.iter().map(Group::json).collect::<Vec<_>>(),
@@ -111,11 +120,12 @@ fn report(runs: &[Run], setting: &str) -> Report {
     }
 }
 
-const COLUMNS: [&str; 12] = [
+const COLUMNS: [&str; 13] = [
     "seed",
     "class",
     "gap ms",
     "limit ms",
+    "as known ms",
     "PTO ms",
     "other RTT ms",
     "killed s",
@@ -133,6 +143,11 @@ fn ms(duration: Duration) -> f64 {
 impl Run {
     fn exceeds(&self) -> bool {
         self.outcome.gap > self.outcome.limit().min(MAX_GAP)
+    }
+
+    /// Whether the gap is longer than the limit with the other path's round trip as the sender knows it.
+    fn exceeds_known(&self) -> bool {
+        self.outcome.gap > self.outcome.limit_as_known().min(MAX_GAP)
     }
 
     /// What must not happen, if it did.
@@ -161,6 +176,7 @@ impl Run {
             schedule.class.name().to_owned(),
             format!("{:.1}", ms(outcome.gap)),
             format!("{:.1}", ms(outcome.limit())),
+            format!("{:.1}", ms(outcome.limit_as_known())),
             format!("{:.1}", ms(outcome.pto)),
             format!("{:.1}", ms(outcome.other_rtt)),
             seconds(outcome.killed.as_nanos()),
@@ -179,6 +195,7 @@ impl Run {
             "class": schedule.class.name(),
             "gap_ms": rounded(ms(outcome.gap)),
             "limit_ms": rounded(ms(outcome.limit())),
+            "limit_as_known_ms": rounded(ms(outcome.limit_as_known())),
             "pto_ms": rounded(ms(outcome.pto)),
             "other_rtt_ms": rounded(ms(outcome.other_rtt)),
             "killed_s": outcome.killed.as_nanos() as f64 / 1e9,
@@ -201,13 +218,14 @@ struct Group {
     max: f64,
     /// Gaps longer than the dead path's PTO and one RTT of another path, or than [`MAX_GAP`].
     above_limit: usize,
+    /// The same with round trips as the sender knows them, although no answer may be as early as that.
+    above_known: usize,
     lost: u64,
     wrong: u64,
     failures: usize,
 }
 
 impl Group {
-    /// `runs` with the longest gaps first.
     fn new(name: &'static str, runs: &[&Run]) -> Self {
         let gaps: Vec<f64> = runs.iter().map(|run| ms(run.outcome.gap)).collect();
         // Without so many that one is longer there is none.
@@ -217,8 +235,9 @@ impl Group {
             schedules: runs.len(),
             median: median(&gaps),
             p99,
-            max: gaps.first().copied().unwrap_or(f64::NAN),
+            max: gaps.iter().copied().fold(f64::NAN, f64::max),
             above_limit: runs.iter().filter(|run| run.exceeds()).count(),
+            above_known: runs.iter().filter(|run| run.exceeds_known()).count(),
             lost: runs.iter().map(|run| run.outcome.lost_bytes).sum(),
             wrong: runs.iter().map(|run| run.outcome.wrong_bytes).sum(),
             failures: runs.iter().filter(|run| run.outcome.failure.is_some()).count(),
@@ -226,11 +245,12 @@ impl Group {
     }
 
     fn line(&self) -> String {
-        let Self { name, schedules, median, p99, max, above_limit, lost, wrong, failures } = self;
+        let Self { name, schedules, median, p99, max, above_limit, above_known, lost, wrong, failures } =
+            self;
         let p99 = p99.map_or_else(|| "–".to_owned(), |gap| format!("{gap:.1} ms"));
         format!(
             "{name:8} {schedules:5} schedules: gap median {median:.1} ms, 99 % {p99}, longest {max:.1} ms, \
-             {above_limit} above the limit; {lost} bytes lost, {wrong} wrong, {failures} connections ended"
+             {above_limit} above the limit ({above_known} with round trips as the sender knows them); {lost} bytes lost, {wrong} wrong, {failures} connections ended"
         )
     }
 
@@ -242,6 +262,7 @@ impl Group {
             "p99_gap_ms": self.p99.map(rounded),
             "max_gap_ms": rounded(self.max),
             "above_limit": self.above_limit,
+            "above_limit_as_known": self.above_known,
             "lost_bytes": self.lost,
             "wrong_bytes": self.wrong,
             "failures": self.failures,

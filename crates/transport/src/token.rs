@@ -101,8 +101,8 @@ pub(crate) enum Token {
     NewToken,
     /// HANDSHAKE_DONE.
     HandshakeDone,
-    /// ACK_FREQUENCY.
-    AckFrequency,
+    /// ACK_FREQUENCY, by sequence number.
+    AckFrequency(u64),
     /// DATAGRAM, never repeated; its loss is told to the application's statistics.
     Datagram,
     /// PING and other frames that owe nothing but make the packet ack-eliciting.

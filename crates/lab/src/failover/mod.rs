@@ -21,6 +21,10 @@ const ROUND_TRIPS: [Duration; 3] =
     [Duration::from_millis(15), Duration::from_millis(25), Duration::from_millis(40)];
 /// Bits per second of each path, with a queue of one bandwidth-delay product.
 const RATE: u64 = 10_000_000;
+/// Bytes of an IP packet as large as they get.
+const FULL_PACKET: u64 = 1500;
+/// Bytes of an IP packet with acknowledgments, a path's status and a request.
+const SMALL_PACKET: u64 = 100;
 /// Bytes of a bulk transfer: it lasts longer than [`SPREAD`] over three paths.
 const BULK: u64 = 5_000_000;
 
@@ -128,6 +132,13 @@ impl KillSchedule {
     /// If the connection did not come to the point at which the path could die.
     pub fn run(&self, transport: &TransportConfig, watch: bool) -> Result<Outcome, String> {
         run::run(self, transport, watch)
+    }
+
+    /// What a round trip over the empty link of the path `path` takes: the delay, a packet of full size one way and a small one the
+    /// other way.
+    pub fn round_trip(&self, path: usize) -> Duration {
+        let on_the_wire = Duration::from_nanos((FULL_PACKET + SMALL_PACKET) * 8 * 1_000_000_000 / RATE);
+        self.round_trips.get(path).copied().unwrap_or_default() + on_the_wire
     }
 
     fn links(&self) -> Vec<LinkSpec> {

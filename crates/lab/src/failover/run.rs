@@ -36,8 +36,10 @@ pub struct Outcome {
     pub gap_began: Time,
     /// The dead path's probe timeout at the kill, at the end that sends data.
     pub pto: Duration,
-    /// The smallest smoothed round-trip time of another path at the kill, at that end.
+    /// The smallest smoothed round-trip time of another path at the kill, at that end; zero as long as it has measured none.
     pub other_rtt: Duration,
+    /// The smallest round trip of another path: what that end takes it for, and at least what its link takes without a queue.
+    pub round_trip: Duration,
     /// Bytes that never arrived.
     pub lost_bytes: u64,
     /// Bytes that were delivered twice, or are not what was sent.
@@ -49,8 +51,15 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// What the gap should not exceed: the dead path's probe timeout and one round trip of another path.
+    /// What the gap should not exceed: the dead path's probe timeout and one round trip of another path, which is no shorter than
+    /// its link allows.
     pub fn limit(&self) -> Duration {
+        self.pto + self.round_trip
+    }
+
+    /// The same with the round trip as the sender knows it, which is zero before it has measured one, and too short where
+    /// acknowledgments come back on a shorter path: no answer can be as early as that.
+    pub fn limit_as_known(&self) -> Duration {
         self.pto + self.other_rtt
     }
 }
@@ -66,7 +75,7 @@ pub(super) fn run(
     let mut stage = Stage::new(schedule, transport, Some(killed..until), watch)?;
     stage.sampled(schedule)?;
     stage.pair.sim.run(killed, |_| false);
-    let (pto, other_rtt) = stage.expectation(schedule, transport)?;
+    let Expectation { pto, other_rtt, round_trip } = stage.expectation(schedule, transport)?;
     let mut began = killed;
     if schedule.class == Class::Idle {
         began = killed + schedule.request_after;
@@ -84,6 +93,7 @@ pub(super) fn run(
         gap_began,
         pto,
         other_rtt,
+        round_trip,
         lost_bytes: schedule.bytes.saturating_sub(arrivals.good),
         wrong_bytes: arrivals.bad,
         failure,
@@ -106,6 +116,13 @@ fn longest_wait(arrivals: &Arrivals, killed: Time, began: Time, now: Time, bytes
         last = at;
     }
     longest
+}
+
+/// What a limit is made of; the fields of [`Outcome`].
+struct Expectation {
+    pto: Duration,
+    other_rtt: Duration,
+    round_trip: Duration,
 }
 
 struct Stage {
@@ -168,13 +185,13 @@ impl Stage {
         Ok(self.pair.sim.now())
     }
 
-    /// The dead path's PTO and the best round-trip time of another path, as the sender knows them. Who asks is a sender, too:
+    /// The dead path's PTO and the best round-trip time of another path, at the sender. Who asks is a sender, too:
     /// the longer PTO of both ends counts when the path dies before a request.
     fn expectation(
         &self,
         schedule: &KillSchedule,
         transport: &TransportConfig,
-    ) -> Result<(Duration, Duration), String> {
+    ) -> Result<Expectation, String> {
         let sender = usize::from(!schedule.upload);
         let senders = if schedule.class == Class::Idle { vec![0, 1] } else { vec![sender] };
         let rtt = |(_, path): (&PathId, &PathTotals)| path.rtt;
@@ -186,9 +203,15 @@ impl Stage {
         };
         let pto = senders.iter().filter_map(pto).max().ok_or("the dead path had no round-trip sample")?;
         let totals = self.meters[sender].totals();
-        let others = totals.paths.iter().filter(|(id, _)| id.0 as usize != schedule.victim).filter_map(rtt);
-        let other = others.map(|rtt| rtt.smoothed).min();
-        Ok((pto, other.unwrap_or(Duration::ZERO)))
+        let known = |other: usize| {
+            let path = totals.paths.iter().find(|(id, _)| id.0 as usize == other);
+            path.and_then(rtt).map(|rtt| rtt.smoothed)
+        };
+        let others = || (0..schedule.round_trips.len()).filter(|other| *other != schedule.victim);
+        let other_rtt = others().filter_map(known).min().unwrap_or_default();
+        let real = |other: usize| known(other).unwrap_or_default().max(schedule.round_trip(other));
+        let round_trip = others().map(real).min().unwrap_or_default();
+        Ok(Expectation { pto, other_rtt, round_trip })
     }
 
     fn finish(&mut self, schedule: &KillSchedule, killed: Time) {

@@ -54,6 +54,12 @@ impl<T: Clone> Recovery<T> {
         Some(Expired::Pto { space })
     }
 
+    /// Packets that another path's probe timeout lets out leave on this one instead, regardless of its window.
+    pub fn probe_instead(&mut self, space: SpaceId) {
+        let probes = &mut self.spaces[space as usize].probes;
+        *probes = PTO_PROBES.max(*probes);
+    }
+
     /// The network was not there and is there again: the probe timeout begins anew, without the backoff of the time before.
     pub fn forget_backoff(&mut self) {
         self.timer.pto_count = 0;

@@ -115,6 +115,11 @@ impl FrequencyRule {
             Self::Study2022 => 0,
         }
     }
+
+    /// Whether probe timeouts count with what was asked for as soon as the peer follows, if it is less than its `max_ack_delay`.
+    pub(crate) const fn shortens_probe_timeouts(self) -> bool {
+        matches!(self, Self::Adaptive)
+    }
 }
 
 /// Which received packet numbers are given up, besides those that no longer fit the bound on memory. A packet at or below

@@ -8,6 +8,7 @@ use super::connection::Connection;
 use super::receive::violation;
 use crate::config::FrequencyRule;
 use crate::error::TransportError;
+use crate::path::Path;
 use crate::token::Tokens;
 
 /// Longest acknowledgment delay that may be asked for (RFC 9000 §18.2).
@@ -15,6 +16,10 @@ const MAX_ACK_DELAY_LIMIT: Duration = Duration::from_millis(1 << 14);
 
 /// Bounds of the acknowledgment threshold that this end asks for: enough packets to matter, few enough for pacing.
 const ACK_THRESHOLD_RANGE: (u64, u64) = (2, 32);
+
+/// The shortest delay that probe timeouts allow for, unless the peer's `max_ack_delay` is shorter: where round trips are short, what a
+/// busy host adds is longer than what it was asked for.
+const MIN_COUNTED_DELAY: Duration = Duration::from_millis(5);
 
 /// Longest delay that [`FrequencyRule::Study2022`] asks for.
 const MAX_DELAY_2022: Duration = Duration::from_millis(10);
@@ -82,6 +87,7 @@ impl Connection {
         request.max_ack_delay_us = request.max_ack_delay_us.clamp(min, max.max(min));
         if self.pending.ack_requested.is_none_or(|old| request.is_far_from(&old)) {
             self.pending.ack_requested = Some(request);
+            self.pending.ack_request_acked = false;
             self.pending.ack_frequency = Some(request);
             self.pending.ack_frequency_sequence += 1;
             let delay = Duration::from_micros(request.max_ack_delay_us);
@@ -89,10 +95,27 @@ impl Connection {
         }
     }
 
-    /// The longest time that the peer may hold an ACK back on purpose: what it said, or what it was asked for.
-    pub(super) fn requested_ack_delay(&self) -> Duration {
-        let requested = self.pending.ack_requested.map_or(0, |request| request.max_ack_delay_us);
-        Duration::from_micros(requested)
+    /// The longest time that the peer may hold an ACK back on purpose, once its transport parameters are known: what it follows, or,
+    /// as long as it may not have been asked yet, the longer of that and its `max_ack_delay` (draft-ietf-quic-ack-frequency,
+    /// “Computation of Probe Timeout Period”).
+    pub(super) fn peer_ack_delay(&self) -> Option<Duration> {
+        let max = Duration::from_millis(self.handshake.peer_parameters.as_ref()?.max_ack_delay);
+        let Some(request) = self.pending.ack_requested else { return Some(max) };
+        let requested = Duration::from_micros(request.max_ack_delay_us);
+        let follows =
+            self.pending.ack_request_acked && self.config.ack.frequency_rule.shortens_probe_timeouts();
+        Some(if follows { requested.max(MIN_COUNTED_DELAY.min(max)) } else { requested.max(max) })
+    }
+
+    /// The peer has an ACK_FREQUENCY frame: if it is the newest, probe timeouts need not wait for longer than it says.
+    pub(super) fn on_ack_frequency_acked(&mut self, sequence: u64) {
+        if sequence != self.pending.ack_frequency_sequence {
+            return;
+        }
+        self.pending.ack_request_acked = true;
+        let Some(delay) = self.peer_ack_delay() else { return };
+        let open = |path: &&mut Path| path.recovery.rtt().has_sample();
+        self.paths.iter_mut().filter(open).for_each(|path| path.recovery.set_peer_max_ack_delay(delay));
     }
 
     /// The peer's request (draft-ietf-quic-ack-frequency §4).
@@ -123,14 +146,16 @@ impl Connection {
 
 #[cfg(test)]
 mod tests {
-    use anabranch_recovery::{Config, InitialWindow};
+    use anabranch_recovery::{Algorithm, Config, InitialWindow};
     use anabranch_wire::Time;
 
     use super::*;
 
     /// What a path with a window of so many packets asks for in slow start, its round-trip time being `rtt`.
     fn asks(rule: FrequencyRule, packets: u32, rtt: u64) -> (u64, u64) {
-        let config = Config::default().with_initial_window(InitialWindow::Packets(packets));
+        let config = Config::default()
+            .with_initial_window(InitialWindow::Packets(packets))
+            .with_congestion(Algorithm::Cubic);
         let mut recovery = Recovery::<Tokens>::new(&config, Time::ZERO);
         recovery.on_round_trip(Time::from_millis(rtt), Duration::from_millis(rtt));
         let request = AckRequest::of(&recovery, rule);

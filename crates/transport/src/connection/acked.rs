@@ -112,6 +112,7 @@ impl Connection {
             for token in &sent.owed {
                 self.on_token_lost(token);
             }
+            self.repeat_again(now, &sent.owed);
         }
         if progress {
             self.review_ack_frequency();
@@ -196,7 +197,8 @@ impl Connection {
             | Token::MaxPathId
             | Token::PathsBlocked
             | Token::PathCidsBlocked(_) => self.on_multipath_acked(now, token),
-            Token::NewToken | Token::HandshakeDone | Token::AckFrequency | Token::Datagram | Token::Ping => {}
+            Token::AckFrequency(sequence) => self.on_ack_frequency_acked(sequence),
+            Token::NewToken | Token::HandshakeDone | Token::Datagram | Token::Ping => {}
         }
     }
 
@@ -232,7 +234,7 @@ impl Connection {
             | Token::PathCidsBlocked(_) => self.on_multipath_lost(token),
             Token::NewToken => self.pending.new_tokens += 1,
             Token::HandshakeDone => self.pending.handshake_done = true,
-            Token::AckFrequency => self.pending.ack_frequency = self.pending.ack_requested,
+            Token::AckFrequency(_) => self.pending.ack_frequency = self.pending.ack_requested,
             // A lost ACK is outdated by the next one; messages and PINGs are not repeated.
             Token::Ack { .. } | Token::Datagram | Token::Ping => {}
         }
@@ -267,6 +269,6 @@ impl Connection {
 }
 
 /// Whether the loss of a packet that owed this would have something sent again.
-fn is_repeated(token: &Token) -> bool {
+pub(super) fn is_repeated(token: &Token) -> bool {
     !matches!(token, Token::Ack { .. } | Token::Datagram | Token::Ping)
 }

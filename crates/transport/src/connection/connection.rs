@@ -110,6 +110,8 @@ pub(super) struct Pending {
     pub(super) ack_frequency_sequence: u64,
     /// The newest request that was made.
     pub(super) ack_requested: Option<AckRequest>,
+    /// The peer is known to follow it.
+    pub(super) ack_request_acked: bool,
     /// Sequence number of the newest ACK_FREQUENCY received.
     pub(super) ack_frequency_received: Option<u64>,
 }

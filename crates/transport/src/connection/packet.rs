@@ -372,7 +372,7 @@ impl Connection {
             };
             if writer.frame(&frame).is_ok() {
                 self.pending.ack_frequency = None;
-                tokens.push(Token::AckFrequency);
+                tokens.push(Token::AckFrequency(self.pending.ack_frequency_sequence));
             }
         }
         if self.multipath.is_some() {

@@ -170,6 +170,19 @@ fn the_rule_of_2022_asks_for_a_longer_delay_than_the_peer_announced() {
     assert_eq!(acks(FrequencyRule::Study2022), (0, 1));
 }
 
+#[test]
+fn probe_timeouts_wait_no_longer_than_the_peer_was_asked_to_hold_acknowledgments_back() {
+    let pto = |rule, data: &[u8]| {
+        let mut pair = connected(Pair::with_transport(|config| config.ack.frequency_rule = rule));
+        assert!(pair.transfer(Side::Server, data) == data);
+        pair.server().paths().next().unwrap().pto
+    };
+    let data = pattern(300_000);
+    // A quarter of 20 ms, once the peer has acknowledged the request, and not its own 25 ms; as the stack of 2022 did not.
+    let (adaptive, study) = (pto(FrequencyRule::Adaptive, &data), pto(FrequencyRule::Study2022, &data));
+    assert!(study > adaptive + Duration::from_millis(15), "{adaptive:?}, {study:?}");
+}
+
 /// Short headers without the fixed bit that each side sends.
 fn greased(client: bool, server: bool) -> (usize, usize) {
     let mut pair = Pair::with(|client_config, server_config| {

@@ -144,7 +144,7 @@ impl Connection {
     }
 
     /// The working path with the lowest smoothed round-trip time; one that was never measured only if there is no other.
-    fn fastest(&self) -> Option<PathId> {
+    pub(super) fn fastest(&self) -> Option<PathId> {
         let rank = |path: &&Path| (!path.recovery.rtt().has_sample(), path.recovery.rtt().smoothed());
         self.paths.iter().filter(|path| Self::is_working(path)).min_by_key(rank).map(|path| path.id)
     }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use anabranch_wire::{PathId, SpaceId, Time, TransportErrorCode};
 
 use super::Multipath;
+use crate::connection::acked::is_repeated;
 use crate::connection::connection::Connection;
 use crate::path::{Health, Path, Purpose, Validation};
 use crate::token::Token;
@@ -99,19 +100,22 @@ impl Connection {
         health.map_or(0, |health| health.moved)
     }
 
-    /// What is under way on the path is sent again, wherever there is room, unless that has been done before.
-    pub(in crate::connection) fn requeue_unacked(&mut self, now: Time, id: PathId) {
+    /// What is under way on the path is sent again, wherever there is room, unless that has been done before. Says whether there was
+    /// anything.
+    pub(in crate::connection) fn requeue_unacked(&mut self, now: Time, id: PathId) -> bool {
         let moved = self.moved_before(id);
-        let Some(path) = self.paths.get(id) else { return };
+        let Some(path) = self.paths.get(id) else { return false };
         let next = path.recovery.next_order(SpaceId::Data);
         let unacked = path.recovery.under_way(SpaceId::Data, moved..next).filter(|(_, sent)| !sent.mtu_probe);
         let tokens: Vec<_> = unacked.flat_map(|(_, sent)| sent.owed.iter().copied()).collect();
         for token in &tokens {
             self.on_token_lost(token);
         }
+        self.repeat_again(now, &tokens);
         if let Some(multipath) = &mut self.multipath {
             multipath.health_mut(id, now).moved = next;
         }
+        tokens.iter().any(is_repeated)
     }
 
     /// Whether data may be sent on the path with the prospect of its arriving.
@@ -142,6 +146,9 @@ impl Connection {
     /// The peer wants the path as a backup. If something on it should have been answered by now, the reason is that the path
     /// fails, and there is no need to wait for a probe timeout of our own.
     pub(super) fn on_peer_backup(&mut self, now: Time, id: PathId) {
+        if let Some(multipath) = &mut self.multipath {
+            multipath.again.begin(now);
+        }
         let Some(path) = self.paths.get(id).filter(|path| path.is_usable() && !path.is_failing) else {
             return;
         };
@@ -172,8 +179,14 @@ impl Connection {
         }
         if let Some(multipath) = &mut self.multipath {
             multipath.health_mut(id, now).on_failing(now);
+            multipath.again.begin(now);
         }
-        self.requeue_unacked(now, id);
+        let repeats = self.requeue_unacked(now, id);
+        // RFC 9002 §7.5: the window does not hold probes back. Those of the path leave on another one, whose window may be full of
+        // what cannot be read before them.
+        if let Some(other) = self.fastest().filter(|_| repeats).and_then(|other| self.paths.get_mut(other)) {
+            other.recovery.probe_instead(SpaceId::Data);
+        }
         // What is repeated is not to be lost again in the queue that slow start fills.
         for other in self.paths.iter_mut().filter(|other| other.id != id && Self::is_working(other)) {
             other.recovery.hold(now);
@@ -200,8 +213,9 @@ impl Connection {
 
     /// When one of the paths needs attention because of its silence.
     pub(in crate::connection) fn health_timeout(&self) -> Option<Time> {
-        self.multipath.as_ref()?;
-        self.paths.iter().filter_map(|path| self.attention(path).map(|(time, _)| time)).min()
+        let again = self.multipath.as_ref()?.again.next();
+        let attention = self.paths.iter().filter_map(|path| self.attention(path).map(|(time, _)| time)).min();
+        attention.into_iter().chain(again).min()
     }
 
     /// What the path needs first, and when.
@@ -228,6 +242,7 @@ impl Connection {
         if self.multipath.is_none() {
             return;
         }
+        self.expire_again(now);
         for index in 0..self.paths.len() {
             let id = self.paths.nth(index);
             let due = self.paths.get(id).and_then(|path| self.attention(path));

@@ -2,6 +2,7 @@
 
 mod abandon;
 mod acks;
+mod again;
 mod alternatives;
 mod choose;
 mod copies;
@@ -22,6 +23,7 @@ mod unopened;
 use anabranch_wire::{ConnectionId, PathId, Side};
 
 pub use self::acks::AckStats;
+use self::again::Again;
 pub use self::alternatives::AlternativeAddress;
 use self::alternatives::Alternatives;
 pub(crate) use self::alternatives::MAX_ALTERNATIVES;
@@ -58,6 +60,8 @@ pub(super) struct Multipath {
     scheduler: AnyScheduler,
     /// What is to be repeated on other paths.
     copies: Copies,
+    /// What is to be sent a second time.
+    again: Again,
     /// The fastest path, which acknowledgments take that do not stay on their own.
     ack_path: Option<PathId>,
     /// Paths whose newest acknowledgment is to be repeated, and on which. A path that is gone is neither, so that there are no
@@ -107,6 +111,7 @@ impl Multipath {
             unopened: UnopenedPaths::default(),
             scheduler: AnyScheduler::new(scheduler),
             copies: Copies::default(),
+            again: Again::default(),
             ack_path: None,
             ack_copies: Vec::new(),
             weights: Vec::new(),

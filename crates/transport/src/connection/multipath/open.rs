@@ -136,8 +136,8 @@ impl Connection {
         let config = config.with_ecn(ecn);
         let mut recovery = Recovery::new(&config, now);
         if let Some(peer) = &self.handshake.peer_parameters {
-            recovery.set_peer_max_ack_delay(std::time::Duration::from_millis(peer.max_ack_delay));
-            recovery.allow_ack_delay(self.requested_ack_delay());
+            let max = std::time::Duration::from_millis(peer.max_ack_delay);
+            recovery.set_peer_max_ack_delay(max);
             recovery.set_peer_max_udp_payload(u16::try_from(peer.max_udp_payload_size).unwrap_or(u16::MAX));
             local.set_limit(if is_pooled { 0 } else { peer.active_connection_id_limit });
         }
@@ -175,10 +175,14 @@ impl Connection {
         if let Some(multipath) = &mut self.multipath {
             multipath.health_mut(id, now).on_validated(now);
         }
+        let ack_delay = self.peer_ack_delay();
         let Some(path) = self.paths.get_mut(id).filter(|path| path.phase == Phase::Opening) else {
             return false;
         };
         path.phase = Phase::Open;
+        if let Some(delay) = ack_delay {
+            path.recovery.set_peer_max_ack_delay(delay);
+        }
         // Peers may ignore the status of a path that they do not know yet. With one packet number space for all paths it comes
         // along with the challenge.
         if opens_paths(self.side) && !self.numbering.is_single() {

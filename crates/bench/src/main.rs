@@ -74,7 +74,10 @@ fn main() -> std::process::ExitCode {
     let cli = Cli::parse();
     let result = match &cli.benchmark {
         Benchmark::All(options) => all::run(options).and_then(|json| match cli.json.as_deref() {
-            Some("-") => Ok(println!("{json}")),
+            Some("-") => {
+                println!("{json}");
+                Ok(())
+            }
             Some(path) => Ok(std::fs::write(path, format!("{json}\n"))?),
             None => Ok(()),
         }),

@@ -11,6 +11,8 @@ mod everyday;
 mod randomness;
 #[path = "command/seen.rs"]
 mod seen;
+#[path = "command/traces.rs"]
+mod traces;
 
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, UdpSocket};

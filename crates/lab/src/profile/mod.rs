@@ -7,7 +7,7 @@
 //! use anabranch_lab::profile::Variant;
 //!
 //! let variant = Variant::of("single AR5", &["picoquic", "original", "single", "cubic", "ar5"])?;
-//! assert_eq!(variant.server().ack.max_ranges, 5);
+//! assert_eq!(variant.server().ack().max_ranges(), 5);
 //! assert_eq!(variant.paths(3), [0, 1, 2]);
 //! # Ok::<(), anabranch_lab::profile::UnknownLayer>(())
 //! ```

@@ -233,7 +233,9 @@ fn interruptions_have_events() {
     let retry = &events[1];
     assert_eq!((&retry["of"], &retry["number"], &retry["allowed"]), (&LARGE.into(), &1.into(), &8.into()));
     assert!(retry["reason"].is_string() && retry["bytes"].as_u64() > Some(0), "{retry}");
-    assert_eq!((&retry["pause_s"], &events[2]["bytes"]), (&0.5.into(), &retry["bytes"]));
+    // Chance takes up to a half off.
+    assert!(matches!(retry["pause_s"].as_f64(), Some(0.25..=0.5)), "{retry}");
+    assert_eq!(events[2]["bytes"], retry["bytes"]);
     assert_ne!(events[2]["connection"], events[0]["connection"], "another one");
     assert_eq!((&events[4]["bytes"], &events[4]["continued"]), (&LARGE.into(), &1.into()));
     let events = told("/flaky/other");

@@ -55,7 +55,8 @@ fn a_path_that_loses_one_percent_is_in_full_use_a_second_after_its_return() {
 fn every_controller_is_back_a_second_after_the_path_is() {
     for name in Algorithm::NAMES {
         let algorithm: Algorithm = name.parse().unwrap();
-        // BALIA gives up three quarters of a slower path's window at the first loss, and gains little after that.
+        // BALIA gives up three quarters of a slower path's window at a loss and gains little after that, with an outage or
+        // without (docs/congestion.md).
         let least = if algorithm == Algorithm::Balia { 0.5 } else { 0.8 };
         for seed in 0..2 {
             let share = share_after_return(2, algorithm, 0.0, seed);

@@ -122,7 +122,7 @@ fn an_interrupted_fetch_leaves_nothing() {
     let (site, here) = (Site::start(), tempfile::tempdir().unwrap());
     for signal in ["-INT", "-TERM", "-HUP"] {
         let args = [&site.url("/half"), &site.url("/small"), "--session-file", "session"];
-        let child = command(&site, here.path(), &args).stderr(Stdio::piped()).spawn().unwrap();
+        let child = interruptible(&site, here.path(), &args).stderr(Stdio::piped()).spawn().unwrap();
         wait_until(|| {
             let files = std::fs::read_dir(here.path()).unwrap();
             let lens = files.filter_map(|file| Some(file.ok()?.metadata().ok()?.len()));
@@ -135,6 +135,15 @@ fn an_interrupted_fetch_leaves_nothing() {
         // The small file was whole.
         assert_eq!(names(here.path()), ["session", "small"]);
     }
+}
+
+/// Like [`command`], with SIGHUP as a terminal's programs have it, even where `nohup` runs the tests.
+fn interruptible(site: &Site, dir: &Path, args: &[&str]) -> Command {
+    let plain = command(site, dir, args);
+    let mut command = Command::new("env");
+    command.arg("--default-signal=HUP").arg(plain.get_program()).args(plain.get_args());
+    command.current_dir(dir);
+    command
 }
 
 #[track_caller]

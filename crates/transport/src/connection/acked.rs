@@ -142,7 +142,9 @@ impl Connection {
     }
 
     pub(super) fn trace_metrics(&mut self, now: Time, id: PathId) {
-        let Some(path) = self.paths.get(id) else { return };
+        let Some(path) = self.paths.get_mut(id).filter(|_| self.observer.is_some()) else { return };
+        let state = path.recovery.congestion().state();
+        let changed = path.traced_state.replace(state) != Some(state);
         let recovery = &path.recovery;
         let rtt = recovery.rtt();
         let metrics = TraceEvent::Metrics {
@@ -156,9 +158,10 @@ impl Connection {
             in_flight: recovery.bytes_in_flight(),
             pto_count: recovery.pto_count(),
         };
-        let state = TraceEvent::CongestionState { path: id, state: recovery.congestion().state().name() };
         self.trace(now, &metrics);
-        self.trace(now, &state);
+        if changed {
+            self.trace(now, &TraceEvent::CongestionState { path: id, state: state.name() });
+        }
     }
 
     fn on_token_acked(&mut self, now: Time, token: &Token) {

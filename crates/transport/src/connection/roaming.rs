@@ -18,6 +18,9 @@ use crate::trace::TraceEvent;
 
 /// Longest time between two challenges to addresses that are to take over a silent path, unless the probe timeout is longer.
 const RESCUE_INTERVAL: Duration = Duration::from_secs(1);
+/// Shortest time without any packet that is taken for silence: a queue that fills delays answers, and a burst of other traffic
+/// packets, by so much on networks that work.
+const MIN_SILENCE: Duration = Duration::from_millis(80);
 /// Where a long header has its destination connection ID, behind flags, version and length.
 const DCID_AT: usize = 6;
 /// Addresses that are asked at the same time for one silent path; the rest of the validations is for its own addresses.
@@ -30,6 +33,8 @@ pub(super) struct Roaming {
     watches: bool,
     /// Stream bytes that had arrived when the path was last asked because it had become quiet.
     traffic: u64,
+    /// When a packet had last come when a probe timeout was over too soon after it to be called silence.
+    suspected: Option<Time>,
     /// Other addresses are asked, because the path is silent.
     rescues: bool,
 }
@@ -236,13 +241,43 @@ impl Connection {
         }
     }
 
-    /// A probe timeout of the path is over. Another path that works makes up for it, and otherwise the driver may know of
-    /// another way.
-    pub(super) fn report_silence(&mut self, space: SpaceId, id: PathId) {
-        let others = |other: &crate::path::Path| other.id != id && other.is_usable() && !other.is_failing;
-        let alone = self.paths.main().id == id && !self.paths.iter().any(others);
-        if self.roaming.watches && space == SpaceId::Data && alone && self.state.is_active() {
+    /// A probe timeout of the path is over. That alone is no silence: a queue that fills makes round trips longer than any timeout
+    /// that was right before, while packets go on to arrive. Another path that works makes up for it, and otherwise the driver may
+    /// know of another way.
+    pub(super) fn report_silence(&mut self, now: Time, space: SpaceId, id: PathId) {
+        if !self.roaming.watches || space != SpaceId::Data || self.paths.main().id != id {
+            return;
+        }
+        match self.idle.heard() {
+            Some(heard) if now < heard + self.least_silence() => self.roaming.suspected = Some(heard),
+            _ => self.tell_silence(),
+        }
+    }
+
+    fn tell_silence(&mut self) {
+        self.roaming.suspected = None;
+        let id = self.paths.main().id;
+        let works = |other: &crate::path::Path| other.id != id && other.is_usable() && !other.is_failing;
+        if self.state.is_active() && !self.paths.iter().any(works) {
             self.events.push_back(Event::PathSilent(id));
+        }
+    }
+
+    /// Time without any packet from which on the main path counts as silent.
+    fn least_silence(&self) -> Duration {
+        self.paths.main().recovery.pto(SpaceId::Data).max(MIN_SILENCE)
+    }
+
+    /// When a suspected silence has lasted for long enough. A packet that comes before ends the suspicion.
+    #[inline]
+    pub(super) fn silence_timeout(&self) -> Option<Time> {
+        let heard = self.roaming.suspected.filter(|_| self.roaming.suspected == self.idle.heard())?;
+        Some(heard + self.least_silence())
+    }
+
+    pub(super) fn expire_silence(&mut self, now: Time) {
+        if self.silence_timeout().is_some_and(|time| now >= time) {
+            self.tell_silence();
         }
     }
 }

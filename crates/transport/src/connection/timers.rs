@@ -149,6 +149,7 @@ impl Connection {
             self.handshake.early_until,
             self.health_timeout(),
             self.quiet_timeout(),
+            self.silence_timeout(),
         ];
         timers.into_iter().flatten().min()
     }
@@ -178,6 +179,7 @@ impl Connection {
         }
         self.expire_health(now);
         self.expire_quiet(now);
+        self.expire_silence(now);
         for index in 0..self.paths.len() {
             let id = self.paths.nth(index);
             if self.paths.get(id).is_some_and(|path| !path.is_abandoned()) {
@@ -227,7 +229,7 @@ impl Connection {
                 if let Some(path) = self.paths.get_mut(id) {
                     path.probe_response = true;
                 }
-                self.report_silence(space, id);
+                self.report_silence(now, space, id);
                 // A failing path is asked with challenges; what was on it is on its way elsewhere.
                 let failing = self.paths.get(id).is_some_and(|path| path.is_failing);
                 if !(space == SpaceId::Data && failing) {

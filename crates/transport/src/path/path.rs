@@ -1,6 +1,6 @@
 //! One path: its addresses, recovery, received packets and connection IDs.
 
-use anabranch_recovery::Recovery;
+use anabranch_recovery::{Recovery, State};
 use anabranch_wire::{ConnectionId, PathId, Time};
 
 use super::cids::{LocalCids, RemoteCids};
@@ -74,6 +74,8 @@ pub(crate) struct Path {
     /// A PATH_RESPONSE may leave although the congestion window is full: a probe timeout has run out since the last one that
     /// did.
     pub(crate) probe_response: bool,
+    /// The congestion controller's state that was traced last.
+    pub(crate) traced_state: Option<State>,
     pub(crate) previous: Option<Box<Previous>>,
     /// Largest 1-RTT packet number received.
     pub(crate) largest_number: Option<u64>,
@@ -162,6 +164,7 @@ impl Path {
             validations: Vec::new(),
             responses: Responses::default(),
             probe_response: false,
+            traced_state: None,
             previous: None,
             largest_number: None,
             largest_moving: None,

@@ -177,6 +177,39 @@ fn a_path_that_falls_silent_is_told_of_even_by_an_end_that_only_receives() {
     }
 }
 
+/// A link of 24 Mbit/s with a round trip of 0.6 ms, whose queue takes up to 66 ms: probe timeouts that were right a moment ago are
+/// too short.
+#[test]
+fn a_path_whose_queue_fills_is_not_silent() {
+    const BYTES_PER_MS: u32 = 3_000;
+    let (mut pair, _) = connected();
+    pair.delay = Duration::from_micros(300);
+    let mut busy = Time::ZERO;
+    pair.network = Some(Box::new(move |from, mut flying| {
+        if from == Side::Server {
+            let begins = busy.max(flying.at);
+            if begins.saturating_since(flying.at) > MS * 66 {
+                return Vec::new();
+            }
+            busy = begins + MS * u32::try_from(flying.bytes.len()).unwrap() / BYTES_PER_MS;
+            flying.at = busy;
+        }
+        vec![flying]
+    }));
+    for _ in 0..4 {
+        assert!(pair.transfer(Side::Client, &pattern(20_000)) == pattern(20_000));
+    }
+    pair.client().watch_silence(true);
+    for _ in 0..4 {
+        let data = pattern(900_000);
+        let begun = pair.now;
+        assert!(pair.transfer(Side::Server, &data) == data);
+        assert!(pair.now - begun > MS * 280, "the link is a limit: {:?}", pair.now - begun);
+        pair.run_for(SECOND);
+    }
+    assert!(!pair.client_events.contains(&Event::PathSilent(PathId(0))));
+}
+
 #[test]
 fn a_client_that_receives_nothing_new_asks_once() {
     let (mut pair, _) = connected();

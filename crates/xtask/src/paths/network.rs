@@ -96,6 +96,23 @@ impl Link {
         self.route()
     }
 
+    /// The link loses everything from now on, both ways, and neither host notices: their frames go to nobody's address.
+    pub(super) fn silence(self) -> Result<(), String> {
+        const NOBODY: &str = "02:00:00:00:00:99";
+        let (name, gateway) = (self.name(), self.address(254, false));
+        run("ip", &["neighbour", "replace", &gateway, "lladdr", NOBODY, "dev", &name, "nud", "permanent"])?;
+        let (name, client) = (self.peer(), self.address(1, false));
+        let words = ["neighbour", "replace", &client, "lladdr", NOBODY, "dev", &name, "nud", "permanent"];
+        run("ip", &[&["-netns", SERVER_SIDE][..], &words].concat())
+    }
+
+    /// The link carries packets again.
+    pub(super) fn speak(self) -> Result<(), String> {
+        let (ours, theirs) = (self.name(), self.peer());
+        run("ip", &["neighbour", "flush", "dev", &ours, "nud", "all"])?;
+        run("ip", &["-netns", SERVER_SIDE, "neighbour", "flush", "dev", &theirs, "nud", "all"])
+    }
+
     fn route(self) -> Result<(), String> {
         let (gateway, metric) = (self.address(254, false), self.0.to_string());
         run("ip", &["route", "replace", SERVER, "via", &gateway, "dev", &self.name(), "metric", &metric])

@@ -120,7 +120,12 @@ fn part_of(name: &Path) -> Result<(File, TempPath)> {
     let Some(last) = name.file_name() else {
         return Err(Failure::new(Exit::Usage, format!("{} names no file", name.display())));
     };
-    let failed = |error| Failure::io(format_args!("cannot create {}", name.display()), &error);
+    // The part's own name, which a temporary file's errors have, is nobody's business.
+    let failed = |error: io::Error| {
+        let inner = error.get_ref().and_then(std::error::Error::source);
+        let cause = inner.and_then(|inner| inner.downcast_ref::<io::Error>()).unwrap_or(&error);
+        Failure::io(format_args!("cannot create {}", name.display()), cause)
+    };
     // A name that no file can have would be found out only when everything is there.
     if let Err(error) = fs::symlink_metadata(name)
         && error.kind() == io::ErrorKind::InvalidFilename

@@ -1,5 +1,6 @@
 //! What a URL leads to, and the connection there.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,6 +9,7 @@ use std::time::Duration;
 use anabranch::{
     AddressToken, ClientConfig, Connection, Endpoint, RacePolicy, ZeroRttAccepted, unspecified_for,
 };
+use percent_encoding::percent_decode_str;
 use url::{Host, Url};
 
 use crate::exit::{self, Exit, Failure, Passing, Result};
@@ -70,10 +72,15 @@ impl Target {
         self.url.authority()
     }
 
-    /// The last part of the path, as the name of a file; that of an index where the path names a directory.
-    pub(crate) fn file_name(&self) -> &str {
+    /// The last part of the path, as the name of a file: without percent-encoding, unless that would give something that is no
+    /// name, or hides what it is. That of an index where the path names a directory.
+    pub(crate) fn file_name(&self) -> Cow<'_, str> {
         let last = self.url.path_segments().and_then(|mut segments| segments.next_back());
-        last.filter(|name| !name.is_empty()).unwrap_or(INDEX)
+        let encoded = last.filter(|name| !name.is_empty()).unwrap_or(INDEX);
+        match percent_decode_str(encoded).decode_utf8() {
+            Ok(name) if is_plain(&name) => name,
+            _ => encoded.into(),
+        }
     }
 
     async fn addresses(&self) -> Result<Vec<SocketAddr>> {
@@ -86,6 +93,17 @@ impl Target {
         let found: Vec<_> = found.map_err(|error| failure(&error))?.collect();
         if found.is_empty() { Err(failure(&"no address")) } else { Ok(found) }
     }
+}
+
+/// Whether a file may have this name, and a person sees all of it.
+fn is_plain(name: &str) -> bool {
+    let hides = |c: char| {
+        c == '/'
+            || c.is_control()
+            || ('\u{200b}'..='\u{200f}').contains(&c)
+            || ('\u{202a}'..='\u{202e}').contains(&c)
+    };
+    !name.starts_with('.') && !name.chars().any(hides)
 }
 
 fn bad(url: &str, what: &dyn fmt::Display) -> Failure {
@@ -208,14 +226,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn names_of_files_are_those_that_people_read() {
+        let name = |last: &str| {
+            Target::parse(&format!("https://example.org/a/{last}")).unwrap().file_name().into_owned()
+        };
+        assert_eq!(name("mein schöner Fluß.bin"), "mein schöner Fluß.bin");
+        assert_eq!(name("100%25.txt"), "100%.txt");
+        for odd in ["..%2f..%2fetc", "%2e%2e%2fx", "a%00b", "a%0ab", "%ff", "%2eprofile", "a%e2%80%aeb"] {
+            assert_eq!(name(odd), odd);
+        }
+    }
+
+    #[test]
     fn urls() {
         let target = |url: &str| Target::parse(url).unwrap();
         let plain = target("https://example.org/a/b.txt");
         assert_eq!((plain.host.as_str(), plain.port, plain.path.as_str()), ("example.org", 443, "/a/b.txt"));
-        assert_eq!((plain.authority(), plain.file_name()), ("example.org", "b.txt"));
+        assert_eq!((plain.authority(), &*plain.file_name()), ("example.org", "b.txt"));
         let v6 = target("https://[::1]:4433/x?y=/z#part");
         assert_eq!((v6.host.as_str(), v6.port, v6.path.as_str()), ("::1", 4433, "/x?y=/z"));
-        assert_eq!((v6.authority(), v6.file_name()), ("[::1]:4433", "x"));
+        assert_eq!((v6.authority(), &*v6.file_name()), ("[::1]:4433", "x"));
         for directory in ["", "/", "/a/", "/a/..", "/a/%2e%2E", "/?query", "/a/#part"] {
             assert_eq!(target(&format!("https://example.org{directory}")).file_name(), "index.html");
         }

@@ -174,7 +174,7 @@ async fn together(round: &Arc<Round>, jobs: &[Job], at_once: usize) -> Result<Ve
         while running.len() < at_once
             && let Some((place, job)) = waiting.next()
         {
-            let (round, bar) = (Arc::clone(round), round.monitor.file(&job.url, job.target.file_name()));
+            let (round, bar) = (Arc::clone(round), round.monitor.file(&job.url, &job.target.file_name()));
             running.spawn(async move {
                 let done = round.fetch(&job, &bar).await;
                 bar.finish_and_clear();
@@ -213,7 +213,7 @@ fn jobs(options: &Get) -> Result<Vec<Job>> {
 
 fn destination(options: &Get, target: &Target) -> Result<Destination> {
     let file = |name| if options.ask.rest { Destination::Rest(name) } else { Destination::File(name) };
-    let named_in = |dir: &Path| Ok(file(dir.join(target.file_name())));
+    let named_in = |dir: &Path| Ok(file(dir.join(&*target.file_name())));
     let json_to_standard = options.json.as_deref() == Some(Path::new(STANDARD));
     match options.output.as_deref() {
         Some(path) if path == Path::new(STANDARD) && json_to_standard => {

@@ -74,20 +74,22 @@ impl Report {
     pub(super) fn finish(mut self, took: Duration) -> Result {
         let failures = std::mem::take(&mut self.failures);
         let (files, failed) = (self.files, failures.len());
-        let Some(first) = failures.into_iter().next() else { return self.conclude(took) };
+        let Some(first) = failures.into_iter().next() else { return self.conclude(took, 0) };
         if files == 1 {
             return Err(first);
         }
-        self.conclude(took)?;
+        self.conclude(took, failed)?;
         Err(Failure::new(first.exit(), format!("{failed} of {files} files could not be had")))
     }
 
     /// JSON is one object, or an array if there was more than one thing to fetch.
-    fn conclude(self, took: Duration) -> Result {
+    fn conclude(self, took: Duration, failed: usize) -> Result {
         let files = self.files;
         let Some(path) = &self.json else {
             if files > 1 && !self.quiet {
-                exit::note(format_args!("{files} files: {}", measured(self.bytes, took)));
+                let had = files - failed;
+                let of = if failed == 0 { String::new() } else { format!(" of {files}") };
+                exit::note(format_args!("{had}{of} files: {}", measured(self.bytes, took)));
             }
             return Ok(());
         };
@@ -104,7 +106,10 @@ impl Report {
 }
 
 fn measured(bytes: u64, took: Duration) -> String {
-    format!("{bytes} bytes in {:.3} s ({:.1} Mbit/s)", took.as_secs_f64(), mbps(bytes, took))
+    let rate = mbps(bytes, took);
+    // A rate that would be shown as nothing says nothing.
+    let rate = if rate < 0.05 { String::new() } else { format!(" ({rate:.1} Mbit/s)") };
+    format!("{bytes} bytes in {:.3} s{rate}", took.as_secs_f64())
 }
 
 fn mbps(bytes: u64, took: Duration) -> f64 {

@@ -6,6 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use anabranch::tls::TicketKeys;
 use anabranch::tls::rustls::crypto::aws_lc_rs::default_provider;
 use anabranch::tls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use anabranch::tls::rustls::sign::CertifiedKey;
@@ -113,6 +114,8 @@ pub(crate) struct Certified {
     key: PrivateKeyDer<'static>,
     /// SubjectPublicKeyInfo of the key (RFC 5280 §4.1.2.7).
     public_key: Vec<u8>,
+    /// What protects session tickets, if they are to be read by others.
+    tickets: Option<Arc<TicketKeys>>,
 }
 
 impl Certified {
@@ -123,7 +126,12 @@ impl Certified {
     ) -> std::result::Result<Self, Error> {
         let pair = CertifiedKey::from_der(chain.clone(), key.clone_key(), &default_provider())?;
         let public_key = pair.key.public_key().map(|key| key.as_ref().to_vec()).unwrap_or_default();
-        Ok(Self { chain, key, public_key })
+        Ok(Self { chain, key, public_key, tickets: None })
+    }
+
+    /// Protects session tickets with these keys.
+    pub(crate) fn with_tickets(self, tickets: Option<Arc<TicketKeys>>) -> Self {
+        Self { tickets, ..self }
     }
 
     /// What clients can recognize the key by: `--pin` of ours, and Chromium's `--ignore-certificate-errors-spki-list`.
@@ -131,10 +139,14 @@ impl Certified {
         Pin::of(&self.public_key)
     }
 
-    /// For QUIC. Accepts early data, too: everything that is served may be asked for twice.
+    /// For QUIC. Without ticket keys it accepts early data, too: everything that is served may be asked for twice.
     pub(crate) fn quic(&self, alpn: &[&str], transport: TransportConfig) -> Result<ServerConfig> {
         let certified = tls::ServerConfig::builder().certificate(self.chain.clone(), self.key.clone_key());
-        let builder = certified.alpn(alpn).early_data(true).key_log_from_environment();
+        let builder = certified.alpn(alpn).key_log_from_environment();
+        let builder = match &self.tickets {
+            Some(keys) => builder.ticketer(Arc::clone(keys) as _),
+            None => builder.early_data(true),
+        };
         let mut config =
             ServerConfig::new(builder.build().map_err(|error| Failure::new(Exit::Usage, error))?);
         config = config.with_transport(transport);
@@ -153,6 +165,9 @@ impl Certified {
             .map_err(refused)?;
         config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
         config.key_log = Arc::new(KeyLogFile::new());
+        if let Some(keys) = &self.tickets {
+            config.ticketer = Arc::clone(keys) as _;
+        }
         Ok(Arc::new(config))
     }
 }

@@ -22,8 +22,8 @@ pub use keys::{DirectionKeys, EarlySecret, Keys, Secrets, initial_keys};
 pub use packet_key::{OpenError, PacketKey, nonce};
 pub use retry::retry_tag;
 pub use session::{
-    ClientConfig, ClientConfigBuilder, ConfigError, KeyChange, ServerConfig, ServerConfigBuilder, Session,
-    TlsError, TlsErrorKind,
+    ClientConfig, ClientConfigBuilder, ConfigError, KeyChange, MAX_TICKET_KEYS, ServerConfig,
+    ServerConfigBuilder, Session, TICKET_KEY_LEN, TicketKeys, TicketKeysError, TlsError, TlsErrorKind,
 };
 pub use suite::{Suite, TAG_LEN};
 

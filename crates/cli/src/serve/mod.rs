@@ -14,6 +14,7 @@ mod shared;
 mod sockets;
 mod systemd;
 mod tcp;
+mod ticket_key;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -59,6 +60,11 @@ pub(crate) struct Serve {
     announce: Vec<HostPort>,
     #[command(flatten)]
     identity: Identity,
+    /// Protect session tickets with the keys in FILE, so that clients resume after a restart, and at every server that has the
+    /// same file; it is made if it is missing. A line is a key of 64 hexadecimal digits: the first one protects, all are
+    /// understood. Such a server takes no early data (0-RTT), because such tickets can be used twice
+    #[arg(long, value_name = "FILE")]
+    ticket_key: Option<PathBuf>,
     /// Do not list directories that have no index.html
     #[arg(long)]
     no_listing: bool,
@@ -95,7 +101,8 @@ pub(crate) async fn run(mut options: Serve) -> Result {
     let cannot_read = |error| Failure::io(format_args!("cannot read {}", root.display()), &error);
     let files = Files::open(&root, !options.no_listing).map_err(cannot_read)?;
     let places = places(&options.listen)?;
-    let certified = options.identity.load(&names(&places))?;
+    let tickets = options.ticket_key.as_deref().map(ticket_key::load).transpose()?;
+    let certified = options.identity.load(&names(&places))?.with_tickets(tickets);
     let sockets = Sockets::open(&places, !options.no_tcp).await?;
     let scraped = options.metrics.map(sockets::bind_tcp).transpose()?;
     // Before anybody can know that there is something to stop.

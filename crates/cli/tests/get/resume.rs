@@ -111,11 +111,11 @@ struct Served {
 }
 
 impl Served {
-    fn start(site: &Site, root: &Path, port: u16) -> Self {
+    fn start(site: &Site, root: &Path, port: u16, options: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
         command.arg("serve").arg("--root").arg(root).arg("--listen").arg(format!("127.0.0.1:{port}"));
         command.arg("--cert").arg(site.ca()).arg("--key").arg(site.dir.path().join("key.pem"));
-        command.args(["--no-tcp", "--log", "none"]).stdout(Stdio::piped());
+        command.args(["--no-tcp", "--log", "none"]).args(options).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut line = String::new();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
@@ -162,29 +162,34 @@ fn finish(mut child: Child, content: &[u8], begun: usize) -> String {
     stderr(&output)
 }
 
-/// A server that is killed in the middle of a download, and comes back on the same port.
+/// A server that is killed in the middle of a download, and comes back on the same port. The TLS session goes on if its keys are kept
+/// in a file.
 #[test]
 fn a_server_may_be_started_again() {
-    let (site, here) = (Site::start(), tempfile::tempdir().unwrap());
-    let (root, content) = (tempfile::tempdir().unwrap(), pattern(30_000_000));
-    std::fs::write(root.path().join("file"), &content).unwrap();
-    let served = Served::start(&site, root.path(), 0);
-    let port = served.port;
-    let mut child = download(&site, here.path(), &format!("https://localhost:{port}/file"));
-    let mut first = vec![0; 1_000_000];
-    child.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
-    assert!(first == content[..first.len()]);
-    drop(served);
-    let again = std::thread::spawn({
-        let (key, root) = (site, root);
-        move || {
+    for kept in [false, true] {
+        let (site, here) = (Site::start(), tempfile::tempdir().unwrap());
+        let (root, content) = (tempfile::tempdir().unwrap(), pattern(30_000_000));
+        std::fs::write(root.path().join("file"), &content).unwrap();
+        let key = site.dir.path().join("tickets").to_str().unwrap().to_owned();
+        let serve = move |site: &Site, root: &Path, port, key: &str| {
+            Served::start(site, root, port, &["--ticket-key", key][..if kept { 2 } else { 0 }])
+        };
+        let served = serve(&site, root.path(), 0, &key);
+        let port = served.port;
+        let mut child = download(&site, here.path(), &format!("https://localhost:{port}/file"));
+        let mut first = vec![0; 1_000_000];
+        child.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
+        assert!(first == content[..first.len()]);
+        drop(served);
+        let again = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_secs(3));
-            (Served::start(&key, root.path(), port), key, root)
-        }
-    });
-    let said = finish(child, &content, first.len());
-    assert!(said.contains("trying again in") && said.contains("goes on, "), "{said}");
-    drop(again.join().unwrap());
+            (serve(&site, root.path(), port, &key), site, root)
+        });
+        let said = finish(child, &content, first.len());
+        assert!(said.contains("trying again in") && said.contains("goes on, "), "{said}");
+        assert_eq!(said.contains(", resumed, continued once"), kept, "{said}");
+        drop(again.join().unwrap());
+    }
 }
 
 /// A client that slept longer than any connection lasts, as with a closed lid.
@@ -193,7 +198,7 @@ fn a_client_may_sleep() {
     let (site, here) = (Site::start(), tempfile::tempdir().unwrap());
     let (root, content) = (tempfile::tempdir().unwrap(), pattern(30_000_000));
     std::fs::write(root.path().join("file"), &content).unwrap();
-    let served = Served::start(&site, root.path(), 0);
+    let served = Served::start(&site, root.path(), 0, &[]);
     let mut child = download(&site, here.path(), &format!("https://localhost:{}/file", served.port));
     let mut first = vec![0; 1_000_000];
     child.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();

@@ -4,6 +4,7 @@ mod client;
 mod error;
 mod keylog;
 mod server;
+mod ticket_keys;
 mod tickets;
 
 use std::fmt;
@@ -19,6 +20,7 @@ use rustls::{CipherSuite, HandshakeKind};
 pub use client::{ClientConfig, ClientConfigBuilder};
 pub use error::{ConfigError, TlsError, TlsErrorKind};
 pub use server::{ServerConfig, ServerConfigBuilder};
+pub use ticket_keys::{MAX_TICKET_KEYS, TICKET_KEY_LEN, TicketKeys, TicketKeysError};
 
 use crate::{EarlySecret, Secrets, Suite};
 use keylog::SecretTap;

@@ -130,7 +130,8 @@ impl ServerConfigBuilder {
         self
     }
 
-    /// Issues stateless tickets, which servers can share, in place of remembering sessions.
+    /// Issues stateless tickets in place of remembering sessions; with [`TicketKeys`](super::TicketKeys), servers that share
+    /// keys resume each other's sessions.
     #[must_use]
     pub fn ticketer(mut self, ticketer: Arc<dyn ProducesTickets>) -> Self {
         self.ticketer = Some(ticketer);

@@ -1,0 +1,110 @@
+//! The file with the keys of session tickets.
+
+use std::fs::File;
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+use std::sync::Arc;
+
+use anabranch::tls::rustls::crypto::aws_lc_rs::default_provider;
+use anabranch::tls::{TICKET_KEY_LEN, TicketKeys};
+
+use crate::exit::{self, Exit, Failure, Result};
+
+/// Keys are for the server only.
+const MODE: u32 = 0o600;
+/// Bits of a mode that let others read.
+const OTHERS: u32 = 0o077;
+
+/// Reads the keys of `file`, or writes one there if there is no such file.
+pub(super) fn load(file: &Path) -> Result<Arc<TicketKeys>> {
+    let unreadable = |error| Failure::io(format_args!("cannot read {}", file.display()), &error);
+    let text = match std::fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => make(file)?,
+        Err(error) => return Err(unreadable(error)),
+    };
+    let mode = std::fs::metadata(file).map_err(unreadable)?.permissions().mode();
+    if mode & OTHERS != 0 {
+        let name = file.display();
+        exit::note(format_args!(
+            "others may read {name}, and with it every resumed session: chmod 600 {name}"
+        ));
+    }
+    let wrong = |what: String| {
+        let failure = Failure::new(Exit::Usage, format!("{}: {what}", file.display()));
+        failure.or(
+            "write one key of 64 hexadecimal digits on each line, or remove the file and a new one is made",
+        )
+    };
+    let keys: std::result::Result<Vec<_>, _> = lines(&text).map(|(at, line)| key(line).ok_or(at)).collect();
+    let keys = keys.map_err(|at| wrong(format!("line {at} is no key")))?;
+    TicketKeys::new(keys).map_err(|error| wrong(error.to_string()))
+}
+
+/// Lines that are not empty, with their numbers.
+fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let numbered = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim()));
+    numbered.filter(|(_, line)| !line.is_empty())
+}
+
+fn key(line: &str) -> Option<[u8; TICKET_KEY_LEN]> {
+    let mut key = [0; TICKET_KEY_LEN];
+    if line.len() != 2 * key.len() || !line.is_ascii() {
+        return None;
+    }
+    for (index, byte) in key.iter_mut().enumerate() {
+        let digits = line.get(2 * index..2 * index + 2).filter(|digits| !digits.starts_with('+'))?;
+        *byte = u8::from_str_radix(digits, 16).ok()?;
+    }
+    Some(key)
+}
+
+/// Writes a file with one new key; gives its text.
+fn make(file: &Path) -> Result<String> {
+    let mut key = [0; TICKET_KEY_LEN];
+    let random = default_provider().secure_random.fill(&mut key);
+    random.map_err(|_| Failure::new(Exit::Io, "the system gives no random bytes"))?;
+    let text: String = key.iter().map(|byte| format!("{byte:02x}")).chain(["\n".to_owned()]).collect();
+    let made = File::options().write(true).create_new(true).mode(MODE).open(file);
+    let written = made.and_then(|mut made| made.write_all(text.as_bytes()));
+    written.map_err(|error| Failure::io(format_args!("cannot write {}", file.display()), &error))?;
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_made_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("tickets");
+        load(&file).unwrap();
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert_eq!(text.len(), 2 * TICKET_KEY_LEN + 1);
+        assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, MODE);
+        load(&file).unwrap();
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
+    }
+
+    #[test]
+    fn what_is_no_key_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("tickets");
+        let good = "0f".repeat(TICKET_KEY_LEN);
+        for (text, said) in [
+            (format!("{good}\n\nxyz\n"), "line 3 is no key"),
+            (format!("+f{}", &good[2..]), "line 1 is no key"),
+            (String::new(), "0 ticket keys; there have to be 1 to 8"),
+            (format!("{good}\n").repeat(9), "9 ticket keys"),
+        ] {
+            std::fs::write(&file, text).unwrap();
+            let failure = load(&file).unwrap_err();
+            assert_eq!(failure.exit(), Exit::Usage);
+            assert!(failure.to_string().contains(said), "{failure}");
+        }
+        std::fs::write(&file, format!("{good}\n  {good}\n\n")).unwrap();
+        assert!(load(&file).is_ok());
+    }
+}

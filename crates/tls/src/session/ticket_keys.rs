@@ -1,0 +1,200 @@
+//! Session tickets that several servers, and the same server after a restart, can read (RFC 8446 §4.6.1, RFC 5077 §4).
+
+use core::fmt;
+use core::time::Duration;
+use std::sync::Arc;
+
+use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Salt};
+use rustls::crypto::SecureRandom;
+use rustls::server::ProducesTickets;
+use rustls::time_provider::{DefaultTimeProvider, TimeProvider};
+use zeroize::Zeroizing;
+
+use super::default_provider;
+
+/// Bytes of a ticket key.
+pub const TICKET_KEY_LEN: usize = 32;
+/// Maximum number of ticket keys of a server: each ticket that none of them has made is tried with all.
+pub const MAX_TICKET_KEYS: usize = 8;
+
+/// Age that tickets may reach.
+const LIFETIME: Duration = Duration::from_secs(12 * 3600);
+/// Bytes in front of each ticket, from which its own AEAD key is derived: no two tickets share key and nonce.
+const SALT_LEN: usize = 32;
+const INFO: &[u8] = b"anabranch session ticket";
+
+/// Keys of session tickets that depend on nothing else: servers with the same keys resume each other's sessions. The first one
+/// protects new tickets; all of them open tickets, so that keys can be replaced without a full handshake for anybody.
+///
+/// Such a ticket can be used more than once, so that a server with ticket keys takes no early data (RFC 8446 §8). Whoever has a
+/// key can read the sessions that it protects: replace keys at least every few days, and show them to nobody.
+pub struct TicketKeys {
+    keys: Vec<Zeroizing<[u8; TICKET_KEY_LEN]>>,
+    random: &'static dyn SecureRandom,
+    time: Arc<dyn TimeProvider>,
+}
+
+/// Too few or too many ticket keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0} ticket keys; there have to be 1 to {MAX_TICKET_KEYS}")]
+pub struct TicketKeysError(usize);
+
+impl TicketKeys {
+    /// Makes tickets with the first of `keys` and reads those of all. Keys are [`TICKET_KEY_LEN`] random bytes.
+    ///
+    /// # Errors
+    /// If there is none, or more than [`MAX_TICKET_KEYS`].
+    pub fn new(keys: impl IntoIterator<Item = [u8; TICKET_KEY_LEN]>) -> Result<Arc<Self>, TicketKeysError> {
+        Self::with_time(keys, Arc::new(DefaultTimeProvider))
+    }
+
+    /// The same with a clock of the caller's, by which tickets age.
+    ///
+    /// # Errors
+    /// Those of [`Self::new`].
+    pub fn with_time(
+        keys: impl IntoIterator<Item = [u8; TICKET_KEY_LEN]>,
+        time: Arc<dyn TimeProvider>,
+    ) -> Result<Arc<Self>, TicketKeysError> {
+        let keys: Vec<_> = keys.into_iter().map(Zeroizing::new).collect();
+        if keys.is_empty() || keys.len() > MAX_TICKET_KEYS {
+            return Err(TicketKeysError(keys.len()));
+        }
+        Ok(Arc::new(Self { keys, random: default_provider().secure_random, time }))
+    }
+
+    fn now(&self) -> Option<u64> {
+        self.time.current_time().map(|time| time.as_secs())
+    }
+}
+
+/// The AEAD of one ticket.
+fn aead(key: &[u8; TICKET_KEY_LEN], salt: &[u8]) -> Option<LessSafeKey> {
+    let prk = Salt::new(HKDF_SHA256, salt).extract(key);
+    let mut bytes = Zeroizing::new([0; TICKET_KEY_LEN]);
+    prk.expand(&[INFO], Length).and_then(|okm| okm.fill(&mut *bytes)).ok()?;
+    UnboundKey::new(&AES_256_GCM, &*bytes).map(LessSafeKey::new).ok()
+}
+
+fn nonce() -> Nonce {
+    Nonce::assume_unique_for_key([0; 12])
+}
+
+/// How much HKDF gives.
+struct Length;
+
+impl KeyType for Length {
+    fn len(&self) -> usize {
+        TICKET_KEY_LEN
+    }
+}
+
+impl ProducesTickets for TicketKeys {
+    fn enabled(&self) -> bool {
+        true
+    }
+
+    fn lifetime(&self) -> u32 {
+        LIFETIME.as_secs() as u32
+    }
+
+    /// Salt, then sealed: when the ticket was made, and the session.
+    fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
+        let mut salt = [0; SALT_LEN];
+        self.random.fill(&mut salt).ok()?;
+        let aead = aead(self.keys.first()?, &salt)?;
+        let mut sealed = [&self.now()?.to_be_bytes(), plain].concat();
+        aead.seal_in_place_append_tag(nonce(), Aad::from(&salt), &mut sealed).ok()?;
+        Some([&salt[..], &sealed].concat())
+    }
+
+    fn decrypt(&self, ticket: &[u8]) -> Option<Vec<u8>> {
+        let (salt, sealed) = ticket.split_at_checked(SALT_LEN)?;
+        let open = |key: &Zeroizing<_>| {
+            let mut sealed = sealed.to_vec();
+            let len = aead(key, salt)?.open_in_place(nonce(), Aad::from(salt), &mut sealed).ok()?.len();
+            sealed.truncate(len);
+            Some(sealed)
+        };
+        let opened = self.keys.iter().find_map(open)?;
+        let (made, session) = opened.split_first_chunk()?;
+        let age = self.now()?.checked_sub(u64::from_be_bytes(*made))?;
+        (age < LIFETIME.as_secs()).then(|| session.to_vec())
+    }
+}
+
+impl fmt::Debug for TicketKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TicketKeys").field("keys", &self.keys.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use rustls::pki_types::UnixTime;
+
+    use super::*;
+
+    #[derive(Debug, Default)]
+    struct Clock(AtomicU64);
+
+    impl TimeProvider for Clock {
+        fn current_time(&self) -> Option<UnixTime> {
+            Some(UnixTime::since_unix_epoch(Duration::from_secs(self.0.load(Ordering::Relaxed))))
+        }
+    }
+
+    fn keys(first_bytes: &[u8], clock: &Arc<Clock>) -> Arc<TicketKeys> {
+        let keys = first_bytes.iter().map(|byte| [*byte; TICKET_KEY_LEN]);
+        TicketKeys::with_time(keys, Arc::clone(clock) as _).unwrap()
+    }
+
+    #[test]
+    fn servers_with_the_same_key_read_each_others_tickets() {
+        let clock = Arc::default();
+        let (one, rotated, other) = (keys(&[1], &clock), keys(&[2, 1], &clock), keys(&[3], &clock));
+        let ticket = one.encrypt(b"session").unwrap();
+        assert_eq!(keys(&[1], &clock).decrypt(&ticket).unwrap(), b"session");
+        assert_eq!(rotated.decrypt(&ticket).unwrap(), b"session");
+        assert_eq!(other.decrypt(&ticket), None);
+        assert_eq!(one.decrypt(&rotated.encrypt(b"session").unwrap()), None, "the first key protects");
+        assert_ne!(one.encrypt(b"session").unwrap(), ticket);
+        assert_eq!(format!("{rotated:?}"), "TicketKeys { keys: 2, .. }");
+    }
+
+    #[test]
+    fn tickets_grow_old() {
+        let clock = Arc::<Clock>::default();
+        let one = keys(&[1], &clock);
+        let ticket = one.encrypt(b"session").unwrap();
+        clock.0.store(u64::from(one.lifetime()) - 1, Ordering::Relaxed);
+        assert!(one.decrypt(&ticket).is_some());
+        clock.0.store(u64::from(one.lifetime()), Ordering::Relaxed);
+        assert_eq!(one.decrypt(&ticket), None);
+    }
+
+    #[test]
+    fn what_was_changed_or_cut_is_no_ticket() {
+        let one = keys(&[1], &Arc::default());
+        let ticket = one.encrypt(b"session").unwrap();
+        for len in 0..ticket.len() {
+            assert_eq!(one.decrypt(&ticket[..len]), None, "{len}");
+        }
+        for at in 0..ticket.len() {
+            let mut changed = ticket.clone();
+            changed[at] ^= 1;
+            assert_eq!(one.decrypt(&changed), None, "{at}");
+        }
+    }
+
+    #[test]
+    fn their_number_has_bounds() {
+        let some = |count: usize| TicketKeys::new(vec![[0; TICKET_KEY_LEN]; count]).map(|_| ());
+        assert_eq!(some(0), Err(TicketKeysError(0)));
+        assert_eq!(some(MAX_TICKET_KEYS), Ok(()));
+        assert_eq!(some(MAX_TICKET_KEYS + 1), Err(TicketKeysError(MAX_TICKET_KEYS + 1)));
+    }
+}

@@ -32,6 +32,8 @@ pub(crate) struct Roaming {
     remotes: Vec<SocketAddr>,
     /// Nothing is heard, or cannot be sent.
     pub(crate) is_silent: bool,
+    /// A path manager opens paths on other interfaces; the one path that is left moves only if its address is gone.
+    pub(crate) is_managed: bool,
     /// No address that the routing table prefers is tried before, unless the one in use is gone.
     not_before: Time,
     wait: Duration,
@@ -44,7 +46,15 @@ pub(crate) struct Roaming {
 impl Roaming {
     pub(crate) fn new(remotes: Vec<SocketAddr>) -> Box<Self> {
         let (not_before, wait) = (Time::ZERO, FIRST_WAIT);
-        Box::new(Self { remotes, is_silent: false, not_before, wait, tried: None, leases: Vec::new() })
+        Box::new(Self {
+            remotes,
+            is_silent: false,
+            is_managed: false,
+            not_before,
+            wait,
+            tried: None,
+            leases: Vec::new(),
+        })
     }
 
     /// Lets go of sockets that are not used any longer; says whether there were any.
@@ -96,6 +106,7 @@ struct Situation {
     /// The local address that the routing table names for the remote one.
     route: Option<IpAddr>,
     is_silent: bool,
+    is_managed: bool,
 }
 
 /// What is to be done.
@@ -115,6 +126,7 @@ impl Situation {
     fn step(&self) -> Step {
         match self.route {
             Some(source) if source != self.local && !self.is_usable => Step::Relocate(source),
+            _ if self.is_managed => Step::Stay,
             // What the routing table names may be what was found silent before.
             Some(_) if self.is_silent => Step::Ask,
             Some(source) if source == self.local => Step::Stay,
@@ -125,11 +137,11 @@ impl Situation {
 }
 
 fn look_after(hub: &Arc<Hub>, member: &Arc<Member>, interfaces: &[Interface]) {
-    let Some((tuple, is_silent, remotes)) = member.look(look) else { return };
+    let Some(Looked { tuple, is_silent, is_managed, remotes }) = member.look(look) else { return };
     let remote = canonical(tuple.remote);
     let local = tuple.local.ip().to_canonical();
     let is_usable = interfaces.is_empty() || interfaces.iter().any(|one| one.addresses.contains(&local));
-    let situation = Situation { local, remote, is_usable, route: source_for(remote), is_silent };
+    let situation = Situation { local, remote, is_usable, route: source_for(remote), is_silent, is_managed };
     let now = hub.clock.now();
     let step = situation.step();
     debug!(target: PATH, parent: &member.span(), %local, %remote, is_usable, is_silent, ?step, "routes have changed, or a path is silent");
@@ -163,18 +175,30 @@ fn look_after(hub: &Arc<Hub>, member: &Arc<Member>, interfaces: &[Interface]) {
 }
 
 /// The path that a connection has alone, and what else is known of it.
-fn look(state: &mut State) -> Option<(FourTuple, bool, Vec<SocketAddr>)> {
+struct Looked {
+    tuple: FourTuple,
+    is_silent: bool,
+    is_managed: bool,
+    remotes: Vec<SocketAddr>,
+}
+
+fn look(state: &mut State) -> Option<Looked> {
     let Some(roaming) = &mut state.roaming else { return None };
     if !state.core.is_confirmed() {
         return None;
     }
     let is_silent = std::mem::take(&mut roaming.is_silent);
+    let is_managed = roaming.is_managed;
     let mut remotes = roaming.remotes.clone();
     remotes.extend(state.core.other_addresses());
     let mut open = state.core.paths().filter(|path| state.core.is_path_open(path.id).is_some());
     let path = open.next()?;
     // Several paths make up for each other.
-    if open.next().is_some() { None } else { Some((path.tuple, is_silent, remotes)) }
+    if open.next().is_some() {
+        None
+    } else {
+        Some(Looked { tuple: path.tuple, is_silent, is_managed, remotes })
+    }
 }
 
 impl State {
@@ -298,7 +322,25 @@ mod tests {
 
     fn situation(is_usable: bool, route: Option<[u8; 4]>, is_silent: bool) -> Situation {
         let remote = "203.0.113.1:443".parse().unwrap();
-        Situation { local: WIFI.into(), remote, is_usable, route: route.map(IpAddr::from), is_silent }
+        Situation {
+            local: WIFI.into(),
+            remote,
+            is_usable,
+            route: route.map(IpAddr::from),
+            is_silent,
+            is_managed: false,
+        }
+    }
+
+    /// The others are opened on other interfaces by somebody else: two paths would end up on one.
+    #[test]
+    fn the_last_path_of_several_stays_where_it_can() {
+        let step =
+            |usable, route, silent| Situation { is_managed: true, ..situation(usable, route, silent) }.step();
+        assert_eq!(step(true, Some(LTE), false), Step::Stay);
+        assert_eq!(step(true, Some(LTE), true), Step::Stay);
+        assert_eq!(step(true, None, true), Step::Stay);
+        assert_eq!(step(false, Some(LTE), false), Step::Relocate(LTE.into()));
     }
 
     #[test]

@@ -85,6 +85,8 @@ async fn run(member: Arc<Member>, mut events: PathEvents, policy: PathPolicy, re
     if confirmed(&member).await.is_err() || !member.look(|state| state.core.is_multipath()) {
         return;
     }
+    // The routing table has a say only in where the connection begins.
+    member.change(|state| state.roaming.iter_mut().for_each(|roaming| roaming.is_managed = true));
     let mut watch = Watch::new();
     let mut manager = Manager { plan: Plan::new(policy), member };
     manager.adopt_all();

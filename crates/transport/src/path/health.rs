@@ -14,6 +14,11 @@ use super::state::PathState;
 /// What part of a probe timeout a path has to be quiet before it can be called silent.
 const QUIET_PART: u32 = 4;
 
+/// Shortest time without packets that is called quiet: links that carry bursts, as Wi-Fi does, pause between them.
+const MIN_QUIET: Duration = Duration::from_millis(10);
+/// Least time that packets of the peer put off what is overdue: so much a queue may grow between two measurements.
+const PATIENCE: Duration = Duration::from_millis(120);
+
 /// One path's health, kept by connections that have several paths.
 #[derive(Debug)]
 pub(crate) struct Health {
@@ -116,11 +121,11 @@ impl Health {
         self.asked
     }
 
-    /// When the path will have owed an acknowledgment for too long: after `pto`, or up to twice that as long as packets come on it
-    /// that ask for acknowledgments. An end that mostly receives measures the path so rarely that it notices late how a queue has grown.
+    /// When the path will have owed an acknowledgment for too long: after `pto`, or up to twice that, [`PATIENCE`] at least, as long as
+    /// packets come on it that ask for acknowledgments: a peer that has none of its own stops to send them. An end that mostly receives measures the path so rarely that it notices late how a queue has grown.
     pub(crate) fn silent_at(&self, pto: Duration) -> Option<Time> {
         let due = self.asked? + pto;
-        Some(due.max(self.lived + pto / QUIET_PART).min(due + pto))
+        Some(due.max(self.lived + (pto / QUIET_PART).max(MIN_QUIET)).min(due + pto.max(PATIENCE)))
     }
 
     /// Whether the path can be believed to work in comparison with one that was asked at `asked` and is called silent at
@@ -198,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_the_peer_uses_gets_up_to_twice_the_time() {
+    fn a_path_that_the_peer_uses_gets_more_time() {
         let mut health = Health::new(PathId(1), at(0));
         assert_eq!(health.silent_at(ms(80)), None);
         health.on_asked(at(100));
@@ -210,7 +215,12 @@ mod tests {
         health.on_lives(at(175));
         assert_eq!(health.silent_at(ms(80)), Some(at(195)));
         health.on_lives(at(250));
-        assert_eq!(health.silent_at(ms(80)), Some(at(260)));
+        assert_eq!(health.silent_at(ms(80)), Some(at(270)));
+        health.on_lives(at(295));
+        assert_eq!(health.silent_at(ms(80)), Some(at(300)), "no longer than that");
+        assert_eq!(health.silent_at(ms(180)), Some(at(340)));
+        health.on_lives(at(200));
+        assert_eq!(health.silent_at(ms(8)), Some(at(210)), "a pause between two bursts");
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub(super) fn check(sources: &[Source]) -> Vec<Fault> {
 }
 
 /// Whether `file#item` is defined, as a test if it is to be one.
-fn exists(sources: &[Source], name: &str, test: bool) -> bool {
+pub(super) fn exists(sources: &[Source], name: &str, test: bool) -> bool {
     let Some((file, item)) = name.split_once('#') else { return false };
     let path = format!("crates/{file}");
     let Some(source) = sources.iter().find(|source| source.path == path) else { return false };
@@ -47,8 +47,13 @@ fn exists(sources: &[Source], name: &str, test: bool) -> bool {
             let after = line.split_once(word).and_then(|(_, rest)| rest.strip_prefix(item));
             after.is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_'))
         });
-        defined && (!test || index > 0 && lines[index - 1].trim() == "#[test]")
+        defined && (!test || index > 0 && is_test_attribute(lines[index - 1].trim()))
     })
+}
+
+/// Recognizes `#[test]`, and tokio's with or without arguments.
+fn is_test_attribute(line: &str) -> bool {
+    line == "#[test]" || line.starts_with("#[tokio::test")
 }
 
 #[cfg(test)]

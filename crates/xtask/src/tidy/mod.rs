@@ -11,6 +11,7 @@ mod portable;
 mod registries;
 mod rust;
 mod sizes;
+mod threats;
 mod unsafe_code;
 
 use std::fmt;
@@ -73,6 +74,7 @@ pub(crate) fn run(root: &Path) -> Result<bool, String> {
         portable::check(&sources),
         registries::check(&sources),
         conformance::check(&sources),
+        threats::check(&sources),
         limits::check(&sources),
         figures::check(&sources),
     ]

@@ -6,7 +6,7 @@ use std::fs::{self, File, Permissions};
 use std::io::{self, IoSlice, Write};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::thread;
 
@@ -44,6 +44,19 @@ impl Destination {
             Self::Rest(name) => fs::metadata(name).map_or(0, |found| found.len()),
             _ => 0,
         }
+    }
+
+    /// The last bytes that are there already, at most `max`.
+    pub(crate) fn tail(&self, max: usize) -> Result<Vec<u8>> {
+        let Self::Rest(name) = self else { return Ok(Vec::new()) };
+        let begun = self.begun();
+        let mut tail = vec![0; max.min(usize::try_from(begun).unwrap_or(max))];
+        if !tail.is_empty() {
+            let from = begun - tail.len() as u64;
+            let read = File::open(name).and_then(|file| file.read_exact_at(&mut tail, from));
+            read.map_err(|error| Failure::io(format_args!("cannot read {}", name.display()), &error))?;
+        }
+        Ok(tail)
     }
 }
 

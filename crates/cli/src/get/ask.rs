@@ -85,8 +85,8 @@ pub(super) struct Errand {
 }
 
 impl Ask {
-    /// What to ask for when `begun` bytes are there already.
-    pub(super) fn errand(&self, begun: u64) -> Result<Errand> {
+    /// What to ask for; with `from`, only what begins at that offset.
+    pub(super) fn errand(&self, from: Option<u64>) -> Result<Errand> {
         let payload = self.data.as_deref().map(Payload::open).transpose()?;
         let method = match (&self.method, self.head, &payload) {
             (Some(method), ..) => method.clone(),
@@ -101,7 +101,7 @@ impl Ask {
             fields.insert(header::CONTENT_TYPE, FORM);
             fields.insert(header::CONTENT_LENGTH, payload.len().into());
         }
-        let rest = (begun > 0).then(|| format!("bytes={begun}-").try_into().ok()).flatten();
+        let rest = from.and_then(|from| format!("bytes={from}-").try_into().ok());
         let range = self.range.clone().or(rest);
         let partial = range.is_some();
         range.map(|range| fields.insert(header::RANGE, range));

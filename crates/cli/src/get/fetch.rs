@@ -16,7 +16,7 @@ use super::ask::{Ask, Errand};
 use super::monitor::Monitor;
 use super::origin::{Origin, Origins};
 use super::progress;
-use super::resume::{Arrived, Fit, Tries};
+use super::resume::{Arrived, Fit, MAX_OVERLAP, Tries};
 use crate::events;
 use crate::exit::{self, Exit, Failure, Passing, Result};
 use crate::output::{Destination, Output};
@@ -68,8 +68,10 @@ pub(super) struct Done {
 struct Transfer {
     errand: Errand,
     output: Output,
-    /// Bytes of the file that were there before.
-    begun: u64,
+    /// The last bytes of the file that was there before; the answer begins with them.
+    tail: Vec<u8>,
+    /// Where the answer has to begin, if something was there before.
+    from: Option<u64>,
     /// Once there was an answer.
     arrived: Option<Arrived>,
     /// Whether there was a connection to the server.
@@ -131,13 +133,15 @@ impl Round {
     /// Fetches one URL.
     pub(super) async fn fetch(&self, job: &Job, bar: &ProgressBar) -> Result<Done> {
         let begin = Instant::now();
-        let begun = job.destination.begun();
-        let errand = if self.hq { Errand::plain() } else { self.ask.errand(begun)? };
+        let tail = if self.hq { Vec::new() } else { job.destination.tail(MAX_OVERLAP)? };
+        let from = (!tail.is_empty()).then(|| job.destination.begun().saturating_sub(tail.len() as u64));
+        let errand = if self.hq { Errand::plain() } else { self.ask.errand(from)? };
         let output = Output::open(&job.destination, self.digest)?;
         let mut transfer = Transfer {
             errand,
             output,
-            begun,
+            tail,
+            from,
             arrived: None,
             connected: false,
             head_written: false,
@@ -187,7 +191,11 @@ impl Round {
             transfer.output.write(answer::text(head)).await?;
         }
         let status = answer.head().map(http::Response::status);
-        let arrived = transfer.arrived.get_or_insert_with(|| Arrived::begin(&head_of(&answer)));
+        let tail = &transfer.tail;
+        let arrived = transfer.arrived.get_or_insert_with(|| {
+            again = tail.len();
+            Arrived::behind(&head_of(&answer), tail.clone())
+        });
         if let Some(len) = arrived.wanted() {
             progress::set_length(bar, len);
         }
@@ -199,19 +207,17 @@ impl Round {
                 "of": arrived.wanted(),
             })
         });
-        if status != Some(StatusCode::RANGE_NOT_SATISFIABLE) {
-            while let Some(mut piece) = answer.piece().await? {
-                if again > 0 {
-                    arrived.compare(&mut piece, &mut again)?;
-                }
-                arrived.push(&piece);
-                bar.inc(piece.len() as u64);
-                self.monitor.count(piece.len());
-                pass_on(piece, &mut transfer.output, origin.connection(), self.pause).await?;
+        while let Some(mut piece) = answer.piece().await? {
+            if again > 0 {
+                arrived.compare(&mut piece, &mut again)?;
             }
+            arrived.push(&piece);
+            bar.inc(piece.len() as u64);
+            self.monitor.count(piece.len());
+            pass_on(piece, &mut transfer.output, origin.connection(), self.pause).await?;
         }
         let is_whole = again == 0 && arrived.wanted().is_none_or(|wanted| wanted == arrived.bytes());
-        if transfer.continued > 0 && !is_whole {
+        if (transfer.continued > 0 || !transfer.tail.is_empty()) && !is_whole {
             return Err(Failure::new(
                 Exit::Protocol,
                 format!("the rest is not whole: {}", transfer.standing()),
@@ -231,7 +237,7 @@ impl Round {
         let rest = transfer.arrived.as_ref().and_then(Arrived::rest);
         if let Some(rest) = rest {
             let errand = transfer.errand.clone().with(rest);
-            let (origin, answer, early_data) = self.answered(&job.target, errand, None, transfer).await?;
+            let (origin, answer, early_data) = self.answered(&job.target, errand, false, transfer).await?;
             let fit = transfer.arrived.as_ref().map(|arrived| arrived.fit(&head_of(&answer)));
             match fit.transpose()? {
                 Some(Fit::GoesOn(again)) => {
@@ -256,18 +262,17 @@ impl Round {
         } else if transfer.arrived.is_some() {
             transfer.begin_anew(job, self.digest, bar)?;
         }
-        let (errand, begun) = (transfer.errand.clone(), transfer.begun);
-        let (origin, answer, early_data) = self.answered(&job.target, errand, Some(begun), transfer).await?;
+        let errand = transfer.errand.clone();
+        let (origin, answer, early_data) = self.answered(&job.target, errand, true, transfer).await?;
         Ok((origin, answer, early_data, 0))
     }
 
-    /// The final answer, from whichever server has it. With `begun`, it has to be the rest after that many bytes, or the whole
-    /// if there are none.
+    /// The final answer, from whichever server has it. If it is `checked`, it has to be what was asked for.
     async fn answered(
         &self,
         target: &Target,
         mut errand: Errand,
-        begun: Option<u64>,
+        checked: bool,
         transfer: &mut Transfer,
     ) -> Result<(Arc<Origin>, Answer, bool)> {
         let mut target = target.clone();
@@ -277,8 +282,8 @@ impl Round {
             let answer =
                 origin.ask(&target, &errand).await.inspect_err(|_| self.origins.leave(&target, &origin))?;
             let Some(status) = moved(&answer).filter(|_| self.ask.follow) else {
-                if let Some(begun) = begun {
-                    check(&target, &answer, errand.partial, begun)?;
+                if checked {
+                    check(&target, &answer, errand.partial, transfer.from)?;
                 }
                 let early_data = origin.early_data_accepted(&target).await?;
                 return Ok((origin, answer, early_data));
@@ -325,8 +330,8 @@ fn moved(answer: &Answer) -> Option<StatusCode> {
     (moves.contains(&status) && answer.field(header::LOCATION).is_some()).then_some(status)
 }
 
-/// Whether an answer is what was asked for. With `begun`, only the rest after that many bytes is.
-fn check(target: &Target, answer: &Answer, partial: bool, begun: u64) -> Result {
+/// Whether an answer is what was asked for. With `from`, only what begins there is.
+fn check(target: &Target, answer: &Answer, partial: bool, from: Option<u64>) -> Result {
     let Some(status) = answer.head().map(http::Response::status) else { return Ok(()) };
     let failure = |what: &str| Err(Failure::new(Exit::Http, format!("{target}: {what}")));
     let content_range = answer.field(header::CONTENT_RANGE).unwrap_or_default();
@@ -335,15 +340,11 @@ fn check(target: &Target, answer: &Answer, partial: bool, begun: u64) -> Result 
         return failure(&format!("moved to {to}; follow it with --location"));
     }
     match status {
-        // Nothing is missing.
-        StatusCode::RANGE_NOT_SATISFIABLE if begun > 0 && content_range == format!("bytes */{begun}") => {
-            Ok(())
-        }
-        StatusCode::RANGE_NOT_SATISFIABLE if begun > 0 => {
-            failure(&format!("{status}: {begun} bytes are here already; remove them to begin anew"))
+        StatusCode::RANGE_NOT_SATISFIABLE if from.is_some() => {
+            failure(&format!("{status}: more is here already; remove it to begin anew"))
         }
         StatusCode::PARTIAL_CONTENT
-            if begun > 0 && !content_range.starts_with(&format!("bytes {begun}-")) =>
+            if from.is_some_and(|from| !content_range.starts_with(&format!("bytes {from}-"))) =>
         {
             failure("the server sends another part than the rest")
         }

@@ -9,7 +9,7 @@ use http::{HeaderMap, Response, StatusCode};
 use crate::exit::{Exit, Failure, Result};
 
 /// Bytes before the rest that are fetched once more, to compare them with those that are there.
-const MAX_OVERLAP: usize = 4 * 1024;
+pub(super) const MAX_OVERLAP: usize = 4 * 1024;
 /// The first pause before another try; each one is twice as long as the one before.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// The longest one.
@@ -70,6 +70,14 @@ impl Arrived {
         let validator = part.and_then(|_| validator(head.headers()));
         let part = part.unwrap_or(Part { start: 0, end: None, total: None });
         Self { part, is_partial, validator, bytes: 0, tail: Vec::new() }
+    }
+
+    /// The same for an answer whose first bytes are the last ones of a file that was there before, `tail`.
+    pub(super) fn behind(head: &Response<()>, tail: Vec<u8>) -> Self {
+        let mut arrived = Self::begin(head);
+        arrived.part.start += tail.len() as u64;
+        arrived.tail = tail;
+        arrived
     }
 
     pub(super) fn bytes(&self) -> u64 {
@@ -143,9 +151,7 @@ impl Arrived {
         let n = piece.len().min(*left);
         let there = &self.tail[self.tail.len() - *left..][..n];
         if piece[..n] != *there {
-            let what =
-                "the rest does not fit what is there, although the server says that it is the same file";
-            return Err(Failure::new(Exit::Http, what));
+            return Err(Failure::new(Exit::Http, "the rest does not fit what is there"));
         }
         *left -= n;
         piece.advance(n);

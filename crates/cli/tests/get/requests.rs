@@ -88,6 +88,19 @@ fn a_file_that_is_there_in_part_gets_the_rest() {
         assert_eq!((&fact["bytes"], &fact["sha256"]), (&fetched.into(), &sha256(&pattern(LARGE)).into()));
         assert!(std::fs::read(&file).unwrap() == pattern(LARGE), "{begun:?}");
     }
+    // A part of something else, short or long, is left as it is.
+    for len in [1, 1_000, 5_000_000.min(LARGE - 1)] {
+        let other = vec![7; len];
+        std::fs::write(&file, &other).unwrap();
+        let output = get(&site, here.path(), &[&site.url("/large"), "-C"]);
+        assert_eq!(output.status.code(), Some(11), "{}", stderr(&output));
+        assert!(stderr(&output).contains("the rest does not fit what is there"), "{}", stderr(&output));
+        assert!(std::fs::read(&file).unwrap() == other, "{len}");
+    }
+    // So is what is longer.
+    std::fs::write(&file, vec![0; LARGE + 10_000]).unwrap();
+    let output = get(&site, here.path(), &[&site.url("/large"), "-C"]);
+    assert_eq!(output.status.code(), Some(11), "{}", stderr(&output));
     // A server that knows no parts.
     std::fs::write(here.path().join("whole"), "begun").unwrap();
     let output = get(&site, here.path(), &[&site.url("/whole"), "-C"]);

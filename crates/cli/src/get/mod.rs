@@ -204,7 +204,9 @@ fn jobs(options: &Get) -> Result<Vec<Job>> {
         let file = matches!(destination, Destination::File(_) | Destination::Rest(_));
         if file && jobs.iter().any(|job| job.destination == destination) {
             let what = format!("two URLs for one file; the second one is {target}");
-            return Err(Failure::new(Exit::Usage, what).or("fetch them one by one, or into a directory"));
+            return Err(
+                Failure::new(Exit::Usage, what).or("fetch them one by one, each with an --output of its own")
+            );
         }
         jobs.push(Job { url: url.clone(), target, destination });
     }

@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 
 use super::ecn::EcnWatch;
 use super::recv::{self, Recv};
-use super::work::Work;
+use super::work::{Moved, Work};
 use super::{Form, Place, Report, http3, progress};
 use crate::events::{Events, EventsTo, Watch};
 use crate::exit::{self, Exit, Failure, Result};
@@ -403,12 +403,12 @@ async fn once(caller: &Caller, case: Case, work: &Work, every: Option<Duration>)
     let acted = Arc::new(AtomicU64::new(0));
     let act = in_the_middle(caller, case, &connection, Arc::clone(&acted));
     let start = Instant::now();
-    let moved = Arc::new(AtomicU64::new(0));
+    let moved = Arc::<Moved>::default();
     let watch = Watch::new(&connection, &caller.events);
     watch.established();
     let bytes = tokio::select! {
         bytes = work.run(&connection, Arc::clone(&moved), act) => bytes?,
-        told = progress::tell(&moved, every) => told?,
+        told = progress::tell(&connection, &moved, every) => told?,
         () = progress::tell_events(&caller.events, &connection, &moved) => 0,
     };
     let seconds = start.elapsed().as_secs_f64();

@@ -1,12 +1,12 @@
 //! How a measurement goes, for people and for programs.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anabranch::Connection;
 use serde_json::json;
 
 use super::rate;
+use super::work::Moved;
 use crate::events::{self, Events};
 use crate::exit::{self, Result};
 use crate::rate::Meter;
@@ -15,28 +15,28 @@ use crate::{multipath, size};
 /// How often programs are told.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Tells people how much has been moved every so often, until it is dropped.
-pub(super) async fn tell(moved: &AtomicU64, every: Option<Duration>) -> Result<u64> {
+/// Tells people how much has arrived every so often, until it is dropped.
+pub(super) async fn tell(connection: &Connection, moved: &Moved, every: Option<Duration>) -> Result<u64> {
     let Some(every) = every else { return std::future::pending().await };
     let begin = Instant::now();
     let (mut before, mut then) = (0, 0.0);
     let mut ticks = tokio::time::interval_at((begin + every).into(), every);
     loop {
         ticks.tick().await;
-        let (now, bytes) = (begin.elapsed().as_secs_f64(), moved.load(Ordering::Relaxed));
+        let (now, bytes) = (begin.elapsed().as_secs_f64(), moved.arrived(connection));
         let (new, rate) = (size::words(bytes - before), rate(bytes - before, now - then));
         exit::say(format_args!("{then:>6.1} to {now:>6.1} s  {new:>9}  {rate:>13}"))?;
         (before, then) = (bytes, now);
     }
 }
 
-/// Tells how much was moved every second, until it is dropped.
-pub(super) async fn tell_events(events: &Events, connection: &Connection, moved: &AtomicU64) {
+/// Tells how much has arrived every second, until it is dropped.
+pub(super) async fn tell_events(events: &Events, connection: &Connection, moved: &Moved) {
     let mut meter = Meter::new(Instant::now(), 0);
     let mut ticks = tokio::time::interval_at((Instant::now() + INTERVAL).into(), INTERVAL);
     while events.are_wanted() {
         ticks.tick().await;
-        let bytes = moved.load(Ordering::Relaxed);
+        let bytes = moved.arrived(connection);
         meter.sample(Instant::now(), bytes);
         events.tell("progress", || {
             let paths: Vec<_> = connection.paths().iter().map(multipath::facts).collect();

@@ -78,10 +78,15 @@ impl Work {
     pub(super) async fn run(
         &self,
         connection: &Connection,
-        moved: Arc<AtomicU64>,
+        moved: Arc<Moved>,
         in_the_middle: impl Fn() + Send + Sync + 'static,
     ) -> Result<u64> {
-        let progress = Progress { moved, middle: self.middle(), act: Box::new(in_the_middle) };
+        let progress = Progress {
+            moved,
+            noticed: AtomicU64::default(),
+            middle: self.middle(),
+            act: Box::new(in_the_middle),
+        };
         let progress = Arc::new(progress);
         let mut tasks = JoinSet::new();
         match self {
@@ -117,7 +122,7 @@ impl Work {
         while let Some(done) = tasks.join_next().await {
             done.map_err(|error| Failure::new(Exit::Protocol, error))??;
         }
-        Ok(progress.moved.load(Ordering::Relaxed))
+        Ok(progress.moved.total())
     }
 }
 
@@ -126,16 +131,51 @@ fn share(total: u64, i: u64, streams: u64) -> u64 {
     total / streams + u64::from(i < total % streams)
 }
 
+/// Bytes of a measurement, counted as they move.
+#[derive(Debug, Default)]
+pub(super) struct Moved {
+    received: AtomicU64,
+    /// Handed over to be sent, which is not to have arrived.
+    written: AtomicU64,
+}
+
+impl Moved {
+    /// What has been received and written.
+    fn total(&self) -> u64 {
+        self.received.load(Ordering::Relaxed) + self.written.load(Ordering::Relaxed)
+    }
+
+    /// What has arrived, here or there.
+    pub(super) fn arrived(&self, connection: &Connection) -> u64 {
+        let written = self.written.load(Ordering::Relaxed);
+        let delivered = if written > 0 { connection.stats().delivered.min(written) } else { 0 };
+        self.received.load(Ordering::Relaxed) + delivered
+    }
+}
+
 /// Counts bytes and notices the middle.
 struct Progress {
-    moved: Arc<AtomicU64>,
+    moved: Arc<Moved>,
+    /// All of them.
+    noticed: AtomicU64,
     middle: u64,
     act: Box<dyn Fn() + Send + Sync>,
 }
 
 impl Progress {
     fn add(&self, bytes: u64) {
-        let before = self.moved.fetch_add(bytes, Ordering::Relaxed);
+        self.moved.received.fetch_add(bytes, Ordering::Relaxed);
+        self.notice(bytes);
+    }
+
+    fn add_written(&self, bytes: u64) {
+        self.moved.written.fetch_add(bytes, Ordering::Relaxed);
+        self.notice(bytes);
+    }
+
+    /// Acts once, when the middle is passed.
+    fn notice(&self, bytes: u64) {
+        let before = self.noticed.fetch_add(bytes, Ordering::Relaxed);
         if before < self.middle && before + bytes >= self.middle {
             (self.act)();
         }
@@ -145,7 +185,7 @@ impl Progress {
 async fn bulk(connection: &Connection, download: u64, upload: u64, progress: &Progress) -> Result {
     let (mut send, mut receive) = connection.open_bi().await?;
     send.write_all(&download.to_be_bytes()).await?;
-    write_pattern(&mut send, upload, |bytes| progress.add(bytes)).await?;
+    write_pattern(&mut send, upload, |bytes| progress.add_written(bytes)).await?;
     send.finish().map_err(|error| Failure::new(Exit::Protocol, error))?;
     let mut received = 0;
     while let Some(n) = receive.read_with(<[u8]>::len).await? {
@@ -165,7 +205,7 @@ async fn timed(connection: &Connection, until: Instant, reverse: bool, progress:
     let asked = if reverse { size::MAX } else { 0 };
     send.write_all(&asked.to_be_bytes()).await?;
     if !reverse {
-        let writing = write_pattern(&mut send, size::MAX, |bytes| progress.add(bytes));
+        let writing = write_pattern(&mut send, size::MAX, |bytes| progress.add_written(bytes));
         // Being late is how it ends.
         if let Ok(written) = timeout_at(until, writing).await {
             written?;
@@ -263,7 +303,7 @@ mod tests {
         let times = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&times);
         let act = Box::new(move || _ = count.fetch_add(1, Ordering::Relaxed));
-        let progress = Progress { moved: Arc::default(), middle: 5, act };
+        let progress = Progress { moved: Arc::default(), noticed: AtomicU64::default(), middle: 5, act };
         let seen: Vec<_> = [4, 1, 3, 2]
             .map(|bytes| {
                 progress.add(bytes);

@@ -76,6 +76,8 @@ pub struct ConnectionStats {
     pub undecryptable: u64,
     /// Stream bytes received, by the way they took.
     pub received: ReceivedBytes,
+    /// Stream bytes that the peer has acknowledged, each stream's up to the first that it has not.
+    pub delivered: u64,
 }
 
 impl ConnectionStats {
@@ -211,6 +213,7 @@ impl Connection {
             key_updates: self.keys.one_rtt.as_ref().map_or(0, |keys| keys.generation),
             undecryptable: self.keys.failed_opens,
             received: self.streams.received(),
+            delivered: self.streams.bytes_delivered(),
         }
     }
 }

@@ -125,7 +125,10 @@ impl ClientPaths {
 
     /// Has paths opened on a connection, and followed as interfaces come and go until it ends, if several are wanted.
     pub(crate) fn manage(&self, connection: &Connection) -> Managed {
-        Managed(self.is_managed().then(|| connection.manage_paths(self.policy())))
+        // Who names one path wants one.
+        let wants_one = !self.multipath && matches!(&self.rules[..], [one] if one.count == 1);
+        let manager = self.is_managed().then(|| connection.manage_paths(self.policy()));
+        Managed { manager, wants_one }
     }
 }
 
@@ -141,12 +144,15 @@ pub(crate) fn check(survey: &Survey) -> Result {
 
 /// The paths that were asked for on a connection.
 #[derive(Debug)]
-pub(crate) struct Managed(Option<PathManager>);
+pub(crate) struct Managed {
+    manager: Option<PathManager>,
+    wants_one: bool,
+}
 
 impl Managed {
     /// Why the connection has had one path although several were wanted; `None` if it has had several, or none were wanted.
     pub(crate) fn why_single(&self, connection: &Connection) -> Option<String> {
-        let manager = self.0.as_ref()?;
+        let manager = self.manager.as_ref()?;
         let stats = connection.stats();
         let open = stats.all_paths().filter(|path| path.validated).count() as u64 + stats.merged.paths;
         if open > 1 {
@@ -154,6 +160,9 @@ impl Managed {
         }
         if !connection.is_multipath() {
             return Some("the server does not use several paths at once".to_owned());
+        }
+        if self.wants_one {
+            return None;
         }
         let attempts = manager.attempts();
         if attempts.is_empty() {

@@ -3,11 +3,13 @@
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::fetch::{Done, Job};
+use super::origin::Origin;
 use crate::exit::{self, Failure, Result};
 use crate::multipath;
 use crate::output::hex;
@@ -21,11 +23,13 @@ pub(super) struct Report {
     bytes: u64,
     files: usize,
     failures: Vec<Failure>,
+    /// Whose connections something was fetched over.
+    origins: Vec<Arc<Origin>>,
 }
 
 impl Report {
     pub(super) fn new(json: Option<PathBuf>, quiet: bool) -> Self {
-        Self { json, quiet, facts: Vec::new(), bytes: 0, files: 0, failures: Vec::new() }
+        Self { json, quiet, facts: Vec::new(), bytes: 0, files: 0, failures: Vec::new(), origins: Vec::new() }
     }
 
     /// A line for people, unless there will be JSON.
@@ -54,13 +58,8 @@ impl Report {
                 times => format!(", continued {times} times"),
             };
             exit::note(format_args!("{}: {}{how}{continued}", job.url, measured(done.bytes, done.took)));
-            let stats = done.origin.connection().stats();
-            let several = stats.all_paths().nth(1).is_some();
-            for path in stats.all_paths().filter(|_| several) {
-                exit::note(format_args!("  {}", multipath::words(path)));
-            }
-            if let Some(why) = done.origin.why_single() {
-                exit::note(format_args!("  one path only: {why}"));
+            if !self.origins.iter().any(|origin| Arc::ptr_eq(origin, &done.origin)) {
+                self.origins.push(done.origin);
             }
         }
     }
@@ -86,6 +85,7 @@ impl Report {
     fn conclude(self, took: Duration, failed: usize) -> Result {
         let files = self.files;
         let Some(path) = &self.json else {
+            self.origins.iter().for_each(|origin| tell_paths(origin));
             if files > 1 && !self.quiet {
                 let had = files - failed;
                 let of = if failed == 0 { String::new() } else { format!(" of {files}") };
@@ -102,6 +102,18 @@ impl Report {
         }
         let written = File::create(path).and_then(|mut file| writeln!(file, "{json}"));
         written.map_err(|error| Failure::io(format_args!("cannot write {}", path.display()), &error))
+    }
+}
+
+/// Says for people what each of a connection's paths carried, or why there was only one.
+fn tell_paths(origin: &Origin) {
+    let stats = origin.connection().stats();
+    let several = stats.all_paths().nth(1).is_some();
+    for path in stats.all_paths().filter(|_| several) {
+        exit::note(format_args!("  {}", multipath::words(path)));
+    }
+    if let Some(why) = origin.why_single() {
+        exit::note(format_args!("  one path only: {why}"));
     }
 }
 

@@ -30,6 +30,7 @@ use tokio::task::JoinSet;
 use self::log::{AccessLog, Format};
 use self::shared::Shared;
 use self::sockets::Sockets;
+use self::ticket_key::KeptKeys;
 use crate::events::EventsTo;
 use crate::exit::{self, Exit, Failure, Result};
 use crate::files::Files;
@@ -62,7 +63,8 @@ pub(crate) struct Serve {
     identity: Identity,
     /// Protect session tickets with the keys in FILE, so that clients resume after a restart, and at every server that has the
     /// same file; it is made if it is missing. A line is a key of 64 hexadecimal digits: the first one protects, all are
-    /// understood. Such a server takes no early data (0-RTT), because such tickets can be used twice
+    /// understood. Connections of before a restart are reset, so that clients come back at once. Such a server takes no early
+    /// data (0-RTT), because such tickets can be used twice
     #[arg(long, value_name = "FILE")]
     ticket_key: Option<PathBuf>,
     /// Do not list directories that have no index.html
@@ -101,8 +103,9 @@ pub(crate) async fn run(mut options: Serve) -> Result {
     let cannot_read = |error| Failure::io(format_args!("cannot read {}", root.display()), &error);
     let files = Files::open(&root, !options.no_listing).map_err(cannot_read)?;
     let places = places(&options.listen)?;
-    let tickets = options.ticket_key.as_deref().map(ticket_key::load).transpose()?;
-    let certified = options.identity.load(&names(&places))?.with_tickets(tickets);
+    let kept = options.ticket_key.as_deref().map(ticket_key::load).transpose()?;
+    let certified = options.identity.load(&names(&places))?;
+    let certified = certified.with_tickets(kept.as_ref().map(|kept| Arc::clone(&kept.tickets)));
     let sockets = Sockets::open(&places, !options.no_tcp).await?;
     let scraped = options.metrics.map(sockets::bind_tcp).transpose()?;
     // Before anybody can know that there is something to stop.
@@ -118,7 +121,7 @@ pub(crate) async fn run(mut options: Serve) -> Result {
         Some(listener) => Some(metrics::serve(listener, &shared, &mut accepting)?),
         None => None,
     };
-    let endpoints = listen(&options, &certified, sockets, &shared, &mut accepting)?;
+    let endpoints = listen(&options, &certified, kept.as_ref(), sockets, &shared, &mut accepting)?;
     let trust = options.identity.is_made_up().then(|| trust(&certified, options.identity.kept_in()));
     let said = announcement(&addresses(&endpoints)?, &root, trust.unwrap_or_default(), metrics);
     match options.events.is_standard() {
@@ -149,6 +152,7 @@ pub(crate) async fn run(mut options: Serve) -> Result {
 fn listen(
     options: &Serve,
     certified: &Certified,
+    kept: Option<&KeptKeys>,
     sockets: Sockets,
     shared: &Arc<Shared>,
     accepting: &mut JoinSet<()>,
@@ -159,7 +163,7 @@ fn listen(
     let announced = announced(&options.announce, ports.first().copied().unwrap_or(listen::PORT))?;
     let mut endpoints = Vec::new();
     for (index, socket) in sockets.udp.into_iter().enumerate() {
-        let endpoint = quic::endpoint(config.clone(), socket, &announced, index == 0)?;
+        let endpoint = quic::endpoint(config.clone(), kept, socket, &announced, index == 0)?;
         accepting.spawn(quic::accept(endpoint.clone(), Arc::clone(shared)));
         endpoints.push(endpoint);
     }

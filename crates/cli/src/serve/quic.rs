@@ -10,6 +10,7 @@ use super::hq;
 use super::metrics::{Handshake, Transport};
 use super::observe::Protocol;
 use super::shared::Shared;
+use super::ticket_key::KeptKeys;
 use crate::events::Watch;
 use crate::exit::{Failure, Result};
 use crate::options::cannot_listen;
@@ -23,6 +24,7 @@ const HTTP3: &str = "h3";
 /// endpoint: to all of them if the socket has every address of this host; else the `first` endpoint has them beside its own.
 pub(super) fn endpoint(
     mut config: ServerConfig,
+    kept: Option<&KeptKeys>,
     socket: UdpSocket,
     announced: &[SocketAddr],
     first: bool,
@@ -33,7 +35,10 @@ pub(super) fn endpoint(
     if everywhere || first {
         config = config.with_alternative_addresses(announced.to_vec());
     }
-    let made = anabranch::random_config().and_then(|secrets| Endpoint::new(&secrets, Some(config), socket));
+    let made = anabranch::random_config().and_then(|secrets| {
+        let secrets = kept.into_iter().fold(secrets, |secrets, kept| kept.apply(secrets));
+        Endpoint::new(&secrets, Some(config), socket)
+    });
     let endpoint = made.map_err(unusable)?;
     for address in announced.iter().filter(|address| !everywhere && first && **address != own) {
         endpoint.add_socket(*address).map_err(|error| cannot_listen(*address, &error))?;

@@ -1,4 +1,4 @@
-//! The file with the keys of session tickets.
+//! The file with keys that outlive the server: those of session tickets, and what is derived from the first of them.
 
 use std::fs::File;
 use std::io::{ErrorKind, Write};
@@ -6,8 +6,11 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
+use anabranch::EndpointConfig;
 use anabranch::tls::rustls::crypto::aws_lc_rs::default_provider;
 use anabranch::tls::{TICKET_KEY_LEN, TicketKeys};
+
+use aws_lc_rs::hmac;
 
 use crate::exit::{self, Exit, Failure, Result};
 
@@ -16,8 +19,29 @@ const MODE: u32 = 0o600;
 /// Bits of a mode that let others read.
 const OTHERS: u32 = 0o077;
 
+/// Keys that are the same after a restart.
+pub(super) struct KeptKeys {
+    pub(super) tickets: Arc<TicketKeys>,
+    first: [u8; TICKET_KEY_LEN],
+}
+
+impl KeptKeys {
+    /// Lets the server end connections of before its restart by stateless resets (RFC 9000 §10.3), and recognize the address tokens
+    /// that it issued then (§8.1.3).
+    pub(super) fn apply(&self, config: EndpointConfig) -> EndpointConfig {
+        config.with_reset_key(self.derive(b"stateless reset")).with_token_key(self.derive(b"address token"))
+    }
+
+    fn derive(&self, purpose: &[u8]) -> [u8; 32] {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, &self.first);
+        let mut derived = [0; 32];
+        derived.copy_from_slice(hmac::sign(&key, purpose).as_ref());
+        derived
+    }
+}
+
 /// Reads the keys of `file`, or writes one there if there is no such file.
-pub(super) fn load(file: &Path) -> Result<Arc<TicketKeys>> {
+pub(super) fn load(file: &Path) -> Result<KeptKeys> {
     let unreadable = |error| Failure::io(format_args!("cannot read {}", file.display()), &error);
     let text = match std::fs::read_to_string(file) {
         Ok(text) => text,
@@ -39,7 +63,9 @@ pub(super) fn load(file: &Path) -> Result<Arc<TicketKeys>> {
     };
     let keys: std::result::Result<Vec<_>, _> = lines(&text).map(|(at, line)| key(line).ok_or(at)).collect();
     let keys = keys.map_err(|at| wrong(format!("line {at} is no key")))?;
-    TicketKeys::new(keys).map_err(|error| wrong(error.to_string()))
+    let first = keys.first().copied().unwrap_or_default();
+    let tickets = TicketKeys::new(keys).map_err(|error| wrong(error.to_string()))?;
+    Ok(KeptKeys { tickets, first })
 }
 
 /// Lines that are not empty, with their numbers.
@@ -84,8 +110,9 @@ mod tests {
         let text = std::fs::read_to_string(&file).unwrap();
         assert_eq!(text.len(), 2 * TICKET_KEY_LEN + 1);
         assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, MODE);
-        load(&file).unwrap();
+        let again = load(&file).unwrap();
         assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
+        assert_ne!(again.derive(b"stateless reset"), again.derive(b"address token"));
     }
 
     #[test]
@@ -100,7 +127,7 @@ mod tests {
             (format!("{good}\n").repeat(9), "9 ticket keys"),
         ] {
             std::fs::write(&file, text).unwrap();
-            let failure = load(&file).unwrap_err();
+            let failure = load(&file).err().unwrap();
             assert_eq!(failure.exit(), Exit::Usage);
             assert!(failure.to_string().contains(said), "{failure}");
         }

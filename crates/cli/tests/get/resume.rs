@@ -192,6 +192,28 @@ fn a_server_may_be_started_again() {
     }
 }
 
+/// A server that kept its keys tells the clients of before that it knows nothing of them, who need not wait for an idle timeout.
+#[test]
+fn a_server_with_kept_keys_resets_connections_of_before() {
+    let (site, here) = (Site::start(), tempfile::tempdir().unwrap());
+    let (root, content) = (tempfile::tempdir().unwrap(), pattern(30_000_000));
+    std::fs::write(root.path().join("file"), &content).unwrap();
+    let key = site.dir.path().join("tickets");
+    let options = ["--ticket-key", key.to_str().unwrap()];
+    let served = Served::start(&site, root.path(), 0, &options);
+    let port = served.port;
+    let args =
+        [&format!("https://localhost:{port}/file"), "-o", "-", "--window", "100000", "--idle-ms", "600000"];
+    let mut child =
+        command(&site, here.path(), &args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut first = vec![0; 1_000_000];
+    child.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
+    drop(served);
+    let _again = Served::start(&site, root.path(), port, &options);
+    let said = finish(child, &content, first.len());
+    assert!(said.contains("no longer knows the connection") && said.contains("goes on, "), "{said}");
+}
+
 /// A client that slept longer than any connection lasts, as with a closed lid.
 #[test]
 fn a_client_may_sleep() {

@@ -196,6 +196,8 @@ impl Router {
         match header.kind {
             PacketKind::Initial => self.on_initial(now, datagram, header),
             PacketKind::OneRtt => self.reset(now, datagram, &header.dcid),
+            // A client that knows the token, but not yet that the handshake is confirmed, probes with these alone.
+            PacketKind::Handshake if self.server.is_some() => self.reset(now, datagram, &header.dcid),
             _ => Route::Drop(DropReason::UnknownConnectionId),
         }
     }

@@ -461,6 +461,25 @@ fn row_20_resets_shrink_and_are_capped() {
     );
 }
 
+/// A server that comes back while a client's handshake is not confirmed gets Handshake packets alone, for as long as that client
+/// waits.
+#[test]
+fn a_server_resets_handshakes_that_it_knows_nothing_of() {
+    let handshake = |id: &ConnectionId| {
+        let mut packet = vec![0xe0, 0, 0, 0, 1, u8::try_from(id.len()).unwrap()];
+        packet.extend_from_slice(id);
+        // No source connection ID, 60 bytes of payload.
+        packet.extend([0, 60]);
+        packet.resize(packet.len() + 60, 9);
+        packet
+    };
+    let (mut router, id) = (server(|_| {}), cid(0xbad));
+    let reset = response(route(&mut router, 1, &handshake(&id))).bytes;
+    assert_eq!(reset[reset.len() - 16..], router.shared().reset_token(&id).0);
+    assert_eq!(dropped(route(&mut router, 1, &zero_rtt(0xbad, 100))), DropReason::UnknownConnectionId);
+    assert_eq!(dropped(route(&mut client_only(), 1, &handshake(&id))), DropReason::UnknownConnectionId);
+}
+
 #[test]
 fn a_stateless_reset_is_recognised_until_its_token_is_gone() {
     let mut router = client_only();

@@ -192,6 +192,11 @@ pub(crate) fn directory(path: &Path) -> Result<PathBuf> {
     match path.canonicalize() {
         Ok(path) if path.is_dir() => Ok(path),
         Ok(_) => Err(Failure::new(Exit::Usage, format!("{} is not a directory", path.display()))),
-        Err(error) => Err(Failure::new(Exit::Usage, format!("{}: {error}", path.display()))),
+        Err(error) => {
+            let failure = Failure::new(Exit::Usage, format!("{}: {error}", path.display()));
+            let is_address =
+                path.to_str().is_some_and(|name| name.starts_with(':') || name.parse::<SocketAddr>().is_ok());
+            Err(if is_address { failure.or("say where to listen with --listen") } else { failure })
+        }
     }
 }

@@ -101,11 +101,11 @@ impl FromStr for PathRule {
     type Err = InvalidRule;
 
     fn from_str(text: &str) -> Result<Self, InvalidRule> {
-        let invalid = || InvalidRule(text.to_owned());
         let mut parts = text.split(',');
-        let pattern = parts.next().unwrap_or_default().parse().map_err(|_| invalid())?;
+        let pattern = parts.next().unwrap_or_default().parse()?;
         let mut rule = Self { pattern, status: PathStatus::Available, weight: 1, count: 1 };
         for part in parts {
+            let invalid = || InvalidRule(part.to_owned());
             match part.split_once('=') {
                 None if part == "backup" => rule.status = PathStatus::Backup,
                 Some(("weight", weight)) => rule.weight = weight.parse().map_err(|_| invalid())?,
@@ -114,19 +114,23 @@ impl FromStr for PathRule {
             }
         }
         if !(1..=MAX_PATHS_PER_INTERFACE).contains(&rule.count) {
-            return Err(invalid());
+            return Err(InvalidRule(format!("count={}", rule.count)));
         }
         Ok(rule)
     }
 }
 
-/// A text that is no rule.
+/// A word that does not belong in a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidRule(String);
 
 impl fmt::Display for InvalidRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "'{}' names no paths: use INTERFACE|ADDRESS[,backup][,weight=N][,count=1..8]", self.0)
+        write!(
+            f,
+            "'{}' says nothing about paths: use INTERFACE|ADDRESS[,backup][,weight=N][,count=1..8]",
+            self.0
+        )
     }
 }
 

@@ -48,6 +48,8 @@ pub(super) struct Round {
     pub(super) retries: u32,
     /// Whether nobody wants to know what happens.
     pub(super) quiet: bool,
+    /// Whether people read of each file that is there.
+    pub(super) lines: bool,
     /// Who watches.
     pub(super) monitor: Arc<Monitor>,
 }

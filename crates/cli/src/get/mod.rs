@@ -149,6 +149,7 @@ async fn fetch_all(options: Get, jobs: Vec<Job>, endpoint: LazyEndpoint, monitor
             digest: options.json.is_some(),
             retries: options.retry,
             quiet: options.quiet,
+            lines: !options.quiet && options.json.is_none(),
             monitor: Arc::clone(&monitor),
         });
         let done = together(&round, &jobs, at_once).await;
@@ -164,8 +165,8 @@ async fn fetch_all(options: Get, jobs: Vec<Job>, endpoint: LazyEndpoint, monitor
     report.finish(begin.elapsed())
 }
 
-/// Fetches everything, so many at once; gives what became of each job, in their order. Failures of several jobs are told as
-/// they happen.
+/// Fetches everything, so many at once; gives what became of each job, in their order. People read of each file when it is
+/// there, and of failures of several as they happen.
 async fn together(round: &Arc<Round>, jobs: &[Job], at_once: usize) -> Result<Vec<Result<Done>>> {
     let mut waiting = jobs.iter().cloned().enumerate();
     let mut running = JoinSet::new();
@@ -184,8 +185,10 @@ async fn together(round: &Arc<Round>, jobs: &[Job], at_once: usize) -> Result<Ve
         match running.join_next().await {
             Some(Ok((place, done))) => {
                 round.monitor.done(&jobs[place], &done);
-                if let (Err(failure), true) = (&done, jobs.len() > 1) {
-                    failure.clone().about(&jobs[place].url).say();
+                match &done {
+                    Ok(done) if round.lines => report::tell_file(&jobs[place], done),
+                    Err(failure) if jobs.len() > 1 => failure.clone().about(&jobs[place].url).say(),
+                    _ => {}
                 }
                 all[place] = Some(done);
             }

@@ -32,7 +32,7 @@ impl Report {
         Self { json, quiet, facts: Vec::new(), bytes: 0, files: 0, failures: Vec::new(), origins: Vec::new() }
     }
 
-    /// A line for people, unless there will be JSON.
+    /// Adds what became of a file.
     pub(super) fn add(&mut self, job: &Job, done: Result<Done>) {
         self.files += 1;
         let done = match done {
@@ -46,21 +46,8 @@ impl Report {
         self.bytes += done.bytes;
         if self.json.is_some() {
             self.facts.push(facts(job, &done));
-        } else if !self.quiet {
-            let how = match (done.early_data, done.origin.connection().handshake_data().resumed) {
-                (true, _) => ", 0-RTT",
-                (false, true) => ", resumed",
-                _ => "",
-            };
-            let continued = match done.continued {
-                0 => String::new(),
-                1 => ", continued once".to_owned(),
-                times => format!(", continued {times} times"),
-            };
-            exit::note(format_args!("{}: {}{how}{continued}", job.url, measured(done.bytes, done.took)));
-            if !self.origins.iter().any(|origin| Arc::ptr_eq(origin, &done.origin)) {
-                self.origins.push(done.origin);
-            }
+        } else if !self.quiet && !self.origins.iter().any(|origin| Arc::ptr_eq(origin, &done.origin)) {
+            self.origins.push(done.origin);
         }
     }
 
@@ -103,6 +90,21 @@ impl Report {
         let written = File::create(path).and_then(|mut file| writeln!(file, "{json}"));
         written.map_err(|error| Failure::io(format_args!("cannot write {}", path.display()), &error))
     }
+}
+
+/// Says for people that a file is there, with its size, time and rate.
+pub(super) fn tell_file(job: &Job, done: &Done) {
+    let how = match (done.early_data, done.origin.connection().handshake_data().resumed) {
+        (true, _) => ", 0-RTT",
+        (false, true) => ", resumed",
+        _ => "",
+    };
+    let continued = match done.continued {
+        0 => String::new(),
+        1 => ", continued once".to_owned(),
+        times => format!(", continued {times} times"),
+    };
+    exit::note(format_args!("{}: {}{how}{continued}", job.url, measured(done.bytes, done.took)));
 }
 
 /// Says for people what each of a connection's paths carried, or why there was only one.

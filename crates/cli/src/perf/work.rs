@@ -122,7 +122,10 @@ impl Work {
         while let Some(done) = tasks.join_next().await {
             done.map_err(|error| Failure::new(Exit::Protocol, error))??;
         }
-        Ok(progress.moved.total())
+        match self {
+            Self::Timed { .. } => Ok(progress.moved.arrived(connection)),
+            _ => Ok(progress.moved.total()),
+        }
     }
 }
 
@@ -199,17 +202,20 @@ async fn bulk(connection: &Connection, download: u64, upload: u64, progress: &Pr
     Ok(())
 }
 
-/// Sends or receives until a time. What was sent by then is there when this ends.
+/// Sends or receives until a time. What has not arrived by then is given up.
 async fn timed(connection: &Connection, until: Instant, reverse: bool, progress: &Progress) -> Result {
     let (mut send, mut receive) = connection.open_bi().await?;
     let asked = if reverse { size::MAX } else { 0 };
     send.write_all(&asked.to_be_bytes()).await?;
     if !reverse {
         let writing = write_pattern(&mut send, size::MAX, |bytes| progress.add_written(bytes));
-        // Being late is how it ends.
+        // Being late is how it ends. A link may need longer for what waits to be sent than it was to be measured for.
         if let Ok(written) = timeout_at(until, writing).await {
             written?;
         }
+        // Fails if the server has stopped the stream, and then there is nothing to give up.
+        let _ = send.reset(0);
+        return Ok(());
     }
     send.finish().map_err(|error| Failure::new(Exit::Protocol, error))?;
     let reading = async {
@@ -218,9 +224,6 @@ async fn timed(connection: &Connection, until: Instant, reverse: bool, progress:
         }
         Ok::<_, Failure>(())
     };
-    if !reverse {
-        return reading.await;
-    }
     match timeout_at(until, reading).await {
         Ok(read) => read,
         // The server is told when the handle goes.

@@ -3,12 +3,18 @@
 use std::time::Duration;
 
 use anabranch::Endpoint;
+use anabranch::http3::Code;
 
 use super::shared::Shared;
 use crate::signal::Stop;
 
 /// How long the packets that close connections may take to leave. Whether they arrive is not waited for (RFC 9000 §10.2).
 const FAREWELL: Duration = Duration::from_secs(1);
+
+/// Closes every connection, whatever it carries, and says why.
+fn close(endpoint: &Endpoint) {
+    endpoint.close(Code::NO_ERROR.0, b"the server is shutting down");
+}
 
 /// Nothing new begins; returns when everything has ended, when `patience` is over, or with the next signal.
 pub(super) async fn drain(shared: &Shared, endpoints: &[Endpoint], patience: Duration, stop: &mut Stop) {
@@ -22,7 +28,7 @@ pub(super) async fn drain(shared: &Shared, endpoints: &[Endpoint], patience: Dur
     let orderly = async {
         // What is not done by then is cut off.
         let _ = tokio::time::timeout(patience, shared.connections.wait()).await;
-        endpoints.iter().for_each(|endpoint| endpoint.close(0, b""));
+        endpoints.iter().for_each(close);
         let sent = async {
             for endpoint in endpoints {
                 endpoint.wait_close_sent().await;
@@ -32,6 +38,6 @@ pub(super) async fn drain(shared: &Shared, endpoints: &[Endpoint], patience: Dur
     };
     tokio::select! {
         () = orderly => {}
-        () = stop.wait() => endpoints.iter().for_each(|endpoint| endpoint.close(0, b"")),
+        () = stop.wait() => endpoints.iter().for_each(close),
     }
 }

@@ -12,6 +12,10 @@ use rustls::{KeyLog, KeyLogFile, NoKeyLog};
 
 use super::{ConfigError, check_suites, default_provider};
 
+/// Number of tickets that a server with stateless ones sends. A client uses one up with each try, also while the server that it
+/// waits for is away.
+const STATELESS_TICKETS: usize = 4;
+
 /// Sessions that a server remembers by default; a session is some 200 bytes and serves once.
 const DEFAULT_REMEMBERED_SESSIONS: usize = 4096;
 
@@ -192,6 +196,7 @@ impl ServerConfigBuilder {
         };
         if let Some(ticketer) = self.ticketer {
             config.ticketer = ticketer;
+            config.send_tls13_tickets = STATELESS_TICKETS;
         } else if self.remembered_sessions == 0 {
             config.send_tls13_tickets = 0;
         }

@@ -158,3 +158,8 @@ impl ConnectionError {
         }
     }
 }
+
+/// Makes the error of a peer that breaks a rule of the protocol (RFC 9000 §20.1).
+pub(crate) fn violation(reason: &'static str) -> TransportError {
+    TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, reason)
+}

@@ -6,6 +6,7 @@
 
 mod config;
 mod connection;
+mod context;
 pub mod datagram;
 mod datagram_io;
 mod endpoint;
@@ -28,16 +29,16 @@ pub use config::{
     LossScan, MAX_PATHS, MultipathConfig, Numbering, NumberingChoice, PreferredAddresses, RangeOrder,
     RetryPolicy, ServerConfig, TransportConfig, UnknownName,
 };
-pub use connection::{
-    AckStats, AlternativeAddress, ConnectError, Connection, ConnectionStats, Held, MigrateError,
-    OpenPathError, PathInfo,
-};
+pub use connection::{ConnectError, Connection, ConnectionStats, PathInfo};
 pub use datagram_io::{Datagram, FourTuple, MAX_BATCH_BYTES, Transmit, TransmitBuf};
 pub use endpoint::*;
 pub use error::{ConnectionError, Obstacle, Silence, TransportError};
 pub use event::{EndpointEvent, Event};
 pub use flow::WindowRule;
-pub use path::{Closure, IdleReason, MAX_CLOSED_PATHS, PathState, PathTotals};
+pub use path::{
+    AckStats, AlternativeAddress, Closure, Held, IdleReason, MAX_CLOSED_PATHS, MigrateError, OpenPathError,
+    PathState, PathTotals,
+};
 
 pub use anabranch_recovery as recovery;
 pub use anabranch_tls as tls;

@@ -109,5 +109,12 @@ pub(crate) enum Token {
     Ping,
 }
 
+impl Token {
+    /// Reports whether the loss of a packet that owed this has something sent again.
+    pub(crate) fn is_repeated(&self) -> bool {
+        !matches!(self, Self::Ack { .. } | Self::Datagram | Self::Ping)
+    }
+}
+
 /// The tokens of one packet; two fit without an allocation (ACK and STREAM, the common packet).
 pub(crate) type Tokens = SmallVec<[Token; 2]>;

@@ -7,7 +7,7 @@ use anabranch_wire::{InvalidSetting, MAX_CID_LEN, MAX_STREAM_COUNT, MAX_VARINT};
 use super::{
     AckConfig, ClientConfig, EndpointConfig, MAX_PATHS, MultipathConfig, ServerConfig, TransportConfig,
 };
-use crate::connection::MAX_ALTERNATIVES;
+use crate::path::MAX_ALTERNATIVES;
 use crate::stream::StreamsConfig;
 
 /// `max_ack_delay` is less (RFC 9000 §18.2).

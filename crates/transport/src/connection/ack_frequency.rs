@@ -5,9 +5,9 @@ use std::time::Duration;
 use anabranch_recovery::{Controller as _, Recovery, State};
 
 use super::connection::Connection;
-use super::receive::violation;
 use crate::config::FrequencyRule;
 use crate::error::TransportError;
+use crate::error::violation;
 use crate::path::Path;
 use crate::token::Tokens;
 
@@ -74,7 +74,7 @@ impl Connection {
         else {
             return;
         };
-        let main = self.paths.main();
+        let main = self.paths.list.main();
         if !main.recovery.rtt().has_sample() {
             return;
         }
@@ -91,7 +91,7 @@ impl Connection {
             self.pending.ack_frequency = Some(request);
             self.pending.ack_frequency_sequence += 1;
             let delay = Duration::from_micros(request.max_ack_delay_us);
-            self.paths.iter_mut().for_each(|path| path.recovery.allow_ack_delay(delay));
+            self.paths.list.iter_mut().for_each(|path| path.recovery.allow_ack_delay(delay));
         }
     }
 
@@ -115,7 +115,7 @@ impl Connection {
         self.pending.ack_request_acked = true;
         let Some(delay) = self.peer_ack_delay() else { return };
         let open = |path: &&mut Path| path.recovery.rtt().has_sample();
-        self.paths.iter_mut().filter(open).for_each(|path| path.recovery.set_peer_max_ack_delay(delay));
+        self.paths.list.iter_mut().filter(open).for_each(|path| path.recovery.set_peer_max_ack_delay(delay));
     }
 
     /// The peer's request (draft-ietf-quic-ack-frequency §4).

@@ -6,7 +6,7 @@ use anabranch_recovery::{AckInfo, Controller as _, Measures, Outcome};
 use anabranch_wire::{Ack, PathId, SpaceId, Time};
 
 use super::connection::Connection;
-use super::receive::Context;
+use crate::context::Context;
 use crate::error::TransportError;
 use crate::token::{Token, Tokens};
 use crate::trace::TraceEvent;
@@ -24,7 +24,7 @@ impl Connection {
         let mut outcome = std::mem::take(&mut self.outcome);
         let result = match Self::level_index(context.space) {
             Some(index) => {
-                let path = self.paths.main_mut();
+                let path = self.paths.list.main_mut();
                 let info = AckInfo { ecn: ack.ecn, measures: Measures::Largest, ..AckInfo::default() };
                 let result = path.recovery.on_ack(now, context.space, ack.ranges(), info, &[], &mut outcome);
                 if result.is_ok() {
@@ -34,7 +34,7 @@ impl Connection {
                 result.map(|()| PathId::ZERO)
             }
             None => {
-                let Some(id) = self.numbering.acked_path(ack.path) else {
+                let Some(id) = self.paths.numbering.acked_path(ack.path) else {
                     self.outcome = outcome;
                     return self.on_shared_ack(now, context, ack);
                 };
@@ -51,15 +51,15 @@ impl Connection {
                     measures,
                     ..AckInfo::default()
                 };
-                let siblings = self.siblings(id);
-                let Some(path) = self.paths.get_mut(id) else {
+                let siblings = self.paths.siblings(id);
+                let Some(path) = self.paths.list.get_mut(id) else {
                     self.outcome = outcome;
                     return Ok(());
                 };
                 let result =
                     path.recovery.on_ack(now, context.space, ack.ranges(), info, &siblings, &mut outcome);
                 if result.is_ok() {
-                    self.numbering.on_acked(id, ack.largest);
+                    self.paths.numbering.on_acked(id, ack.largest);
                 }
                 result.map(|()| id)
             }
@@ -67,7 +67,7 @@ impl Connection {
         let settled = match result {
             Ok(path) => {
                 if context.space == SpaceId::Data && !outcome.acked.is_empty() {
-                    self.on_path_acked(now, path, context.path);
+                    self.paths.on_path_acked(now, path, context.path);
                 }
                 self.settle(now, context.space, path, &mut outcome);
                 if context.space == SpaceId::Handshake {
@@ -95,7 +95,7 @@ impl Connection {
             self.trace_outcome(now, space, path, outcome);
         }
         let progress = space == SpaceId::Data && !outcome.acked.is_empty();
-        let phase_start = self.paths.get(path).map_or(u64::MAX, |path| path.phase_start);
+        let phase_start = self.paths.list.get(path).map_or(u64::MAX, |path| path.phase_start);
         for (order, sent) in outcome.acked.drain(..) {
             if space == SpaceId::Data
                 && order >= phase_start
@@ -107,12 +107,12 @@ impl Connection {
                 self.on_token_acked(now, token);
             }
         }
-        let moved = if space == SpaceId::Data { self.moved_before(path) } else { 0 };
+        let moved = if space == SpaceId::Data { self.paths.moved_before(path) } else { 0 };
         for (_, sent) in outcome.lost.drain(..).filter(|(order, _)| *order >= moved) {
             for token in &sent.owed {
                 self.on_token_lost(token);
             }
-            self.repeat_again(now, &sent.owed);
+            self.paths.repeat_again(now, &sent.owed);
         }
         if progress {
             self.review_ack_frequency();
@@ -121,11 +121,11 @@ impl Connection {
 
     fn trace_outcome(&mut self, now: Time, space: SpaceId, path: PathId, outcome: &Outcome<Tokens>) {
         for (order, _) in &outcome.acked {
-            let number = self.numbering.number_of(path, *order);
+            let number = self.paths.numbering.number_of(path, *order);
             self.trace(now, &TraceEvent::PacketAcked { space, path, number });
         }
         for (order, _) in &outcome.lost {
-            let number = self.numbering.number_of(path, *order);
+            let number = self.paths.numbering.number_of(path, *order);
             self.trace(now, &TraceEvent::PacketLost { space, path, number });
         }
         if !outcome.spurious.is_empty() {
@@ -142,7 +142,7 @@ impl Connection {
     }
 
     pub(super) fn trace_metrics(&mut self, now: Time, id: PathId) {
-        let Some(path) = self.paths.get_mut(id).filter(|_| self.observer.is_some()) else { return };
+        let Some(path) = self.paths.list.get_mut(id).filter(|_| self.observer.is_some()) else { return };
         let state = path.recovery.congestion().state();
         let changed = path.traced_state.replace(state) != Some(state);
         let recovery = &path.recovery;
@@ -169,18 +169,18 @@ impl Connection {
             Token::Ack { space, path, told } => match Self::level_index(space) {
                 Some(index) => self.levels[index].received.numbers.on_ack_acked(told),
                 None => {
-                    let received = self.paths.get_mut(path).map(|path| &mut path.received);
-                    self.numbering.on_ack_acked(received, told);
+                    let received = self.paths.list.get_mut(path).map(|path| &mut path.received);
+                    self.paths.numbering.on_ack_acked(received, told);
                 }
             },
             Token::Crypto { space, offset, len } => self.crypto_mut(space).on_acked(offset, len),
             Token::NewConnectionId { path, sequence } => {
-                if let Some(cids) = self.local_cids_mut(path) {
+                if let Some(cids) = self.paths.local_cids_mut(path) {
                     cids.on_acked(sequence);
                 }
             }
             Token::RetireConnectionId { path, sequence } => {
-                if let Some(cids) = self.remote_cids_mut(path) {
+                if let Some(cids) = self.paths.remote_cids_mut(path) {
                     cids.on_acked(sequence);
                 }
             }
@@ -210,12 +210,12 @@ impl Connection {
         match *token {
             Token::Crypto { space, offset, len } => self.crypto_mut(space).on_lost(offset, len),
             Token::NewConnectionId { path, sequence } => {
-                if let Some(cids) = self.local_cids_mut(path) {
+                if let Some(cids) = self.paths.local_cids_mut(path) {
                     cids.on_lost(sequence);
                 }
             }
             Token::RetireConnectionId { path, sequence } => {
-                if let Some(cids) = self.remote_cids_mut(path) {
+                if let Some(cids) = self.paths.remote_cids_mut(path) {
                     cids.on_lost(sequence);
                 }
             }
@@ -234,7 +234,7 @@ impl Connection {
             | Token::AlternativeAddress(_)
             | Token::MaxPathId
             | Token::PathsBlocked
-            | Token::PathCidsBlocked(_) => self.on_multipath_lost(token),
+            | Token::PathCidsBlocked(_) => self.paths.on_multipath_lost(token),
             Token::NewToken => self.pending.new_tokens += 1,
             Token::HandshakeDone => self.pending.handshake_done = true,
             Token::AckFrequency(_) => self.pending.ack_frequency = self.pending.ack_requested,
@@ -247,7 +247,7 @@ impl Connection {
     /// All spaces that owe a probe do so, since they share the datagram.
     pub(super) fn probe_all_spaces(&mut self, id: PathId) {
         for space in SpaceId::ALL {
-            if self.paths.get(id).is_some_and(|path| path.recovery.probes(space) > 0) {
+            if self.paths.list.get(id).is_some_and(|path| path.recovery.probes(space) > 0) {
                 self.repeat_oldest(id, space);
             }
         }
@@ -255,12 +255,12 @@ impl Connection {
 
     /// Queues again what the oldest packets under way in a space have carried.
     pub(super) fn repeat_oldest(&mut self, id: PathId, space: SpaceId) {
-        let Some(path) = self.paths.get(id) else { return };
+        let Some(path) = self.paths.list.get(id) else { return };
         let mut tokens = Tokens::new();
-        let first = if space == SpaceId::Data { self.moved_before(id) } else { 0 };
+        let first = if space == SpaceId::Data { self.paths.moved_before(id) } else { 0 };
         let under_way = path.recovery.under_way(space, first..u64::MAX).map(|(_, sent)| sent);
         // Earlier probes, which may have had nothing to carry, are no reason to send another one like them.
-        let oldest = under_way.filter(|sent| sent.owed.iter().any(is_repeated));
+        let oldest = under_way.filter(|sent| sent.owed.iter().any(Token::is_repeated));
         for sent in oldest.take(PROBED_PACKETS) {
             tokens.extend(sent.owed.iter().copied());
         }
@@ -269,9 +269,4 @@ impl Connection {
             self.on_token_lost(token);
         }
     }
-}
-
-/// Whether the loss of a packet that owed this would have something sent again.
-pub(super) fn is_repeated(token: &Token) -> bool {
-    !matches!(token, Token::Ack { .. } | Token::Datagram | Token::Ping)
 }

@@ -13,9 +13,9 @@ impl Connection {
     /// After the end only a CONNECTION_CLOSE of the peer matters; anything else makes a closing end repeat its own.
     pub(super) fn handle_datagram_after_end(&mut self, now: Time, datagram: &mut Datagram<'_>) {
         let Datagram { tuple, ecn, payload } = datagram;
-        let id = self.paths.by_tuple(tuple);
+        let id = self.paths.list.by_tuple(tuple);
         self.on_datagram_while_closing(id);
-        if let Some(path) = id.and_then(|id| self.paths.get_mut(id)) {
+        if let Some(path) = id.and_then(|id| self.paths.list.get_mut(id)) {
             path.on_datagram_received(payload.len());
         }
         let envelope =

@@ -123,7 +123,7 @@ impl Connection {
         if !self.state.is_active() {
             return;
         }
-        let until = now + self.close_period();
+        let until = now + self.paths.close_period();
         self.state = State::Closing(Box::new(Closing {
             close,
             until,
@@ -140,7 +140,7 @@ impl Connection {
     pub(super) fn fail_towards(&mut self, now: Time, error: TransportError, tuple: &FourTuple) {
         self.fail(now, error);
         if let State::Closing(closing) = &mut self.state {
-            closing.heard_on = self.paths.by_tuple(tuple);
+            closing.heard_on = self.paths.list.by_tuple(tuple);
         }
     }
 
@@ -169,7 +169,7 @@ impl Connection {
             State::Active => {
                 // Before the handshake is complete the peer may have kept nothing, and take the answer for another connection's.
                 let answer = answer.filter(|_| self.handshake.complete);
-                self.state = State::Draining { until: now + self.close_period(), answer };
+                self.state = State::Draining { until: now + self.paths.close_period(), answer };
                 self.report_end(now, error);
             }
             State::Closing(ref closing) => {
@@ -200,11 +200,6 @@ impl Connection {
         self.undecrypted.clear();
         self.handshake.session = None;
         self.events.push_back(Event::Closed(error));
-    }
-
-    /// Three PTOs, the largest of all paths (RFC 9000 §10.2, RFC 10069).
-    fn close_period(&self) -> std::time::Duration {
-        self.paths.max_pto() * 3
     }
 
     /// The CONNECTION_CLOSE that is owed, and the path that it had best take if that is known.

@@ -11,7 +11,6 @@ use super::ack_frequency::AckRequest;
 use super::close::State;
 use super::handshake::{Handshake, Level};
 use super::keys::KeyRing;
-use super::multipath::{AckStats, Multipath};
 use super::receive::Undecrypted;
 use super::roaming::Roaming;
 use super::timers::Idle;
@@ -21,9 +20,9 @@ use crate::datagram_io::FourTuple;
 use crate::endpoint::{ServerStart, Shared};
 use crate::error::TransportError;
 use crate::event::{EndpointEvent, Event};
-use crate::path::{ClosedPaths, LocalCids, Path, Paths, RemoteCids};
+use crate::path::{AckStats, LocalCids, Path, PathSet, RemoteCids};
 use crate::random::Random;
-use crate::space::{AckPolicy, Numbering};
+use crate::space::AckPolicy;
 use crate::stream::Streams;
 use crate::token::Tokens;
 use crate::trace::{Observer, TraceEvent};
@@ -70,12 +69,7 @@ pub struct Connection {
     pub(super) keys: KeyRing,
     /// Initial and Handshake.
     pub(super) levels: [Level; 2],
-    pub(super) numbering: Numbering,
-    pub(super) paths: Paths,
-    /// Those that are forgotten.
-    pub(super) closed_paths: Option<Box<ClosedPaths>>,
-    /// Several paths, if both ends want that.
-    pub(super) multipath: Option<Box<Multipath>>,
+    pub(super) paths: PathSet,
     pub(super) streams: Streams,
     pub(super) datagrams: Datagrams,
     pub(super) pending: Pending,
@@ -141,7 +135,7 @@ impl Connection {
         let parts = Parts { side: Side::Client, format, tuple, local_cid, remote_cid: original_dcid };
         let transport = Arc::clone(&config.transport);
         let mut connection = Self::new(now, transport, None, shared, random, parts);
-        connection.paths.main_mut().set_validated();
+        connection.paths.list.main_mut().set_validated();
         connection.start_client(now, config, server_name, original_dcid)?;
         Ok(connection)
     }
@@ -167,7 +161,7 @@ impl Connection {
         let transport = Arc::clone(&config.transport);
         let mut connection = Self::new(now, transport, Some(config), shared, random, parts);
         if start.address_validated {
-            connection.paths.main_mut().set_validated();
+            connection.paths.list.main_mut().set_validated();
         }
         connection.start_server(start);
         connection
@@ -204,10 +198,7 @@ impl Connection {
             handshake: Handshake::default(),
             keys: KeyRing::default(),
             levels: Default::default(),
-            numbering: Numbering::per_path(),
-            paths: Paths::new(path),
-            closed_paths: None,
-            multipath: None,
+            paths: PathSet::new(side, Arc::clone(&config), path),
             streams: Streams::new(side, &config.streams, random.u64()),
             datagrams: Datagrams::new(config.datagram_send_buffer, config.datagram_receive_buffer),
             pending: Pending::default(),
@@ -246,7 +237,7 @@ impl Connection {
     /// Has everything that happens told to `observer` from now on.
     pub fn set_observer(&mut self, now: Time, observer: Box<dyn Observer>) {
         self.observer = Some(observer);
-        let path = self.paths.main();
+        let path = self.paths.list.main();
         let event = TraceEvent::Started {
             tuple: path.tuple,
             local_cid: path.used_local_cid,
@@ -261,7 +252,7 @@ impl Connection {
 
     /// Sends a PING on `path` soon.
     pub fn ping(&mut self, path: PathId) {
-        if let Some(path) = self.paths.get_mut(path) {
+        if let Some(path) = self.paths.list.get_mut(path) {
             path.ping = true;
         }
     }

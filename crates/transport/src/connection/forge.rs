@@ -49,7 +49,7 @@ impl Connection {
     /// The packet, protected with this end's keys and remembered as sent. Panics without keys.
     pub(crate) fn forge(&mut self, now: Time, forged: &Forged<'_>) -> Vec<u8> {
         let space = forged.kind.space().unwrap();
-        let id = forged.path.unwrap_or(self.paths.main().id);
+        let id = forged.path.unwrap_or(self.paths.list.main().id);
         let numbered = self.next_number(id, space);
         let number = numbered.number + forged.skip;
         let mut packet =
@@ -69,7 +69,7 @@ impl Connection {
         packet[outgoing.header_len..][..payload.len()].copy_from_slice(&payload);
         self.format.set_length(&mut packet, &outgoing);
         let nonce_path = match forged.kind {
-            PacketKind::OneRtt => self.numbering.nonce_path(id),
+            PacketKind::OneRtt => self.paths.numbering.nonce_path(id),
             _ => PathId::ZERO,
         };
         let keys = self.keys.seal(forged.kind).expect("keys for the packet");
@@ -85,7 +85,7 @@ impl Connection {
     fn remember(&mut self, now: Time, id: PathId, space: SpaceId, numbered: Numbered, len: usize) {
         match Self::level_index(space) {
             Some(index) => self.levels[index].next_number = numbered.number + 1,
-            None => self.numbering.commit(id, false),
+            None => self.paths.numbering.commit(id, false),
         }
         let sent = Sent {
             time: now,
@@ -96,7 +96,7 @@ impl Connection {
             mtu_probe: false,
             owed: Tokens::from_slice(&[Token::Ping]),
         };
-        self.paths.get_mut(id).unwrap().recovery.on_sent(space, numbered.order, sent);
+        self.paths.list.get_mut(id).unwrap().recovery.on_sent(space, numbered.order, sent);
     }
 }
 
@@ -134,7 +134,7 @@ pub(crate) struct Held {
 
 impl Connection {
     pub(crate) fn held(&self) -> Held {
-        let path = self.paths.main();
+        let path = self.paths.list.main();
         Held {
             path_responses: path.responses.len(),
             validations: path.validations.len(),
@@ -144,42 +144,47 @@ impl Connection {
             local_cids: path.local_cids.iter().count(),
             sent_packets: path.recovery.unacked(SpaceId::Data).count(),
             next_number: path.recovery.next_order(SpaceId::Data),
-            paths: self.paths.len(),
-            unopened: self.multipath.as_ref().map_or(0, |multipath| multipath.held().0),
-            abandons: self.multipath.as_ref().map_or(0, |multipath| multipath.held().1),
-            unopened_cids: self.multipath.as_ref().map_or(0, |multipath| multipath.held().2),
-            ack_copies: self.multipath.as_ref().map_or(0, |multipath| multipath.held_ack_copies()),
+            paths: self.paths.list.len(),
+            unopened: self.paths.multipath.as_ref().map_or(0, |multipath| multipath.held().0),
+            abandons: self.paths.multipath.as_ref().map_or(0, |multipath| multipath.held().1),
+            unopened_cids: self.paths.multipath.as_ref().map_or(0, |multipath| multipath.held().2),
+            ack_copies: self.paths.multipath.as_ref().map_or(0, |multipath| multipath.held_ack_copies()),
         }
     }
 
     /// Asks the peer to move on to new connection IDs.
     pub(crate) fn rotate_cids(&mut self) {
-        let main = self.paths.main().id;
-        self.local_cids_mut(main).unwrap().rotate();
+        let main = self.paths.list.main().id;
+        self.paths.local_cids_mut(main).unwrap().rotate();
         self.issue_cids();
     }
 
     /// Connection IDs that this end has issued for an open path.
     pub(crate) fn issued_cids(&self, path: PathId) -> Vec<anabranch_wire::ConnectionId> {
-        self.paths.get(path).unwrap().local_cids.iter().map(|(_, cid)| cid).collect()
+        self.paths.list.get(path).unwrap().local_cids.iter().map(|(_, cid)| cid).collect()
+    }
+
+    /// Forgets statuses of paths that are not open, see [`PathSet`](crate::path::PathSet).
+    pub(crate) fn ignore_early_statuses(&mut self) -> bool {
+        self.paths.ignore_early_statuses()
     }
 
     /// The newest challenge for the addresses that a path runs over.
     pub(crate) fn asked(&self, path: PathId) -> Option<[u8; 8]> {
-        let path = self.paths.get(path)?;
+        let path = self.paths.list.get(path)?;
         path.validations.iter().find(|validation| validation.tuple == path.tuple)?.newest()
     }
 
     /// What the peer has said last that a path is for.
     pub(crate) fn peer_available(&self, path: PathId) -> bool {
-        self.paths.get(path).unwrap().peer_status.available
+        self.paths.list.get(path).unwrap().peer_status.available
     }
 
     pub(crate) fn remote_cid(&self) -> anabranch_wire::ConnectionId {
-        self.paths.main().remote_cids.active()
+        self.paths.list.main().remote_cids.active()
     }
 
     pub(crate) fn ecn_state(&self) -> anabranch_recovery::EcnState {
-        self.paths.main().recovery.ecn_state()
+        self.paths.list.main().recovery.ecn_state()
     }
 }

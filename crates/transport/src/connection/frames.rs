@@ -4,8 +4,9 @@ use anabranch_wire::{Ack, Ecn, Frame, Frames, PacketKind, Stream, Time, Transpor
 use std::time::Duration;
 
 use super::connection::Connection;
-use super::receive::{Context, violation};
+use crate::context::Context;
 use crate::error::TransportError;
+use crate::error::violation;
 use crate::path::Response;
 use crate::space::AckPolicy;
 
@@ -61,8 +62,8 @@ impl Connection {
             }
             seen.eliciting |= frame.is_ack_eliciting();
             // With a single number space the status says which path is being probed.
-            seen.probing &=
-                frame.is_probing() || self.numbering.is_single() && matches!(frame, Frame::PathStatus { .. });
+            seen.probing &= frame.is_probing()
+                || self.paths.numbering.is_single() && matches!(frame, Frame::PathStatus { .. });
             self.on_frame(now, context, &frame).map_err(|error| match error.frame_type {
                 0 => error.in_frame(frame.kind()),
                 _ => error,
@@ -86,7 +87,7 @@ impl Connection {
             Some(index) => self.owe_ack_at(index, now, context, ecn, seen.eliciting),
             None => self.after_data_packet(now, context, ecn, seen),
         }
-        if self.numbering.is_single() {
+        if self.paths.numbering.is_single() {
             self.retire_lent(now)?;
         }
         if std::mem::take(&mut self.pending.issue_cids) {
@@ -114,13 +115,13 @@ impl Connection {
     /// The acknowledgment of a 0-RTT or 1-RTT packet is owed, and perhaps the peer moved.
     #[inline]
     fn after_data_packet(&mut self, now: Time, context: &Context<'_>, ecn: Option<Ecn>, seen: Seen) {
-        let Some(path) = self.paths.get_mut(context.path) else { return };
+        let Some(path) = self.paths.list.get_mut(context.path) else { return };
         let (received, policy) = (&mut path.received, &self.ack_policy);
         let number = context.number;
-        self.numbering.on_received(received, now, number..number + 1, seen.eliciting, ecn, policy);
+        self.paths.numbering.on_received(received, now, number..number + 1, seen.eliciting, ecn, policy);
         let moved = Self::note_data_packet(path, context, seen.probing);
         if seen.eliciting {
-            self.on_path_lives(now, context.path);
+            self.paths.on_path_lives(now, context.path);
         }
         self.count_together(context.path);
         if let Some(moved) = moved.filter(|_| self.side.is_server() && !seen.probing) {
@@ -129,7 +130,7 @@ impl Connection {
     }
 
     fn on_stream(&mut self, now: Time, stream: &Stream<'_>) -> Result<(), TransportError> {
-        let rtt = self.paths.longest_rtt();
+        let rtt = self.paths.list.longest_rtt();
         self.streams.on_stream(now, rtt, stream)
     }
 
@@ -146,7 +147,7 @@ impl Connection {
             Frame::Crypto { offset, data } => self.on_crypto(now, context.space, offset, data)?,
             Frame::Datagram { data } => {
                 self.datagrams.on_frame(data)?;
-                self.on_message();
+                self.paths.on_message();
             }
             Frame::ResetStream { id, code, final_size } => {
                 self.streams.on_reset_stream(id, code, final_size)?;
@@ -170,7 +171,7 @@ impl Connection {
                 self.on_ack_frequency(sequence, threshold, max_ack_delay_us, reordering_threshold)?;
             }
             Frame::ImmediateAck => {
-                if let Some(path) = self.paths.get_mut(context.path) {
+                if let Some(path) = self.paths.list.get_mut(context.path) {
                     path.received.debt.require_ack();
                 }
             }
@@ -187,16 +188,16 @@ impl Connection {
         frame: &Frame<'_>,
     ) -> Result<(), TransportError> {
         match *frame {
-            Frame::NewConnectionId(ref issued) if issued.path.is_none() && self.multipath.is_none() => {
-                if self.paths.main().remote_cids.active().is_empty() {
+            Frame::NewConnectionId(ref issued) if issued.path.is_none() && self.paths.multipath.is_none() => {
+                if self.paths.list.main().remote_cids.active().is_empty() {
                     // RFC 9000 §19.15
                     return Err(violation("NEW_CONNECTION_ID from a peer without connection IDs"));
                 }
-                self.paths.main_mut().remote_cids.on_new(issued)?;
+                self.paths.list.main_mut().remote_cids.on_new(issued)?;
                 self.collect_reset_tokens();
             }
-            Frame::RetireConnectionId { path: None, sequence } if self.multipath.is_none() => {
-                let retired = self.paths.main_mut().local_cids.on_retire(sequence, context.dcid)?;
+            Frame::RetireConnectionId { path: None, sequence } if self.paths.multipath.is_none() => {
+                let retired = self.paths.list.main_mut().local_cids.on_retire(sequence, context.dcid)?;
                 if let Some(cid) = retired {
                     self.endpoint_events.push_back(crate::event::EndpointEvent::CidRetired(cid));
                     self.after_local_retire(anabranch_wire::PathId::ZERO, cid);
@@ -205,7 +206,7 @@ impl Connection {
                 self.pending.issue_cids = true;
             }
             Frame::PathChallenge(data) => {
-                if let Some(path) = self.paths.get_mut(context.path) {
+                if let Some(path) = self.paths.list.get_mut(context.path) {
                     let elsewhere = path.tuple != *context.tuple;
                     // RFC 9000 §9.3.3: more than a probe brings the peer back if somebody forged a move.
                     path.ping |= path.tuple == *context.tuple;
@@ -215,7 +216,7 @@ impl Connection {
                         received: context.datagram_len,
                     });
                     if elsewhere {
-                        self.uncount_elsewhere(context.path, context.tuple, context.datagram_len);
+                        self.paths.uncount_elsewhere(context.path, context.tuple, context.datagram_len);
                     }
                 }
             }
@@ -237,7 +238,7 @@ impl Connection {
         id: anabranch_wire::PathId,
         cid: anabranch_wire::ConnectionId,
     ) {
-        let Some(path) = self.paths.get_mut(id) else { return };
+        let Some(path) = self.paths.list.get_mut(id) else { return };
         if path.used_local_cid == cid
             && let Some((_, other)) = path.local_cids.iter().next()
         {
@@ -258,13 +259,13 @@ impl Connection {
 
     fn on_ack(&mut self, now: Time, context: &Context<'_>, ack: &Ack<'_>) -> Result<(), TransportError> {
         if let Some(path) = ack.path {
-            let multipath = self.multipath.as_ref();
+            let multipath = self.paths.multipath.as_ref();
             let multipath = multipath.ok_or_else(|| violation("multipath frame without negotiation"))?;
             multipath.check(self.side, path)?;
-            if self.numbering.is_single() {
+            if self.paths.numbering.is_single() {
                 return Err(violation("PATH_ACK although all paths share their packet numbers"));
             }
-            if self.paths.get(path).is_none() && !multipath.is_used_up(path) {
+            if self.paths.list.get(path).is_none() && !multipath.is_used_up(path) {
                 return Err(violation("acknowledgment for a path that was never open"));
             }
         }

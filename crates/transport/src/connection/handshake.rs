@@ -142,7 +142,7 @@ impl Connection {
         self.handshake.client = Some(start);
         self.handshake.read_level = Some(SpaceId::Initial);
         self.handshake.write_level = Some(SpaceId::Initial);
-        let dcid = self.paths.main().remote_cids.active();
+        let dcid = self.paths.list.main().remote_cids.active();
         self.keys.initial = Some(Box::new(initial_keys(self.format, &dcid, self.side)));
         let early = session.early_secret();
         let remembered =
@@ -192,7 +192,7 @@ impl Connection {
                 Ok(())
             };
         }
-        let is_unvalidated = self.side.is_server() && !self.paths.main().validated;
+        let is_unvalidated = self.side.is_server() && !self.paths.list.main().validated;
         let limit = if is_unvalidated { MAX_UNVALIDATED_CRYPTO } else { u64::MAX };
         self.crypto_mut(space).on_frame(offset, data, limit)?;
         self.drive_tls(now)?;
@@ -339,7 +339,7 @@ impl Connection {
                 Some(KeyChange::OneRtt(secrets)) => {
                     let update_after = self.config.key_update_after;
                     self.keys.one_rtt = Some(OneRtt::new(secrets, self.format, update_after));
-                    self.begin_phase();
+                    self.paths.begin_phase();
                     self.handshake.write_level = Some(SpaceId::Data);
                     if self.side.is_client() {
                         self.handshake.read_level = Some(SpaceId::Data);
@@ -408,7 +408,7 @@ impl Connection {
             // RFC 9001 §4.1.2: a server confirms as soon as the handshake is complete.
             self.pending.handshake_done = true;
             self.pending.new_tokens = self.server.as_ref().map_or(0, |server| server.new_tokens);
-            self.handshake.early_until = Some(now + self.paths.max_pto() * 3);
+            self.handshake.early_until = Some(now + self.paths.list.max_pto() * 3);
             self.endpoint_events.push_back(EndpointEvent::HandshakeOver);
             self.confirm(now);
         }
@@ -421,7 +421,7 @@ impl Connection {
     fn reject_early_data(&mut self, now: Time) {
         self.keys.early = None;
         let mut outcome = std::mem::take(&mut self.outcome);
-        let path = self.paths.main_mut();
+        let path = self.paths.list.main_mut();
         path.recovery.lose_all(SpaceId::Data, &mut outcome);
         let id = path.id;
         self.settle(now, SpaceId::Data, id, &mut outcome);
@@ -457,16 +457,16 @@ impl Connection {
         };
         if had {
             self.levels[index] = Level::default();
-            self.paths.iter_mut().for_each(|path| path.recovery.discard_space(space));
+            self.paths.list.iter_mut().for_each(|path| path.recovery.discard_space(space));
             self.trace(now, &TraceEvent::KeysDiscarded { space });
         }
     }
 
     /// Tells recovery how far the handshake is (RFC 9002 A.8).
     pub(super) fn set_progress(&mut self) {
-        let main = self.paths.main().id;
+        let main = self.paths.list.main().id;
         let [of_main, of_others] = [self.progress(true), self.progress(false)];
-        for path in self.paths.iter_mut() {
+        for path in self.paths.list.iter_mut() {
             path.recovery.set_progress(if path.id == main { of_main } else { of_others });
         }
     }
@@ -488,7 +488,7 @@ impl Connection {
         if !self.handshake.complete || self.shared.cid_len() == 0 {
             return;
         }
-        for path in self.paths.iter_mut().filter(|path| !path.is_abandoned()) {
+        for path in self.paths.list.iter_mut().filter(|path| !path.is_abandoned()) {
             for _ in 0..path.local_cids.wanted() {
                 let cid = self.random.cid(self.shared.cid_len());
                 path.local_cids.issue(cid, self.shared.reset_token(&cid));
@@ -500,7 +500,7 @@ impl Connection {
 
     /// Passes on which stateless reset tokens are in use.
     pub(super) fn collect_reset_tokens(&mut self) {
-        for path in self.paths.iter_mut() {
+        for path in self.paths.list.iter_mut() {
             while let Some(event) = path.remote_cids.poll_endpoint_event() {
                 self.endpoint_events.push_back(event);
             }
@@ -519,7 +519,7 @@ impl Connection {
 
     /// A NEW_TOKEN frame's content for the client's current address.
     pub(super) fn make_token(&mut self, now: Time) -> Vec<u8> {
-        let remote = self.paths.main().tuple.remote;
+        let remote = self.paths.list.main().tuple.remote;
         let nonce = self.random.bytes();
         self.shared.new_token(now, remote, nonce)
     }

@@ -6,9 +6,8 @@ use anabranch_tls::rustls::pki_types::CertificateDer;
 use anabranch_wire::{ConnectionId, PathId, Side, SpaceId, Version};
 
 use super::connection::Connection;
-use super::multipath::AckStats;
 use crate::datagram_io::FourTuple;
-use crate::path::{Closure, IdleReason, Path, PathState, PathTotals};
+use crate::path::{AckStats, Closure, IdleReason, Path, PathState, PathTotals};
 use crate::stream::ReceivedBytes;
 
 /// A path as it is now, or as it was when it was forgotten.
@@ -173,7 +172,7 @@ impl Connection {
 
     /// The paths as they are now.
     pub fn paths(&self) -> impl Iterator<Item = PathInfo> + '_ {
-        self.paths.iter().map(|path| self.path_info(path))
+        self.paths.list.iter().map(|path| self.path_info(path))
     }
 
     /// What is known of a path.
@@ -183,7 +182,7 @@ impl Connection {
             id: path.id,
             tuple: path.tuple,
             validated: path.validated,
-            state: self.path_state(path),
+            state: self.paths.path_state(path),
             idle: self.idle_reason(path),
             closure: path.closure,
             smoothed_rtt: rtt.smoothed(),
@@ -207,8 +206,8 @@ impl Connection {
     pub fn stats(&self) -> ConnectionStats {
         ConnectionStats {
             paths: self.paths().collect(),
-            closed: self.closed_paths.as_ref().map(|closed| closed.kept().to_vec()).unwrap_or_default(),
-            merged: self.closed_paths.as_ref().map(|closed| closed.merged()).unwrap_or_default(),
+            closed: self.paths.closed.as_ref().map(|closed| closed.kept().to_vec()).unwrap_or_default(),
+            merged: self.paths.closed.as_ref().map(|closed| closed.merged()).unwrap_or_default(),
             acks: self.ack_stats,
             key_updates: self.keys.one_rtt.as_ref().map_or(0, |keys| keys.generation),
             undecryptable: self.keys.failed_opens,

@@ -5,8 +5,9 @@ use anabranch_wire::{Format, PacketKind, PathId, Protected, SpaceId, Time, Unmas
 
 use super::connection::Connection;
 use super::named::check_named;
-use super::receive::{Context, Envelope, Stop, check_reserved};
+use super::receive::{Envelope, Stop, check_reserved};
 use super::transmit::MIN_INITIAL_SIZE;
+use crate::context::Context;
 use crate::space::Numbers;
 use crate::trace::{DropReason, PacketTrace, TraceEvent};
 
@@ -95,11 +96,11 @@ impl Connection {
                 return Err(Stop::Drop(DropReason::UnknownConnectionId));
             }
         }
-        let main = self.paths.main();
+        let main = self.paths.list.main();
         if header.dcid == main.used_local_cid {
             return Ok(main.id);
         }
-        if let Some(path) = self.paths.by_local_cid(&header.dcid) {
+        if let Some(path) = self.paths.list.by_local_cid(&header.dcid) {
             return Ok(path);
         }
         let first_flight = self.side.is_server()
@@ -148,8 +149,8 @@ impl Connection {
         let largest = match Self::level_index(space) {
             Some(index) => self.levels[index].received.largest(),
             None => {
-                let received = self.paths.get(path).map(|path| &path.received);
-                self.numbering.numbers_of(received).and_then(Numbers::largest)
+                let received = self.paths.list.get(path).map(|path| &path.received);
+                self.paths.numbering.numbers_of(received).and_then(Numbers::largest)
             }
         };
         let number = decode_packet_number(largest, unmasked.truncated_pn, unmasked.pn_bits);
@@ -174,14 +175,14 @@ impl Connection {
     fn is_duplicate(&self, space: SpaceId, path: PathId, number: u64) -> bool {
         match Self::level_index(space) {
             Some(index) => self.levels[index].received.is_duplicate(number),
-            None => self.is_duplicate_on(path, number),
+            None => self.paths.is_duplicate_on(path, number),
         }
     }
 
     /// What an authentic packet changes whatever its frames are.
     fn on_authentic_long(&mut self, now: Time, context: &Context<'_>, header: &Protected) {
         self.idle.on_received(now);
-        self.settle_local_address(context);
+        self.paths.settle_local_address(context);
         if let Some(version) = header.version.filter(|version| *version != self.format.version)
             && self.side.is_client()
         {
@@ -191,12 +192,12 @@ impl Connection {
             self.handshake.heard = true;
             // RFC 9000 §7.2: the server's connection ID replaces the one that the client made up.
             self.handshake.peer_scid = Some(header.scid);
-            self.paths.main_mut().remote_cids.set_first(header.scid);
+            self.paths.list.main_mut().remote_cids.set_first(header.scid);
         }
         if self.side.is_server() && context.kind == PacketKind::Handshake {
-            if !self.paths.main().validated {
+            if !self.paths.list.main().validated {
                 // RFC 9000 §8.1: only somebody at that address can have the Handshake keys.
-                self.paths.main_mut().set_validated();
+                self.paths.list.main_mut().set_validated();
             }
             if self.keys.initial.is_some() {
                 self.discard_space(now, SpaceId::Initial); // RFC 9001 §4.9.1

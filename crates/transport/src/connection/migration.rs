@@ -1,37 +1,15 @@
 //! Moving a path to other addresses: the peer's migration and rebinding, our own, preferred addresses (RFC 9000 §9).
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
-use anabranch_wire::{ConnectionId, PacketKind, PathId, SpaceId, Time};
+use anabranch_wire::{ConnectionId, PacketKind, PathId, Time};
 
 use super::connection::Connection;
-use super::receive::Context;
+use crate::context::Context;
 use crate::datagram_io::FourTuple;
 use crate::event::Event;
-use crate::path::{Path, Phase, Previous, Purpose, Validation};
+use crate::path::{MigrateError, Path, Phase, Previous, Purpose, may_follow};
 use crate::trace::TraceEvent;
-
-/// PTO of a network path nothing is known of, in initial RTTs: the RTT and four times its variation, half of it
-/// (RFC 9002 §6.2.2).
-const UNKNOWN_PTO_RTTS: u32 = 3;
-
-/// Why this end cannot move to another address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum MigrateError {
-    /// Servers do not migrate (RFC 9000 §9).
-    #[error("only a client may migrate")]
-    Server,
-    /// Before that, nothing may move (RFC 9000 §9).
-    #[error("the handshake is not confirmed yet")]
-    NotConfirmed,
-    /// The peer's `disable_active_migration`.
-    #[error("the server does not allow migration")]
-    Forbidden,
-    /// The peer has given no connection ID to spare.
-    #[error("no connection ID of the server is left for another address")]
-    NoConnectionId,
-}
 
 /// The peer sends from other addresses.
 pub(super) struct Moved {
@@ -46,12 +24,12 @@ impl Connection {
     /// If migration is not possible now or ever; the connection goes on as it was.
     pub fn migrate(&mut self, now: Time, local: SocketAddr) -> Result<(), MigrateError> {
         self.may_migrate()?;
-        let tuple = FourTuple { local, remote: self.paths.main().tuple.remote };
-        if tuple == self.paths.main().tuple {
+        let tuple = FourTuple { local, remote: self.paths.list.main().tuple.remote };
+        if tuple == self.paths.list.main().tuple {
             // It is there. A validation of these addresses that is under way decides about the path, and goes on.
             return Ok(());
         }
-        let (sequence, dcid) = self.take_cid_for(&tuple)?;
+        let (sequence, dcid) = self.paths.take_cid_for(&tuple)?;
         self.probe(now, tuple, sequence, dcid);
         Ok(())
     }
@@ -71,44 +49,11 @@ impl Connection {
         }
     }
 
-    /// The peer's connection ID for the main path on other addresses: the one that they are asked with already, or another one.
-    pub(super) fn take_cid_for(&mut self, tuple: &FourTuple) -> Result<(u64, ConnectionId), MigrateError> {
-        let id = self.paths.main().id;
-        self.stock(id);
-        let path = self.paths.main_mut();
-        if path.remote_cids.active().is_empty() {
-            return Ok((path.remote_cids.active_seq(), path.remote_cids.active()));
-        }
-        if let Some(at) = path.validations.iter().position(|one| one.tuple == *tuple)
-            && let Some(sequence) = path.validations[at].taken()
-            && let Some(cid) = path.remote_cids.get(sequence)
-        {
-            path.validations.remove(at);
-            return Ok((sequence, cid));
-        }
-        path.remote_cids.take_unused().ok_or(MigrateError::NoConnectionId)
-    }
-
     fn probe(&mut self, now: Time, tuple: FourTuple, sequence: u64, dcid: ConnectionId) {
-        let id = self.paths.main().id;
+        let id = self.paths.list.main().id;
         // The addresses that it leaves go on leading here: what is under way comes late.
         self.route_tuple(tuple);
-        self.validate(now, id, tuple, dcid, Purpose::Move { sequence });
-    }
-
-    /// Begins a validation of `tuple` on a path.
-    pub(super) fn validate(
-        &mut self,
-        now: Time,
-        id: PathId,
-        tuple: FourTuple,
-        dcid: ConnectionId,
-        purpose: Purpose,
-    ) {
-        let unknown = self.config.recovery.initial_rtt() * UNKNOWN_PTO_RTTS;
-        let Some(path) = self.paths.get_mut(id) else { return };
-        let pto = path.recovery.pto(SpaceId::Data);
-        path.replace_validation(Validation::new(now, tuple, dcid, purpose, pto, unknown));
+        self.paths.validate(now, id, tuple, dcid, Purpose::Move { sequence });
     }
 
     /// A client goes to the server's preferred address (RFC 9000 §9.6.2), if that is a sane thing to do (§21.5).
@@ -118,51 +63,15 @@ impl Connection {
         else {
             return;
         };
-        let path = self.paths.main();
+        let path = self.paths.list.main();
         let current = path.tuple;
         let remote = match current.remote {
             SocketAddr::V4(_) => preferred.v4.map(SocketAddr::V4),
             SocketAddr::V6(_) => preferred.v6.map(SocketAddr::V6),
         };
         let Some(remote) = remote.filter(|remote| may_follow(&current.remote, remote)) else { return };
-        let Some(dcid) = self.paths.main_mut().remote_cids.take(PREFERRED_SEQUENCE) else { return };
+        let Some(dcid) = self.paths.list.main_mut().remote_cids.take(PREFERRED_SEQUENCE) else { return };
         self.probe(now, FourTuple { local: current.local, remote }, PREFERRED_SEQUENCE, dcid);
-    }
-
-    /// Whether a client knows `tuple`'s remote address as the server's.
-    pub(super) fn knows_remote(&self, tuple: &FourTuple) -> bool {
-        self.paths.iter().any(|path| {
-            path.tuple.remote == tuple.remote
-                || path.validations.iter().any(|validation| validation.tuple.remote == tuple.remote)
-                || path.previous.as_ref().is_some_and(|previous| previous.tuple.remote == tuple.remote)
-        })
-    }
-
-    /// Learns which local address a path uses: at first, or after the driver changed its socket. Only from authentic
-    /// packets, because anybody may send datagrams to other addresses of this host.
-    #[inline(always)]
-    pub(super) fn settle_local_address(&mut self, context: &Context<'_>) {
-        if !context.is_usual {
-            self.settle_local_addresses(context);
-        }
-    }
-
-    fn settle_local_addresses(&mut self, context: &Context<'_>) {
-        let (tuple, client) = (context.tuple, self.side.is_client());
-        let differs = |path: &&mut Path| path.tuple.local != tuple.local && path.tuple.remote == tuple.remote;
-        for path in self.paths.iter_mut().filter(differs) {
-            let vague =
-                path.tuple.local.ip().is_unspecified() && path.tuple.local.port() == tuple.local.port();
-            // Once this end has moved, what still comes to addresses that it has left says nothing about the one it uses.
-            let other =
-                path.chose_local || path.validations.iter().any(|validation| validation.tuple.matches(tuple));
-            let newest = path.id == context.path
-                && context.kind == PacketKind::OneRtt
-                && path.largest_number.is_none_or(|largest| context.number > largest);
-            if vague || client && newest && !other {
-                path.tuple.local = tuple.local;
-            }
-        }
     }
 
     /// A packet came on the path. Did the peer move, if it is a client and this is a 1-RTT packet that does more than probe (RFC 9000
@@ -192,19 +101,10 @@ impl Connection {
         (path.tuple != *context.tuple).then_some(Moved { changed_cid })
     }
 
-    /// A datagram from `tuple` counts for path `id` from now on. If it has been counted for another path that runs over the same
-    /// addresses, it counts there no longer: it allows one answer of three times its size (RFC 9000 §8.1), not two.
-    pub(super) fn uncount_elsewhere(&mut self, id: PathId, tuple: &FourTuple, len: usize) {
-        let other = self.paths.by_tuple(tuple).filter(|other| *other != id);
-        if let Some(other) = other.and_then(|other| self.paths.get_mut(other)) {
-            other.uncount_datagram(len);
-        }
-    }
-
     /// The peer sends from another address.
     pub(super) fn follow_peer(&mut self, now: Time, context: &Context<'_>, Moved { changed_cid }: Moved) {
-        self.uncount_elsewhere(context.path, context.tuple, context.datagram_len);
-        let Some(path) = self.paths.get_mut(context.path) else { return };
+        self.paths.uncount_elsewhere(context.path, context.tuple, context.datagram_len);
+        let Some(path) = self.paths.list.get_mut(context.path) else { return };
         let old = path.tuple;
         let returning = path.previous.as_deref().copied().filter(|previous| previous.tuple == *context.tuple);
         if path.validated {
@@ -216,12 +116,12 @@ impl Connection {
         path.unvalidated_received = context.datagram_len as u64;
         path.unvalidated_sent = 0;
         if changed_cid {
-            self.stock(context.path);
-            let Some(path) = self.paths.get_mut(context.path) else { return };
+            self.paths.stock(context.path);
+            let Some(path) = self.paths.list.get_mut(context.path) else { return };
             // RFC 9000 §9.5: another address of the peer gets another connection ID.
             path.switch_cid_for(context.tuple);
         }
-        let Some(path) = self.paths.get_mut(context.path) else { return };
+        let Some(path) = self.paths.list.get_mut(context.path) else { return };
         // RFC 9000 §9.4: a change of only the port is most likely a NAT's doing, on the same network path.
         let same_path =
             old.remote.ip() == context.tuple.remote.ip() && old.local.ip() == context.tuple.local.ip();
@@ -235,11 +135,17 @@ impl Connection {
         let previous =
             previous.map(|previous| (previous.tuple, path.remote_cids.get(previous.dcid_sequence)));
         if returning.is_none() {
-            self.validate(now, context.path, *context.tuple, dcid, Purpose::Confirm);
+            self.paths.validate(now, context.path, *context.tuple, dcid, Purpose::Confirm);
             if let Some((tuple, previous_dcid)) = previous {
                 // RFC 9000 §9.3.3: find out whether somebody copied packets to make it look like a move. Only an address
                 // that was validated is asked, or the question itself would be an attack.
-                self.validate(now, context.path, tuple, previous_dcid.unwrap_or(dcid), Purpose::Previous);
+                self.paths.validate(
+                    now,
+                    context.path,
+                    tuple,
+                    previous_dcid.unwrap_or(dcid),
+                    Purpose::Previous,
+                );
             }
         }
         let assigned = TraceEvent::PathAssigned { path: context.path, tuple: *context.tuple, validated };
@@ -251,13 +157,13 @@ impl Connection {
 
     /// PATH_RESPONSE: whatever path it came on, it validates the addresses that the challenge went to (RFC 9000 §8.2.3).
     pub(super) fn on_path_response(&mut self, now: Time, via: PathId, data: [u8; 8]) {
-        let found = self.paths.iter().find_map(|path| {
+        let found = self.paths.list.iter().find_map(|path| {
             let mut validations = path.validations.iter().enumerate();
             validations.find_map(|(at, validation)| Some((path.id, at, validation.answered_by(data)?)))
         });
         // A response to a challenge that nobody waits for is late, not wrong.
         let Some((id, at, asked)) = found else { return };
-        let Some(path) = self.paths.get_mut(id) else { return };
+        let Some(path) = self.paths.list.get_mut(id) else { return };
         let validation = path.validations.remove(at);
         if validation.tuple == path.tuple {
             // It also measures the path: before anything else does, or one whose acknowledgments take other ways.
@@ -265,9 +171,9 @@ impl Connection {
             if via == id && unmeasured {
                 path.recovery.on_round_trip(now, now - asked);
             }
-            self.on_path_answers(now, id);
+            self.paths.on_path_answers(now, id);
         }
-        let Some(path) = self.paths.get_mut(id) else { return };
+        let Some(path) = self.paths.list.get_mut(id) else { return };
         let mut opened = false;
         match validation.purpose {
             Purpose::Confirm if validation.tuple == path.tuple => {
@@ -278,7 +184,7 @@ impl Connection {
                 opened = self.on_path_validated(now, id);
                 if !padded {
                     // RFC 9000 §8.2.1: whether full datagrams get through is still to be shown.
-                    self.validate(now, id, validation.tuple, validation.dcid, Purpose::Size);
+                    self.paths.validate(now, id, validation.tuple, validation.dcid, Purpose::Size);
                 }
             }
             Purpose::Move { sequence } | Purpose::Rescue { sequence } => {
@@ -302,7 +208,7 @@ impl Connection {
                 if silent {
                     self.leave_behind(now, id);
                 }
-                if let Some(path) = self.paths.get_mut(id) {
+                if let Some(path) = self.paths.list.get_mut(id) {
                     path.recovery.migrate(now);
                     path.recovery.on_round_trip(now, now - asked);
                 }
@@ -310,7 +216,7 @@ impl Connection {
             }
             Purpose::Confirm | Purpose::Previous | Purpose::Size | Purpose::Life => return,
         }
-        let Some(tuple) = self.paths.get(id).map(|path| path.tuple) else { return };
+        let Some(tuple) = self.paths.list.get(id).map(|path| path.tuple) else { return };
         self.collect_reset_tokens();
         self.trace(now, &TraceEvent::PathAssigned { path: id, tuple, validated: true });
         if !opened {
@@ -320,7 +226,7 @@ impl Connection {
 
     /// Validations whose time is over.
     pub(super) fn expire_validations(&mut self, now: Time, id: PathId) {
-        let Some(path) = self.paths.get_mut(id) else { return };
+        let Some(path) = self.paths.list.get_mut(id) else { return };
         let Some(at) = path.validations.iter().position(|validation| validation.has_failed(now)) else {
             return;
         };
@@ -335,13 +241,13 @@ impl Connection {
 
     /// The new address does not answer: back to the one before (RFC 9000 §9.3.2), or keep asking until the idle timeout.
     fn return_or_retry(&mut self, now: Time, id: PathId) {
-        let Some(path) = self.paths.get_mut(id) else { return };
+        let Some(path) = self.paths.list.get_mut(id) else { return };
         if path.phase == Phase::Opening {
             return self.on_opening_failed(now, id);
         }
         let Some(previous) = path.previous.take() else {
             let (tuple, dcid) = (path.tuple, path.remote_cids.active());
-            return self.validate(now, id, tuple, dcid, Purpose::Confirm);
+            return self.paths.validate(now, id, tuple, dcid, Purpose::Confirm);
         };
         path.tuple = previous.tuple;
         let abandoned = path.remote_cids.active_seq();
@@ -358,47 +264,3 @@ impl Connection {
 
 /// Sequence number of the preferred address's connection ID (RFC 9000 §5.1.1).
 const PREFERRED_SEQUENCE: u64 = 1;
-
-/// Whether a server at `current` may send its clients to `preferred`. A server on the public network must not make them
-/// send to hosts near them that trust whoever is inside, nor to ports of other services (RFC 9000 §21.5).
-pub(super) fn may_follow(current: &SocketAddr, preferred: &SocketAddr) -> bool {
-    let port = preferred.port();
-    let port_ok = port == current.port() || port == 443 || port >= 1024;
-    port_ok && !is_never_a_host(preferred.ip()) && (!is_local(preferred.ip()) || is_local(current.ip()))
-}
-
-fn is_never_a_host(ip: IpAddr) -> bool {
-    ip.is_unspecified() || ip.is_multicast() || matches!(ip, IpAddr::V4(v4) if v4.is_broadcast())
-}
-
-/// Addresses that mean something else, or something more trusting, to each host.
-fn is_local(ip: IpAddr) -> bool {
-    match ip.to_canonical() {
-        IpAddr::V4(v4) => v4.is_loopback() || v4.is_private() || v4.is_link_local(),
-        IpAddr::V6(v6) => v6.is_loopback() || v6.is_unique_local() || v6.is_unicast_link_local(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_public_server_cannot_send_clients_into_their_own_network() {
-        let follow = |current: &str, preferred: &str| {
-            may_follow(&current.parse().unwrap(), &preferred.parse().unwrap())
-        };
-        assert!(follow("203.0.113.1:443", "203.0.113.9:443"));
-        assert!(follow("127.0.0.1:4433", "127.0.0.2:4434"));
-        for preferred in
-            ["127.0.0.1:443", "10.0.0.1:443", "192.168.1.1:443", "169.254.1.1:443", "0.0.0.0:443"]
-        {
-            assert!(!follow("203.0.113.1:443", preferred), "{preferred}");
-        }
-        for preferred in ["203.0.113.9:53", "203.0.113.9:22", "224.0.0.1:443", "255.255.255.255:443"] {
-            assert!(!follow("203.0.113.1:443", preferred), "{preferred}");
-        }
-        assert!(!follow("[2001:db8::1]:443", "[::1]:443"));
-        assert!(!follow("[2001:db8::1]:443", "[::ffff:10.0.0.1]:443"));
-    }
-}

@@ -19,6 +19,7 @@ mod named;
 mod negotiation;
 mod packet;
 mod parameters;
+mod paths;
 mod place;
 mod prepare;
 mod receive;
@@ -31,17 +32,8 @@ mod transmit;
 
 pub use self::connection::{ConnectError, Connection};
 pub use self::info::{ConnectionStats, PathInfo};
-pub use self::migration::MigrateError;
-pub(crate) use self::multipath::MAX_ALTERNATIVES;
-pub use self::multipath::{AckStats, AlternativeAddress, Held, OpenPathError};
 #[cfg(test)]
 pub(crate) use self::{
-    ack_budget::MAX_PROMPT_ACKS,
-    frames::MAX_NEW_TOKENS,
-    multipath::{MAX_CLOSING_PATHS, MAX_PROBE_INTERVAL},
-    packet::forge::Forged,
-    receive::MAX_UNDECRYPTED_UNVALIDATED,
-    roaming::MAX_RESCUES,
-    run::SETTLED,
-    transmit::MAX_NUDGES,
+    ack_budget::MAX_PROMPT_ACKS, frames::MAX_NEW_TOKENS, packet::forge::Forged,
+    receive::MAX_UNDECRYPTED_UNVALIDATED, roaming::MAX_RESCUES, run::SETTLED, transmit::MAX_NUDGES,
 };

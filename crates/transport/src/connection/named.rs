@@ -5,8 +5,8 @@ use anabranch_wire::{Direction, Frame, Frames, Placement, Stream, Time, Writer};
 
 use super::connection::Connection;
 use super::packet::{Draft, Fill, Target};
-use super::receive::violation;
 use crate::error::TransportError;
+use crate::error::violation;
 use crate::stream::{MIN_NAMED_ROOM, Named};
 use crate::token::Tokens;
 
@@ -68,7 +68,7 @@ impl Connection {
         }
         let before = writer.len();
         if let Some(left) = self.streams.write_named(named, writer, tokens) {
-            self.copy_left(target.path, left);
+            self.paths.copy_left(target.path, left);
         }
         self.fill_ping(target.path, fill, writer, tokens);
         writer.lead(before);

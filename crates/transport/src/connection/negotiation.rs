@@ -112,7 +112,7 @@ impl Connection {
 
     /// A Version Negotiation packet arrived (RFC 9000 §6.2).
     pub(super) fn on_version_negotiation(&mut self, now: Time, packet: &[u8], header: &Protected) {
-        let path = self.paths.main();
+        let path = self.paths.list.main();
         let ours = path.used_local_cid == header.dcid && path.remote_cids.active() == header.scid;
         let versions: Vec<Version> = offered_versions(&packet[header.pn_offset..header.end]).collect();
         if self.side.is_server()
@@ -148,7 +148,7 @@ impl Connection {
     pub(super) fn on_retry(&mut self, now: Time, packet: &[u8], header: &Protected) {
         let token = &packet[header.token.clone()];
         let genuine = header.version == Some(self.format.version)
-            && header.dcid == self.paths.main().used_local_cid
+            && header.dcid == self.paths.list.main().used_local_cid
             && header.scid != self.handshake.original_dcid
             && packet.len() > RETRY_TAG_LEN
             && self.retry_tag_matches(&packet[..header.end]);
@@ -164,12 +164,12 @@ impl Connection {
         self.trace_unnumbered(now, packet.len(), header);
         self.handshake.token = Bytes::copy_from_slice(token);
         self.handshake.retry_scid = Some(header.scid);
-        self.paths.main_mut().remote_cids.set_first(header.scid);
+        self.paths.list.main_mut().remote_cids.set_first(header.scid);
         self.keys.initial = Some(Box::new(initial_keys(self.format, &header.scid, self.side)));
         // Lost are the Initial and 0-RTT packets so far; packet numbers go on (RFC 9000 §17.2.5.3).
         for space in [SpaceId::Initial, SpaceId::Data] {
             let mut outcome = std::mem::take(&mut self.outcome);
-            let path = self.paths.main_mut();
+            let path = self.paths.list.main_mut();
             path.recovery.lose_all(space, &mut outcome);
             let id = path.id;
             self.settle(now, space, id, &mut outcome);
@@ -183,7 +183,7 @@ impl Connection {
         let packet = PacketTrace {
             kind: header.kind,
             version: header.version.unwrap_or(self.format.version),
-            path: self.paths.main().id,
+            path: self.paths.list.main().id,
             number: 0,
             dcid: header.dcid,
             scid: header.scid,
@@ -206,7 +206,7 @@ impl Connection {
     fn forget_first_flight(&mut self) {
         // TLS begins anew and early data is dropped with its keys: late acknowledgments mean nothing any more.
         for space in [SpaceId::Initial, SpaceId::Data] {
-            self.paths.main_mut().recovery.discard_space(space);
+            self.paths.list.main_mut().recovery.discard_space(space);
         }
         if self.keys.early.take().is_some() {
             self.streams.reject_zero_rtt();

@@ -125,8 +125,9 @@ impl Connection {
             }
             None => {
                 let packets = |path: &Path| path.recovery.window() / u64::from(path.recovery.mtu()).max(1);
-                let window = self.config.skip_packet_numbers.then(|| self.paths.get(path).map_or(0, packets));
-                self.numbering.next(path, &mut self.random, window)
+                let window =
+                    self.config.skip_packet_numbers.then(|| self.paths.list.get(path).map_or(0, packets));
+                self.paths.numbering.next(path, &mut self.random, window)
             }
         }
     }
@@ -135,17 +136,17 @@ impl Connection {
         let Target { path, space, kind, dcid, announced } = *target;
         let dcid = match dcid {
             Some(dcid) => dcid,
-            None => self.paths.get(path)?.remote_cids.active(),
+            None => self.paths.list.get(path)?.remote_cids.active(),
         };
         let fixed_bit = self.fixed_bit(number);
         if kind == PacketKind::OneRtt {
-            let unacked = self.numbering.unacked(path, number);
+            let unacked = self.paths.numbering.unacked(path, number);
             let phase = self.keys.one_rtt.as_ref()?.phase;
             return self.format.write_short(room, &dcid, false, phase, number, unacked, fixed_bit, announced);
         }
         let unacked = match Self::level_index(space) {
             Some(index) => unacked_numbers(number, self.levels[index].largest_acked),
-            None => self.numbering.unacked(path, number),
+            None => self.paths.numbering.unacked(path, number),
         };
         let token: &[u8] =
             if kind == PacketKind::Initial && self.side.is_client() { &self.handshake.token } else { &[] };
@@ -193,7 +194,7 @@ impl Connection {
             self.trace_sent(now, path, packet, &draft);
         }
         let nonce_path = match draft.kind {
-            PacketKind::OneRtt => self.numbering.nonce_path(path),
+            PacketKind::OneRtt => self.paths.numbering.nonce_path(path),
             _ => PathId::ZERO,
         };
         let Some(keys) = self.keys.seal(draft.kind) else { return Ok(()) };
@@ -215,14 +216,14 @@ impl Connection {
                     level.acks.on_sent(now);
                 }
             }
-            None => self.numbering.commit(id, ect),
+            None => self.paths.numbering.commit(id, ect),
         }
         let eliciting = draft.is_eliciting();
         self.idle.on_sent(now, eliciting);
         if eliciting && draft.tracked && !draft.mtu_probe && draft.kind == PacketKind::OneRtt {
-            self.on_path_asked(now, id, &draft.tokens);
+            self.paths.on_path_asked(now, id, &draft.tokens);
         }
-        let Some(path) = self.paths.get_mut(id) else { return };
+        let Some(path) = self.paths.list.get_mut(id) else { return };
         if draft.space == SpaceId::Data {
             path.ack_only_run = if eliciting { 0 } else { path.ack_only_run.saturating_add(1) };
         }
@@ -241,7 +242,7 @@ impl Connection {
     fn trace_sent(&mut self, now: Time, path: PathId, packet: &[u8], draft: &Draft) {
         let payload = &packet[draft.outgoing.header_len..packet.len() - TAG_LEN];
         let long = draft.kind != PacketKind::OneRtt;
-        let dcid = self.paths.get(path).map_or(self.first_local_cid, |path| path.remote_cids.active());
+        let dcid = self.paths.list.get(path).map_or(self.first_local_cid, |path| path.remote_cids.active());
         let trace = PacketTrace {
             kind: draft.kind,
             version: self.format.version,
@@ -300,7 +301,7 @@ impl Connection {
             self.fill_datagrams(&carrier, writer, tokens);
             self.streams.write_data(&carrier, writer, tokens);
         }
-        if fill.data && self.multipath.is_some() {
+        if fill.data && self.paths.multipath.is_some() {
             self.fill_copies(&carrier, writer, tokens);
         }
         self.fill_ping(id, fill, writer, tokens);
@@ -338,7 +339,7 @@ impl Connection {
 
     /// A PING, if the packet is to be acknowledged and holds nothing else for that.
     pub(super) fn fill_ping(&mut self, id: PathId, fill: Fill, writer: &mut Writer<'_>, tokens: &mut Tokens) {
-        let Some(path) = self.paths.get_mut(id) else { return };
+        let Some(path) = self.paths.list.get_mut(id) else { return };
         if (fill.probe || path.ping && fill.data) && !is_eliciting(tokens) {
             write_ping(writer, tokens);
         }
@@ -356,7 +357,7 @@ impl Connection {
         if self.handshake.data_crypto.has_pending() {
             self.handshake.data_crypto.write(SpaceId::Data, writer, tokens);
         }
-        if self.pending.new_tokens > 0 && self.paths.main().validated {
+        if self.pending.new_tokens > 0 && self.paths.list.main().validated {
             let token = self.make_token(now);
             if writer.frame(&Frame::NewToken { token: &token }).is_ok() {
                 self.pending.new_tokens -= 1;
@@ -375,9 +376,9 @@ impl Connection {
                 tokens.push(Token::AckFrequency(self.pending.ack_frequency_sequence));
             }
         }
-        if self.multipath.is_some() {
-            self.fill_multipath(writer, tokens);
-        } else if let Some(Path { local_cids, remote_cids, .. }) = self.paths.get_mut(id) {
+        if self.paths.multipath.is_some() {
+            self.paths.fill_multipath(writer, tokens);
+        } else if let Some(Path { local_cids, remote_cids, .. }) = self.paths.list.get_mut(id) {
             local_cids.write(writer, tokens, false);
             remote_cids.write(writer, tokens, false);
         }

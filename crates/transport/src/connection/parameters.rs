@@ -52,7 +52,7 @@ impl Remembered {
 impl Connection {
     /// This end's transport parameters (RFC 9000 §18.2).
     pub(super) fn local_parameters(&mut self) -> TransportParameters {
-        let (initial_max_path_id, single_number_space) = self.multipath_parameters();
+        let (initial_max_path_id, single_number_space) = self.paths.multipath_parameters();
         let config = &self.config;
         let streams = &config.streams;
         let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
@@ -72,20 +72,20 @@ impl Connection {
             initial_max_streams_uni: streams.max_uni,
             max_ack_delay: millis(config.ack.max_delay),
             active_connection_id_limit: config.active_connection_id_limit.clamp(2, 8),
-            initial_source_connection_id: Some(self.paths.main().used_local_cid),
+            initial_source_connection_id: Some(self.paths.list.main().used_local_cid),
             version_information: Some(VersionInformation { chosen: self.format.version, available }),
             max_datagram_frame_size: self.datagrams.local_maximum(),
             grease_quic_bit: config.grease,
             initial_max_path_id,
             single_number_space,
-            alternative_address: self.wants_alternatives(),
+            alternative_address: self.paths.wants_alternatives(),
             min_ack_delay: Some(MIN_ACK_DELAY_US.min(millis(config.ack.max_delay) * 1000)),
             ..TransportParameters::default()
         };
         if let Some(server) = &self.server {
             parameters.original_destination_connection_id = Some(self.handshake.original_dcid);
             parameters.retry_source_connection_id = self.handshake.retry_scid;
-            let cid = self.paths.main().used_local_cid;
+            let cid = self.paths.list.main().used_local_cid;
             parameters.disable_active_migration = !self.config.migration;
             if !cid.is_empty() {
                 parameters.stateless_reset_token = Some(self.shared.reset_token(&cid));
@@ -93,7 +93,7 @@ impl Connection {
             if let Some(addresses) = server.preferred_address.filter(|_| !cid.is_empty()) {
                 let cid = self.random.cid(self.shared.cid_len());
                 let token = self.shared.reset_token(&cid);
-                if let Some(cids) = self.local_cids_mut(PathId::ZERO) {
+                if let Some(cids) = self.paths.local_cids_mut(PathId::ZERO) {
                     cids.issue_preferred(cid, token);
                 }
                 self.endpoint_events.push_back(EndpointEvent::CidIssued(cid));
@@ -144,7 +144,7 @@ impl Connection {
         self.datagrams.set_peer_maximum(parameters.max_datagram_frame_size);
         self.idle.set_peer_timeout(parameters.max_idle_timeout);
         let max_ack_delay = Duration::from_millis(parameters.max_ack_delay);
-        let path = self.paths.main_mut();
+        let path = self.paths.list.main_mut();
         path.recovery.set_peer_max_ack_delay(max_ack_delay);
         path.recovery
             .set_peer_max_udp_payload(u16::try_from(parameters.max_udp_payload_size).unwrap_or(u16::MAX));
@@ -153,12 +153,12 @@ impl Connection {
             path.remote_cids.set_first_token(token);
         }
         if let Some(preferred) = &parameters.preferred_address {
-            if self.paths.main().remote_cids.active().is_empty() {
+            if self.paths.list.main().remote_cids.active().is_empty() {
                 return Err(parameter_error("preferred_address without connection IDs"));
             }
-            self.paths.main_mut().remote_cids.insert_preferred(preferred.cid, preferred.token);
+            self.paths.list.main_mut().remote_cids.insert_preferred(preferred.cid, preferred.token);
         }
-        self.negotiate_multipath(&parameters)?;
+        self.paths.negotiate_multipath(&parameters)?;
         self.begin_alternatives(&parameters);
         self.collect_reset_tokens();
         self.handshake.peer_parameters = Some(parameters);

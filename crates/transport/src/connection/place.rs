@@ -10,10 +10,11 @@ use smallvec::SmallVec;
 use super::connection::Connection;
 use super::frames::Seen;
 use super::named::{STREAM, leading_stream};
-use super::receive::{Stop, check_reserved, violation};
+use super::receive::{Stop, check_reserved};
 use super::run::Run;
 use super::short::Short;
 use crate::error::TransportError;
+use crate::error::violation;
 use crate::stream::{Reserved, Saved};
 
 /// Bytes of other frames beside stream data, usually; more are put on the heap.
@@ -54,7 +55,7 @@ impl Connection {
         let key = self.keys.one_rtt.as_ref()?.opener(short.phase);
         let mut saved = Saved::new();
         let (reserved, window) = self.streams.reserve(named, len, &mut saved)?;
-        let nonce_path = self.numbering.nonce_path(short.path);
+        let nonce_path = self.paths.numbering.nonce_path(short.path);
         if key.open_into(nonce_path, short.number, head, body, window).is_err() {
             self.streams.give_back(&reserved, &saved);
             return Some(Err(self.on_unopened()));
@@ -99,8 +100,8 @@ impl Connection {
         check_reserved(short.unmasked.reserved_ok)?;
         let path = self.on_authentic_short(now, short, others, copy.as_deref().unwrap_or_default())?;
         let context = self.context_of(short, path);
-        self.settle_local_address(&context);
-        let rtt = self.paths.longest_rtt();
+        self.paths.settle_local_address(&context);
+        let rtt = self.paths.list.longest_rtt();
         let taken_in = match copy {
             Some(copy) if !stays => {
                 let stream = Stream { id: reserved.stream(), offset, fin, data: &copy[..len] };

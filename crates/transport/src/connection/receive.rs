@@ -1,16 +1,14 @@
 //! From a batch of datagrams to packets (RFC 9000 §12): those with a [long](super::long) header, and then one with a
 //! [short](super::short) one, which most datagrams begin with.
 
-use anabranch_wire::{
-    ConnectionId, Direction, Ecn, PacketKind, PathId, ShortHeader, SpaceId, Time, TransportErrorCode,
-    parse_packet,
-};
+use anabranch_wire::{Ecn, PacketKind, ShortHeader, Time, parse_packet};
 
 use super::connection::Connection;
 use super::prepare::{MASKS_AT_ONCE, Ready};
 use super::run::Run;
 use crate::datagram_io::{Datagram, FourTuple};
 use crate::error::TransportError;
+use crate::error::violation;
 use crate::trace::{DropReason, TraceEvent};
 
 /// Packets kept because their keys are not there yet (RFC 9001 §5.7), most.
@@ -21,25 +19,6 @@ pub(crate) const MAX_UNDECRYPTED_UNVALIDATED: usize = 2;
 
 /// Longest packet that is kept; others come again.
 const MAX_UNDECRYPTED_LEN: usize = 1_500;
-
-/// What is known of an authentic packet while its frames are processed.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Context<'a> {
-    pub(super) kind: PacketKind,
-    pub(super) space: SpaceId,
-    pub(super) path: PathId,
-    pub(super) number: u64,
-    pub(super) tuple: &'a FourTuple,
-    pub(super) dcid: &'a ConnectionId,
-    /// Size of the datagram that held the packet.
-    pub(super) datagram_len: usize,
-    /// From which end the frames are read.
-    pub(super) direction: Direction,
-    /// It came on the only path, between its addresses and with the connection ID that is in use: nobody has moved. Frames of
-    /// the packet change nothing about that at a server, where it matters: paths that they open are others, and the connection ID
-    /// that a packet came with cannot be retired by it.
-    pub(super) is_usual: bool,
-}
 
 /// A datagram's properties that its packets share.
 #[derive(Clone, Copy, Debug)]
@@ -140,7 +119,7 @@ impl Connection {
             return self.handle_datagram_after_end(now, datagram);
         }
         let Datagram { tuple, ecn, payload } = datagram;
-        let only = self.paths.only_on(tuple);
+        let only = self.paths.list.only_on(tuple);
         let envelope = Envelope {
             tuple,
             ecn: *ecn,
@@ -150,9 +129,9 @@ impl Connection {
         };
         if let Some(path) = only {
             path.on_datagram_received(envelope.len);
-        } else if let Some(path) = self.paths.by_tuple_mut(tuple) {
+        } else if let Some(path) = self.paths.list.by_tuple_mut(tuple) {
             path.on_datagram_received(envelope.len);
-        } else if self.side.is_client() && !self.knows_remote(tuple) {
+        } else if self.side.is_client() && !self.paths.knows_remote(tuple) {
             // RFC 9000 §9: a client takes packets only from addresses of the server that it knows.
             return self.drop_packet(now, None, envelope.len, DropReason::Unexpected);
         }
@@ -235,7 +214,7 @@ impl Connection {
     ) -> Result<(), Stop> {
         let early = !self.handshake.complete || kind == PacketKind::OneRtt;
         let wanted = early && kind != PacketKind::Initial && !self.is_key_gone(kind);
-        let validated = self.paths.main().validated;
+        let validated = self.paths.list.main().validated;
         if wanted && self.undecrypted.keep(envelope, packet, validated) {
             Ok(())
         } else {
@@ -292,10 +271,6 @@ impl Connection {
     ) {
         self.trace(now, &TraceEvent::PacketDropped { kind, size, reason });
     }
-}
-
-pub(super) fn violation(reason: &'static str) -> TransportError {
-    TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, reason)
 }
 
 /// RFC 9000 §17.2, §17.3.1: reserved bits are looked at only once the packet is authentic.

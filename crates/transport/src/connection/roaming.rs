@@ -9,20 +9,14 @@ use std::time::Duration;
 use anabranch_wire::{PathId, SpaceId, Time};
 
 use super::connection::Connection;
-use super::migration::{MigrateError, may_follow};
 use crate::datagram_io::FourTuple;
 use crate::error::{ConnectionError, Obstacle};
 use crate::event::Event;
-use crate::path::{MAX_VALIDATIONS, Purpose, Validation};
+use crate::path::{MAX_VALIDATIONS, MigrateError, Purpose, Validation, may_follow};
 use crate::trace::TraceEvent;
 
 /// Longest time between two challenges to addresses that are to take over a silent path, unless the probe timeout is longer.
 const RESCUE_INTERVAL: Duration = Duration::from_secs(1);
-/// Shortest time without any packet that is taken for silence: a queue that fills delays answers, and a burst of other traffic
-/// packets, by so much on networks that work.
-const MIN_SILENCE: Duration = Duration::from_millis(80);
-/// Where a long header has its destination connection ID, behind flags, version and length.
-const DCID_AT: usize = 6;
 /// Addresses that are asked at the same time for one silent path; the rest of the validations is for its own addresses.
 pub(crate) const MAX_RESCUES: usize = MAX_VALIDATIONS - 1;
 
@@ -54,17 +48,17 @@ impl Connection {
     /// If migration is not possible now or ever; the connection goes on as it was.
     pub fn relocate(&mut self, now: Time, local: SocketAddr) -> Result<(), MigrateError> {
         self.may_migrate()?;
-        let (id, old) = (self.paths.main().id, self.paths.main().tuple);
+        let (id, old) = (self.paths.list.main().id, self.paths.list.main().tuple);
         let tuple = FourTuple { local, ..old };
         if tuple == old {
             self.try_again(now);
             return Ok(());
         }
-        let (sequence, dcid) = self.take_cid_for(&tuple)?;
+        let (sequence, dcid) = self.paths.take_cid_for(&tuple)?;
         self.cancel_rescues(id);
         self.leave_behind(now, id);
         self.route_tuple(tuple);
-        let Some(path) = self.paths.get_mut(id) else { return Ok(()) };
+        let Some(path) = self.paths.list.get_mut(id) else { return Ok(()) };
         path.forget_previous();
         let before = path.remote_cids.active_seq();
         if path.remote_cids.activate(sequence) && before != sequence {
@@ -77,7 +71,7 @@ impl Connection {
         path.ping = true;
         path.recovery.migrate(now);
         self.collect_reset_tokens();
-        self.validate(now, id, tuple, dcid, Purpose::Confirm);
+        self.paths.validate(now, id, tuple, dcid, Purpose::Confirm);
         self.trace(now, &TraceEvent::PathAssigned { path: id, tuple, validated: false });
         Ok(())
     }
@@ -90,17 +84,18 @@ impl Connection {
     /// If migration is not possible now or ever; the connection goes on as it was.
     pub fn rescue(&mut self, now: Time, tuple: FourTuple) -> Result<(), MigrateError> {
         self.may_migrate()?;
-        let path = self.paths.main();
+        let path = self.paths.list.main();
         let rescues = |one: &&Validation| matches!(one.purpose, Purpose::Rescue { .. });
         let asked = path.tuple == tuple || path.validations.iter().any(|one| one.tuple == tuple);
         if asked || path.validations.iter().filter(rescues).count() >= MAX_RESCUES {
             return Ok(());
         }
         let pto = path.recovery.rtt().pto_base();
-        let (sequence, dcid) = self.take_cid_for(&tuple)?;
+        let (sequence, dcid) = self.paths.take_cid_for(&tuple)?;
         self.route_tuple(tuple);
         let intervals = (pto.min(RESCUE_INTERVAL), RESCUE_INTERVAL);
         self.paths
+            .list
             .main_mut()
             .replace_validation(Validation::of_rescue(now, tuple, dcid, sequence, intervals));
         self.roaming.rescues = true;
@@ -113,27 +108,27 @@ impl Connection {
     /// If migration is not possible now or ever; the connection goes on as it was.
     pub fn migrate_to(&mut self, now: Time, tuple: FourTuple) -> Result<(), MigrateError> {
         self.may_migrate()?;
-        let path = self.paths.main();
+        let path = self.paths.list.main();
         if path.tuple == tuple || path.validations.iter().any(|one| one.tuple == tuple) {
             return Ok(());
         }
-        let (sequence, dcid) = self.take_cid_for(&tuple)?;
+        let (sequence, dcid) = self.paths.take_cid_for(&tuple)?;
         self.route_tuple(tuple);
-        let id = self.paths.main().id;
-        self.validate(now, id, tuple, dcid, Purpose::Move { sequence });
+        let id = self.paths.list.main().id;
+        self.paths.validate(now, id, tuple, dcid, Purpose::Move { sequence });
         Ok(())
     }
 
     /// The network may be there again: what has had no answer is sent again at once, and not when the backoff of the time without
     /// one is over. Does nothing if nothing waits for that.
     pub fn try_again(&mut self, now: Time) {
-        if self.paths.main().recovery.pto_count() > 0 {
+        if self.paths.list.main().recovery.pto_count() > 0 {
             self.ask_again(now);
         }
     }
 
     pub(super) fn ask_again(&mut self, now: Time) {
-        let path = self.paths.main_mut();
+        let path = self.paths.list.main_mut();
         path.recovery.forget_backoff();
         path.ping |= self.handshake.confirmed;
         path.validations.iter_mut().for_each(|one| one.hurry(now));
@@ -151,52 +146,22 @@ impl Connection {
         false
     }
 
-    /// Client: whether a datagram that begins like this may have been one of this end's first ones, as far as it shows their
-    /// destination connection ID (RFC 8999 §5.1).
-    pub fn has_sent(&self, beginning: &[u8]) -> bool {
-        let dcid = self.paths.main().remote_cids.active();
-        match beginning.get(DCID_AT..DCID_AT + dcid.len()) {
-            Some(quoted) => quoted == &*dcid,
-            None => true,
-        }
-    }
-
-    /// Whether the server is asked already whether it answers between these addresses, or the path runs there.
-    pub fn is_asked(&self, id: PathId, local: std::net::IpAddr, remote: SocketAddr) -> bool {
-        let same = |tuple: &FourTuple| {
-            tuple.local.ip().to_canonical() == local
-                && tuple.remote.ip().to_canonical() == remote.ip().to_canonical()
-                && tuple.remote.port() == remote.port()
-        };
-        let path = self.paths.get(id);
-        path.is_some_and(|path| same(&path.tuple) || path.validations.iter().any(|one| same(&one.tuple)))
-    }
-
     /// Client: addresses of the server beside the one in use that it has told itself: preferred ones (RFC 9000 §9.6), of either
     /// family, and announced ones.
     pub fn other_addresses(&self) -> Vec<SocketAddr> {
-        let current = self.paths.main().tuple.remote;
+        let current = self.paths.list.main().tuple.remote;
         let preferred = self.handshake.peer_parameters.as_ref().and_then(|p| p.preferred_address.as_ref());
         let v4 = preferred.and_then(|preferred| preferred.v4).map(SocketAddr::V4);
         let v6 = preferred.and_then(|preferred| preferred.v6).map(SocketAddr::V6);
-        let announced = self.server_addresses().into_iter().map(|known| known.address);
+        let announced = self.paths.server_addresses().into_iter().map(|known| known.address);
         let all = v4.into_iter().chain(v6).chain(announced);
         all.filter(|other| *other != current && may_follow(&current, other)).collect()
-    }
-
-    /// Whether packets are sent from this address, or answers to them may still come there.
-    pub fn uses_local(&self, local: SocketAddr) -> bool {
-        self.paths.iter().any(|path| {
-            path.tuple.local == local
-                || path.validations.iter().any(|one| one.tuple.local == local)
-                || path.previous.as_ref().is_some_and(|previous| previous.tuple.local == local)
-        })
     }
 
     /// The path leaves its addresses for others because they do not work: what is under way is lost.
     pub(super) fn leave_behind(&mut self, now: Time, id: PathId) {
         let mut outcome = std::mem::take(&mut self.outcome);
-        if let Some(path) = self.paths.get_mut(id) {
+        if let Some(path) = self.paths.list.get_mut(id) {
             path.recovery.lose_all(SpaceId::Data, &mut outcome);
         }
         self.settle(now, SpaceId::Data, id, &mut outcome);
@@ -206,7 +171,7 @@ impl Connection {
     /// An authentic packet came on the path. If it came between the addresses that it runs over, no others are needed.
     #[inline(always)]
     pub(super) fn on_heard_between(&mut self, id: PathId, tuple: &FourTuple) {
-        if self.roaming.rescues && self.paths.get(id).is_some_and(|path| path.tuple == *tuple) {
+        if self.roaming.rescues && self.paths.list.get(id).is_some_and(|path| path.tuple == *tuple) {
             self.cancel_rescues(id);
         }
     }
@@ -214,7 +179,7 @@ impl Connection {
     /// No other addresses are asked any longer.
     pub(super) fn cancel_rescues(&mut self, id: PathId) {
         self.roaming.rescues = false;
-        let Some(path) = self.paths.get_mut(id) else { return };
+        let Some(path) = self.paths.list.get_mut(id) else { return };
         let is_rescue = |one: &Validation| matches!(one.purpose, Purpose::Rescue { .. });
         while let Some(at) = path.validations.iter().position(is_rescue) {
             let over = path.validations.remove(at);
@@ -231,13 +196,13 @@ impl Connection {
             return None;
         }
         let heard = self.idle.heard().filter(|_| self.streams.bytes_received() != self.roaming.traffic)?;
-        Some(heard + self.paths.main().recovery.pto(SpaceId::Data))
+        Some(heard + self.paths.list.main().recovery.pto(SpaceId::Data))
     }
 
     pub(super) fn expire_quiet(&mut self, now: Time) {
         if self.quiet_timeout().is_some_and(|time| now >= time) {
             self.roaming.traffic = self.streams.bytes_received();
-            self.paths.main_mut().ping = true;
+            self.paths.list.main_mut().ping = true;
         }
     }
 
@@ -245,34 +210,29 @@ impl Connection {
     /// that was right before, while packets go on to arrive. Another path that works makes up for it, and otherwise the driver may
     /// know of another way.
     pub(super) fn report_silence(&mut self, now: Time, space: SpaceId, id: PathId) {
-        if !self.roaming.watches || space != SpaceId::Data || self.paths.main().id != id {
+        if !self.roaming.watches || space != SpaceId::Data || self.paths.list.main().id != id {
             return;
         }
         match self.idle.heard() {
-            Some(heard) if now < heard + self.least_silence() => self.roaming.suspected = Some(heard),
+            Some(heard) if now < heard + self.paths.least_silence() => self.roaming.suspected = Some(heard),
             _ => self.tell_silence(),
         }
     }
 
     fn tell_silence(&mut self) {
         self.roaming.suspected = None;
-        let id = self.paths.main().id;
+        let id = self.paths.list.main().id;
         let works = |other: &crate::path::Path| other.id != id && other.is_usable() && !other.is_failing;
-        if self.state.is_active() && !self.paths.iter().any(works) {
+        if self.state.is_active() && !self.paths.list.iter().any(works) {
             self.events.push_back(Event::PathSilent(id));
         }
-    }
-
-    /// Time without any packet from which on the main path counts as silent.
-    fn least_silence(&self) -> Duration {
-        self.paths.main().recovery.pto(SpaceId::Data).max(MIN_SILENCE)
     }
 
     /// When a suspected silence has lasted for long enough. A packet that comes before ends the suspicion.
     #[inline]
     pub(super) fn silence_timeout(&self) -> Option<Time> {
         let heard = self.roaming.suspected.filter(|_| self.roaming.suspected == self.idle.heard())?;
-        Some(heard + self.least_silence())
+        Some(heard + self.paths.least_silence())
     }
 
     pub(super) fn expire_silence(&mut self, now: Time) {

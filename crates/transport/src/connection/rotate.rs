@@ -18,9 +18,11 @@ impl Connection {
     fn rotate_due_cids(&mut self, now: Time) {
         let Some(rule) = self.config.cid_rotation else { return };
         let mut rotated = false;
-        for index in 0..self.paths.len() {
-            let id = self.paths.nth(index);
-            let Some(path) = self.paths.get_mut(id).filter(|path| !path.is_abandoned()) else { continue };
+        for index in 0..self.paths.list.len() {
+            let id = self.paths.list.nth(index);
+            let Some(path) = self.paths.list.get_mut(id).filter(|path| !path.is_abandoned()) else {
+                continue;
+            };
             let packets = path.data_packets;
             let (since, before) = *path.cids_since.get_or_insert((now, packets));
             if now - since < rule.max_age && packets - before < rule.max_packets {
@@ -28,7 +30,7 @@ impl Connection {
             }
             path.cids_since = Some((now, packets));
             // A peer that has not followed the last change is not asked again.
-            if let Some(local) = self.local_cids_mut(id).filter(|local| !local.is_rotating()) {
+            if let Some(local) = self.paths.local_cids_mut(id).filter(|local| !local.is_rotating()) {
                 local.rotate();
                 rotated = true;
             }

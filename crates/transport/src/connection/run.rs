@@ -5,6 +5,7 @@
 //! run alone, or is a sum: that is settled once, before anything else happens to the connection. To whoever looks from
 //! outside, a batch does what its packets would do one by one (`tests/run.rs`).
 
+use crate::path::Addressee;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use super::connection::Connection;
 use super::keys::Phase;
 use super::named::STREAM;
 use super::receive::{Envelope, Stop};
-use super::short::{Addressee, Short};
+use super::short::Short;
 use crate::error::TransportError;
 use crate::stream::{Reserved, StreamRun};
 
@@ -69,12 +70,7 @@ impl Connection {
     /// Whether the packet came between the addresses of its path, and with the connection ID that is in use there.
     #[inline(always)]
     fn came_as_usual(&self, envelope: &Envelope<'_>, to: Addressee, dcid: &ConnectionId) -> bool {
-        to.is_usual && envelope.is_on_only_path || self.came_as_usual_on(envelope, to.path, dcid)
-    }
-
-    fn came_as_usual_on(&self, envelope: &Envelope<'_>, path: PathId, dcid: &ConnectionId) -> bool {
-        let path = self.paths.get(path);
-        path.is_some_and(|path| path.tuple == *envelope.tuple && path.used_local_cid == *dcid)
+        to.is_usual && envelope.is_on_only_path || self.paths.came_as_usual_on(envelope.tuple, to.path, dcid)
     }
 
     /// The run that may follow a packet whose processing is complete.
@@ -84,12 +80,13 @@ impl Connection {
             && short.phase == Phase::Current
             && self.observer.is_none()
             && self.state.is_active()
-            && !self.numbering.is_single();
-        if !is_plain || !self.came_as_usual_on(envelope, path, dcid) {
+            && !self.paths.numbering.is_single();
+        if !is_plain || !self.paths.came_as_usual_on(envelope.tuple, path, dcid) {
             return None;
         }
-        let on = self.paths.get(path).filter(|on| on.largest_number == Some(number) && !on.is_abandoned())?;
-        let numbers = self.numbering.numbers_of(Some(&on.received))?;
+        let on =
+            self.paths.list.get(path).filter(|on| on.largest_number == Some(number) && !on.is_abandoned())?;
+        let numbers = self.paths.numbering.numbers_of(Some(&on.received))?;
         if numbers.largest() != Some(number) || numbers.has_records() {
             return None;
         }
@@ -98,7 +95,7 @@ impl Connection {
             key_phase: short.unmasked.key_phase,
             ecn: envelope.ecn,
             numbers: number + 1..number + 1,
-            rtt: self.paths.longest_rtt(),
+            rtt: self.paths.list.longest_rtt(),
             data: self.streams.begin_run(),
         })
     }
@@ -147,13 +144,13 @@ impl Connection {
     fn settle_run(&mut self, now: Time, run: Run) -> Result<(), TransportError> {
         let Run { path, ecn, numbers, rtt, mut data, .. } = run;
         self.streams.settle_run(now, rtt, &mut data).map_err(|error| error.in_frame(STREAM))?;
-        self.on_path_lives(now, path);
-        let Some(path) = self.paths.get_mut(path) else { return Ok(()) };
+        self.paths.on_path_lives(now, path);
+        let Some(path) = self.paths.list.get_mut(path) else { return Ok(()) };
         let count = numbers.end - numbers.start;
         path.data_packets += count;
         path.largest_number = Some(numbers.end - 1);
         path.largest_moving = path.largest_number;
-        self.numbering.on_received(&mut path.received, now, numbers, true, ecn, &self.ack_policy);
+        self.paths.numbering.on_received(&mut path.received, now, numbers, true, ecn, &self.ack_policy);
         #[cfg(test)]
         SETTLED.set(SETTLED.get() + count);
         Ok(())

@@ -1,5 +1,6 @@
 //! Packets with short headers: 1-RTT packets, which nearly all are (RFC 9000 §17.3, RFC 9001 §5).
 
+use crate::path::Addressee;
 use anabranch_wire::{
     ConnectionClose, ConnectionId, PacketKind, PathId, ShortHeader, SpaceId, Time, Unmasked,
     decode_packet_number,
@@ -10,8 +11,9 @@ use super::connection::Connection;
 use super::keys::{OneRtt, Phase};
 use super::named::check_named;
 use super::prepare::{Mask, Ready};
-use super::receive::{Context, Envelope, Stop, check_reserved};
+use super::receive::{Envelope, Stop, check_reserved};
 use super::run::Run;
+use crate::context::Context;
 use crate::space::Numbers;
 use crate::trace::{DropReason, PacketTrace, TraceEvent};
 
@@ -35,14 +37,6 @@ pub(super) struct Short<'a> {
     /// It is smaller than all that were received on the path in the current key phase.
     is_older: bool,
     len: usize,
-}
-
-/// The path of a connection ID.
-#[derive(Clone, Copy)]
-pub(super) struct Addressee {
-    pub(super) path: PathId,
-    /// It is the main path's, and the one in use there.
-    pub(super) is_usual: bool,
 }
 
 impl<'a> Short<'a> {
@@ -93,7 +87,7 @@ impl Connection {
             other = ConnectionId::new(dcid).ok_or(Stop::Drop(DropReason::UnknownConnectionId))?;
             &other
         };
-        let to = self.addressee(dcid).ok_or(Stop::Drop(DropReason::UnknownConnectionId))?;
+        let to = self.paths.addressee(dcid).ok_or(Stop::Drop(DropReason::UnknownConnectionId))?;
         if !self.has_open_key(KIND) {
             return self.keep_undecrypted(envelope, KIND, packet);
         }
@@ -138,14 +132,14 @@ impl Connection {
     #[inline(always)]
     fn process_short(&mut self, now: Time, short: &Short<'_>, payload: &[u8]) -> Result<(), Stop> {
         let &Short { envelope, dcid, path, number, unmasked, .. } = short;
-        if !self.numbering.is_single()
-            && self.paths.get(path).is_none()
+        if !self.paths.numbering.is_single()
+            && self.paths.list.get(path).is_none()
             && !self.open_for_peer(now, path, *envelope.tuple, *dcid, envelope.len)
         {
             return Err(Stop::Drop(DropReason::Unexpected));
         }
         // With the path open, its numbers may tell more.
-        if !short.is_new && self.is_duplicate_on(path, number) {
+        if !short.is_new && self.paths.is_duplicate_on(path, number) {
             return Err(Stop::Drop(DropReason::Duplicate));
         }
         check_reserved(unmasked.reserved_ok)?;
@@ -154,23 +148,9 @@ impl Connection {
         }
         let path = self.on_authentic_short(now, short, payload, payload)?;
         let context = self.context_of(short, path);
-        self.settle_local_address(&context);
+        self.paths.settle_local_address(&context);
         self.on_payload(now, &context, envelope.ecn, payload)?;
         Ok(())
-    }
-
-    /// Whom a connection ID stands for.
-    #[inline(always)]
-    fn addressee(&self, dcid: &ConnectionId) -> Option<Addressee> {
-        let main = self.paths.main();
-        if *dcid == main.used_local_cid {
-            return Some(Addressee { path: main.id, is_usual: true });
-        }
-        let path = self.paths.by_local_cid(dcid).or_else(|| {
-            let unopened = self.multipath.as_ref()?.by_local_cid(dcid)?;
-            Some(if self.numbering.is_single() { main.id } else { unopened })
-        })?;
-        Some(Addressee { path, is_usual: false })
     }
 
     fn short_mask(&self, packet: &[u8], pn_offset: usize) -> Option<Mask> {
@@ -189,8 +169,8 @@ impl Connection {
         unmasked: &'a Unmasked,
         len: usize,
     ) -> Short<'a> {
-        let received = self.paths.get(path).map(|path| &path.received);
-        let numbers = self.numbering.numbers_of(received);
+        let received = self.paths.list.get(path).map(|path| &path.received);
+        let numbers = self.paths.numbering.numbers_of(received);
         let largest = numbers.and_then(Numbers::largest);
         let number = decode_packet_number(largest, unmasked.truncated_pn, unmasked.pn_bits);
         let is_new = received.is_some() && numbers.is_some_and(|numbers| !numbers.is_duplicate(number));
@@ -209,7 +189,7 @@ impl Connection {
     ) -> Result<&'p [u8], Stop> {
         let &Short { path, number, unmasked, phase, .. } = short;
         let keys = self.keys.one_rtt.as_ref().ok_or(Stop::Drop(DropReason::KeyUnavailable))?;
-        let nonce_path = self.numbering.nonce_path(path);
+        let nonce_path = self.paths.numbering.nonce_path(path);
         match keys.opener(phase).open(nonce_path, number, unmasked.header_len, packet) {
             Ok(len) => {
                 self.on_opened(now, short);
@@ -228,7 +208,7 @@ impl Connection {
     ) -> Option<(PathId, ConnectionClose<'p>)> {
         let ShortHeader { pn_offset, dcid, .. } = ShortHeader::read(packet, self.shared.cid_len())?;
         let dcid = ConnectionId::new(dcid)?;
-        let to = self.addressee(&dcid)?;
+        let to = self.paths.addressee(&dcid)?;
         let mask = self.short_mask(packet, pn_offset)?;
         let unmasked = self.format.unmask(packet, KIND, pn_offset, &mask);
         if unmasked.header_len > packet.len() {
@@ -261,33 +241,18 @@ impl Connection {
                 }
             }
         }
-        if let Some(path) = self.paths.get_mut(path) {
-            self.numbering.note_phase(&mut path.received, number);
+        if let Some(path) = self.paths.list.get_mut(path) {
+            self.paths.numbering.note_phase(&mut path.received, number);
         }
     }
 
     fn on_peer_key_update(&mut self, now: Time) {
-        let retain = self.paths.max_pto() * 3;
+        let retain = self.paths.list.max_pto() * 3;
         let Some(keys) = &mut self.keys.one_rtt else { return };
         keys.update(now, self.format, true, retain);
         let generation = keys.generation;
-        self.begin_phase();
+        self.paths.begin_phase();
         self.trace(now, &TraceEvent::KeyUpdated { generation, remote: true });
-    }
-
-    /// A key phase begins: what follows on each path belongs to it.
-    pub(super) fn begin_phase(&mut self) {
-        for path in self.paths.iter_mut() {
-            path.phase_start = path.recovery.next_order(SpaceId::Data);
-            self.numbering.begin_phase(&mut path.received);
-        }
-    }
-
-    /// Whether `number` was received before on a path; yes if there is no such path.
-    #[inline]
-    pub(super) fn is_duplicate_on(&self, path: PathId, number: u64) -> bool {
-        let path = self.paths.get(path);
-        path.is_none_or(|path| self.numbering.is_duplicate(&path.received, number))
     }
 
     /// What an authentic packet changes whatever its frames are, but for addresses; its path. `telling` are those of its frames that may tell which
@@ -301,7 +266,7 @@ impl Connection {
         payload: &[u8],
     ) -> Result<PathId, Stop> {
         let &Short { envelope, dcid, path, .. } = short;
-        let path = match self.numbering.is_single() {
+        let path = match self.paths.numbering.is_single() {
             true => self.locate(now, envelope.tuple, *dcid, envelope.len, telling),
             false => Some(path),
         };
@@ -310,7 +275,7 @@ impl Connection {
             self.trace_short(now, path, short, payload);
         }
         self.idle.on_received(now);
-        self.on_path_heard(now, path);
+        self.paths.on_path_heard(now, path);
         self.on_heard_between(path, envelope.tuple);
         Ok(path)
     }

@@ -138,16 +138,16 @@ impl Connection {
             return self.state.until();
         }
         let acks = self.levels.iter().filter_map(Level::ack_timeout).min();
-        let paced = self.paths.iter().filter_map(|path| path.paced_until).min();
+        let paced = self.paths.list.iter().filter_map(|path| path.paced_until).min();
         let keep_alive = self.idle.keep_alive_deadline().filter(|_| self.handshake.confirmed);
         let timers = [
-            self.paths.timeout(),
+            self.paths.list.timeout(),
             acks,
             paced,
             keep_alive,
-            self.idle.deadline(self.paths.max_pto()),
+            self.idle.deadline(self.paths.list.max_pto()),
             self.handshake.early_until,
-            self.health_timeout(),
+            self.paths.health_timeout(),
             self.quiet_timeout(),
             self.silence_timeout(),
         ];
@@ -162,14 +162,14 @@ impl Connection {
             }
             return;
         }
-        if let Some(error) = self.idle.overdue(now, self.paths.max_pto()) {
+        if let Some(error) = self.idle.overdue(now, self.paths.list.max_pto()) {
             return self.end_silently(now, error);
         }
         self.levels.iter_mut().for_each(|level| level.acks.release(now));
         if self.handshake.confirmed && self.idle.keep_alive_deadline().is_some_and(|deadline| now >= deadline)
         {
             self.idle.last_traffic = now;
-            self.paths.main_mut().ping = true;
+            self.paths.list.main_mut().ping = true;
         }
         if self.handshake.early_until.is_some_and(|until| now >= until) {
             self.handshake.early_until = None;
@@ -180,9 +180,9 @@ impl Connection {
         self.expire_health(now);
         self.expire_quiet(now);
         self.expire_silence(now);
-        for index in 0..self.paths.len() {
-            let id = self.paths.nth(index);
-            if self.paths.get(id).is_some_and(|path| !path.is_abandoned()) {
+        for index in 0..self.paths.list.len() {
+            let id = self.paths.list.nth(index);
+            if self.paths.list.get(id).is_some_and(|path| !path.is_abandoned()) {
                 self.expire_recovery(now, id);
                 self.expire_validations(now, id);
             }
@@ -202,14 +202,14 @@ impl Connection {
         if !self.state.is_active() {
             return;
         }
-        self.idle.on_awake(now, asleep, self.paths.max_pto());
+        self.idle.on_awake(now, asleep, self.paths.list.max_pto());
         self.ask_again(now);
     }
 
     fn expire_recovery(&mut self, now: Time, id: PathId) {
         let mut outcome = std::mem::take(&mut self.outcome);
-        let siblings = self.siblings(id);
-        let expired = self.paths.get_mut(id).and_then(|path| {
+        let siblings = self.paths.siblings(id);
+        let expired = self.paths.list.get_mut(id).and_then(|path| {
             let due = path.recovery.poll_timeout().is_some_and(|deadline| now >= deadline);
             if due { path.recovery.on_timeout(now, &siblings, &mut outcome) } else { None }
         });
@@ -226,16 +226,16 @@ impl Connection {
             Some(Expired::Pto { space }) => {
                 self.trace(now, &TraceEvent::TimerExpired { path: id, kind: TimerKind::Pto, space });
                 self.settle(now, space, id, &mut outcome);
-                if let Some(path) = self.paths.get_mut(id) {
+                if let Some(path) = self.paths.list.get_mut(id) {
                     path.probe_response = true;
                 }
                 self.report_silence(now, space, id);
                 // A failing path is asked with challenges; what was on it is on its way elsewhere.
-                let failing = self.paths.get(id).is_some_and(|path| path.is_failing);
+                let failing = self.paths.list.get(id).is_some_and(|path| path.is_failing);
                 if !(space == SpaceId::Data && failing) {
                     self.probe_all_spaces(id);
                 }
-                self.repeat_abandons();
+                self.paths.repeat_abandons();
             }
             None => {}
         }

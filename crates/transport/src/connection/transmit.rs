@@ -2,14 +2,13 @@
 
 use anabranch_recovery::Permit;
 use anabranch_tls::TAG_LEN;
-use anabranch_wire::{ConnectionId, Ecn, Frame, PacketKind, PathId, SpaceId, Time};
+use anabranch_wire::{Ecn, Frame, PacketKind, PathId, SpaceId, Time};
 
 use super::close::State;
 use super::connection::Connection;
-use super::multipath::{Tried, Turn};
 use super::packet::{Draft, Fill, Target};
 use crate::datagram_io::{FourTuple, MAX_BATCH_BYTES, Transmit, TransmitBuf};
-use crate::path::{MIN_PACKET_ROOM, MIN_VALIDATION_ROOM, Path};
+use crate::path::{MIN_PACKET_ROOM, Path, Tried, Turn};
 use crate::schedule::Pick;
 use crate::token::Token;
 use crate::trace::TraceEvent;
@@ -45,8 +44,8 @@ impl Connection {
         let mut tried = Tried::new();
         loop {
             let turn = self.next_turn(now, &tried);
-            for index in 0..self.paths.len() {
-                let id = self.paths.nth(index);
+            for index in 0..self.paths.list.len() {
+                let id = self.paths.list.nth(index);
                 let transmit = self
                     .transmit_validation(now, id, out)
                     .or_else(|| self.transmit_path(now, id, &turn, out));
@@ -56,7 +55,7 @@ impl Connection {
             }
             // A path that is held back, by its pacer for instance, leaves the turn to others.
             let tried_before = tried.len();
-            if self.paths.len() > 1 && turn.shared && self.has_shared_data() {
+            if self.paths.list.len() > 1 && turn.shared && self.has_shared_data() {
                 for id in turn.data_picks().chain([&turn.control]).filter_map(|pick| pick.path) {
                     if !tried.contains(&id) {
                         tried.push(id);
@@ -79,9 +78,9 @@ impl Connection {
 
     /// Room for frames in a packet of full size on whichever path it may leave, so that a DATAGRAM fits every one.
     pub(super) fn datagram_room(&self) -> usize {
-        let usable = self.paths.iter().filter(|path| path.is_usable());
+        let usable = self.paths.list.iter().filter(|path| path.is_usable());
         let smallest = usable.map(|path| self.one_rtt_room(path)).min();
-        smallest.unwrap_or_else(|| self.one_rtt_room(self.paths.main()))
+        smallest.unwrap_or_else(|| self.one_rtt_room(self.paths.list.main()))
     }
 
     fn update_keys_if_due(&mut self, now: Time) {
@@ -89,10 +88,10 @@ impl Connection {
         let Some(keys) = self.keys.one_rtt.as_mut().filter(|keys| confirmed && keys.update_due(now)) else {
             return;
         };
-        let retain = self.paths.max_pto() * 3;
+        let retain = self.paths.list.max_pto() * 3;
         keys.update(now, self.format, false, retain);
         let generation = keys.generation;
-        self.begin_phase();
+        self.paths.begin_phase();
         self.trace(now, &TraceEvent::KeyUpdated { generation, remote: false });
     }
 
@@ -104,7 +103,7 @@ impl Connection {
         turn: &Turn,
         out: &mut TransmitBuf,
     ) -> Option<Transmit> {
-        let path = self.paths.get_mut(id).filter(|path| !path.is_abandoned() && !path.is_held)?;
+        let path = self.paths.list.get_mut(id).filter(|path| !path.is_abandoned() && !path.is_held)?;
         path.paced_until = None;
         let tuple = path.tuple;
         let ect = path.recovery.ecn_mark();
@@ -112,7 +111,7 @@ impl Connection {
         if let Some(transmit) = self.transmit_mtu_probe(now, id, out) {
             return Some(transmit);
         }
-        let mtu = usize::from(self.paths.get(id)?.recovery.mtu());
+        let mtu = usize::from(self.paths.list.get(id)?.recovery.mtu());
         let mut most = out.max_datagrams().min(MAX_BATCH_BYTES / mtu).max(1);
         for pick in turn.data_picks().filter(|pick| pick.path == Some(id) && pick.packets > 0) {
             most = most.min(pick.packets);
@@ -138,7 +137,7 @@ impl Connection {
         datagram: &mut [u8],
         ect: bool,
     ) -> usize {
-        let Some(path) = self.paths.get_mut(id) else { return 0 };
+        let Some(path) = self.paths.list.get_mut(id) else { return 0 };
         if path.is_amplification_blocked() {
             return 0;
         }
@@ -188,7 +187,7 @@ impl Connection {
         if !self.seal_or_fail(now, id, datagram, last, len, ect) {
             return 0;
         }
-        if let Some(path) = self.paths.get_mut(id) {
+        if let Some(path) = self.paths.list.get_mut(id) {
             path.on_datagram_sent(len);
         }
         if len < datagram.len() {
@@ -204,7 +203,7 @@ impl Connection {
     fn copy_as_picked(&mut self, id: PathId, turn: &Turn, draft: &Draft) {
         for pick in turn.data_picks().chain([&turn.control]) {
             if pick.path == Some(id) && !pick.also.is_empty() {
-                self.copy_to(&pick.also, draft.tokens());
+                self.paths.copy_to(&pick.also, draft.tokens());
                 return;
             }
         }
@@ -213,7 +212,7 @@ impl Connection {
     /// The pacer holds back: wake up when it does no longer, if there is something to send.
     fn note_paced(&mut self, id: PathId, turn: &Turn, until: Time) {
         let waiting = self.is_waiting(id, turn);
-        let Some(path) = self.paths.get_mut(id) else { return };
+        let Some(path) = self.paths.list.get_mut(id) else { return };
         if waiting {
             path.paced_until = Some(until);
             path.recovery.network_limited();
@@ -224,7 +223,7 @@ impl Connection {
     fn note_app_limited(&mut self, now: Time, id: PathId, turn: &Turn, window_open: bool) {
         if window_open
             && !self.is_waiting(id, turn)
-            && let Some(path) = self.paths.get_mut(id)
+            && let Some(path) = self.paths.list.get_mut(id)
         {
             path.recovery.app_limited(now);
         }
@@ -233,9 +232,9 @@ impl Connection {
     /// Whether there is anything that waits for permission to be sent.
     fn is_waiting(&self, id: PathId, turn: &Turn) -> bool {
         self.levels.iter().any(|level| level.crypto.has_pending())
-            || self
-                .data_kind()
-                .is_some_and(|kind| self.paths.get(id).is_some_and(|path| self.has_data(path, kind, turn)))
+            || self.data_kind().is_some_and(|kind| {
+                self.paths.list.get(id).is_some_and(|path| self.has_data(path, kind, turn))
+            })
     }
 
     /// Seals a packet; false if that failed, which ends the connection and leaves nothing to send.
@@ -275,9 +274,9 @@ impl Connection {
         window_open: bool,
         turn: &Turn,
     ) -> Option<Fill> {
-        let path = self.paths.get(id)?;
+        let path = self.paths.list.get(id)?;
         // Another path stands in for one that fails: it is asked with challenges instead of probes, and acknowledgments leave there.
-        let replaced = space == SpaceId::Data && path.is_failing && self.stand_in(path).is_some();
+        let replaced = space == SpaceId::Data && path.is_failing && self.paths.stand_in(path).is_some();
         let probe = path.recovery.probes(space) > 0 && !replaced;
         let (ack_due, ack) = match Self::level_index(space) {
             Some(index) => {
@@ -285,7 +284,7 @@ impl Connection {
                 (level.owes_ack(now) && level.acks.allows(now), level.received.debt.can_ack())
             }
             None if kind == PacketKind::ZeroRtt => (false, false),
-            None => self.acks_on(now, path),
+            None => self.paths.acks_on(now, path),
         };
         // Early data of either end must not keep the handshake waiting: it is not acknowledged, nor probed for, before the
         // handshake goes on (RFC 9002 §6.2.1). One flight at a time, so that the probe timeout governs.
@@ -302,7 +301,7 @@ impl Connection {
                     path.ping
                         || control && self.has_control(path, kind)
                         || streams.any() && self.has_streams()
-                        || self.has_copies(id)
+                        || self.paths.has_copies(id)
                 }
             };
         if !(ack_due || data || probe) {
@@ -326,7 +325,7 @@ impl Connection {
 
     /// Whether there are frames for a 0-RTT or 1-RTT packet besides acknowledgments.
     fn has_data(&self, path: &Path, kind: PacketKind, turn: &Turn) -> bool {
-        path.ping || turn.shared && self.has_shared(path, kind) || self.has_copies(path.id)
+        path.ping || turn.shared && self.has_shared(path, kind) || self.paths.has_copies(path.id)
     }
 
     /// Whether there are frames that `path` may carry and that are not about it alone.
@@ -346,20 +345,20 @@ impl Connection {
                     || self.pending.new_tokens > 0
                     || self.pending.ack_frequency.is_some()
                     || self.handshake.data_crypto.has_pending()
-                    || match self.multipath {
-                        Some(_) => self.has_multipath_pending(),
+                    || match self.paths.multipath {
+                        Some(_) => self.paths.has_multipath_pending(),
                         None => path.local_cids.has_pending() || path.remote_cids.has_pending(),
                     })
     }
 
     /// Whether there are control frames that the scheduler decides about.
     pub(super) fn has_shared_control(&self) -> bool {
-        self.data_kind().is_some_and(|kind| self.has_control(self.paths.main(), kind))
+        self.data_kind().is_some_and(|kind| self.has_control(self.paths.list.main(), kind))
     }
 
     /// Whether anything waits that the scheduler decides about.
     pub(super) fn has_shared_data(&self) -> bool {
-        self.data_kind().is_some_and(|kind| self.has_shared(self.paths.main(), kind))
+        self.data_kind().is_some_and(|kind| self.has_shared(self.paths.list.main(), kind))
     }
 
     /// A probe for a larger MTU (RFC 8899): a PING, padded.
@@ -367,7 +366,7 @@ impl Connection {
         if !self.handshake.confirmed {
             return None;
         }
-        let path = self.paths.get_mut(id).filter(|path| path.validated && path.is_usable())?;
+        let path = self.paths.list.get_mut(id).filter(|path| path.validated && path.is_usable())?;
         let tuple = path.tuple;
         let size = usize::from(path.recovery.mtu_probe(now)?);
         let datagram = out.room(size);
@@ -382,22 +381,22 @@ impl Connection {
         if !self.seal_or_fail(now, id, datagram, draft, size, false) {
             return None;
         }
-        self.paths.get_mut(id)?.on_datagram_sent(size);
+        self.paths.list.get_mut(id)?.on_datagram_sent(size);
         Some(Transmit { tuple, ecn: None, len: size, segment_size: size })
     }
 
     /// A datagram that validates a path: challenges that are due, responses that are owed (RFC 9000 §8.2). Alone, so that
     /// it can have another destination and always has full size.
     fn transmit_validation(&mut self, now: Time, id: PathId, out: &mut TransmitBuf) -> Option<Transmit> {
-        self.paths.get(id).filter(|path| path.owes_validation())?;
+        self.paths.list.get(id).filter(|path| path.owes_validation())?;
         self.keys.one_rtt.as_ref()?;
         if !self.handshake.complete {
             return None;
         }
-        let (tuple, dcid, budget) = self.next_validation(now, id)?;
+        let (tuple, dcid, budget) = self.paths.next_validation(now, id)?;
         let len = MIN_INITIAL_SIZE.min(usize::try_from(budget).unwrap_or(usize::MAX));
         let datagram = out.room(MIN_INITIAL_SIZE);
-        let on_path = self.paths.get(id)?.tuple == tuple;
+        let on_path = self.paths.list.get(id)?.tuple == tuple;
         let target = Target {
             path: id,
             space: SpaceId::Data,
@@ -413,42 +412,11 @@ impl Connection {
         if !self.seal_or_fail(now, id, datagram, draft, len, false) {
             return None;
         }
-        let path = self.paths.get_mut(id)?;
+        let path = self.paths.list.get_mut(id)?;
         if on_path {
             path.on_datagram_sent(len);
         }
         Some(Transmit { tuple, ecn: None, len, segment_size: len })
-    }
-
-    /// Which addresses are next to get a validation datagram, under which connection ID, and how many bytes.
-    fn next_validation(&mut self, now: Time, id: PathId) -> Option<(FourTuple, ConnectionId, u64)> {
-        let strange = |path: &Path| path.needs_cid_for_others();
-        if self.numbering.is_single() && self.paths.get(id).is_some_and(strange) {
-            self.stock(id);
-        }
-        let path = self.paths.get_mut(id).filter(|path| !path.is_abandoned() && !path.is_held)?;
-        let budget = path.challenge_budget();
-        let budget_for = |tuple: &FourTuple| if *tuple == path.tuple { budget } else { u64::MAX };
-        let due = path.validations.iter().find(|validation| {
-            validation.challenge_due(now) && budget_for(&validation.tuple) >= MIN_VALIDATION_ROOM
-        });
-        if let Some(tuple) = due.map(|validation| validation.tuple) {
-            let budget = budget_for(&tuple);
-            let dcid = if tuple == path.tuple { path.remote_cids.active() } else { path.cid_for(&tuple) };
-            return Some((tuple, dcid, budget));
-        }
-        // RFC 9000 §8.2.2: congestion control may delay a response, and so it bounds what a flood makes us send. One for each
-        // probe timeout leaves as probes do: a peer that may not send more before it has an answer could acknowledge nothing.
-        let has_room = path.recovery.has_room();
-        let open = || budget >= MIN_VALIDATION_ROOM && (has_room || path.probe_response);
-        let response = path.responses.iter().find(|response| response.tuple != path.tuple || open())?;
-        if response.tuple == path.tuple {
-            path.probe_response &= has_room;
-            return Some((path.tuple, path.remote_cids.active(), budget));
-        }
-        let budget = response.received as u64 * crate::path::AMPLIFICATION_FACTOR;
-        let tuple = response.tuple;
-        Some((tuple, path.cid_for(&tuple), budget))
     }
 
     fn fill_validation(
@@ -462,8 +430,8 @@ impl Connection {
     ) {
         let challenge: [u8; 8] = self.random.bytes();
         // Where the addresses alone do not say which path this is, the challenge does.
-        let names_path = self.numbering.is_single();
-        let Some(path) = self.paths.get_mut(id) else { return };
+        let names_path = self.paths.numbering.is_single();
+        let Some(path) = self.paths.list.get_mut(id) else { return };
         let due = path.validations.iter_mut().find(|v| v.tuple == *tuple && v.challenge_due(now));
         let asks = due.is_some();
         if let Some(validation) = due
@@ -485,10 +453,10 @@ impl Connection {
             }
         }
         if asks && path.tuple == *tuple {
-            self.fill_last_word(id, writer, tokens);
+            self.paths.fill_last_word(id, writer, tokens);
         }
         // At the end: under the amplification limit there may be no room for more than what validates.
-        if self.multipath.is_some() || !padded {
+        if self.paths.multipath.is_some() || !padded {
             self.fill_validation_ack(now, id, tuple, writer, tokens);
         }
     }
@@ -505,28 +473,32 @@ impl Connection {
         tokens: &mut crate::token::Tokens,
     ) {
         let own = |path: &&Path| path.tuple == *tuple && path.received.debt.can_ack();
-        if self.paths.get(id).filter(own).is_none_or(|path| self.stand_in(path).is_some()) {
+        if self.paths.list.get(id).filter(own).is_none_or(|path| self.paths.stand_in(path).is_some()) {
             return;
         }
         let exponent = self.handshake.local_parameters.as_ref().map_or(3, |p| p.ack_delay_exponent);
-        let multipath = self.multipath.is_some();
-        let Some(path) = self.paths.get_mut(id) else { return };
-        self.numbering.write_ack(&mut path.received, now, writer, multipath, exponent, tokens);
+        let multipath = self.paths.multipath.is_some();
+        let Some(path) = self.paths.list.get_mut(id) else { return };
+        self.paths.numbering.write_ack(&mut path.received, now, writer, multipath, exponent, tokens);
     }
 
     /// CONNECTION_CLOSE in every packet type that the peer may be able to read (RFC 9000 §10.2.3).
     fn transmit_close(&mut self, now: Time, out: &mut TransmitBuf) -> Option<Transmit> {
         let (close, wanted) = self.take_close()?;
-        let usable = |id: &PathId| self.paths.get(*id).is_some_and(Path::is_usable);
-        let id = wanted.filter(usable).or_else(|| self.shortest_path()).unwrap_or(self.paths.main().id);
+        let usable = |id: &PathId| self.paths.list.get(*id).is_some_and(Path::is_usable);
+        let id =
+            wanted.filter(usable).or_else(|| self.paths.shortest_path()).unwrap_or(self.paths.list.main().id);
         // A peer that was just heard on a path that this end has given up may listen nowhere else: it is answered there, but with
         // what belongs to another path.
         let answers = |id: &PathId| {
             let room = MIN_PACKET_ROOM as u64;
-            self.paths.get(*id).is_some_and(|path| path.is_abandoned() && path.amplification_budget() >= room)
+            self.paths
+                .list
+                .get(*id)
+                .is_some_and(|path| path.is_abandoned() && path.amplification_budget() >= room)
         };
         let over = wanted.filter(answers).unwrap_or(id);
-        let path = self.paths.get(over)?;
+        let path = self.paths.list.get(over)?;
         let tuple = path.tuple;
         let budget = usize::try_from(path.amplification_budget()).unwrap_or(usize::MAX);
         let datagram = out.room(MIN_INITIAL_SIZE);
@@ -553,7 +525,7 @@ impl Connection {
         let last = held?;
         let len = if pad { at.max(datagram.len()) } else { at };
         self.seal(now, id, datagram, last, len, false).ok()?;
-        self.paths.get_mut(over)?.on_datagram_sent(len);
+        self.paths.list.get_mut(over)?.on_datagram_sent(len);
         Some(Transmit { tuple, ecn: None, len, segment_size: len })
     }
 }

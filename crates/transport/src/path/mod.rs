@@ -6,6 +6,7 @@ mod health;
 mod manager;
 #[expect(clippy::module_inception, reason = "the module of paths holds the type Path")]
 mod path;
+mod set;
 mod state;
 mod status;
 mod validation;
@@ -18,6 +19,8 @@ pub(crate) use self::manager::Paths;
 pub(crate) use self::path::{
     AMPLIFICATION_FACTOR, MAX_VALIDATIONS, MIN_PACKET_ROOM, MIN_VALIDATION_ROOM, Path, Phase, Previous,
 };
+pub(crate) use self::set::*;
+pub use self::set::{AckStats, AlternativeAddress, Held, MigrateError, OpenPathError};
 pub use self::state::{IdleReason, PathState};
 pub(crate) use self::status::Status;
 #[cfg(test)]

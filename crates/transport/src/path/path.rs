@@ -193,6 +193,11 @@ impl Path {
         matches!(self.phase, Phase::Abandoned { until: Some(until) } if now >= until)
     }
 
+    /// Reports whether data sent on the path can be expected to arrive.
+    pub(crate) fn is_working(&self) -> bool {
+        self.is_usable() && !self.is_failing && !self.is_amplification_blocked()
+    }
+
     /// Whether packets with data may be sent on it.
     pub(crate) fn is_usable(&self) -> bool {
         self.phase == Phase::Open

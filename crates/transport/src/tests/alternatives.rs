@@ -8,7 +8,7 @@ use anabranch_wire::{AddressFlags, Frame, PathId, Side, TransportErrorCode};
 use super::multipath::multipath;
 use super::pair::{Pair, pattern};
 use super::paths::SECOND;
-use crate::connection::MAX_ALTERNATIVES;
+use crate::path::MAX_ALTERNATIVES;
 use crate::{AlternativeAddress, ConnectionError, Event, FourTuple, OpenPathError};
 
 fn other() -> SocketAddr {

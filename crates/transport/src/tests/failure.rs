@@ -273,7 +273,7 @@ fn the_peer_is_told_in_the_packet_that_repeats_the_data_and_again_on_recovery() 
         let healed = pair.now;
         pair.run_until(SECOND, |pair| SIDES.iter().all(|side| state(pair, *side, 0) == PathState::Open));
         // A challenge and its answer on one path, the word of it on the other.
-        let longest = crate::connection::MAX_PROBE_INTERVAL + MS * 60;
+        let longest = crate::path::MAX_PROBE_INTERVAL + MS * 60;
         assert!(pair.now - healed <= longest, "{:?}", pair.now - healed);
         let events = if from.is_client() { &pair.client_events } else { &pair.server_events };
         let states = states(events);

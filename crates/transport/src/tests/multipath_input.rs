@@ -16,7 +16,8 @@ use super::injector::encode;
 use super::multipath::{multipath, second_addr, two_paths};
 use super::pair::{Pair, client_addr, direction, pattern, server_addr};
 use super::paths::{SECOND, SIDES, address, ids, open, open_and_wait, send, still_works};
-use crate::connection::{Forged, MAX_CLOSING_PATHS};
+use crate::connection::Forged;
+use crate::path::MAX_CLOSING_PATHS;
 use crate::{
     ConnectionError, Datagram, Endpoint, EndpointConfig, Event, FourTuple, MultipathConfig, OpenPathError,
     TransmitBuf,

@@ -25,7 +25,7 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("transport/src/connection/ack_frequency.rs", "MAX_ACK_DELAY_LIMIT", "RFC 9000 §18.2"),
     ("transport/src/connection/ack_frequency.rs", "MAX_DELAY_2022", "a time that this end asks for"),
     ("transport/src/connection/close.rs", "MAX_REASON", "this end's own words"),
-    ("transport/src/connection/multipath/failure.rs", "MAX_OLDEST", "how far one search looks"),
+    ("transport/src/path/set/failure.rs", "MAX_OLDEST", "how far one search looks"),
     ("transport/src/connection/named.rs", "MAX_OVERHEAD", "the length of a header"),
     ("transport/src/datagram_io.rs", "MAX_BATCH_BYTES", "what an operating system takes at once"),
     ("transport/src/endpoint/router.rs", "MAX_CID_ATTEMPTS", "draws of this end's own randomness"),

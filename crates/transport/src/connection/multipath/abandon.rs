@@ -1,25 +1,20 @@
-//! Closing paths (RFC 10069 §3.4): both ends say so, keep what is needed for packets under way, and forget the rest.
+//! Abandoning paths (RFC 10069 §3.4): the end of a path at both ends, and the data that other paths repeat.
 
 use anabranch_wire::{PathId, Time, TransportErrorCode};
 
-use super::{Abandon, MAX_CLOSING_PATHS};
 use crate::connection::connection::Connection;
 use crate::error::TransportError;
 use crate::event::{EndpointEvent, Event};
-use crate::path::{Closure, Path, Phase, Purpose};
+use crate::path::{Abandon, Closure, MAX_CLOSING_PATHS, Path, Phase, Purpose, no_path_left};
 use crate::trace::TraceEvent;
-
-/// How long an abandoned path's state is kept after the peer's PATH_ABANDON (RFC 10069 §3.4), in the largest PTO of all
-/// paths: what is still under way on the path has been sent before that frame, which may have taken any of them.
-const RETENTION_PTOS: u32 = 3;
 
 impl Connection {
     /// Gives a path up; the peer is told `code`. Data under way on it is sent again on others. Without another path in use that
     /// is not possible: close the connection instead. Says whether there was such a path.
     pub fn abandon_path(&mut self, now: Time, id: PathId, code: u64) -> bool {
-        let others = self.paths.iter().any(|path| path.id != id && path.is_usable());
-        let open = self.paths.get(id).is_some_and(|path| !path.is_abandoned());
-        if !(others && open && self.is_multipath()) {
+        let others = self.paths.list.iter().any(|path| path.id != id && path.is_usable());
+        let open = self.paths.list.get(id).is_some_and(|path| !path.is_abandoned());
+        if !(others && open && self.paths.is_multipath()) {
             return false;
         }
         self.give_up_path(now, id, code);
@@ -28,21 +23,21 @@ impl Connection {
 
     /// The peer has given a path up, or agrees that this end has.
     pub(super) fn on_path_abandon(&mut self, now: Time, id: PathId, code: u64) -> Result<(), TransportError> {
-        let closing = self.closing_paths();
-        let Some(multipath) = &mut self.multipath else { return Ok(()) };
-        if let Some(path) = self.paths.get(id) {
+        let closing = self.paths.closing_paths();
+        let Some(multipath) = &mut self.paths.multipath else { return Ok(()) };
+        if let Some(path) = self.paths.list.get(id) {
             if !path.is_abandoned() {
-                if self.is_last_path(id) {
+                if self.paths.is_last_path(id) {
                     // RFC 10069 §3.4: nothing is left but to close, on the path that the peer still listens on.
                     return Err(no_path_left());
                 }
                 // RFC 10069 §3.4: what has come is acknowledged at once, for the last time, on another path.
-                if let Some(path) = self.paths.get_mut(id) {
+                if let Some(path) = self.paths.list.get_mut(id) {
                     path.received.debt.require_ack();
                 }
                 self.close_path(now, id, code, true);
             }
-            self.begin_retention(now, id);
+            self.paths.begin_retention(now, id);
         } else if let Some(pool) = &mut multipath.pool {
             // Too many at once are not answered: the acknowledgment has to do.
             let is_new = pool.is_new(id);
@@ -58,20 +53,16 @@ impl Connection {
         Ok(())
     }
 
-    fn is_last_path(&self, id: PathId) -> bool {
-        self.paths.iter().all(|path| path.id == id || path.is_abandoned())
-    }
-
     /// A path that was being opened does not answer: RFC 10069 §3.1.2 has it closed explicitly. If it is the last one, there is
     /// no path to say so on. A peer that was heard there knows the path, and may have given up the others because it got an
     /// answer on this one: it is asked again as long as no other is usable, until the idle timeout.
     pub(in crate::connection) fn on_opening_failed(&mut self, now: Time, id: PathId) {
-        let Some(path) = self.paths.get(id) else { return };
-        let others = self.paths.iter().any(|other| other.id != id && other.is_usable());
+        let Some(path) = self.paths.list.get(id) else { return };
+        let others = self.paths.list.iter().any(|other| other.id != id && other.is_usable());
         if !others && self.is_heard_on(path) {
             let (tuple, dcid) = (path.tuple, path.remote_cids.active());
-            self.validate(now, id, tuple, dcid, Purpose::Confirm);
-        } else if self.is_last_path(id) {
+            self.paths.validate(now, id, tuple, dcid, Purpose::Confirm);
+        } else if self.paths.is_last_path(id) {
             self.fail(now, no_path_left());
         } else {
             self.give_up_path(now, id, TransportErrorCode::PATH_UNSTABLE_OR_POOR.0);
@@ -80,21 +71,10 @@ impl Connection {
 
     /// Whether the peer has surely sent something on the path. What the addresses alone assign to it may have been sent on another.
     fn is_heard_on(&self, path: &Path) -> bool {
-        let pool = self.multipath.as_ref().and_then(|multipath| multipath.pool.as_ref());
+        let pool = self.paths.multipath.as_ref().and_then(|multipath| multipath.pool.as_ref());
         let addresses_only = self.shared.cid_len() == 0;
         path.largest_number.is_some()
             && (addresses_only || pool.is_none_or(|pool| pool.is_certain_of(path.id)))
-    }
-
-    /// The peer sends nothing on an abandoned path any longer. Until now it may have, and its packets must find their
-    /// connection IDs here, or they would draw a stateless reset that it believes (RFC 10069 §3.4.1).
-    pub(super) fn begin_retention(&mut self, now: Time, id: PathId) {
-        let retention = self.paths.max_pto() * RETENTION_PTOS;
-        if let Some(path) = self.paths.get_mut(id)
-            && path.phase == (Phase::Abandoned { until: None })
-        {
-            path.phase = Phase::Abandoned { until: Some(now + retention) };
-        }
     }
 
     /// Stops using a path. Its state is kept until the peer has given it up, too: [`super::MAX_CLOSING_PATHS`] bounds how many such
@@ -105,7 +85,7 @@ impl Connection {
 
     fn close_path(&mut self, now: Time, id: PathId, code: u64, by_peer: bool) {
         let after = now.saturating_since(self.begun);
-        let Some(path) = self.paths.get_mut(id) else { return };
+        let Some(path) = self.paths.list.get_mut(id) else { return };
         path.phase = Phase::Abandoned { until: None };
         path.closure = Some(Closure { after, code, by_peer });
         path.validations.clear();
@@ -114,9 +94,9 @@ impl Connection {
         if !self.handshake.confirmed {
             self.set_progress(); // Another path may have to keep the handshake going now.
         }
-        let Some(path) = self.paths.get_mut(id) else { return };
+        let Some(path) = self.paths.list.get_mut(id) else { return };
         // RFC 10069 §3.4.1: the peer's connection IDs of the path count as retired.
-        match self.multipath.as_mut().and_then(|multipath| multipath.pool.as_mut()) {
+        match self.paths.multipath.as_mut().and_then(|multipath| multipath.pool.as_mut()) {
             Some(pool) => pool.reclaim(&mut path.remote_cids),
             None => path.remote_cids.abandon(),
         }
@@ -128,7 +108,7 @@ impl Connection {
     }
 
     fn owe_abandon(&mut self, path: PathId, code: u64) {
-        if let Some(multipath) = &mut self.multipath {
+        if let Some(multipath) = &mut self.paths.multipath {
             multipath.abandons.push(Abandon { path, code, sent: false });
             multipath.closed = multipath.closed.saturating_add(1);
             multipath.stop_scheduling(path);
@@ -138,25 +118,16 @@ impl Connection {
 
     /// Lets other paths take the place of those that are gone.
     pub(super) fn offer_paths(&mut self) {
-        let closing = self.closing_paths();
-        let Some(multipath) = &mut self.multipath else { return };
+        let closing = self.paths.closing_paths();
+        let Some(multipath) = &mut self.paths.multipath else { return };
         if multipath.pool.is_none() {
             multipath.offer(u32::try_from(closing).unwrap_or(u32::MAX));
         }
         self.pending.issue_cids = true;
     }
 
-    /// Paths on their way out: state is kept, or the peer has not acknowledged PATH_ABANDON.
-    pub(super) fn closing_paths(&self) -> usize {
-        let Some(multipath) = &self.multipath else { return 0 };
-        let kept = self.paths.iter().filter(|path| path.is_abandoned()).count();
-        let unacknowledged =
-            multipath.abandons.iter().filter(|abandon| self.paths.get(abandon.path).is_none());
-        kept + unacknowledged.count()
-    }
-
     fn forget_unopened(&mut self, id: PathId) {
-        let Some(multipath) = &mut self.multipath else { return };
+        let Some(multipath) = &mut self.paths.multipath else { return };
         let Some(unopened) = multipath.unopened.change().remove(&id) else { return };
         for (_, cid) in unopened.local.iter() {
             self.endpoint_events.push_back(EndpointEvent::CidRetired(cid));
@@ -166,16 +137,16 @@ impl Connection {
     /// Forgets abandoned paths whose time is over.
     pub(in crate::connection) fn expire_abandoned(&mut self, now: Time) {
         loop {
-            let expired = self.paths.iter().find(|path| path.is_expired(now)).map(|path| path.id);
+            let expired = self.paths.list.iter().find(|path| path.is_expired(now)).map(|path| path.id);
             let Some(id) = expired else { return };
-            let info = self.paths.get(id).map(|path| self.path_info(path));
-            let Some(path) = self.paths.remove(id) else { return };
-            info.into_iter().for_each(|info| self.closed_paths.get_or_insert_default().add(info));
+            let info = self.paths.list.get(id).map(|path| self.path_info(path));
+            let Some(path) = self.paths.list.remove(id) else { return };
+            info.into_iter().for_each(|info| self.paths.closed.get_or_insert_default().add(info));
             for (_, cid) in path.local_cids.iter() {
                 self.endpoint_events.push_back(EndpointEvent::CidRetired(cid));
             }
-            self.numbering.forget(id);
-            if let Some(multipath) = &mut self.multipath {
+            self.paths.numbering.forget(id);
+            if let Some(multipath) = &mut self.paths.multipath {
                 multipath.forget_health(id);
                 multipath.forget_ack_copies(id);
                 if let Some(pool) = &mut multipath.pool {
@@ -186,8 +157,4 @@ impl Connection {
             self.offer_paths();
         }
     }
-}
-
-fn no_path_left() -> TransportError {
-    TransportError::new(TransportErrorCode::NO_VIABLE_PATH, "no path is left")
 }

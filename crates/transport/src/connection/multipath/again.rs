@@ -1,100 +1,16 @@
-//! What is repeated soon after a path fell silent leaves a second time, a little later.
-//!
-//! Whoever reads has waited for a probe timeout by then, and the other paths carry more than they did: what is repeated may be
-//! lost once more in a queue that overflows, which takes a whole round trip to find out. The second time comes when the queue
-//! has moved on.
-
-use std::collections::VecDeque;
-use std::time::Duration;
+//! Stream data that is due for its second repetition.
 
 use anabranch_wire::Time;
 
 use crate::connection::connection::Connection;
-use crate::token::Token;
-
-/// How long after a path fell silent what is repeated leaves twice.
-const INSURED_FOR: Duration = Duration::from_secs(2);
-
-/// Frames that may wait for their second time; further ones leave once.
-pub(crate) const MAX_AGAIN: usize = 256;
-
-/// What part of a round trip lies between the two times.
-const BETWEEN: u32 = 4;
-
-/// What waits to be sent a second time.
-#[derive(Debug, Default)]
-pub(super) struct Again {
-    until: Time,
-    /// In the order of time.
-    waiting: VecDeque<(Time, Token)>,
-}
-
-impl Again {
-    /// A path fell silent.
-    pub(super) fn begin(&mut self, now: Time) {
-        self.until = now + INSURED_FOR;
-    }
-
-    /// When the first one leaves.
-    pub(super) fn next(&self) -> Option<Time> {
-        self.waiting.front().map(|(at, _)| *at)
-    }
-
-    fn push(&mut self, at: Time, token: Token) {
-        if self.waiting.len() < MAX_AGAIN {
-            // Round-trip times may have become shorter.
-            let at = self.waiting.back().map_or(at, |(last, _)| at.max(*last));
-            self.waiting.push_back((at, token));
-        }
-    }
-
-    fn pop_due(&mut self, now: Time) -> Option<Token> {
-        self.next().filter(|at| *at <= now)?;
-        self.waiting.pop_front().map(|(_, token)| token)
-    }
-}
 
 impl Connection {
-    /// What these frames carried is repeated now, and once more soon if a path fell silent lately.
-    pub(in crate::connection) fn repeat_again(&mut self, now: Time, tokens: &[Token]) {
-        if self.multipath.as_ref().is_none_or(|multipath| now >= multipath.again.until) {
-            return;
-        }
-        let fastest = self.fastest().and_then(|id| self.paths.get(id));
-        let Some(rtt) = fastest.map(|path| path.recovery.rtt().smoothed()) else { return };
-        let Some(multipath) = &mut self.multipath else { return };
-        for token in tokens.iter().filter(|token| matches!(token, Token::Stream { .. })) {
-            multipath.again.push(now + rtt / BETWEEN, *token);
-        }
-    }
-
     /// Queues what is due a second time; what has been acknowledged meanwhile stays where it is.
     pub(in crate::connection) fn expire_again(&mut self, now: Time) {
-        while let Some(token) = self.multipath.as_mut().and_then(|multipath| multipath.again.pop_due(now)) {
+        while let Some(token) =
+            self.paths.multipath.as_mut().and_then(|multipath| multipath.again.pop_due(now))
+        {
             self.streams.on_lost(&token);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use anabranch_wire::{Dir, Side, StreamId};
-
-    use super::*;
-
-    fn token(offset: u64) -> Token {
-        Token::Stream { id: StreamId::new(Side::Client, Dir::Uni, 0), offset, len: 1, fin: false }
-    }
-
-    #[test]
-    fn what_waits_is_bounded_and_leaves_in_order() {
-        let at = Time::from_millis;
-        let mut again = Again::default();
-        (0..MAX_AGAIN as u64 + 10).for_each(|n| again.push(at(100), token(n)));
-        assert_eq!(again.waiting.len(), MAX_AGAIN);
-        assert_eq!((again.next(), again.pop_due(at(99))), (Some(at(100)), None));
-        assert_eq!(again.pop_due(at(100)), Some(token(0)));
-        again.push(at(90), token(7));
-        assert_eq!(again.waiting.back(), Some(&(at(100), token(7))), "not before the others");
     }
 }

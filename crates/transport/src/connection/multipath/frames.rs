@@ -1,26 +1,13 @@
-//! Frames of RFC 10069 as they come in (§4).
+//! Received frames of RFC 10069 (§4), given to their owners.
 
-use anabranch_wire::{Frame, NewConnectionId, PathId, Side, Time, TransportErrorCode};
+use anabranch_wire::{Frame, NewConnectionId, PathId, Time};
 
-use super::Multipath;
 use crate::connection::connection::Connection;
-use crate::connection::receive::{Context, violation};
+use crate::context::Context;
 use crate::error::TransportError;
+use crate::error::violation;
 use crate::event::EndpointEvent;
-use crate::path::Path;
-
-impl Multipath {
-    /// A path ID that the peer names must be one that it was allowed to use.
-    pub(in crate::connection) fn check(&self, side: Side, path: PathId) -> Result<(), TransportError> {
-        if let Some(pool) = &self.pool {
-            return pool.check(side, path);
-        }
-        if path > self.local_max {
-            return Err(violation("path ID above the maximum"));
-        }
-        Ok(())
-    }
-}
+use crate::path::{Path, not_negotiated};
 
 impl Connection {
     /// A frame about paths; an error as well if multipath was not negotiated (RFC 10069 §2).
@@ -31,7 +18,7 @@ impl Connection {
         frame: &Frame<'_>,
     ) -> Result<(), TransportError> {
         let side = self.side;
-        let multipath = self.multipath.as_mut().ok_or_else(not_negotiated)?;
+        let multipath = self.paths.multipath.as_mut().ok_or_else(not_negotiated)?;
         if multipath.pool.is_some() {
             match *frame {
                 Frame::NewConnectionId(ref issued) if issued.path.is_none() => {
@@ -76,20 +63,20 @@ impl Connection {
             }
             Frame::PathCidsBlocked { path, next_sequence } => {
                 multipath.check(side, path)?;
-                self.on_path_cids_blocked(path, next_sequence)
+                self.paths.on_path_cids_blocked(path, next_sequence)
             }
             _ => Err(not_negotiated()),
         }
     }
 
     fn on_path_new_cid(&mut self, path: PathId, issued: &NewConnectionId) -> Result<(), TransportError> {
-        let multipath = self.multipath.as_mut().ok_or_else(not_negotiated)?;
+        let multipath = self.paths.multipath.as_mut().ok_or_else(not_negotiated)?;
         // RFC 10069 §3.2: a connection ID belongs to one path only.
         let open = |other: &Path| other.id != path && other.remote_cids.holds(&issued.cid);
-        if self.paths.iter().any(open) || multipath.holds_remote_cid(&issued.cid, path) {
+        if self.paths.list.iter().any(open) || multipath.holds_remote_cid(&issued.cid, path) {
             return Err(violation("a connection ID for two paths"));
         }
-        if let Some(open) = self.paths.get_mut(path) {
+        if let Some(open) = self.paths.list.get_mut(path) {
             if !open.is_abandoned() {
                 open.remote_cids.on_new(issued)?;
                 self.collect_reset_tokens();
@@ -110,7 +97,7 @@ impl Connection {
         path: PathId,
         sequence: u64,
     ) -> Result<(), TransportError> {
-        let retired = match (self.paths.get_mut(path), &mut self.multipath) {
+        let retired = match (self.paths.list.get_mut(path), &mut self.paths.multipath) {
             (Some(open), _) if open.is_abandoned() => None,
             (Some(open), _) => open.local_cids.on_retire(sequence, context.dcid)?,
             (None, Some(multipath)) => match multipath.unopened.change().get_mut(&path) {
@@ -129,7 +116,7 @@ impl Connection {
 
     fn on_max_path_id(&mut self, maximum: u64) -> Result<(), TransportError> {
         let initial = self.handshake.peer_parameters.as_ref().and_then(|peer| peer.initial_max_path_id);
-        let multipath = self.multipath.as_mut().ok_or_else(not_negotiated)?;
+        let multipath = self.paths.multipath.as_mut().ok_or_else(not_negotiated)?;
         let maximum = u32::try_from(maximum).map_err(|_| violation("MAX_PATH_ID above 2^32 - 1"))?;
         if initial.is_some_and(|initial| maximum < initial) {
             return Err(violation("MAX_PATH_ID below the initial maximum"));
@@ -141,19 +128,4 @@ impl Connection {
         }
         Ok(())
     }
-
-    fn on_path_cids_blocked(&mut self, path: PathId, next_sequence: u64) -> Result<(), TransportError> {
-        let unopened = self.multipath.as_ref().and_then(|multipath| multipath.unopened.get(&path));
-        let local = unopened.map(|unopened| &unopened.local);
-        let local = local.or_else(|| self.paths.get(path).map(|path| &path.local_cids));
-        if local.is_some_and(|local| next_sequence > local.next_sequence()) {
-            return Err(violation("PATH_CIDS_BLOCKED for an ID that is not next"));
-        }
-        // What can be issued has been issued, and is repeated if it is lost.
-        Ok(())
-    }
-}
-
-fn not_negotiated() -> TransportError {
-    TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, "multipath frame without negotiation")
 }

@@ -3,46 +3,16 @@
 use anabranch_recovery::Recovery;
 use anabranch_wire::{ConnectionId, PathId, Time};
 
-use super::{Unopened, opens_paths};
 use crate::connection::connection::{Connection, recovery_config};
 use crate::datagram_io::FourTuple;
 use crate::event::{EndpointEvent, Event};
-use crate::path::{Path, Phase, Purpose};
+use crate::path::{OpenPathError, Path, Phase, Purpose, Unopened, opens_paths};
 use crate::trace::TraceEvent;
 
-/// Why no path was opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum OpenPathError {
-    /// Only clients open paths (RFC 10069 §3.1).
-    #[error("only a client may open a path")]
-    Server,
-    /// Nothing may be opened before that.
-    #[error("the handshake is not complete yet")]
-    NotConnected,
-    /// This end or the peer does not want it.
-    #[error("multipath was not negotiated")]
-    NotNegotiated,
-    /// All path IDs that both ends allow are used; the peer is told.
-    #[error("no path is left that both ends allow")]
-    NoPathId,
-    /// The peer has not given a connection ID for the next path yet; it is told.
-    #[error("the peer has given no connection ID for another path")]
-    NoConnectionId,
-    /// There is an open path between these addresses.
-    #[error("there is a path between these addresses already")]
-    Exists,
-}
-
 impl Connection {
-    /// Whether several paths may be used.
-    pub fn is_multipath(&self) -> bool {
-        self.multipath.is_some()
-    }
-
     /// Makes connection IDs for the paths to come.
     pub(in crate::connection) fn issue_path_cids(&mut self) {
-        let Some(multipath) = &mut self.multipath else { return };
+        let Some(multipath) = &mut self.paths.multipath else { return };
         if let Some(pool) = &mut multipath.pool {
             for _ in 0..pool.local.wanted() {
                 let cid = self.random.cid(self.shared.cid_len());
@@ -73,11 +43,11 @@ impl Connection {
         if !self.handshake.complete {
             return Err(OpenPathError::NotConnected);
         }
-        if self.paths.iter().any(|path| !path.is_abandoned() && path.tuple == tuple) {
+        if self.paths.list.iter().any(|path| !path.is_abandoned() && path.tuple == tuple) {
             return Err(OpenPathError::Exists);
         }
-        let room = self.has_room_for_path();
-        let multipath = self.multipath.as_mut().ok_or(OpenPathError::NotNegotiated)?;
+        let room = self.paths.has_room_for_path();
+        let multipath = self.paths.multipath.as_mut().ok_or(OpenPathError::NotNegotiated)?;
         if let Some(pool) = &multipath.pool {
             let id = pool.next_id().filter(|_| room).ok_or(OpenPathError::NoPathId)?;
             if !pool.has_cid() {
@@ -109,16 +79,16 @@ impl Connection {
         dcid: ConnectionId,
         datagram_len: usize,
     ) -> bool {
-        let ready = self.multipath.as_ref().is_some_and(|multipath| match &multipath.pool {
+        let ready = self.paths.multipath.as_ref().is_some_and(|multipath| match &multipath.pool {
             Some(pool) => pool.has_cid(),
             None => multipath.unopened.get(&id).is_some_and(|unopened| unopened.remote.has_unused()),
         });
         if opens_paths(self.side) || !ready {
             return false;
         }
-        self.uncount_elsewhere(id, &tuple, datagram_len);
+        self.paths.uncount_elsewhere(id, &tuple, datagram_len);
         self.insert_path(now, id, tuple, Some(dcid));
-        if let Some(path) = self.paths.get_mut(id) {
+        if let Some(path) = self.paths.list.get_mut(id) {
             path.on_datagram_received(datagram_len);
         }
         true
@@ -127,12 +97,12 @@ impl Connection {
     /// Puts a path in, and begins to validate it.
     fn insert_path(&mut self, now: Time, id: PathId, tuple: FourTuple, used_local_cid: Option<ConnectionId>) {
         // RFC 10069 §3.1: addresses that have been validated need not be again.
-        let known = self.paths.iter().any(|path| path.validated && path.tuple == tuple);
-        let Some(multipath) = &mut self.multipath else { return };
+        let known = self.paths.list.iter().any(|path| path.validated && path.tuple == tuple);
+        let Some(multipath) = &mut self.paths.multipath else { return };
         let Some(Unopened { mut local, mut remote, status }) = multipath.take(id) else { return };
         let is_pooled = multipath.pool.is_some();
         let config = recovery_config(&self.config, &tuple, self.random.u64());
-        let ecn = config.ecn() && !self.numbering.has_ecn_failed();
+        let ecn = config.ecn() && !self.paths.numbering.has_ecn_failed();
         let config = config.with_ecn(ecn);
         let mut recovery = Recovery::new(&config, now);
         if let Some(peer) = &self.handshake.peer_parameters {
@@ -157,7 +127,7 @@ impl Connection {
             let blocked = path.is_amplification_blocked();
             path.recovery.amplification_blocked(blocked);
         }
-        self.paths.insert(path);
+        self.paths.list.insert(path);
         self.route_tuple(tuple);
         self.collect_reset_tokens();
         self.issue_cids();
@@ -166,17 +136,17 @@ impl Connection {
             self.on_path_validated(now, id);
         } else {
             // A client asks in any case: that is how the server learns of the path.
-            self.validate(now, id, tuple, dcid, Purpose::Confirm);
+            self.paths.validate(now, id, tuple, dcid, Purpose::Confirm);
         }
     }
 
     /// The peer has answered on a path. Says whether it was being opened.
     pub(in crate::connection) fn on_path_validated(&mut self, now: Time, id: PathId) -> bool {
-        if let Some(multipath) = &mut self.multipath {
+        if let Some(multipath) = &mut self.paths.multipath {
             multipath.health_mut(id, now).on_validated(now);
         }
         let ack_delay = self.peer_ack_delay();
-        let Some(path) = self.paths.get_mut(id).filter(|path| path.phase == Phase::Opening) else {
+        let Some(path) = self.paths.list.get_mut(id).filter(|path| path.phase == Phase::Opening) else {
             return false;
         };
         path.phase = Phase::Open;
@@ -185,11 +155,11 @@ impl Connection {
         }
         // Peers may ignore the status of a path that they do not know yet. With one packet number space for all paths it comes
         // along with the challenge.
-        if opens_paths(self.side) && !self.numbering.is_single() {
+        if opens_paths(self.side) && !self.paths.numbering.is_single() {
             path.owes_status |= path.local_status.repeat();
         }
         self.events.push_back(Event::PathOpened(id));
-        if let Some(multipath) = &mut self.multipath {
+        if let Some(multipath) = &mut self.paths.multipath {
             multipath.states_changed = true; // The peer may have made it a backup already.
         }
         true

@@ -1,185 +1,20 @@
-//! Frames of RFC 10069 on their way out.
+//! Acknowledged and lost frames of RFC 10069.
 
-use anabranch_wire::{Frame, PathId, Time, Writer};
+use anabranch_wire::Time;
 
-use super::pool::{Pool, is_unnamed};
-use super::{Multipath, opens_paths};
 use crate::connection::connection::Connection;
-use crate::token::{Token, Tokens};
-
-impl Multipath {
-    /// Whether anything is owed.
-    pub(in crate::connection) fn has_pending(&self) -> bool {
-        self.owes_max_path_id
-            || self.paths_blocked.is_some()
-            || self.cids_blocked.is_some()
-            || self.alternatives.has_pending()
-            || self.abandons.iter().any(|abandon| !abandon.sent)
-            || self.pool.as_ref().is_some_and(Pool::has_pending)
-            || self.unopened.has_pending()
-    }
-
-    fn write(&mut self, writer: &mut Writer<'_>, tokens: &mut Tokens) {
-        if !self.write_abandons(writer, tokens) {
-            return;
-        }
-        if self.owes_max_path_id && writer.frame(&Frame::MaxPathId(self.local_max.0.into())).is_ok() {
-            self.owes_max_path_id = false;
-            tokens.push(Token::MaxPathId);
-        }
-        if let Some(max) = self.paths_blocked
-            && writer.frame(&Frame::PathsBlocked(max.0.into())).is_ok()
-        {
-            self.paths_blocked = None;
-            tokens.push(Token::PathsBlocked);
-        }
-        if let Some(path) = self.cids_blocked
-            && let Some(unopened) = self.unopened.get(&path)
-        {
-            let next_sequence = unopened.remote.next_sequence();
-            if writer.frame(&Frame::PathCidsBlocked { path, next_sequence }).is_ok() {
-                self.cids_blocked = None;
-                tokens.push(Token::PathCidsBlocked(path));
-            }
-        }
-        self.alternatives.write(writer, tokens);
-        if self.unopened.has_pending() {
-            for unopened in self.unopened.change().values_mut() {
-                unopened.local.write(writer, tokens, true);
-                unopened.remote.write(writer, tokens, true);
-            }
-        }
-        if let Some(pool) = &mut self.pool {
-            pool.write(writer, tokens);
-        }
-    }
-
-    /// Says which paths are given up; whether there was room for all of it.
-    fn write_abandons(&mut self, writer: &mut Writer<'_>, tokens: &mut Tokens) -> bool {
-        for abandon in self.abandons.iter_mut().filter(|abandon| !abandon.sent) {
-            let frame = Frame::PathAbandon { path: abandon.path, code: abandon.code };
-            if writer.frame(&frame).is_err() {
-                return false;
-            }
-            abandon.sent = true;
-            tokens.push(Token::PathAbandon(abandon.path));
-        }
-        true
-    }
-
-    /// The PATH_ABANDON was lost.
-    fn on_abandon_lost(&mut self, path: PathId) {
-        if let Some(abandon) = self.abandons.iter_mut().find(|abandon| abandon.path == path) {
-            abandon.sent = false;
-        }
-    }
-
-    fn on_abandon_acked(&mut self, path: PathId) {
-        self.abandons.retain(|abandon| abandon.path != path);
-    }
-}
+use crate::token::Token;
 
 impl Connection {
-    /// Whether frames about paths are owed, which any path may carry.
-    pub(in crate::connection) fn has_multipath_pending(&self) -> bool {
-        self.multipath.as_ref().is_some_and(|multipath| {
-            let early = multipath.pool.is_some() && opens_paths(self.side);
-            multipath.has_pending()
-                || self.paths.iter().filter(|path| !path.is_abandoned()).any(|path| {
-                    path.owes_status && !(early && is_unnamed(path))
-                        || path.local_cids.has_pending()
-                        || path.remote_cids.has_pending()
-                })
-        })
-    }
-
-    /// Says once more which paths are given up, if the peer has not confirmed that it knows. Each end may have given up the path
-    /// that the other one sends on: then nothing is acknowledged any longer, and nothing but these frames matters.
-    pub(in crate::connection) fn repeat_abandons(&mut self) {
-        if let Some(multipath) = &mut self.multipath {
-            multipath.abandons.iter_mut().for_each(|abandon| abandon.sent = false);
-        }
-    }
-
-    /// No path works but the one that a challenge leaves on, if that does: says along with it which paths are given up. The peer
-    /// may have given this one up and hear of the others nowhere else. Challenges follow one another more quickly than the probe
-    /// timeout of a path that has been silent for long, which each of them also puts off.
-    pub(in crate::connection) fn fill_last_word(
-        &mut self,
-        id: PathId,
-        writer: &mut Writer<'_>,
-        tokens: &mut Tokens,
-    ) {
-        if self.paths.iter().any(|other| other.id != id && Self::is_working(other)) {
-            return;
-        }
-        self.repeat_abandons();
-        if let Some(multipath) = &mut self.multipath {
-            multipath.write_abandons(writer, tokens);
-        }
-    }
-
-    /// Writes frames about all paths.
-    pub(in crate::connection) fn fill_multipath(&mut self, writer: &mut Writer<'_>, tokens: &mut Tokens) {
-        let opens = opens_paths(self.side);
-        let Some(multipath) = &mut self.multipath else { return };
-        if let Some(pool) = &mut multipath.pool {
-            self.paths.iter_mut().for_each(|path| pool.remote.collect_retiring(&mut path.remote_cids));
-        }
-        let is_pooled = multipath.pool.is_some();
-        multipath.write(writer, tokens);
-        for path in self.paths.iter_mut().filter(|path| !path.is_abandoned()) {
-            if path.owes_status
-                && !(is_pooled && opens && is_unnamed(path))
-                && let Some(sequence) = path.local_status.sequence()
-            {
-                let frame =
-                    Frame::PathStatus { path: path.id, available: path.local_status.available, sequence };
-                if writer.frame(&frame).is_ok() {
-                    path.owes_status = false;
-                    tokens.push(Token::PathStatus { path: path.id, sequence });
-                }
-            }
-            if !is_pooled {
-                path.local_cids.write(writer, tokens, true);
-                path.remote_cids.write(writer, tokens, true);
-            }
-        }
-    }
-
     /// A frame about paths was acknowledged.
     pub(in crate::connection) fn on_multipath_acked(&mut self, now: Time, token: &Token) {
-        if let (Token::PathAbandon(path), Some(multipath)) = (token, &mut self.multipath) {
+        if let (Token::PathAbandon(path), Some(multipath)) = (token, &mut self.paths.multipath) {
             multipath.on_abandon_acked(*path);
             if multipath.pool.is_some() {
                 // Whoever knows that sends nothing there, even if it has too much to do with others to say so.
-                self.begin_retention(now, *path);
+                self.paths.begin_retention(now, *path);
             }
             self.offer_paths();
-        }
-    }
-
-    /// A frame about paths was lost: what still holds is said again.
-    pub(in crate::connection) fn on_multipath_lost(&mut self, token: &Token) {
-        let Some(multipath) = &mut self.multipath else { return };
-        match *token {
-            Token::PathAbandon(path) => multipath.on_abandon_lost(path),
-            Token::PathStatus { path, sequence } => {
-                if let Some(path) = self.paths.get_mut(path) {
-                    path.owes_status |= path.local_status.sequence() == Some(sequence);
-                }
-            }
-            Token::AlternativeAddress(sequence) => multipath.alternatives.on_lost(sequence),
-            Token::MaxPathId => multipath.owes_max_path_id = true,
-            Token::PathsBlocked if multipath.is_blocked() => {
-                multipath.paths_blocked = Some(multipath.remote_max);
-            }
-            Token::PathCidsBlocked(path) => {
-                let blocked =
-                    multipath.unopened.get(&path).is_some_and(|unopened| !unopened.remote.has_unused());
-                multipath.cids_blocked = blocked.then_some(path).or(multipath.cids_blocked);
-            }
-            _ => {}
         }
     }
 }

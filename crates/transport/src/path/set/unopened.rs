@@ -1,4 +1,4 @@
-//! Connection IDs of the paths that are not open yet.
+//! Connection IDs of unopened paths.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -9,16 +9,16 @@ use crate::path::{LocalCids, RemoteCids, Status};
 
 /// Connection IDs of a path that is not open.
 #[derive(Debug)]
-pub(in crate::connection) struct Unopened {
-    pub(in crate::connection) local: LocalCids,
-    pub(in crate::connection) remote: RemoteCids,
+pub(crate) struct Unopened {
+    pub(crate) local: LocalCids,
+    pub(crate) remote: RemoteCids,
     /// What the peer has said that the path will be for.
-    pub(super) status: Status,
+    pub(crate) status: Status,
 }
 
 /// The paths that are neither open nor gone. Each packet asks whether they owe frames, and next to none changes them.
 #[derive(Debug, Default)]
-pub(super) struct UnopenedPaths {
+pub(crate) struct UnopenedPaths {
     paths: BTreeMap<PathId, Unopened>,
     /// Whether they owe anything, if that is known since the last change.
     owes: Option<bool>,
@@ -26,24 +26,24 @@ pub(super) struct UnopenedPaths {
 
 impl UnopenedPaths {
     /// The paths, to be changed.
-    pub(super) fn change(&mut self) -> &mut BTreeMap<PathId, Unopened> {
+    pub(crate) fn change(&mut self) -> &mut BTreeMap<PathId, Unopened> {
         self.owes = None;
         &mut self.paths
     }
 
     /// Whether frames about their connection IDs are owed.
-    pub(super) fn has_pending(&self) -> bool {
+    pub(crate) fn has_pending(&self) -> bool {
         self.owes.unwrap_or_else(|| self.look())
     }
 
     /// Looks once what is asked often.
-    pub(super) fn review(&mut self) {
+    pub(crate) fn review(&mut self) {
         if self.owes.is_none() {
             self.owes = Some(self.look());
         }
     }
 
-    fn look(&self) -> bool {
+    pub(crate) fn look(&self) -> bool {
         self.paths.values().any(|unopened| unopened.local.has_pending() || unopened.remote.has_pending())
     }
 }

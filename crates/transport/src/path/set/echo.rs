@@ -1,23 +1,23 @@
-//! Round-trip times of a path whose packets are acknowledged on others first.
+//! Round-trip samples of a path whose packets are acknowledged on other paths first.
 //!
-//! An ACK of the single packet number space names what came on any path, so that the frames of a fast path acknowledge what a
-//! slow one has brought before the slow path's own ACK is back. Those tell nothing about its round-trip time; the own one does,
-//! though it acknowledges nothing new any longer. Until it comes the send times are kept.
+//! An ACK of the single packet number space names packets of every path. ACK frames that arrive on a fast path acknowledge the
+//! packets of a slow one before the slow path's own ACK arrives. Such frames carry no sample of the slow path's round trip; its
+//! own ACK does, although it acknowledges nothing new by then. Send times are kept until it arrives.
 
 use std::collections::BTreeMap;
 
 use anabranch_wire::{PathId, Time};
 
 /// Packets kept, all paths together; the oldest of a path give way.
-pub(super) const MAX_ECHOES: usize = 1024;
+pub(crate) const MAX_ECHOES: usize = 1024;
 
 /// When packets left that were acknowledged on another path than their own.
 #[derive(Debug, Default)]
-pub(super) struct Echoes(BTreeMap<(PathId, u64), Time>);
+pub(crate) struct Echoes(BTreeMap<(PathId, u64), Time>);
 
 impl Echoes {
     /// The packet was acknowledged on another path.
-    pub(super) fn note(&mut self, path: PathId, number: u64, sent: Time) {
+    pub(crate) fn note(&mut self, path: PathId, number: u64, sent: Time) {
         if self.0.len() == MAX_ECHOES {
             let oldest = self.0.range((path, 0)..=(path, number)).next().map(|(key, _)| *key);
             let oldest = oldest.or_else(|| self.0.first_key_value().map(|(key, _)| *key));
@@ -28,7 +28,7 @@ impl Echoes {
 
     /// An ACK came on the path, with `largest` as its largest packet: when that was sent, if it is kept. Nothing up to it is
     /// needed any longer.
-    pub(super) fn answer(&mut self, path: PathId, largest: u64) -> Option<Time> {
+    pub(crate) fn answer(&mut self, path: PathId, largest: u64) -> Option<Time> {
         let mut sent = None;
         while let Some((&key, &time)) = self.0.range((path, 0)..=(path, largest)).next() {
             sent = (key.1 == largest).then_some(time);
@@ -38,7 +38,7 @@ impl Echoes {
     }
 
     /// The path is gone.
-    pub(super) fn forget(&mut self, path: PathId) {
+    pub(crate) fn forget(&mut self, path: PathId) {
         self.0.retain(|(kept, _), _| *kept != path);
     }
 }
@@ -47,12 +47,12 @@ impl Echoes {
 mod tests {
     use super::*;
 
-    fn at(millis: u64) -> Time {
+    pub(crate) fn at(millis: u64) -> Time {
         Time::from_millis(millis)
     }
 
     #[test]
-    fn only_the_largest_packet_tells_and_only_once() {
+    pub(crate) fn only_the_largest_packet_tells_and_only_once() {
         let mut echoes = Echoes::default();
         for (path, number) in [(1, 3), (1, 5), (2, 6), (1, 7)] {
             echoes.note(PathId(path), number, at(number));
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_bounded() {
+    pub(crate) fn what_is_kept_is_bounded() {
         let mut echoes = Echoes::default();
         for number in 0..3 * MAX_ECHOES as u64 {
             echoes.note(PathId((number % 3) as u32), number, at(number));

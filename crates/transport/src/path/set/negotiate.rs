@@ -1,28 +1,28 @@
-//! Whether several paths may be used, and how their packets are numbered: what this end offers, and what comes of it.
+//! Negotiation of multipath and of its packet numbering, from the transport parameters of both ends.
 
 use anabranch_wire::{ConnectionId, SpaceId, TransportErrorCode, TransportParameters};
 
 use super::Multipath;
+use super::PathSet;
 use super::pool::Pool;
 use crate::config::{MAX_PATHS, Numbering};
-use crate::connection::connection::Connection;
 use crate::error::TransportError;
 
 /// Value of the transport parameter that stands for the single packet number space.
-const SINGLE: u64 = 1;
+pub(crate) const SINGLE: u64 = 1;
 
-impl Connection {
+impl PathSet {
     /// How packets of several paths are numbered; `None` as long as there can be only one path.
-    pub fn numbering(&self) -> Option<Numbering> {
+    pub(crate) fn numbering(&self) -> Option<Numbering> {
         let numbering = if self.numbering.is_single() { Numbering::Single } else { Numbering::Multiple };
         self.multipath.is_some().then_some(numbering)
     }
 
     /// This end's `initial_max_path_id`, if it wants a number space for each path and can have it: the connection IDs of both
     /// ends must not be empty (RFC 10069 §2.1).
-    pub(in crate::connection) fn initial_max_path_id(&self) -> Option<u32> {
+    pub(crate) fn initial_max_path_id(&self) -> Option<u32> {
         let config = self.config.multipath.as_ref()?;
-        let path = self.paths.main();
+        let path = self.list.main();
         let empty = path.used_local_cid.is_empty() || path.remote_cids.active().is_empty();
         let wanted = !empty && config.numbering.allows(Numbering::Multiple);
         wanted.then(|| config.max_paths.clamp(1, MAX_PATHS) - 1)
@@ -30,7 +30,7 @@ impl Connection {
 
     /// The transport parameters about multipath: `initial_max_path_id`, and that of the single number space. A client offers
     /// what it can do, a server says what it has chosen of that.
-    pub(in crate::connection) fn multipath_parameters(&self) -> (Option<u32>, Option<u64>) {
+    pub(crate) fn multipath_parameters(&self) -> (Option<u32>, Option<u64>) {
         let allowed =
             self.config.multipath.as_ref().is_some_and(|config| config.numbering.allows(Numbering::Single));
         match self.side.is_client() {
@@ -41,7 +41,7 @@ impl Connection {
     }
 
     /// What the peer's parameters mean for multipath.
-    pub(in crate::connection) fn negotiate_multipath(
+    pub(crate) fn negotiate_multipath(
         &mut self,
         parameters: &TransportParameters,
     ) -> Result<(), TransportError> {
@@ -72,7 +72,7 @@ impl Connection {
             _ if single => {
                 let max_paths = config.max_paths.clamp(1, MAX_PATHS);
                 let mut multipath = Multipath::new(scheduler, 0, 0, cid_limits);
-                let path = self.paths.main_mut();
+                let path = self.list.main_mut();
                 let marked = path.recovery.marked(SpaceId::Data);
                 self.numbering.share(&self.config.ack, marked);
                 multipath.pool = Some(Pool::new(path, max_paths));

@@ -1,4 +1,4 @@
-//! Other paths as one path sees them: those it is coupled with, those that stand in for it.
+//! Other paths as one path sees them: those it is coupled with, and those that stand in for it.
 
 use std::time::Duration;
 
@@ -6,51 +6,51 @@ use anabranch_recovery::Sibling;
 use anabranch_wire::PathId;
 use smallvec::SmallVec;
 
+use super::PathSet;
 use super::acks::min_rtt;
-use crate::connection::connection::Connection;
 use crate::path::Path;
 
 /// What a coupled controller knows of the other paths; next to no connection has more than four.
-pub(in crate::connection) type Siblings = SmallVec<[Sibling; 4]>;
+pub(crate) type Siblings = SmallVec<[Sibling; 4]>;
 
-impl Connection {
+impl PathSet {
     /// The other paths that carry data, for a coupled controller; empty for any other.
     #[inline]
-    pub(in crate::connection) fn siblings(&self, id: PathId) -> Siblings {
-        if self.multipath.is_none() || self.paths.len() == 1 {
+    pub(crate) fn siblings(&self, id: PathId) -> Siblings {
+        if self.multipath.is_none() || self.list.len() == 1 {
             return Siblings::new();
         }
-        let coupled = self.paths.get(id).is_some_and(|path| path.recovery.congestion().is_coupled());
-        let others = self.paths.iter().filter(|path| coupled && path.id != id && Self::is_working(path));
+        let coupled = self.list.get(id).is_some_and(|path| path.recovery.congestion().is_coupled());
+        let others = self.list.iter().filter(|path| coupled && path.id != id && path.is_working());
         others.filter(|path| path.recovery.rtt().has_sample()).map(|path| path.recovery.sibling()).collect()
     }
 
     /// The path for what matters more than the window: one that works rather than one that fails, one for data rather than a
     /// backup, then the one with the lowest round-trip time.
-    pub(in crate::connection) fn best_path(&self) -> Option<PathId> {
+    pub(crate) fn best_path(&self) -> Option<PathId> {
         self.best_path_by(|path| path.recovery.rtt().smoothed())
     }
 
     /// The same for what is small and the last to be sent: how long queues have been does not matter to it.
-    pub(in crate::connection) fn shortest_path(&self) -> Option<PathId> {
+    pub(crate) fn shortest_path(&self) -> Option<PathId> {
         self.best_path_by(min_rtt)
     }
 
-    fn best_path_by(&self, round_trip: impl Fn(&Path) -> Duration) -> Option<PathId> {
-        let usable = self.paths.iter().filter(|path| path.is_usable() && !path.is_amplification_blocked());
+    pub(crate) fn best_path_by(&self, round_trip: impl Fn(&Path) -> Duration) -> Option<PathId> {
+        let usable = self.list.iter().filter(|path| path.is_usable() && !path.is_amplification_blocked());
         let rank = |path: &&Path| (path.is_failing, !path.is_available(), round_trip(path), path.id);
         usable.min_by_key(rank).map(|path| path.id)
     }
 
     /// The path on which the acknowledgments of another one leave, if they had better not leave on that: it is given up, or
     /// fails, or does so for the peer, which then calls it a backup.
-    pub(in crate::connection) fn stand_in(&self, path: &Path) -> Option<PathId> {
+    pub(crate) fn stand_in(&self, path: &Path) -> Option<PathId> {
         let doubtful = path.is_abandoned() || path.is_failing || !path.peer_status.available;
-        if !doubtful || self.multipath.is_none() || self.paths.len() == 1 {
+        if !doubtful || self.multipath.is_none() || self.list.len() == 1 {
             return None;
         }
         let best = self.best_path().filter(|best| *best != path.id)?;
-        let better = self.paths.get(best).is_some_and(|best| {
+        let better = self.list.get(best).is_some_and(|best| {
             path.is_abandoned() || !best.is_failing && (path.is_failing || best.peer_status.available)
         });
         better.then_some(best)

@@ -1,0 +1,180 @@
+//! Addresses that paths run over, are asked at, or have left.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use anabranch_wire::{ConnectionId, PacketKind, PathId, SpaceId};
+
+use super::PathSet;
+use crate::context::Context;
+use crate::datagram_io::FourTuple;
+use crate::path::Path;
+
+/// Shortest time without any packet that is taken for silence: a queue that fills delays answers, and a burst of other traffic
+/// packets, by so much on networks that work.
+pub(crate) const MIN_SILENCE: Duration = Duration::from_millis(80);
+
+/// Where a long header has its destination connection ID, behind flags, version and length.
+pub(crate) const DCID_AT: usize = 6;
+
+/// Why this end cannot move to another address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MigrateError {
+    /// Servers do not migrate (RFC 9000 §9).
+    #[error("only a client may migrate")]
+    Server,
+    /// Before that, nothing may move (RFC 9000 §9).
+    #[error("the handshake is not confirmed yet")]
+    NotConfirmed,
+    /// The peer's `disable_active_migration`.
+    #[error("the server does not allow migration")]
+    Forbidden,
+    /// The peer has given no connection ID to spare.
+    #[error("no connection ID of the server is left for another address")]
+    NoConnectionId,
+}
+
+impl PathSet {
+    /// Client: whether a datagram that begins like this may have been one of this end's first ones, as far as it shows their
+    /// destination connection ID (RFC 8999 §5.1).
+    pub(crate) fn has_sent(&self, beginning: &[u8]) -> bool {
+        let dcid = self.list.main().remote_cids.active();
+        match beginning.get(DCID_AT..DCID_AT + dcid.len()) {
+            Some(quoted) => quoted == &*dcid,
+            None => true,
+        }
+    }
+
+    /// Whether the server is asked already whether it answers between these addresses, or the path runs there.
+    pub(crate) fn is_asked(&self, id: PathId, local: IpAddr, remote: SocketAddr) -> bool {
+        let same = |tuple: &FourTuple| {
+            tuple.local.ip().to_canonical() == local
+                && tuple.remote.ip().to_canonical() == remote.ip().to_canonical()
+                && tuple.remote.port() == remote.port()
+        };
+        let path = self.list.get(id);
+        path.is_some_and(|path| same(&path.tuple) || path.validations.iter().any(|one| same(&one.tuple)))
+    }
+
+    /// Whether packets are sent from this address, or answers to them may still come there.
+    pub(crate) fn uses_local(&self, local: SocketAddr) -> bool {
+        self.list.iter().any(|path| {
+            path.tuple.local == local
+                || path.validations.iter().any(|one| one.tuple.local == local)
+                || path.previous.as_ref().is_some_and(|previous| previous.tuple.local == local)
+        })
+    }
+
+    /// Time without any packet from which on the main path counts as silent.
+    pub(crate) fn least_silence(&self) -> Duration {
+        self.list.main().recovery.pto(SpaceId::Data).max(MIN_SILENCE)
+    }
+
+    /// The peer's connection ID for the main path on other addresses: the one that they are asked with already, or another one.
+    pub(crate) fn take_cid_for(&mut self, tuple: &FourTuple) -> Result<(u64, ConnectionId), MigrateError> {
+        let id = self.list.main().id;
+        self.stock(id);
+        let path = self.list.main_mut();
+        if path.remote_cids.active().is_empty() {
+            return Ok((path.remote_cids.active_seq(), path.remote_cids.active()));
+        }
+        if let Some(at) = path.validations.iter().position(|one| one.tuple == *tuple)
+            && let Some(sequence) = path.validations[at].taken()
+            && let Some(cid) = path.remote_cids.get(sequence)
+        {
+            path.validations.remove(at);
+            return Ok((sequence, cid));
+        }
+        path.remote_cids.take_unused().ok_or(MigrateError::NoConnectionId)
+    }
+
+    /// Whether a client knows `tuple`'s remote address as the server's.
+    pub(crate) fn knows_remote(&self, tuple: &FourTuple) -> bool {
+        self.list.iter().any(|path| {
+            path.tuple.remote == tuple.remote
+                || path.validations.iter().any(|validation| validation.tuple.remote == tuple.remote)
+                || path.previous.as_ref().is_some_and(|previous| previous.tuple.remote == tuple.remote)
+        })
+    }
+
+    /// Learns which local address a path uses: at first, or after the driver changed its socket. Only from authentic
+    /// packets, because anybody may send datagrams to other addresses of this host.
+    #[inline(always)]
+    pub(crate) fn settle_local_address(&mut self, context: &Context<'_>) {
+        if !context.is_usual {
+            self.settle_local_addresses(context);
+        }
+    }
+
+    pub(crate) fn settle_local_addresses(&mut self, context: &Context<'_>) {
+        let (tuple, client) = (context.tuple, self.side.is_client());
+        let differs = |path: &&mut Path| path.tuple.local != tuple.local && path.tuple.remote == tuple.remote;
+        for path in self.list.iter_mut().filter(differs) {
+            let vague =
+                path.tuple.local.ip().is_unspecified() && path.tuple.local.port() == tuple.local.port();
+            // Once this end has moved, what still comes to addresses that it has left says nothing about the one it uses.
+            let other =
+                path.chose_local || path.validations.iter().any(|validation| validation.tuple.matches(tuple));
+            let newest = path.id == context.path
+                && context.kind == PacketKind::OneRtt
+                && path.largest_number.is_none_or(|largest| context.number > largest);
+            if vague || client && newest && !other {
+                path.tuple.local = tuple.local;
+            }
+        }
+    }
+
+    /// A datagram from `tuple` counts for path `id` from now on. If it has been counted for another path that runs over the same
+    /// addresses, it counts there no longer: it allows one answer of three times its size (RFC 9000 §8.1), not two.
+    pub(crate) fn uncount_elsewhere(&mut self, id: PathId, tuple: &FourTuple, len: usize) {
+        let other = self.list.by_tuple(tuple).filter(|other| *other != id);
+        if let Some(other) = other.and_then(|other| self.list.get_mut(other)) {
+            other.uncount_datagram(len);
+        }
+    }
+}
+
+/// Whether a server at `current` may send its clients to `preferred`. A server on the public network must not make them
+/// send to hosts near them that trust whoever is inside, nor to ports of other services (RFC 9000 §21.5).
+pub(crate) fn may_follow(current: &SocketAddr, preferred: &SocketAddr) -> bool {
+    let port = preferred.port();
+    let port_ok = port == current.port() || port == 443 || port >= 1024;
+    port_ok && !is_never_a_host(preferred.ip()) && (!is_local(preferred.ip()) || is_local(current.ip()))
+}
+
+fn is_never_a_host(ip: IpAddr) -> bool {
+    ip.is_unspecified() || ip.is_multicast() || matches!(ip, IpAddr::V4(v4) if v4.is_broadcast())
+}
+
+/// Addresses that mean something else, or something more trusting, to each host.
+fn is_local(ip: IpAddr) -> bool {
+    match ip.to_canonical() {
+        IpAddr::V4(v4) => v4.is_loopback() || v4.is_private() || v4.is_link_local(),
+        IpAddr::V6(v6) => v6.is_loopback() || v6.is_unique_local() || v6.is_unicast_link_local(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_public_server_cannot_send_clients_into_their_own_network() {
+        let follow = |current: &str, preferred: &str| {
+            may_follow(&current.parse().unwrap(), &preferred.parse().unwrap())
+        };
+        assert!(follow("203.0.113.1:443", "203.0.113.9:443"));
+        assert!(follow("127.0.0.1:4433", "127.0.0.2:4434"));
+        for preferred in
+            ["127.0.0.1:443", "10.0.0.1:443", "192.168.1.1:443", "169.254.1.1:443", "0.0.0.0:443"]
+        {
+            assert!(!follow("203.0.113.1:443", preferred), "{preferred}");
+        }
+        for preferred in ["203.0.113.9:53", "203.0.113.9:22", "224.0.0.1:443", "255.255.255.255:443"] {
+            assert!(!follow("203.0.113.1:443", preferred), "{preferred}");
+        }
+        assert!(!follow("[2001:db8::1]:443", "[::1]:443"));
+        assert!(!follow("[2001:db8::1]:443", "[::ffff:10.0.0.1]:443"));
+    }
+}

@@ -1,0 +1,120 @@
+//! Further addresses of the server (draft-munizaga-quic-alternative-server-address): announced and withdrawn by the server,
+//! kept by a client that asked for them and may open paths to them.
+
+use std::net::SocketAddr;
+
+use anabranch_wire::{AddressFlags, Frame, Writer};
+
+use super::PathSet;
+use crate::token::{Token, Tokens};
+
+/// Addresses of a server that either end remembers, those included that were withdrawn; further ones are ignored.
+pub(crate) const MAX_ALTERNATIVES: usize = 16;
+
+/// One further address of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AlternativeAddress {
+    /// The address.
+    pub address: SocketAddr,
+    /// Whether the server would rather be reached there than at the address in use.
+    pub preferred: bool,
+}
+
+/// What was said of the server's addresses: by this end if it is the server, else by the peer.
+#[derive(Debug, Default)]
+pub(crate) struct Alternatives {
+    words: Vec<Word>,
+    /// Server: the next sequence number.
+    next: u64,
+    /// Server: whether the client understands.
+    pub(crate) wanted: bool,
+}
+
+/// The newest word about one address.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Word {
+    pub(crate) address: SocketAddr,
+    pub(crate) flags: AddressFlags,
+    pub(crate) sequence: u64,
+    /// Server: it is to be said (again).
+    pub(crate) owed: bool,
+}
+
+impl Alternatives {
+    pub(crate) fn has_pending(&self) -> bool {
+        self.words.iter().any(|word| word.owed)
+    }
+
+    pub(crate) fn current(&self) -> impl Iterator<Item = AlternativeAddress> + '_ {
+        self.words
+            .iter()
+            .filter(|word| !word.flags.retire)
+            .map(|word| AlternativeAddress { address: word.address, preferred: word.flags.preferred })
+    }
+
+    /// Takes a newer word about an address in. Says whether it is one.
+    pub(crate) fn learn(&mut self, new: Word) -> bool {
+        let known = self.words.iter().position(|word| word.address == new.address);
+        match known {
+            Some(at) if self.words[at].sequence >= new.sequence => return false,
+            Some(at) => self.words[at] = new,
+            None if self.words.len() == MAX_ALTERNATIVES => return false,
+            None => self.words.push(new),
+        }
+        true
+    }
+
+    pub(crate) fn say(&mut self, address: SocketAddr, flags: AddressFlags) -> bool {
+        let said = self.wanted && self.learn(Word { address, flags, sequence: self.next, owed: true });
+        self.next += u64::from(said);
+        said
+    }
+
+    pub(crate) fn write(&mut self, writer: &mut Writer<'_>, tokens: &mut Tokens) {
+        for word in self.words.iter_mut().filter(|word| word.owed) {
+            let Word { flags, sequence, .. } = *word;
+            let frame = match word.address {
+                SocketAddr::V4(address) => Frame::AlternativeV4Address { flags, sequence, address },
+                SocketAddr::V6(address) => Frame::AlternativeV6Address { flags, sequence, address },
+            };
+            if writer.frame(&frame).is_err() {
+                return;
+            }
+            word.owed = false;
+            tokens.push(Token::AlternativeAddress(sequence));
+        }
+    }
+
+    /// A word was lost: it is repeated unless there is a newer one.
+    pub(crate) fn on_lost(&mut self, sequence: u64) {
+        self.words.iter_mut().filter(|word| word.sequence == sequence).for_each(|word| word.owed = true);
+    }
+}
+
+impl PathSet {
+    /// Whether this end asks for further addresses of the server: a client that can open paths there.
+    pub(crate) fn wants_alternatives(&self) -> bool {
+        self.side.is_client() && self.config.multipath.is_some()
+    }
+
+    /// Server: tells the client that this is an address of the server as well, and whether it is a better one. `false` if the
+    /// client does not want to know, or too many addresses were announced.
+    pub(crate) fn announce_address(&mut self, address: SocketAddr, preferred: bool) -> bool {
+        let flags = AddressFlags { preferred, retire: false };
+        self.multipath.as_mut().is_some_and(|multipath| multipath.alternatives.say(address, flags))
+    }
+
+    /// Server: withdraws an announced address; the client should leave it. `false` if it was not announced.
+    pub(crate) fn withdraw_address(&mut self, address: SocketAddr) -> bool {
+        let Some(multipath) = &mut self.multipath else { return false };
+        let announced = multipath.alternatives.current().any(|known| known.address == address);
+        announced && multipath.alternatives.say(address, AddressFlags { preferred: false, retire: true })
+    }
+
+    /// Client: the addresses that the server has announced and not withdrawn; [`Event::ServerAddresses`] tells of changes.
+    pub(crate) fn server_addresses(&self) -> Vec<AlternativeAddress> {
+        let alternatives = self.multipath.iter().filter(|_| self.side.is_client());
+        alternatives.flat_map(|multipath| multipath.alternatives.current()).collect()
+    }
+}

@@ -1,0 +1,178 @@
+//! Copies of frames in flight on one path for another path: because a scheduler sends everything twice, or because a path
+//! without data of its own can overtake a slower one.
+
+use std::collections::VecDeque;
+
+use anabranch_recovery::{Recovery, Sent};
+use anabranch_wire::{PathId, SpaceId, Time};
+
+use super::PathSet;
+use crate::schedule::PathView;
+use crate::token::{Token, Tokens};
+
+/// Frames that may wait to be repeated on one path; the oldest give way.
+pub(crate) const MAX_COPIES: usize = 4_096;
+
+/// Frames that are looked for at a time; the next ones follow when these have left.
+pub(crate) const REINJECTED_AT_ONCE: usize = 16;
+
+/// What waits to be repeated, and how far each path's packets have been gone through for that.
+#[derive(Debug, Default)]
+pub(crate) struct Copies {
+    queues: Vec<(PathId, VecDeque<Token>)>,
+    cursors: Vec<(PathId, Cursor)>,
+}
+
+/// Orders of a path whose data has been repeated, or need not be.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Cursor {
+    /// From the first to before the second.
+    from_newest: (u64, u64),
+    /// Those below.
+    from_oldest: u64,
+}
+
+impl Copies {
+    pub(crate) fn push(&mut self, path: PathId, token: Token) {
+        let at = self.queues.iter().position(|(id, _)| *id == path).unwrap_or_else(|| {
+            self.queues.push((path, VecDeque::new()));
+            self.queues.len() - 1
+        });
+        let queue = &mut self.queues[at].1;
+        if queue.len() == MAX_COPIES {
+            queue.pop_front();
+        }
+        queue.push_back(token);
+    }
+
+    pub(crate) fn queue(&mut self, path: PathId) -> Option<&mut VecDeque<Token>> {
+        self.queues.iter_mut().find(|(id, _)| *id == path).map(|(_, queue)| queue)
+    }
+
+    pub(crate) fn has(&self, path: PathId) -> bool {
+        self.queues.iter().any(|(id, queue)| *id == path && !queue.is_empty())
+    }
+
+    /// The path is not used any longer.
+    pub(crate) fn forget(&mut self, path: PathId) {
+        self.queues.retain(|(id, _)| *id != path);
+        self.cursors.retain(|(id, _)| *id != path);
+    }
+
+    pub(crate) fn cursor(&mut self, path: PathId) -> &mut Cursor {
+        let at = self.cursors.iter().position(|(id, _)| *id == path).unwrap_or_else(|| {
+            self.cursors.push((path, Cursor::default()));
+            self.cursors.len() - 1
+        });
+        &mut self.cursors[at].1
+    }
+}
+
+impl PathSet {
+    /// Whether something waits to be repeated on the path.
+    pub(crate) fn has_copies(&self, id: PathId) -> bool {
+        self.multipath.as_ref().is_some_and(|multipath| multipath.copies.has(id))
+    }
+
+    /// What has just been written for one path is to be repeated on others.
+    pub(crate) fn copy_to(&mut self, paths: &[PathId], written: &[Token]) {
+        let Some(multipath) = &mut self.multipath else { return };
+        let repeatable =
+            |token: &&Token| matches!(token, Token::Stream { .. } | Token::MaxData | Token::MaxStreamData(_));
+        for token in written.iter().filter(repeatable) {
+            for path in paths {
+                multipath.copies.push(*path, *token);
+            }
+        }
+    }
+
+    /// What is left of a STREAM frame of [`Self::next_named_copy`].
+    pub(crate) fn copy_left(&mut self, path: PathId, left: Token) {
+        let multipath = self.multipath.as_mut();
+        if let Some(queue) = multipath.and_then(|multipath| multipath.copies.queue(path)) {
+            queue.push_front(left);
+        }
+    }
+}
+
+/// Whether a packet that left `busy` at `sent` arrives only after one that leaves `idle` now.
+pub(crate) fn is_overtaken(sent: Time, now: Time, idle: &PathView, busy: &PathView) -> bool {
+    sent + busy.one_way() > now + idle.one_way()
+}
+
+impl Cursor {
+    /// For the end of a transfer: what would arrive last comes first, so that both paths meet in the middle.
+    pub(crate) fn newest(
+        &mut self,
+        recovery: &Recovery<Tokens>,
+        now: Time,
+        idle: &PathView,
+        busy: &PathView,
+    ) -> Vec<Token> {
+        let next = recovery.next_order(SpaceId::Data);
+        let (low, high) = self.from_newest;
+        // What has been sent since, then what was not reached before.
+        let unseen = recovery
+            .under_way(SpaceId::Data, high..next)
+            .rev()
+            .chain(recovery.under_way(SpaceId::Data, 0..low).rev());
+        let (found, reached) =
+            gather(unseen.take_while(|(_, sent)| is_overtaken(sent.time, now, idle, busy)));
+        self.from_newest = (reached.unwrap_or(low), next);
+        found
+    }
+
+    /// For a sender that is held back: what was sent first opens the window first.
+    pub(crate) fn oldest(
+        &mut self,
+        recovery: &Recovery<Tokens>,
+        now: Time,
+        idle: &PathView,
+        busy: &PathView,
+    ) -> Vec<Token> {
+        let unseen = recovery.under_way(SpaceId::Data, self.from_oldest..u64::MAX);
+        let (found, reached) =
+            gather(unseen.skip_while(|(_, sent)| !is_overtaken(sent.time, now, idle, busy)));
+        self.from_oldest = reached.map_or(self.from_oldest, |order| order + 1);
+        found
+    }
+}
+
+/// The data of `packets`, as much as is repeated at a time, and the order of the last one gone through.
+pub(crate) fn gather<'a>(
+    packets: impl Iterator<Item = (u64, &'a Sent<Tokens>)>,
+) -> (Vec<Token>, Option<u64>) {
+    let (mut found, mut reached) = (Vec::new(), None);
+    for (order, sent) in packets {
+        reached = Some(order);
+        found.extend(sent.owed.iter().filter(|token| stream_of(token).is_some()));
+        if found.len() >= REINJECTED_AT_ONCE {
+            break;
+        }
+    }
+    (found, reached)
+}
+
+/// The stream whose data a packet's token stands for, if it is not a repetition itself.
+pub(crate) fn stream_of(token: &Token) -> Option<anabranch_wire::StreamId> {
+    match token {
+        Token::Stream { id, .. } => Some(*id),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    pub(crate) fn the_oldest_copies_give_way() {
+        let mut copies = Copies::default();
+        for n in 0..MAX_COPIES + 10 {
+            copies.push(PathId(1), if n < 10 { Token::Ping } else { Token::HandshakeDone });
+        }
+        let queue = copies.queue(PathId(1)).unwrap();
+        assert_eq!(queue.len(), MAX_COPIES);
+        assert!(queue.iter().all(|token| *token == Token::HandshakeDone));
+    }
+}

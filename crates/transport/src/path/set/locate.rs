@@ -1,0 +1,69 @@
+//! Evidence about the path of a packet in the single packet number space, from addresses and challenges.
+
+use anabranch_wire::{PathId, Time};
+
+use super::PathSet;
+use crate::datagram_io::FourTuple;
+use crate::path::{Path, Purpose};
+
+impl PathSet {
+    /// A server's challenge names a path, and came to the addresses of another one: where only the port has changed, the server may
+    /// take the one for the other, and nothing else would ever tell it. A challenge that names the path does.
+    pub(crate) fn correct_server(&mut self, now: Time, tuple: &FourTuple, named: PathId) {
+        let asks = |path: &Path| path.validations.iter().any(|validation| validation.tuple == *tuple);
+        if self.side.is_server() || self.list.iter().any(asks) {
+            return;
+        }
+        let own = |path: &&Path| path.id != named && path.is_usable() && path.tuple == *tuple;
+        let own = self.list.iter().find(own).map(|path| (path.id, path.remote_cids.active()));
+        if let Some((id, dcid)) = own {
+            self.validate(now, id, *tuple, dcid, Purpose::Size);
+        }
+    }
+
+    /// The path whose challenge had this data: the answer comes on it (RFC 9000 §8.2.2), although its addresses may be those of
+    /// another one if it is about to move there.
+    pub(crate) fn asked_with(&self, data: [u8; 8]) -> Option<PathId> {
+        let asked =
+            |path: &&Path| path.validations.iter().any(|validation| validation.answered_by(data).is_some());
+        self.list.iter().find(asked).map(|path| path.id)
+    }
+
+    /// The path of a packet that does not say which one it is on, from its addresses.
+    pub(crate) fn guess_path(&self, tuple: &FourTuple) -> PathId {
+        let open = |path: &&Path| !path.is_abandoned() && path.tuple.matches(tuple);
+        if let Some(path) = self.list.iter().find(open) {
+            return path.id;
+        }
+        let pool = self.multipath.as_ref().and_then(|multipath| multipath.pool.as_ref());
+        if let Some(probed) =
+            pool.and_then(|pool| pool.probed(tuple)).filter(|id| self.list.get(*id).is_some())
+        {
+            return probed;
+        }
+        let left = |path: &&Path| {
+            path.is_abandoned() && path.tuple.matches(tuple)
+                || path.previous.as_ref().is_some_and(|previous| previous.tuple.matches(tuple))
+        };
+        if let Some(path) = self.list.iter().find(left) {
+            return path.id;
+        }
+        // A NAT changes the port: the path of the same hosts has moved, if there is only one.
+        let same_hosts = |path: &&Path| {
+            path.is_usable()
+                && path.tuple.remote.ip() == tuple.remote.ip()
+                && path.tuple.local.ip() == tuple.local.ip()
+        };
+        let mut alike = self.list.iter().filter(same_hosts);
+        match (alike.next(), alike.next()) {
+            (Some(path), None) => path.id,
+            _ => self.list.main().id,
+        }
+    }
+
+    pub(crate) fn note_probe(&mut self, tuple: FourTuple, id: PathId) {
+        if let Some(pool) = self.multipath.as_mut().and_then(|multipath| multipath.pool.as_mut()) {
+            pool.note_probe(tuple, id);
+        }
+    }
+}

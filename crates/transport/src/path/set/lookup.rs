@@ -1,0 +1,51 @@
+//! The path that a connection ID or a packet number belongs to.
+
+use anabranch_wire::{ConnectionId, PathId, SpaceId};
+
+use super::PathSet;
+use crate::datagram_io::FourTuple;
+
+/// The path of a connection ID.
+#[derive(Clone, Copy)]
+pub(crate) struct Addressee {
+    pub(crate) path: PathId,
+    /// It is the main path's, and the one in use there.
+    pub(crate) is_usual: bool,
+}
+
+impl PathSet {
+    /// Reports whether a packet with this connection ID on these addresses is as all others on the path.
+    pub(crate) fn came_as_usual_on(&self, tuple: &FourTuple, path: PathId, dcid: &ConnectionId) -> bool {
+        let path = self.list.get(path);
+        path.is_some_and(|path| path.tuple == *tuple && path.used_local_cid == *dcid)
+    }
+
+    /// Whom a connection ID stands for.
+    #[inline(always)]
+    pub(crate) fn addressee(&self, dcid: &ConnectionId) -> Option<Addressee> {
+        let main = self.list.main();
+        if *dcid == main.used_local_cid {
+            return Some(Addressee { path: main.id, is_usual: true });
+        }
+        let path = self.list.by_local_cid(dcid).or_else(|| {
+            let unopened = self.multipath.as_ref()?.by_local_cid(dcid)?;
+            Some(if self.numbering.is_single() { main.id } else { unopened })
+        })?;
+        Some(Addressee { path, is_usual: false })
+    }
+
+    /// A key phase begins: what follows on each path belongs to it.
+    pub(crate) fn begin_phase(&mut self) {
+        for path in self.list.iter_mut() {
+            path.phase_start = path.recovery.next_order(SpaceId::Data);
+            self.numbering.begin_phase(&mut path.received);
+        }
+    }
+
+    /// Whether `number` was received before on a path; yes if there is no such path.
+    #[inline]
+    pub(crate) fn is_duplicate_on(&self, path: PathId, number: u64) -> bool {
+        let path = self.list.get(path);
+        path.is_none_or(|path| self.numbering.is_duplicate(&path.received, number))
+    }
+}

@@ -1,0 +1,80 @@
+//! All paths of a connection: which there are, how their packets are numbered, and what several of them share.
+//!
+//! A [`PathSet`] has no streams, keys or handshake, so that several paths can be tested without a connection. The connection
+//! asks it where a packet belongs, which path carries what, and what is owed to the peer about paths.
+
+mod abandon;
+mod acks;
+mod addresses;
+mod again;
+mod alternatives;
+mod challenges;
+mod choose;
+mod copies;
+mod drive;
+mod echo;
+mod failure;
+mod frames;
+mod locate;
+mod lookup;
+mod multipath;
+mod negotiate;
+mod open;
+mod pool;
+mod schedule;
+mod send;
+mod shared_ack;
+mod status;
+mod unopened;
+
+use std::sync::Arc;
+
+use anabranch_wire::Side;
+
+pub(crate) use self::abandon::no_path_left;
+pub use self::acks::AckStats;
+pub use self::addresses::MigrateError;
+pub(crate) use self::addresses::may_follow;
+pub use self::alternatives::AlternativeAddress;
+pub(crate) use self::alternatives::{MAX_ALTERNATIVES, Word};
+pub(crate) use self::copies::stream_of;
+pub use self::drive::Held;
+pub(crate) use self::failure::{Attention, MAX_PROBE_INTERVAL};
+pub(crate) use self::frames::not_negotiated;
+pub(crate) use self::lookup::Addressee;
+pub(crate) use self::multipath::{Abandon, MAX_CLOSING_PATHS, Multipath, opens_paths};
+pub use self::open::OpenPathError;
+pub(crate) use self::pool::Certainty;
+pub(crate) use self::schedule::{Tried, Turn};
+pub(crate) use self::unopened::Unopened;
+use super::{ClosedPaths, Path, Paths};
+use crate::config::TransportConfig;
+use crate::space::Numbering;
+
+/// The paths of a connection and what they share.
+#[derive(Debug)]
+pub(crate) struct PathSet {
+    pub(crate) side: Side,
+    pub(crate) config: Arc<TransportConfig>,
+    /// Open paths, and those whose end the peer may not know yet.
+    pub(crate) list: Paths,
+    /// Relation of packet numbers and paths.
+    pub(crate) numbering: Numbering,
+    /// State of RFC 10069; `None` unless both ends want it.
+    pub(crate) multipath: Option<Box<Multipath>>,
+    /// Totals of forgotten paths.
+    pub(crate) closed: Option<Box<ClosedPaths>>,
+}
+
+impl PathSet {
+    /// Creates the set with a connection's first path.
+    pub(crate) fn new(side: Side, config: Arc<TransportConfig>, first: Path) -> Self {
+        let (list, numbering) = (Paths::new(first), Numbering::per_path());
+        Self { side, config, list, numbering, multipath: None, closed: None }
+    }
+
+    /// Three PTOs, the largest of all paths (RFC 9000 §10.2, RFC 10069).
+    pub(crate) fn close_period(&self) -> std::time::Duration {
+        self.list.max_pto() * 3
+    }
+}

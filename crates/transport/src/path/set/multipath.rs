@@ -1,0 +1,223 @@
+//! State of RFC 10069 that paths share: path IDs, connection IDs of unopened paths, and frames that are owed.
+
+use anabranch_wire::{ConnectionId, PathId, Side};
+
+use super::again::Again;
+use super::alternatives::Alternatives;
+use super::copies::Copies;
+use super::pool::Pool;
+use super::unopened::{Unopened, UnopenedPaths};
+use crate::path::{Health, LocalCids, RemoteCids, Status};
+use crate::schedule::{Algorithm, AnyScheduler};
+
+/// Connection IDs of each unused path that are issued ahead: one to open it with, one to follow a rebinding with.
+pub(crate) const CIDS_AHEAD: usize = 2;
+
+/// Paths that may be on their way out, state kept or PATH_ABANDON not acknowledged, while others take their place already.
+/// With more, a new path ID is offered only when one of them is done: that bounds what a peer can make us keep by opening
+/// and abandoning paths, or by not acknowledging anything.
+pub(crate) const MAX_CLOSING_PATHS: u32 = 8;
+
+/// What this end may use and owes, once both ends have said that they speak multipath.
+#[derive(Debug)]
+pub(crate) struct Multipath {
+    /// Largest path ID that the peer may use, as it was told.
+    pub(crate) local_max: PathId,
+    /// Largest path ID that this end may use.
+    pub(crate) remote_max: PathId,
+    /// Connection IDs of the paths up to `local_max` that are neither open nor gone. An ID that leaves never comes back.
+    pub(crate) unopened: UnopenedPaths,
+    /// Which path the next packet with data takes.
+    pub(crate) scheduler: AnyScheduler,
+    /// What is to be repeated on other paths.
+    pub(crate) copies: Copies,
+    /// What is to be sent a second time.
+    pub(crate) again: Again,
+    /// The fastest path, which acknowledgments take that do not stay on their own.
+    pub(crate) ack_path: Option<PathId>,
+    /// Paths whose newest acknowledgment is to be repeated, and on which. A path that is gone is neither, so that there are no
+    /// more than pairs of paths.
+    pub(crate) ack_copies: Vec<(PathId, PathId)>,
+    /// Weights that the application has given to paths.
+    pub(crate) weights: Vec<(PathId, u32)>,
+    /// `active_connection_id_limit` of this end and of the peer.
+    pub(crate) cid_limits: (u64, u64),
+    /// PATH_ABANDON frames that the peer has to get.
+    pub(crate) abandons: Vec<Abandon>,
+    pub(crate) owes_max_path_id: bool,
+    /// What a PATHS_BLOCKED is to name.
+    pub(crate) paths_blocked: Option<PathId>,
+    /// What PATH_CIDS_BLOCKED frames are to name.
+    pub(crate) cids_blocked: Option<PathId>,
+    /// This end's `initial_max_path_id`.
+    pub(crate) initial_max: u32,
+    /// Whether each path works, as far as there has been traffic on it.
+    pub(crate) health: Vec<Health>,
+    /// Further addresses of the server.
+    pub(crate) alternatives: Alternatives,
+    /// DATAGRAM frames sent and received.
+    pub(crate) messages: u64,
+    /// Paths may be in other states than the application knows of.
+    pub(crate) states_changed: bool,
+    /// Path IDs that are gone, each of which makes room for another.
+    pub(crate) closed: u32,
+    /// What paths share that share their packet numbers, and then nothing of the above about IDs and maxima is in use.
+    pub(crate) pool: Option<Pool>,
+}
+
+/// A PATH_ABANDON frame that is owed or under way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Abandon {
+    pub(crate) path: PathId,
+    pub(crate) code: u64,
+    pub(crate) sent: bool,
+}
+
+impl Multipath {
+    /// The maxima are those of the transport parameters, `cid_limits` the `active_connection_id_limit` of both ends.
+    pub(crate) fn new(scheduler: Algorithm, local_max: u32, remote_max: u32, cid_limits: (u64, u64)) -> Self {
+        let mut new = Self {
+            local_max: PathId::ZERO,
+            remote_max: PathId(remote_max),
+            unopened: UnopenedPaths::default(),
+            scheduler: AnyScheduler::new(scheduler),
+            copies: Copies::default(),
+            again: Again::default(),
+            ack_path: None,
+            ack_copies: Vec::new(),
+            weights: Vec::new(),
+            cid_limits,
+            abandons: Vec::new(),
+            owes_max_path_id: false,
+            paths_blocked: None,
+            cids_blocked: None,
+            initial_max: local_max,
+            health: Vec::new(),
+            alternatives: Alternatives::default(),
+            messages: 0,
+            states_changed: false,
+            closed: 0,
+            pool: None,
+        };
+        new.offer(0);
+        new.owes_max_path_id = false; // The transport parameter says it.
+        new
+    }
+
+    /// Allows the peer as many paths as this end wants, while `closing` others are on their way out.
+    pub(crate) fn offer(&mut self, closing: u32) {
+        let held_back = closing.saturating_sub(MAX_CLOSING_PATHS);
+        let max = self.initial_max.saturating_add(self.closed) - held_back.min(self.closed);
+        // One below the largest ID there is, so that there is always a next one.
+        while self.local_max.0 < max.min(u32::MAX - 1) {
+            self.local_max = PathId(self.local_max.0 + 1);
+            self.owes_max_path_id = true;
+            let mut local = LocalCids::unopened(self.local_max);
+            local.set_limit(self.cid_limits.1.min(CIDS_AHEAD as u64));
+            let remote = RemoteCids::unopened(self.local_max, self.cid_limits.0);
+            let unopened = Unopened { local, remote, status: Status::new() };
+            self.unopened.change().insert(self.local_max, unopened);
+        }
+    }
+
+    /// Whether an acknowledgment is to be repeated on `path`.
+    pub(crate) fn owes_ack_copy(&self, path: PathId) -> bool {
+        self.ack_copies.iter().any(|(_, on)| *on == path)
+    }
+
+    /// Largest path ID that both ends allow.
+    pub(crate) fn max(&self) -> PathId {
+        self.local_max.min(self.remote_max)
+    }
+
+    /// The path to open next, if both ends allow one.
+    pub(crate) fn next(&self) -> Option<PathId> {
+        self.unopened.keys().next().copied().filter(|id| *id <= self.remote_max)
+    }
+
+    /// Whether the peer's maximum is what keeps this end from opening a path.
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.next().is_none() && self.remote_max <= self.local_max
+    }
+
+    /// Whether `path` is open or gone, and may not be opened any more.
+    pub(crate) fn is_used_up(&self, path: PathId) -> bool {
+        path <= self.local_max && !self.unopened.contains_key(&path)
+    }
+
+    /// Whether the peer has given `cid` to a path that is not open, other than `path`.
+    pub(crate) fn holds_remote_cid(&self, cid: &ConnectionId, path: PathId) -> bool {
+        self.unopened.iter().any(|(id, other)| *id != path && other.remote.holds(cid))
+    }
+
+    /// The path whose unused local connection IDs hold `cid`; path 0 stands for any if the paths share them.
+    pub(crate) fn by_local_cid(&self, cid: &[u8]) -> Option<PathId> {
+        if let Some(pool) = &self.pool {
+            return pool.local.contains(cid).map(|_| PathId::ZERO);
+        }
+        let holds = |unopened: &Unopened| unopened.local.contains(cid).is_some();
+        self.unopened.iter().find(|(_, unopened)| holds(unopened)).map(|(path, _)| *path)
+    }
+
+    /// The path is gone: nothing of it is repeated, nor anything on it.
+    pub(crate) fn forget_ack_copies(&mut self, path: PathId) {
+        self.ack_copies.retain(|(of, on)| *of != path && *on != path);
+    }
+
+    /// What the application weighs a path with.
+    pub(crate) fn weight(&self, path: PathId) -> u32 {
+        self.weights.iter().find(|(id, _)| *id == path).map_or(1, |(_, weight)| *weight)
+    }
+
+    pub(crate) fn set_weight(&mut self, path: PathId, weight: u32) {
+        self.weights.retain(|(id, _)| *id != path);
+        self.weights.push((path, weight));
+    }
+
+    /// Nothing is sent on the path any longer.
+    pub(crate) fn stop_scheduling(&mut self, path: PathId) {
+        self.copies.forget(path);
+        self.weights.retain(|(id, _)| *id != path);
+    }
+
+    /// Paths that could be opened, PATH_ABANDON frames owed or under way, connection IDs issued ahead.
+    #[cfg(test)]
+    pub(crate) fn held(&self) -> (usize, usize, usize) {
+        let cids = self.unopened.values().map(|unopened| unopened.local.iter().count()).sum();
+        (self.unopened.len(), self.abandons.len(), cids)
+    }
+
+    /// Acknowledgments that are to be repeated.
+    #[cfg(test)]
+    pub(crate) fn held_ack_copies(&self) -> usize {
+        self.ack_copies.len()
+    }
+
+    /// What a path begins with, which is not open and then cannot be opened again.
+    pub(crate) fn take(&mut self, id: PathId) -> Option<Unopened> {
+        match &mut self.pool {
+            Some(pool) => Some(pool.take(id)),
+            None => self.unopened.change().remove(&id),
+        }
+    }
+
+    /// Connection IDs that this end has issued for a path that is not open.
+    pub(crate) fn local_cids_mut(&mut self, path: PathId) -> Option<&mut LocalCids> {
+        self.unopened.change().get_mut(&path).map(|unopened| &mut unopened.local)
+    }
+
+    /// Connection IDs that the peer has issued for a path that is not open.
+    pub(crate) fn remote_cids_mut(&mut self, path: PathId) -> Option<&mut RemoteCids> {
+        self.unopened.change().get_mut(&path).map(|unopened| &mut unopened.remote)
+    }
+
+    /// The connection IDs of paths up to `max` that are not open.
+    pub(crate) fn unopened_mut(&mut self, max: PathId) -> impl Iterator<Item = &mut Unopened> {
+        self.unopened.change().range_mut(..=max).map(|(_, unopened)| unopened)
+    }
+}
+
+/// Which end opens paths (RFC 10069 §3.1).
+pub(crate) fn opens_paths(side: Side) -> bool {
+    side.is_client()
+}

@@ -1,0 +1,278 @@
+//! State shared by paths in one packet number space: a pool of connection IDs in each direction, and the order of path IDs.
+//!
+//! Connection IDs are announced and retired with the frames of RFC 9000, as those of path 0. An unused connection ID may be used
+//! for any path and is bound to it from then on. Path IDs have no maximum: the client uses them in order, each end limits the
+//! number of its paths, and a server abandons the paths beyond its limit.
+
+use std::collections::VecDeque;
+
+use anabranch_wire::{ConnectionId, PathId, Side, Writer};
+
+use super::PathSet;
+use super::echo::Echoes;
+use super::{MAX_CLOSING_PATHS, Unopened};
+use crate::config::MAX_PATHS;
+use crate::datagram_io::FourTuple;
+use crate::error::TransportError;
+use crate::error::violation;
+use crate::path::{LocalCids, MAX_LOCAL_CIDS, Path, Phase, RemoteCids, Status};
+use crate::ranges::RangeSet;
+use crate::token::Tokens;
+
+/// Gaps among the path IDs that a client has used; the IDs of more gaps, the lowest ones, count as used.
+pub(crate) const MAX_ID_GAPS: usize = 16;
+
+/// Addresses remembered that a peer has sent challenges from, so that what follows from there is known to be of the same path.
+pub(crate) const MAX_PROBED: usize = 8;
+
+/// Connection IDs and path IDs of paths in one packet number space.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    /// All connection IDs that this end has issued.
+    pub(crate) local: LocalCids,
+    /// Those of the peer that belong to no path yet, and all that are being retired.
+    pub(crate) remote: RemoteCids,
+    /// Whether the peer uses connection IDs at all.
+    pub(crate) peer_has_cids: bool,
+    /// The paths that this end's connection IDs were used on.
+    pub(crate) bound: Vec<Bound>,
+    /// Where challenges came from, and for which path.
+    probed: VecDeque<(FourTuple, PathId)>,
+    /// Path IDs that are open or gone.
+    used: RangeSet,
+    /// Paths that may be open at the same time.
+    max_paths: u32,
+    pub(crate) echoes: Echoes,
+    /// The Retire Prior To that paths still have to follow; 0 for none.
+    pub(crate) prior_to: u64,
+}
+
+/// A connection ID of this end that the peer has used.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bound {
+    pub(crate) cid: ConnectionId,
+    /// The path that it was used on.
+    pub(crate) path: PathId,
+    /// Who says so.
+    pub(crate) certainty: Certainty,
+}
+
+/// Why a connection ID counts as a path's, in rising order: whatever is higher corrects what is lower.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Certainty {
+    /// The addresses, which may be those of another path by now.
+    Guessed,
+    /// The answer to a challenge of the path came with it. The peer may have had to guess which path the challenge was for.
+    Answered,
+    /// A challenge came with it that names the path.
+    Named,
+}
+
+impl Pool {
+    /// Takes the connection IDs of path 0, but for the peer's that it uses.
+    pub(crate) fn new(path: &mut Path, max_paths: u32) -> Self {
+        let local = std::mem::replace(&mut path.local_cids, LocalCids::none(path.id));
+        let cid = path.used_local_cid;
+        let bound = (!cid.is_empty()).then_some(Bound { cid, path: path.id, certainty: Certainty::Named });
+        let mut used = RangeSet::default();
+        used.insert(0..u64::from(path.id.0) + 1);
+        Self {
+            local,
+            remote: path.remote_cids.pool(),
+            peer_has_cids: !path.remote_cids.active().is_empty(),
+            bound: bound.into_iter().collect(),
+            probed: VecDeque::new(),
+            used,
+            max_paths,
+            echoes: Echoes::default(),
+            prior_to: 0,
+        }
+    }
+
+    pub(crate) fn largest_id(&self) -> u64 {
+        self.used.max().unwrap_or(0)
+    }
+
+    /// The path ID that a client takes next.
+    pub(crate) fn next_id(&self) -> Option<PathId> {
+        u32::try_from(self.largest_id() + 1).ok().map(PathId)
+    }
+
+    /// Whether the path ID has never been used.
+    pub(crate) fn is_new(&self, id: PathId) -> bool {
+        !self.used.contains(id.0.into())
+    }
+
+    /// The path ID must never be used again.
+    pub(crate) fn use_up(&mut self, id: PathId) {
+        self.used.insert(u64::from(id.0)..u64::from(id.0) + 1);
+        while self.used.len() > MAX_ID_GAPS + 1 {
+            let Some(lowest) = self.used.pop_min() else { return };
+            let next = self.used.first().map_or(lowest.end, |range| range.start);
+            self.used.insert(lowest.start..next);
+        }
+    }
+
+    /// A path ID that the peer names. Only a client begins new ones, and takes them in order, though what it says of them may
+    /// come out of order.
+    pub(crate) fn check(&self, side: Side, id: PathId) -> Result<(), TransportError> {
+        let ahead = if side.is_server() { u64::from(MAX_PATHS) } else { 0 };
+        if u64::from(id.0) > self.largest_id() + ahead {
+            return Err(violation("path ID that is not next"));
+        }
+        Ok(())
+    }
+
+    /// Whether there is a connection ID for another path.
+    pub(crate) fn has_cid(&self) -> bool {
+        !self.peer_has_cids || self.remote.has_unused()
+    }
+
+    /// What a new path begins with.
+    pub(crate) fn take(&mut self, id: PathId) -> Unopened {
+        self.use_up(id);
+        let remote = match self.peer_has_cids {
+            true => {
+                let mut remote = self.remote.taker(id);
+                self.remote.lend(&mut remote);
+                remote
+            }
+            false => RemoteCids::new(id, ConnectionId::EMPTY, 0),
+        };
+        Unopened { local: LocalCids::none(id), remote, status: Status::new() }
+    }
+
+    /// The path that a connection ID of this end has been used on.
+    pub(crate) fn bound(&self, cid: &ConnectionId) -> Option<Bound> {
+        self.bound.iter().find(|bound| bound.cid == *cid).copied()
+    }
+
+    /// A connection ID of this end was used on a path, to which it belongs from now on.
+    pub(crate) fn bind(&mut self, cid: ConnectionId, path: PathId, certainty: Certainty) {
+        if let Some(bound) = self.bound.iter_mut().find(|bound| bound.cid == cid) {
+            *bound = Bound { cid, path, certainty };
+        } else if !cid.is_empty() && self.local.contains(&cid).is_some() {
+            debug_assert!(self.bound.len() < 2 * MAX_LOCAL_CIDS, "no more than there are connection IDs");
+            self.bound.push(Bound { cid, path, certainty });
+        }
+    }
+
+    /// Whether the peer has said of any connection ID of this end that it is the path's.
+    pub(crate) fn is_certain_of(&self, path: PathId) -> bool {
+        self.bound.iter().any(|bound| bound.path == path && bound.certainty > Certainty::Guessed)
+    }
+
+    /// The path that was probed over these addresses last.
+    pub(crate) fn probed(&self, tuple: &FourTuple) -> Option<PathId> {
+        self.probed.iter().rev().find(|(probed, _)| probed == tuple).map(|(_, path)| *path)
+    }
+
+    /// A challenge of the path came over these addresses.
+    pub(crate) fn note_probe(&mut self, tuple: FourTuple, path: PathId) {
+        self.probed.retain(|(probed, _)| *probed != tuple);
+        if self.probed.len() == MAX_PROBED {
+            self.probed.pop_front();
+        }
+        self.probed.push_back((tuple, path));
+    }
+
+    /// The path's state is gone.
+    pub(crate) fn forget(&mut self, id: PathId) {
+        self.bound.retain(|bound| bound.path != id);
+        self.probed.retain(|(_, path)| *path != id);
+        self.echoes.forget(id);
+    }
+
+    /// A path is given up: its connection IDs are not used any longer. Unlike with a number space for each path the peer is told
+    /// one by one, since it need not know which of them the path had.
+    pub(crate) fn reclaim(&mut self, cids: &mut RemoteCids) {
+        self.remote.reclaim(cids);
+    }
+
+    /// Whether anything about connection IDs is owed.
+    pub(crate) fn has_pending(&self) -> bool {
+        self.local.has_pending() || self.remote.has_pending()
+    }
+
+    /// Writes what is owed about connection IDs.
+    pub(crate) fn write(&mut self, writer: &mut Writer<'_>, tokens: &mut Tokens) {
+        self.local.write(writer, tokens, false);
+        self.remote.write(writer, tokens, false);
+    }
+}
+
+impl PathSet {
+    /// Whether another path may be kept: not more open ones than this end wants, nor too many on their way out.
+    pub(crate) fn has_room_for_path(&self) -> bool {
+        let Some(multipath) = &self.multipath else { return false };
+        let Some(pool) = &multipath.pool else { return false };
+        let open = self.list.iter().filter(|path| !path.is_abandoned()).count();
+        open < pool.max_paths as usize && self.closing_paths() < MAX_CLOSING_PATHS as usize
+    }
+
+    /// Gives a path an unused connection ID of the peer if it has none, as far as there is one.
+    pub(crate) fn stock(&mut self, id: PathId) {
+        let Some(pool) = self.multipath.as_mut().and_then(|multipath| multipath.pool.as_mut()) else {
+            return;
+        };
+        if let Some(path) = self.list.get_mut(id)
+            && !path.remote_cids.has_unused()
+        {
+            pool.remote.lend(&mut path.remote_cids);
+        }
+    }
+}
+
+/// Whether the server may not know the path yet: a client's first word on its status is the one that comes with the challenge.
+pub(crate) fn is_unnamed(path: &Path) -> bool {
+    path.phase == Phase::Opening
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub(crate) fn pool() -> Pool {
+        Pool {
+            local: LocalCids::none(PathId::ZERO),
+            remote: RemoteCids::new(PathId::ZERO, ConnectionId::EMPTY, 0),
+            peer_has_cids: true,
+            bound: Vec::new(),
+            probed: VecDeque::new(),
+            used: RangeSet::default(),
+            max_paths: 4,
+            echoes: Echoes::default(),
+            prior_to: 0,
+        }
+    }
+
+    #[test]
+    pub(crate) fn gaps_among_path_ids_are_few() {
+        let mut pool = pool();
+        for id in (0..1_000).map(|n| PathId(2 * n)) {
+            pool.use_up(id);
+            assert!(pool.used.len() <= MAX_ID_GAPS + 1 && !pool.is_new(id));
+        }
+        assert!(!pool.is_new(PathId(1)), "the lowest gaps count as used");
+        assert!(pool.is_new(PathId(1_997)), "the highest do not");
+    }
+
+    #[test]
+    pub(crate) fn addresses_of_challenges_are_remembered_up_to_a_bound() {
+        let mut pool = pool();
+        let tuple = |port: u16| {
+            let address = |port| std::net::SocketAddr::from((std::net::Ipv4Addr::LOCALHOST, port));
+            FourTuple { local: address(443), remote: address(port) }
+        };
+        for port in 1..=1_000 {
+            pool.note_probe(tuple(port), PathId(1));
+            pool.note_probe(tuple(1_000), PathId(2));
+            assert!(pool.probed.len() <= MAX_PROBED);
+        }
+        assert_eq!(
+            (pool.probed(&tuple(1_000)), pool.probed(&tuple(999))),
+            (Some(PathId(2)), Some(PathId(1)))
+        );
+        assert_eq!(pool.probed(&tuple(1)), None);
+    }
+}

@@ -1,0 +1,147 @@
+//! Paths as schedulers see them, and their picks.
+
+use std::time::Duration;
+
+use anabranch_wire::PathId;
+use smallvec::SmallVec;
+
+use super::PathSet;
+use super::acks::min_rtt;
+use crate::path::{LocalCids, Path, RemoteCids};
+use crate::schedule::{Kinds, PathView, Pick, Scheduler as _, Views, rank};
+
+/// Paths that could not send what they were picked for.
+pub(crate) type Tried = SmallVec<[PathId; 4]>;
+
+/// Who carries what any path may carry, for one batch.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Turn {
+    /// Stream data and datagrams.
+    pub(crate) data: Pick,
+    /// Lost stream data, if it goes another way than new data.
+    pub(crate) repeated: Option<Pick>,
+    /// Control frames.
+    pub(crate) control: Pick,
+    /// Whether there was anything to carry when the turn began: if not, nobody has to look again.
+    pub(crate) shared: bool,
+}
+
+impl Turn {
+    /// Everything on one path.
+    pub(crate) fn all_on(path: PathId) -> Self {
+        Self { data: Pick::on(path), control: Pick::on(path), shared: true, ..Self::default() }
+    }
+
+    /// The picks for data, first of all the one for new data.
+    pub(crate) fn data_picks(&self) -> impl Iterator<Item = &Pick> {
+        std::iter::once(&self.data).chain(&self.repeated)
+    }
+
+    /// Kinds of stream data that leave on `path`. A `lone` path, which has to probe, carries data that waits for a better one
+    /// as well, but for lost data that the scheduler decided about by itself.
+    pub(crate) fn kinds(&self, path: PathId, lone: bool) -> Kinds {
+        let data = self.data.path == Some(path) || lone && self.data.path.is_none();
+        let repeated = self.repeated.as_ref().map_or(data, |pick| pick.path == Some(path));
+        Kinds { new: data, repeated }
+    }
+}
+
+impl PathSet {
+    /// Asks the scheduler which path acknowledges packets that arrived on `of`; `None` leaves it to the configured rule.
+    pub(crate) fn scheduled_ack_path(&self, of: PathId) -> Option<PathId> {
+        let multipath = self.multipath.as_ref()?;
+        if !multipath.scheduler.routes_acks() {
+            return None;
+        }
+        let views: Views =
+            self.list.iter().filter(|path| path.is_working()).map(|path| self.view(path)).collect();
+        let chosen = multipath.scheduler.pick_ack(of, &views)?;
+        views.iter().any(|view| view.id == chosen).then_some(chosen)
+    }
+
+    /// The usable paths as the scheduler sees them.
+    pub(crate) fn views(&self) -> Views {
+        self.usable().map(|path| self.view(path)).collect()
+    }
+
+    /// The paths that come into question, but for those of `tried`: available ones that work, else backups that work, else
+    /// whatever is there.
+    pub(crate) fn candidates(&self, tried: &[PathId]) -> Views {
+        let rank = |path: &Path| rank(path.is_failing, path.is_available());
+        let mut views = Views::new();
+        let Some(best) = self.usable().map(rank).min() else { return views };
+        for path in self.usable().filter(|path| rank(path) == best && !tried.contains(&path.id)) {
+            views.push(self.view(path));
+        }
+        views
+    }
+
+    pub(crate) fn usable(&self) -> impl Iterator<Item = &Path> {
+        self.list.iter().filter(|path| path.is_usable() && !path.is_held && !path.is_amplification_blocked())
+    }
+
+    pub(crate) fn view(&self, path: &Path) -> PathView {
+        let weight = self.multipath.as_ref().map_or(1, |multipath| multipath.weight(path.id));
+        view(path, weight, self.way_back(path))
+    }
+
+    /// Weighs a path for schedulers that share by weight; 1 without being told, 0 for when no other has room. Says whether
+    /// there is such a path.
+    pub(crate) fn set_path_weight(&mut self, id: PathId, weight: u32) -> bool {
+        let open = self.list.get(id).is_some_and(|path| !path.is_abandoned());
+        match &mut self.multipath {
+            Some(multipath) if open => multipath.set_weight(id, weight),
+            _ => return false,
+        }
+        true
+    }
+
+    /// Connection IDs that this end has issued for `path`, open or not.
+    pub(crate) fn local_cids_mut(&mut self, path: PathId) -> Option<&mut LocalCids> {
+        if self.numbering.is_single() {
+            return self.multipath.as_mut()?.pool.as_mut().map(|pool| &mut pool.local);
+        }
+        match self.list.get_mut(path) {
+            Some(path) => Some(&mut path.local_cids),
+            None => self.multipath.as_mut()?.local_cids_mut(path),
+        }
+    }
+
+    /// Connection IDs that the peer has issued for `path`, open or not.
+    pub(crate) fn remote_cids_mut(&mut self, path: PathId) -> Option<&mut RemoteCids> {
+        if self.numbering.is_single() {
+            return self.multipath.as_mut()?.pool.as_mut().map(|pool| &mut pool.remote);
+        }
+        match self.list.get_mut(path) {
+            Some(path) => Some(&mut path.remote_cids),
+            None => self.multipath.as_mut()?.remote_cids_mut(path),
+        }
+    }
+}
+
+pub(crate) fn view(path: &Path, weight: u32, way_back: Duration) -> PathView {
+    let recovery = &path.recovery;
+    let room = if recovery.has_room() {
+        recovery.window().saturating_sub(recovery.bytes_in_flight()).max(1)
+    } else {
+        0
+    };
+    PathView {
+        id: path.id,
+        is_available: path.is_available(),
+        is_failing: path.is_failing,
+        smoothed_rtt: recovery.rtt().smoothed(),
+        min_rtt: min_rtt(path),
+        way_back,
+        rtt_variation: recovery.rtt().variance(),
+        has_rtt: recovery.rtt().has_sample(),
+        room,
+        window: recovery.window(),
+        in_flight: recovery.bytes_in_flight(),
+        mtu: recovery.mtu().into(),
+        packets_sent: recovery.stats().sent_packets,
+        bytes_sent: recovery.stats().sent_bytes,
+        last_sent: recovery.last_sent(),
+        weight,
+    }
+}

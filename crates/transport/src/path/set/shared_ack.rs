@@ -1,0 +1,45 @@
+//! Round trips of paths whose packets an ACK of the single packet number space acknowledges.
+
+use std::time::Duration;
+
+use anabranch_recovery::Outcome;
+use anabranch_wire::{PathId, Time};
+
+use super::PathSet;
+use crate::token::Tokens;
+
+impl PathSet {
+    /// Packets of the path were acknowledged on another one.
+    pub(crate) fn note_echoes(&mut self, id: PathId, outcome: &Outcome<Tokens>) {
+        let Some(pool) = self.multipath.as_mut().and_then(|multipath| multipath.pool.as_mut()) else {
+            return;
+        };
+        for (order, sent) in outcome.acked.iter().filter(|(_, sent)| sent.ack_eliciting) {
+            if let Some(number) = self.numbering.known_number(id, *order) {
+                pool.echoes.note(id, number, sent.time);
+            }
+        }
+    }
+
+    /// Packets of the path were acknowledged on another one, perhaps later than they should have been on their own.
+    pub(crate) fn note_late(&mut self, now: Time, id: PathId, outcome: &Outcome<Tokens>) {
+        let newest = outcome.acked.iter().max_by_key(|(order, _)| *order).map(|(_, sent)| sent);
+        if let Some(sent) = newest.filter(|sent| sent.ack_eliciting)
+            && let Some(path) = self.list.get_mut(id)
+        {
+            path.recovery.on_late(now, sent.time);
+        }
+    }
+
+    /// An ACK came on the path, perhaps of a packet of its own that has been acknowledged elsewhere before.
+    pub(crate) fn hear_echo(&mut self, now: Time, id: PathId, largest: u64, delay: Duration) {
+        let Some(pool) = self.multipath.as_mut().and_then(|multipath| multipath.pool.as_mut()) else {
+            return;
+        };
+        if let Some(sent) = pool.echoes.answer(id, largest)
+            && let Some(path) = self.list.get_mut(id)
+        {
+            path.recovery.on_echo(now, sent, delay);
+        }
+    }
+}

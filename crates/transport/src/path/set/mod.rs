@@ -78,3 +78,6 @@ impl PathSet {
         self.list.max_pto() * 3
     }
 }
+
+#[cfg(test)]
+mod tests;

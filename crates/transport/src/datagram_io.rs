@@ -4,6 +4,9 @@ use std::net::SocketAddr;
 
 use anabranch_wire::Ecn;
 
+/// Smallest datagram that carries an Initial packet or validates a path (RFC 9000 §14.1, §8.2.1).
+pub(crate) const MIN_INITIAL_SIZE: usize = 1200;
+
 /// The two addresses that a datagram travels between.
 ///
 /// `local` may be unspecified (`0.0.0.0` or `::`) as long as the driver does not know which interface is used; the

@@ -1,8 +1,8 @@
-use crate::schedule::Kinds;
 use anabranch_wire::{Direction, Frame, Frames, PathId};
 use smallvec::SmallVec;
 
 use super::*;
+use crate::schedule::Kinds;
 
 fn open(send: usize, receive: usize) -> Datagrams {
     let mut datagrams = Datagrams::new(send, receive);

@@ -24,6 +24,9 @@ mod tests;
 mod token;
 pub mod trace;
 
+pub use anabranch_recovery as recovery;
+pub use anabranch_tls as tls;
+pub use anabranch_wire as wire;
 pub use config::{
     AckConfig, AckPath, AckScope, CidRotation, ClientConfig, EndpointConfig, FrequencyRule, Horizon,
     LossScan, MAX_PATHS, MultipathConfig, Numbering, NumberingChoice, PreferredAddresses, RangeOrder,
@@ -39,7 +42,3 @@ pub use path::{
     AckStats, AlternativeAddress, Closure, Held, IdleReason, MAX_CLOSED_PATHS, MigrateError, OpenPathError,
     PathState, PathTotals,
 };
-
-pub use anabranch_recovery as recovery;
-pub use anabranch_tls as tls;
-pub use anabranch_wire as wire;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anabranch_recovery::{AckInfo, Controller as _, Measures, Outcome};
 use anabranch_wire::{Ack, PathId, SpaceId, Time};
 
-use super::connection::Connection;
+use crate::connection::connection::Connection;
 use crate::context::Context;
 use crate::error::TransportError;
 use crate::token::{Token, Tokens};

@@ -7,14 +7,8 @@ use anabranch_recovery::{Outcome, Recovery};
 use anabranch_tls as tls;
 use anabranch_wire::{ConnectionId, Format, InvalidSetting, PathId, Side, SpaceId, Time, Version};
 
-use super::ack_frequency::AckRequest;
-use super::close::State;
-use super::handshake::{Handshake, Level};
-use super::keys::KeyRing;
-use super::receive::Undecrypted;
-use super::roaming::Roaming;
-use super::timers::Idle;
 use crate::config::{ClientConfig, ServerConfig, TransportConfig};
+use crate::connection::parts::{Handshake, Idle, KeyRing, Level, Pending, Roaming, State, Undecrypted};
 use crate::datagram::Datagrams;
 use crate::datagram_io::FourTuple;
 use crate::endpoint::{ServerStart, Shared};
@@ -87,27 +81,6 @@ pub struct Connection {
     pub(super) grease_bits: u64,
     /// Reused by every acknowledgment and timeout.
     pub(super) outcome: Outcome<Tokens>,
-}
-
-/// Frames that are owed and belong to no stream, no path and no handshake level.
-#[derive(Debug, Default)]
-pub(super) struct Pending {
-    pub(super) handshake_done: bool,
-    /// NEW_TOKEN frames that the client should get.
-    pub(super) new_tokens: u64,
-    /// NEW_TOKEN frames that the server has sent.
-    pub(super) new_tokens_received: u64,
-    /// The peer gave up connection IDs: it may need new ones.
-    pub(super) issue_cids: bool,
-    /// The ACK_FREQUENCY request that the peer should know.
-    pub(super) ack_frequency: Option<AckRequest>,
-    pub(super) ack_frequency_sequence: u64,
-    /// The newest request that was made.
-    pub(super) ack_requested: Option<AckRequest>,
-    /// The peer is known to follow it.
-    pub(super) ack_request_acked: bool,
-    /// Sequence number of the newest ACK_FREQUENCY received.
-    pub(super) ack_frequency_received: Option<u64>,
 }
 
 impl Connection {

@@ -4,102 +4,23 @@ use std::sync::Arc;
 
 use anabranch_recovery::Progress;
 use anabranch_tls::{
-    ClientConfig as TlsClientConfig, ClientHello, KeyChange, MAX_CLIENT_HELLO_LEN, Session, TlsError,
-    client_hello_parameters, initial_keys,
+    ClientHello, KeyChange, MAX_CLIENT_HELLO_LEN, Session, TlsError, client_hello_parameters, initial_keys,
 };
 use anabranch_wire::{
     ConnectionId, Frame, PacketKind, Side, SpaceId, Time, TransportErrorCode, TransportParameters,
 };
 use bytes::Bytes;
 
-use super::ack_budget::AckBudget;
-use super::connection::{ConnectError, Connection};
-use super::crypto_stream::{CryptoStream, MAX_UNVALIDATED_CRYPTO};
-use super::keys::OneRtt;
-use super::negotiation::MAX_TOKEN;
-use super::parameters::Remembered;
 use crate::config::ClientConfig;
+use crate::connection::connection::{ConnectError, Connection};
+use crate::connection::negotiation::MAX_TOKEN;
+use crate::connection::parts::{
+    ClientStart, CryptoStream, HELLO_STEP, Level, MAX_UNVALIDATED_CRYPTO, OneRtt, Remembered,
+};
 use crate::endpoint::{ServerStart, Waiting};
 use crate::error::TransportError;
 use crate::event::{EndpointEvent, Event};
-use crate::space::Received;
 use crate::trace::TraceEvent;
-
-/// One of the packet number spaces that only the handshake uses.
-#[derive(Debug, Default)]
-pub(crate) struct Level {
-    pub(crate) crypto: CryptoStream,
-    pub(crate) received: Received,
-    /// What bounds acknowledgments in packets of their own.
-    pub(crate) acks: AckBudget,
-    pub(crate) next_number: u64,
-    pub(crate) largest_acked: Option<u64>,
-}
-
-impl Level {
-    /// Whether an acknowledgment is due.
-    pub(crate) fn owes_ack(&self, now: Time) -> bool {
-        self.received.debt.is_due(now)
-    }
-
-    /// When an acknowledgment is to leave that may leave then.
-    pub(crate) fn ack_timeout(&self) -> Option<Time> {
-        self.acks.held_until().or_else(|| self.received.debt.ack_deadline())
-    }
-}
-
-/// What the handshake knows and waits for.
-#[derive(Default)]
-pub(crate) struct Handshake {
-    /// `None` before a server has read the whole ClientHello, and after the connection has closed.
-    pub(crate) session: Option<Session>,
-    /// A client's configuration, kept as long as another first flight may be needed.
-    pub(crate) client: Option<Box<ClientStart>>,
-    /// What a server has of the ClientHello.
-    hello: Vec<u8>,
-    /// The memory of that and of what waits behind it, while the client is not validated.
-    waiting: Option<Waiting>,
-    /// Handshake bytes in 1-RTT packets: tickets.
-    pub(crate) data_crypto: CryptoStream,
-    /// Level whose bytes TLS reads, and level that its own bytes go to.
-    read_level: Option<SpaceId>,
-    write_level: Option<SpaceId>,
-    pub(crate) local_parameters: Option<TransportParameters>,
-    pub(crate) peer_parameters: Option<TransportParameters>,
-    /// Destination of the client's first Initial.
-    pub(crate) original_dcid: ConnectionId,
-    /// Source of the server's Retry.
-    pub(crate) retry_scid: Option<ConnectionId>,
-    /// Source of the peer's first Initial (a client learns it, a server is told).
-    pub(crate) peer_scid: Option<ConnectionId>,
-    /// Goes into every Initial of a client.
-    pub(crate) token: Bytes,
-    /// The application protocol, once it is settled.
-    pub(crate) alpn: Option<Bytes>,
-    /// TLS is done on this side (RFC 9001 §4.1.1).
-    pub(crate) complete: bool,
-    /// RFC 9001 §4.1.2.
-    pub(crate) confirmed: bool,
-    /// A client reacted to a Version Negotiation packet (RFC 9368 §4).
-    pub(crate) negotiated: bool,
-    /// A packet of the server was processed, so that Retry and Version Negotiation come too late.
-    pub(crate) heard: bool,
-    /// Whether the application was told of ALPN and server name.
-    data_reported: bool,
-    /// What early data was sent under.
-    remembered: Option<Box<Remembered>>,
-    /// Until when 0-RTT packets are still read after 1-RTT keys are there (RFC 9001 §4.9.3).
-    pub(crate) early_until: Option<Time>,
-}
-
-/// The memory of a ClientHello grows by so many bytes at least.
-const HELLO_STEP: usize = 1024;
-
-/// What a client needs to begin again with another version.
-pub(crate) struct ClientStart {
-    pub(crate) tls: TlsClientConfig,
-    pub(crate) server_name: String,
-}
 
 fn tls_error(error: &TlsError) -> TransportError {
     TransportError::new(TransportErrorCode::crypto(error.alert), error.reason.clone())

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anabranch_tls::rustls::pki_types::CertificateDer;
 use anabranch_wire::{ConnectionId, PathId, Side, SpaceId, Version};
 
-use super::connection::Connection;
+use crate::connection::connection::Connection;
 use crate::datagram_io::FourTuple;
 use crate::path::{AckStats, Closure, IdleReason, Path, PathState, PathTotals};
 use crate::stream::ReceivedBytes;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use anabranch_wire::{ConnectionId, PacketKind, PathId, Time};
 
-use super::connection::Connection;
+use crate::connection::connection::Connection;
 use crate::context::Context;
 use crate::datagram_io::FourTuple;
 use crate::event::Event;

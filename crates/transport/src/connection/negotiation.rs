@@ -6,7 +6,7 @@ use anabranch_wire::{
 };
 use bytes::Bytes;
 
-use super::connection::Connection;
+use crate::connection::connection::Connection;
 use crate::error::{ConnectionError, TransportError};
 use crate::trace::{DropReason, PacketTrace, TraceEvent};
 

@@ -6,7 +6,7 @@ use anabranch_wire::{
     PathId, PreferredAddress, Time, TransportErrorCode, TransportParameters, Version, VersionInformation,
 };
 
-use super::connection::Connection;
+use crate::connection::connection::Connection;
 use crate::error::TransportError;
 use crate::event::EndpointEvent;
 use crate::trace::TraceEvent;
@@ -16,37 +16,6 @@ const MIN_ACK_DELAY_US: u64 = 1_000;
 
 fn parameter_error(reason: &'static str) -> TransportError {
     TransportError::new(TransportErrorCode::TRANSPORT_PARAMETER_ERROR, reason)
-}
-
-/// Limits of an earlier connection that early data was sent under, besides those of streams.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Remembered {
-    active_connection_id_limit: u64,
-    max_datagram_frame_size: u64,
-}
-
-impl From<&TransportParameters> for Remembered {
-    fn from(parameters: &TransportParameters) -> Self {
-        Self {
-            active_connection_id_limit: parameters.active_connection_id_limit,
-            max_datagram_frame_size: parameters.max_datagram_frame_size,
-        }
-    }
-}
-
-impl Remembered {
-    /// A server that accepts early data must not take limits back (RFC 9000 §7.4.1, RFC 9221 §3).
-    pub(super) fn check(&self, new: &TransportParameters) -> Result<(), TransportError> {
-        let reduced = new.active_connection_id_limit < self.active_connection_id_limit
-            || new.max_datagram_frame_size < self.max_datagram_frame_size;
-        if !reduced {
-            return Ok(());
-        }
-        Err(TransportError::new(
-            TransportErrorCode::PROTOCOL_VIOLATION,
-            "limits are lower than those that early data was accepted under",
-        ))
-    }
 }
 
 impl Connection {

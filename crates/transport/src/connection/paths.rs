@@ -4,8 +4,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use anabranch_wire::PathId;
 
-use super::connection::Connection;
 use crate::config::Numbering;
+use crate::connection::connection::Connection;
 use crate::path::{AlternativeAddress, Held};
 
 impl Connection {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anabranch_wire::{PathId, SpaceId, Time};
 
-use super::connection::Connection;
+use crate::connection::connection::Connection;
 use crate::datagram_io::FourTuple;
 use crate::error::{ConnectionError, Obstacle};
 use crate::event::Event;
@@ -19,19 +19,6 @@ use crate::trace::TraceEvent;
 const RESCUE_INTERVAL: Duration = Duration::from_secs(1);
 /// Addresses that are asked at the same time for one silent path; the rest of the validations is for its own addresses.
 pub(crate) const MAX_RESCUES: usize = MAX_VALIDATIONS - 1;
-
-/// What is known about the silence of the main path.
-#[derive(Debug, Default)]
-pub(super) struct Roaming {
-    /// Somebody wants to know when the path falls silent.
-    watches: bool,
-    /// Stream bytes that had arrived when the path was last asked because it had become quiet.
-    traffic: u64,
-    /// When a packet had last come when a probe timeout was over too soon after it to be called silence.
-    suspected: Option<Time>,
-    /// Other addresses are asked, because the path is silent.
-    rescues: bool,
-}
 
 impl Connection {
     /// Client: tells from now on with [`Event::PathSilent`] when the main path falls silent. An end that only receives learns of

@@ -3,7 +3,7 @@
 
 use anabranch_wire::Time;
 
-use super::connection::Connection;
+use crate::connection::connection::Connection;
 
 impl Connection {
     /// Asks the peer to move on to new connection IDs on each path whose IDs are old or much used. Without traffic nothing

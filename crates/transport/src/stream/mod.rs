@@ -16,11 +16,11 @@ mod placed;
 mod ready;
 mod receive;
 mod receive_buffer;
-mod run;
 mod send;
 mod send_buffer;
 mod state;
 mod table;
+mod train;
 mod types;
 
 use std::cmp::Reverse;
@@ -35,11 +35,11 @@ pub(crate) use self::placed::Reserved;
 use self::ready::{Place, ReadyQueue};
 pub use self::receive_buffer::{MAX_RECEIVE_SLACK, MAX_STREAM_SLACK};
 pub(crate) use self::receive_buffer::{Pool, ReceiveBuffer, Saved};
-pub(crate) use self::run::StreamRun;
-#[cfg(test)]
-pub(crate) use self::run::{FAULT, Fault};
 pub use self::state::SendState;
 use self::table::{Stream, Table};
+pub(crate) use self::train::StreamTrain;
+#[cfg(test)]
+pub(crate) use self::train::{FAULT, Fault};
 pub use self::types::SendProgress;
 pub use self::types::{ClosedStream, Priority, ReadError, StreamEvent, StreamsConfig, WriteError};
 use crate::error::TransportError;

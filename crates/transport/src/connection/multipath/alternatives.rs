@@ -1,6 +1,5 @@
 //! Frames about further addresses of the server, received, and those of the configuration, announced.
 
-use crate::path::{Word, may_follow};
 use std::net::SocketAddr;
 
 use anabranch_wire::{AddressFlags, TransportParameters};
@@ -9,6 +8,7 @@ use crate::connection::connection::Connection;
 use crate::error::TransportError;
 use crate::error::violation;
 use crate::event::Event;
+use crate::path::{Word, may_follow};
 
 impl Connection {
     /// Server: says its configured addresses to a client that asks for them.

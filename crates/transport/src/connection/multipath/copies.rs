@@ -1,11 +1,11 @@
 //! Copies of stream data, written into packets of the path that they are for.
 
-use crate::path::stream_of;
 use std::cmp::Reverse;
 
 use anabranch_wire::{SpaceId, Time, Writer};
 
 use crate::connection::connection::Connection;
+use crate::path::stream_of;
 use crate::schedule::{Carrier, PathView, Scheduler as _};
 use crate::stream::Named;
 use crate::token::Tokens;

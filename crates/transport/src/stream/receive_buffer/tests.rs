@@ -1,6 +1,6 @@
-use proptest::prelude::*;
-
 use std::ops::{Deref, DerefMut};
+
+use proptest::prelude::*;
 
 use super::reassembler::TooFragmented;
 use super::*;

@@ -1,9 +1,10 @@
 //! From the frames of an authentic packet to those who own their meaning (RFC 9000 §19).
 
-use anabranch_wire::{Ack, Ecn, Frame, Frames, PacketKind, Stream, Time, TransportErrorCode};
 use std::time::Duration;
 
-use super::connection::Connection;
+use anabranch_wire::{Ack, Ecn, Frame, Frames, PacketKind, Stream, Time, TransportErrorCode};
+
+use crate::connection::connection::Connection;
 use crate::context::Context;
 use crate::error::TransportError;
 use crate::error::violation;
@@ -16,16 +17,16 @@ pub(crate) const MAX_NEW_TOKENS: u64 = 16;
 
 /// What a packet's frames say about the packet.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seen {
+pub(in crate::connection) struct Seen {
     /// It has to be acknowledged.
-    pub(super) eliciting: bool,
+    pub(in crate::connection) eliciting: bool,
     /// It does not move the connection to its path.
-    pub(super) probing: bool,
+    pub(in crate::connection) probing: bool,
 }
 
 impl Connection {
     /// Processes a packet's frames, then owes its acknowledgment.
-    pub(super) fn on_payload(
+    pub(in crate::connection) fn on_payload(
         &mut self,
         now: Time,
         context: &Context<'_>,
@@ -39,7 +40,7 @@ impl Connection {
     }
 
     /// Processes frames; `None` if that ended the connection.
-    pub(super) fn on_frames(
+    pub(in crate::connection) fn on_frames(
         &mut self,
         now: Time,
         context: &Context<'_>,
@@ -76,7 +77,7 @@ impl Connection {
     }
 
     /// What follows once all frames of a packet have been processed.
-    pub(super) fn after_frames(
+    pub(in crate::connection) fn after_frames(
         &mut self,
         now: Time,
         context: &Context<'_>,
@@ -233,7 +234,7 @@ impl Connection {
     }
 
     /// The peer retired the connection ID that it used: what it uses now will show.
-    pub(super) fn after_local_retire(
+    pub(in crate::connection) fn after_local_retire(
         &mut self,
         id: anabranch_wire::PathId,
         cid: anabranch_wire::ConnectionId,
@@ -273,7 +274,7 @@ impl Connection {
     }
 
     /// ACK of packets never sent, a broken peer's or an attacker's (RFC 9000 §13.1, §21.4).
-    pub(super) fn optimistic_ack(error: anabranch_recovery::AckError) -> TransportError {
+    pub(in crate::connection) fn optimistic_ack(error: anabranch_recovery::AckError) -> TransportError {
         TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, error.to_string())
     }
 }

@@ -1,24 +1,21 @@
 //! Packets whose headers name the stream and the offset of their data (VReverso): one STREAM frame, in front of all others.
 
 use anabranch_tls::TAG_LEN;
-use anabranch_wire::{Direction, Frame, Frames, Placement, Stream, Time, Writer};
+use anabranch_wire::{Time, Writer};
 
-use super::connection::Connection;
-use super::packet::{Draft, Fill, Target};
-use crate::error::TransportError;
-use crate::error::violation;
+use super::draft::Draft;
+use super::draft::Fill;
+use super::draft::Target;
+use crate::connection::connection::Connection;
 use crate::stream::{MIN_NAMED_ROOM, Named};
 use crate::token::Tokens;
-
-/// STREAM's type, as far as errors tell.
-pub(super) const STREAM: u64 = 0x08;
 
 /// The longest long header and tag, besides the STREAM frame.
 const MAX_OVERHEAD: usize = 1 + 4 + 2 * 21 + 2 + 12 + TAG_LEN;
 
 impl Connection {
     /// Like [`Connection::draft`] for a 0-RTT or 1-RTT packet.
-    pub(super) fn draft_named(
+    pub(in crate::connection) fn draft_named(
         &mut self,
         now: Time,
         target: Target,
@@ -93,62 +90,4 @@ impl Connection {
         }
         self.fill_ping(target.path, fill, writer, tokens);
     }
-}
-
-/// Checks the payload of a packet against its header: the STREAM frame that the header names, in front and alone, or none.
-pub(super) fn check_named(
-    payload: &[u8],
-    direction: Direction,
-    named: Option<&Placement>,
-) -> Result<(), TransportError> {
-    match (leading_stream(payload, direction)?, named) {
-        (None, None) => Ok(()),
-        (Some(leading), Some(named)) => leading.check(named),
-        _ => Err(untrue()),
-    }
-}
-
-/// A STREAM frame in a packet.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Leading<'a> {
-    pub(super) stream: Stream<'a>,
-    /// Where in the payload it ends, and the other frames begin.
-    pub(super) end: usize,
-    /// It is in front of all other frames.
-    leads: bool,
-}
-
-impl Leading<'_> {
-    /// Whether the frame is what the header names.
-    pub(super) fn check(&self, named: &Placement) -> Result<(), TransportError> {
-        let is_true = self.leads && named.matches(self.stream.id, self.stream.offset);
-        if is_true { Ok(()) } else { Err(untrue()) }
-    }
-}
-
-/// The STREAM frame that is read first. Nothing is done with any frame yet; one that cannot be read is an error all the same.
-#[inline(always)]
-pub(super) fn leading_stream(
-    payload: &[u8],
-    direction: Direction,
-) -> Result<Option<Leading<'_>>, TransportError> {
-    let mut frames = Frames::new(payload, direction);
-    if let Some(stream) = frames.next_stream() {
-        return Ok(Some(Leading { stream, end: payload.len(), leads: frames.is_over() }));
-    }
-    loop {
-        let end = frames.remaining();
-        match frames.next() {
-            Some(frame) => {
-                if let Frame::Stream(stream) = frame? {
-                    return Ok(Some(Leading { stream, end, leads: frames.is_over() }));
-                }
-            }
-            None => return Ok(None),
-        }
-    }
-}
-
-fn untrue() -> TransportError {
-    violation("the header does not name the packet's stream data").in_frame(STREAM)
 }

@@ -2,80 +2,22 @@
 
 use anabranch_recovery::Sent;
 use anabranch_tls::TAG_LEN;
-use anabranch_wire::{
-    Announced, Frame, Outgoing, PacketKind, PathId, SpaceId, Time, Writer, unacked_numbers,
-};
+use anabranch_wire::{Outgoing, PacketKind, PathId, SpaceId, Time, Writer, unacked_numbers};
 
-use super::connection::Connection;
+use super::draft::Draft;
+use super::draft::Fill;
+use super::draft::Target;
+use crate::connection::connection::Connection;
 use crate::error::TransportError;
 use crate::path::Path;
-use crate::schedule::{Carrier, Kinds};
 use crate::space::Numbered;
-use crate::token::{Token, Tokens};
+use crate::token::Tokens;
 use crate::trace::{PacketTrace, TraceEvent};
-
-/// What a packet may carry.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Fill {
-    /// An ACK frame.
-    pub(super) ack: bool,
-    /// Frames that the peer has to acknowledge.
-    pub(super) data: bool,
-    /// Those among them that any path may carry: control frames.
-    pub(super) control: bool,
-    /// Those among them that any path may carry: data of streams and datagrams, by kind.
-    pub(super) streams: Kinds,
-    /// At least a PING, so that the packet is acknowledged.
-    pub(super) probe: bool,
-}
-
-/// Where a packet goes.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Target {
-    pub(super) path: PathId,
-    pub(super) space: SpaceId,
-    pub(super) kind: PacketKind,
-    /// The peer's connection ID, if not the one in use on the path.
-    pub(super) dcid: Option<anabranch_wire::ConnectionId>,
-    /// What the header says of the packet's stream data.
-    pub(super) announced: Option<Announced>,
-}
-
-/// A packet whose frames are written but not yet protected.
-pub(super) struct Draft {
-    pub(super) kind: PacketKind,
-    pub(super) space: SpaceId,
-    /// Where it starts in the datagram, and where it will end, tag included.
-    pub(super) start: usize,
-    pub(super) end: usize,
-    outgoing: Outgoing,
-    numbered: Numbered,
-    tokens: Tokens,
-    /// Recovery counts it as in flight.
-    pub(super) tracked: bool,
-    pub(super) mtu_probe: bool,
-}
-
-impl Draft {
-    /// What its frames owe.
-    pub(super) fn tokens(&self) -> &[Token] {
-        &self.tokens
-    }
-
-    /// Whether the peer has to acknowledge it.
-    pub(super) fn is_eliciting(&self) -> bool {
-        is_eliciting(&self.tokens)
-    }
-}
-
-fn is_eliciting(tokens: &[Token]) -> bool {
-    tokens.iter().any(|token| !matches!(token, Token::Ack { .. }))
-}
 
 impl Connection {
     /// Writes the header of a packet on `path` and has `fill` write its frames; `None` if there were none or no room.
     /// `start` is where `room` begins in its datagram.
-    pub(super) fn draft(
+    pub(in crate::connection) fn draft(
         &mut self,
         target: Target,
         room: &mut [u8],
@@ -99,7 +41,7 @@ impl Connection {
 
     /// A packet of what is owed in its space.
     #[inline]
-    pub(super) fn draft_filled(
+    pub(in crate::connection) fn draft_filled(
         &mut self,
         now: Time,
         target: Target,
@@ -173,7 +115,7 @@ impl Connection {
 
     /// Pads, protects and accounts for a drafted packet. `datagram` is the whole datagram, `end` where the packet is to
     /// end in it, at least `draft.end`.
-    pub(super) fn seal(
+    pub(in crate::connection) fn seal(
         &mut self,
         now: Time,
         path: PathId,
@@ -256,138 +198,6 @@ impl Connection {
             direction: self.format.direction,
         };
         self.trace(now, &TraceEvent::PacketSent(trace));
-    }
-
-    /// Frames of an Initial or Handshake packet.
-    pub(super) fn fill_handshake(
-        &mut self,
-        now: Time,
-        path: PathId,
-        space: SpaceId,
-        fill: Fill,
-        writer: &mut Writer<'_>,
-        tokens: &mut Tokens,
-    ) {
-        let Some(index) = Self::level_index(space) else { return };
-        if fill.ack {
-            self.levels[index].received.write_ack(now, writer, space, false, 0, tokens);
-        }
-        if fill.probe && !self.levels[index].crypto.has_pending() {
-            // The probe before this one has taken what was to be repeated. An Initial without CRYPTO is of no use to a peer that
-            // has nothing yet, and some close over it.
-            self.repeat_oldest(path, space);
-        }
-        if fill.data {
-            self.levels[index].crypto.write(space, writer, tokens);
-        }
-        if fill.probe && !is_eliciting(tokens) {
-            write_ping(writer, tokens);
-        }
-    }
-
-    /// Frames of a 0-RTT or 1-RTT packet, in one fixed order.
-    pub(super) fn fill_data(
-        &mut self,
-        now: Time,
-        id: PathId,
-        kind: PacketKind,
-        fill: Fill,
-        writer: &mut Writer<'_>,
-        tokens: &mut Tokens,
-    ) {
-        self.fill_frames(now, id, kind, fill, writer, tokens);
-        let carrier = self.carrier(id, fill.streams);
-        if fill.data && fill.streams.any() {
-            self.fill_datagrams(&carrier, writer, tokens);
-            self.streams.write_data(&carrier, writer, tokens);
-        }
-        if fill.data && self.paths.multipath.is_some() {
-            self.fill_copies(&carrier, writer, tokens);
-        }
-        self.fill_ping(id, fill, writer, tokens);
-    }
-
-    /// All frames that carry no data of the application.
-    pub(super) fn fill_frames(
-        &mut self,
-        now: Time,
-        id: PathId,
-        kind: PacketKind,
-        fill: Fill,
-        writer: &mut Writer<'_>,
-        tokens: &mut Tokens,
-    ) {
-        if fill.ack && kind == PacketKind::OneRtt {
-            self.fill_acks(now, id, writer, tokens);
-        }
-        if fill.data && fill.control {
-            if kind == PacketKind::OneRtt {
-                self.fill_control(now, id, writer, tokens);
-            }
-            self.streams.write_control(writer, tokens);
-        }
-    }
-
-    pub(super) fn fill_datagrams(&mut self, carrier: &Carrier, writer: &mut Writer<'_>, tokens: &mut Tokens) {
-        if carrier.kinds.new && self.datagrams.has_pending() {
-            // The MTU may have fallen since they were queued: those that never fit again must not block the others.
-            let room = self.datagram_room();
-            self.datagrams.set_packet_room(room);
-            self.datagrams.write(carrier, writer, tokens);
-        }
-    }
-
-    /// A PING, if the packet is to be acknowledged and holds nothing else for that.
-    pub(super) fn fill_ping(&mut self, id: PathId, fill: Fill, writer: &mut Writer<'_>, tokens: &mut Tokens) {
-        let Some(path) = self.paths.list.get_mut(id) else { return };
-        if (fill.probe || path.ping && fill.data) && !is_eliciting(tokens) {
-            write_ping(writer, tokens);
-        }
-        if is_eliciting(tokens) {
-            path.ping = false;
-        }
-    }
-
-    /// Frames that only 1-RTT packets carry.
-    fn fill_control(&mut self, now: Time, id: PathId, writer: &mut Writer<'_>, tokens: &mut Tokens) {
-        if self.pending.handshake_done && writer.frame(&Frame::HandshakeDone).is_ok() {
-            self.pending.handshake_done = false;
-            tokens.push(Token::HandshakeDone);
-        }
-        if self.handshake.data_crypto.has_pending() {
-            self.handshake.data_crypto.write(SpaceId::Data, writer, tokens);
-        }
-        if self.pending.new_tokens > 0 && self.paths.list.main().validated {
-            let token = self.make_token(now);
-            if writer.frame(&Frame::NewToken { token: &token }).is_ok() {
-                self.pending.new_tokens -= 1;
-                tokens.push(Token::NewToken);
-            }
-        }
-        if let Some(request) = self.pending.ack_frequency {
-            let frame = Frame::AckFrequency {
-                sequence: self.pending.ack_frequency_sequence,
-                threshold: request.threshold,
-                max_ack_delay_us: request.max_ack_delay_us,
-                reordering_threshold: self.config.ack.frequency_rule.reordering_threshold(),
-            };
-            if writer.frame(&frame).is_ok() {
-                self.pending.ack_frequency = None;
-                tokens.push(Token::AckFrequency(self.pending.ack_frequency_sequence));
-            }
-        }
-        if self.paths.multipath.is_some() {
-            self.paths.fill_multipath(writer, tokens);
-        } else if let Some(Path { local_cids, remote_cids, .. }) = self.paths.list.get_mut(id) {
-            local_cids.write(writer, tokens, false);
-            remote_cids.write(writer, tokens, false);
-        }
-    }
-}
-
-fn write_ping(writer: &mut Writer<'_>, tokens: &mut Tokens) {
-    if writer.frame(&Frame::Ping).is_ok() {
-        tokens.push(Token::Ping);
     }
 }
 

@@ -1,86 +1,30 @@
 //! From a batch of datagrams to packets (RFC 9000 §12): those with a [long](super::long) header, and then one with a
 //! [short](super::short) one, which most datagrams begin with.
 
-use anabranch_wire::{Ecn, PacketKind, ShortHeader, Time, parse_packet};
+mod after_end;
+mod apply;
+mod direct;
+mod envelope;
+mod frames;
+mod long;
+mod named;
+mod one_rtt;
+mod open;
+mod prepare;
+mod short;
+mod train;
 
-use super::connection::Connection;
-use super::prepare::{MASKS_AT_ONCE, Ready};
-use super::run::Run;
-use crate::datagram_io::{Datagram, FourTuple};
-use crate::error::TransportError;
-use crate::error::violation;
+use anabranch_wire::{PacketKind, ShortHeader, Time, parse_packet};
+
+use self::envelope::{Envelope, Stop};
+use self::prepare::{MASKS_AT_ONCE, Ready};
+use self::train::Train;
+#[cfg(test)]
+pub(crate) use self::{frames::MAX_NEW_TOKENS, train::SETTLED};
+use crate::connection::connection::Connection;
+use crate::connection::parts::Kept;
+use crate::datagram_io::Datagram;
 use crate::trace::{DropReason, TraceEvent};
-
-/// Packets kept because their keys are not there yet (RFC 9001 §5.7), most.
-pub(super) const MAX_UNDECRYPTED_PACKETS: usize = 16;
-
-/// The same at a server whose client has not proved its address.
-pub(crate) const MAX_UNDECRYPTED_UNVALIDATED: usize = 2;
-
-/// Longest packet that is kept; others come again.
-const MAX_UNDECRYPTED_LEN: usize = 1_500;
-
-/// A datagram's properties that its packets share.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Envelope<'a> {
-    pub(super) tuple: &'a FourTuple,
-    pub(super) ecn: Option<Ecn>,
-    pub(super) len: usize,
-    /// There is one path, which runs over just these addresses.
-    pub(super) is_on_only_path: bool,
-    /// Others came with it, so that its mask is there already.
-    pub(super) is_one_of_many: bool,
-}
-
-/// A packet that waits for keys, and the properties of its datagram.
-#[derive(Debug)]
-struct Kept {
-    tuple: FourTuple,
-    ecn: Option<Ecn>,
-    len: usize,
-    packet: Box<[u8]>,
-}
-
-/// Packets that wait for keys.
-#[derive(Debug, Default)]
-pub(super) struct Undecrypted {
-    packets: Vec<Kept>,
-    /// Keys came: try again.
-    pub(super) retry: bool,
-}
-
-impl Undecrypted {
-    fn keep(&mut self, envelope: &Envelope<'_>, packet: &[u8], validated: bool) -> bool {
-        let most = if validated { MAX_UNDECRYPTED_PACKETS } else { MAX_UNDECRYPTED_UNVALIDATED };
-        let room = self.packets.len() < most && packet.len() <= MAX_UNDECRYPTED_LEN;
-        if room {
-            let &Envelope { tuple, ecn, len, .. } = envelope;
-            self.packets.push(Kept { tuple: *tuple, ecn, len, packet: packet.into() });
-        }
-        room
-    }
-
-    pub(super) fn clear(&mut self) {
-        *self = Self::default();
-    }
-
-    #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
-        self.packets.len()
-    }
-}
-
-/// Why a packet goes no further.
-pub(super) enum Stop {
-    Drop(DropReason),
-    Fail(TransportError),
-}
-
-impl From<TransportError> for Stop {
-    fn from(error: TransportError) -> Self {
-        Self::Fail(error)
-    }
-}
 
 impl Connection {
     /// Takes in datagrams that the router found to belong to this connection. Their payload is scribbled over.
@@ -96,14 +40,14 @@ impl Connection {
     }
 
     fn handle_datagrams(&mut self, now: Time, batch: &mut [Datagram<'_>]) {
-        let mut run = None;
+        let mut train = None;
         for part in batch.chunks_mut(MASKS_AT_ONCE) {
             let prepared = self.prepare(part);
             for (index, datagram) in part.iter_mut().enumerate() {
-                self.handle_datagram(now, datagram, prepared.of(index), &mut run);
+                self.handle_datagram(now, datagram, prepared.of(index), &mut train);
             }
         }
-        self.finish_run(now, &mut run);
+        self.finish_train(now, &mut train);
     }
 
     /// `ready`: for a packet with a short header in front.
@@ -113,7 +57,7 @@ impl Connection {
         now: Time,
         datagram: &mut Datagram<'_>,
         ready: Ready<'_>,
-        run: &mut Option<Run>,
+        train: &mut Option<Train>,
     ) {
         if !self.state.is_active() {
             return self.handle_datagram_after_end(now, datagram);
@@ -136,9 +80,9 @@ impl Connection {
             return self.drop_packet(now, None, envelope.len, DropReason::Unexpected);
         }
         if ShortHeader::leads(payload) {
-            self.handle_short(now, &envelope, payload, ready, run);
+            self.handle_short(now, &envelope, payload, ready, train);
         } else {
-            self.handle_packets(now, &envelope, payload, run);
+            self.handle_packets(now, &envelope, payload, train);
         }
     }
 
@@ -149,16 +93,16 @@ impl Connection {
         now: Time,
         envelope: &Envelope<'_>,
         mut rest: &mut [u8],
-        run: &mut Option<Run>,
+        train: &mut Option<Train>,
     ) {
-        self.finish_run(now, run);
+        self.finish_train(now, train);
         let whole = rest.len();
         while !rest.is_empty() && self.state.is_active() {
             if ShortHeader::leads(rest) {
                 if rest.len() < whole && rest.iter().all(|byte| *byte == 0) {
                     return; // The datagram is padded behind its packets, as some do with Initials: no packet begins with zeros.
                 }
-                return self.handle_short(now, envelope, rest, Ready::NOT, run);
+                return self.handle_short(now, envelope, rest, Ready::NOT, train);
             }
             let Ok(header) = parse_packet(rest, self.shared.cid_len()) else {
                 return self.drop_packet(now, None, rest.len(), DropReason::Malformed);
@@ -178,20 +122,20 @@ impl Connection {
         envelope: &Envelope<'_>,
         packet: &mut [u8],
         ready: Ready<'_>,
-        run: &mut Option<Run>,
+        train: &mut Option<Train>,
     ) {
         let len = packet.len();
-        if let Err(stop) = self.handle_one_rtt(now, envelope, packet, ready, run) {
+        if let Err(stop) = self.handle_one_rtt(now, envelope, packet, ready, train) {
             if matches!(stop, Stop::Fail(_)) {
-                self.finish_run(now, run);
+                self.finish_train(now, train);
             }
             self.stop_packet(now, envelope, PacketKind::OneRtt, len, stop);
         }
     }
 
-    /// Ends the run, and the connection if that fails.
-    fn finish_run(&mut self, now: Time, run: &mut Option<Run>) {
-        if let Err(error) = self.end_run(now, run) {
+    /// Ends the train, and the connection if that fails.
+    fn finish_train(&mut self, now: Time, train: &mut Option<Train>) {
+        if let Err(error) = self.end_train(now, train) {
             self.fail(now, error);
         }
     }
@@ -206,7 +150,7 @@ impl Connection {
     }
 
     /// Keeps a packet whose keys may come yet.
-    pub(super) fn keep_undecrypted(
+    pub(in crate::connection) fn keep_undecrypted(
         &mut self,
         envelope: &Envelope<'_>,
         kind: PacketKind,
@@ -215,7 +159,7 @@ impl Connection {
         let early = !self.handshake.complete || kind == PacketKind::OneRtt;
         let wanted = early && kind != PacketKind::Initial && !self.is_key_gone(kind);
         let validated = self.paths.list.main().validated;
-        if wanted && self.undecrypted.keep(envelope, packet, validated) {
+        if wanted && self.undecrypted.keep(envelope.tuple, envelope.ecn, envelope.len, packet, validated) {
             Ok(())
         } else {
             Err(Stop::Drop(DropReason::KeyUnavailable))
@@ -223,7 +167,7 @@ impl Connection {
     }
 
     #[inline]
-    pub(super) fn has_open_key(&self, kind: PacketKind) -> bool {
+    pub(in crate::connection) fn has_open_key(&self, kind: PacketKind) -> bool {
         match kind {
             // RFC 9001 §5.7: a server must not process 1-RTT packets before the handshake is complete.
             PacketKind::OneRtt => self.keys.one_rtt.is_some() && self.handshake.complete,
@@ -243,7 +187,7 @@ impl Connection {
     }
 
     /// A packet could not be opened.
-    pub(super) fn on_unopened(&mut self) -> Stop {
+    pub(in crate::connection) fn on_unopened(&mut self) -> Stop {
         match self.keys.on_failed_open() {
             Ok(()) => Stop::Drop(DropReason::Undecryptable),
             Err(error) => Stop::Fail(error),
@@ -262,7 +206,7 @@ impl Connection {
         }
     }
 
-    pub(super) fn drop_packet(
+    pub(in crate::connection) fn drop_packet(
         &mut self,
         now: Time,
         kind: Option<PacketKind>,
@@ -270,30 +214,5 @@ impl Connection {
         reason: DropReason,
     ) {
         self.trace(now, &TraceEvent::PacketDropped { kind, size, reason });
-    }
-}
-
-/// RFC 9000 §17.2, §17.3.1: reserved bits are looked at only once the packet is authentic.
-pub(super) fn check_reserved(are_zero: bool) -> Result<(), TransportError> {
-    if are_zero { Ok(()) } else { Err(violation("reserved bits are not zero")) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn packets_that_wait_for_keys_are_few_and_short() {
-        let address = std::net::SocketAddr::from((std::net::Ipv4Addr::LOCALHOST, 443));
-        let tuple = FourTuple { local: address, remote: address };
-        let envelope =
-            Envelope { tuple: &tuple, ecn: None, len: 1_200, is_on_only_path: false, is_one_of_many: false };
-        for (validated, most) in [(true, MAX_UNDECRYPTED_PACKETS), (false, MAX_UNDECRYPTED_UNVALIDATED)] {
-            let mut undecrypted = Undecrypted::default();
-            assert!(!undecrypted.keep(&envelope, &[0; MAX_UNDECRYPTED_LEN + 1], validated));
-            let kept = (0..100).filter(|_| undecrypted.keep(&envelope, &[0; MAX_UNDECRYPTED_LEN], validated));
-            assert_eq!(kept.count(), most);
-            assert_eq!(undecrypted.len(), most);
-        }
     }
 }

@@ -14,7 +14,7 @@ use crate::error::TransportError;
 
 /// A stream that nothing is missing of, and what of it is in its buffer but not settled yet.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct StreamRun {
+pub(crate) struct StreamTrain {
     stream: StreamId,
     key: usize,
     /// Offset of the first byte that is not settled.
@@ -25,7 +25,7 @@ pub(crate) struct StreamRun {
     limit: u64,
 }
 
-impl StreamRun {
+impl StreamTrain {
     /// Whether this is what comes next, and allowed.
     #[inline(always)]
     fn goes_on(&self, stream: StreamId, offset: u64, len: usize) -> bool {
@@ -36,28 +36,28 @@ impl StreamRun {
 impl Streams {
     /// Like [`Self::on_placed`], without FIN.
     #[inline(always)]
-    pub(crate) fn on_placed_in_run(
+    pub(crate) fn on_placed_in_train(
         &mut self,
         now: Time,
         rtt: Duration,
-        run: &mut Option<StreamRun>,
+        train: &mut Option<StreamTrain>,
         reserved: &Reserved,
         len: usize,
     ) -> Result<(), TransportError> {
         let (stream, offset) = (reserved.stream(), reserved.offset());
-        match run {
-            Some(run) if run.goes_on(stream, offset, len) => {
+        match train {
+            Some(train) if train.goes_on(stream, offset, len) => {
                 self.received.placed += len as u64;
-                self.go_on(run, len, |buffer, pool| {
+                self.go_on(train, len, |buffer, pool| {
                     let grew = buffer.commit(reserved.slot(), len, pool);
                     buffer.prepare_next(pool);
                     grew
                 })?;
             }
             _ => {
-                self.settle_run(now, rtt, run)?;
+                self.settle_train(now, rtt, train)?;
                 self.on_placed(now, rtt, reserved, len, false)?;
-                *run = self.begin_run();
+                *train = self.begin_train();
             }
         }
         Ok(())
@@ -65,23 +65,23 @@ impl Streams {
 
     /// Like [`Self::on_stream`], without FIN.
     #[inline(always)]
-    pub(crate) fn on_stream_in_run(
+    pub(crate) fn on_stream_in_train(
         &mut self,
         now: Time,
         rtt: Duration,
-        run: &mut Option<StreamRun>,
+        train: &mut Option<StreamTrain>,
         frame: &Stream<'_>,
     ) -> Result<(), TransportError> {
         let (offset, len) = (frame.offset, frame.data.len());
-        match run {
-            Some(run) if run.goes_on(frame.id, offset, len) => {
+        match train {
+            Some(train) if train.goes_on(frame.id, offset, len) => {
                 self.received.copied += len as u64;
-                self.go_on(run, len, |buffer, pool| buffer.insert(offset, frame.data, pool))?;
+                self.go_on(train, len, |buffer, pool| buffer.insert(offset, frame.data, pool))?;
             }
             _ => {
-                self.settle_run(now, rtt, run)?;
+                self.settle_train(now, rtt, train)?;
                 self.on_stream(now, rtt, frame)?;
-                *run = self.begin_run();
+                *train = self.begin_train();
             }
         }
         Ok(())
@@ -91,39 +91,39 @@ impl Streams {
     #[inline(always)]
     fn go_on(
         &mut self,
-        run: &mut StreamRun,
+        train: &mut StreamTrain,
         len: usize,
         put: impl FnOnce(&mut ReceiveBuffer, &mut Pool) -> Result<bool, TooFragmented>,
     ) -> Result<(), TransportError> {
-        let half = self.table.stream(run.key).receive.as_mut();
+        let half = self.table.stream(train.key).receive.as_mut();
         let grew = half.map(|half| put(&mut half.buffer, &mut self.pool));
         if grew != Some(Ok(true)) || Fault::NotTaken.is_on() {
             return Err(lost("stream data in order could not be kept"));
         }
-        run.next += len as u64;
+        train.next += len as u64;
         Ok(())
     }
 
-    /// A run of the stream that received data last, if nothing is missing of it and its end is not known.
-    pub(crate) fn begin_run(&mut self) -> Option<StreamRun> {
+    /// A train of the stream that received data last, if nothing is missing of it and its end is not known.
+    pub(crate) fn begin_train(&mut self) -> Option<StreamTrain> {
         let key = self.arrived?;
         let left = self.receive_credit.left()?;
         let stream = self.table.stream(key);
         let half = stream.receive.as_ref()?;
         let next = half.next_in_order()?;
         let limit = half.credit.left()?.min(left) + next;
-        Some(StreamRun { stream: stream.id, key, from: next, next, limit })
+        Some(StreamTrain { stream: stream.id, key, from: next, next, limit })
     }
 
     /// What came of the stream counts as any other data. That it is within the limits was looked at when it came: if it is not,
     /// this end has miscounted, and fails with INTERNAL_ERROR.
-    pub(crate) fn settle_run(
+    pub(crate) fn settle_train(
         &mut self,
         now: Time,
         rtt: Duration,
-        run: &mut Option<StreamRun>,
+        train: &mut Option<StreamTrain>,
     ) -> Result<(), TransportError> {
-        let Some(StreamRun { stream, key, from, next, .. }) = run.take() else { return Ok(()) };
+        let Some(StreamTrain { stream, key, from, next, .. }) = train.take() else { return Ok(()) };
         if from == next {
             return Ok(());
         }
@@ -148,7 +148,7 @@ fn lost(reason: &'static str) -> TransportError {
     TransportError::new(TransportErrorCode::INTERNAL_ERROR, reason)
 }
 
-/// What a test has go wrong in runs, which nothing else does.
+/// What a test has go wrong in trains, which nothing else does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// Data does not become readable.

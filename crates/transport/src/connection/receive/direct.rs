@@ -7,12 +7,10 @@ use anabranch_tls::TAG_LEN;
 use anabranch_wire::{Direction, Placement, Stream, Time};
 use smallvec::SmallVec;
 
-use super::connection::Connection;
-use super::frames::Seen;
+use super::envelope::Stop;
 use super::named::{STREAM, leading_stream};
-use super::receive::{Stop, check_reserved};
-use super::run::Run;
 use super::short::Short;
+use crate::connection::connection::Connection;
 use crate::error::TransportError;
 use crate::error::violation;
 use crate::stream::{Reserved, Saved};
@@ -21,31 +19,38 @@ use crate::stream::{Reserved, Saved};
 const USUAL_OTHERS: usize = 64;
 
 /// Frames beside the data.
-type Others = SmallVec<[u8; USUAL_OTHERS]>;
+pub(in crate::connection) type Others = SmallVec<[u8; USUAL_OTHERS]>;
 
-/// The data of a packet that has been opened in its place.
-struct Contents {
-    offset: u64,
-    fin: bool,
-    len: usize,
+/// Stream data of a packet that was decrypted into the buffer of its stream.
+pub(in crate::connection) struct Contents {
+    pub(in crate::connection) offset: u64,
+    pub(in crate::connection) fin: bool,
+    pub(in crate::connection) len: usize,
     /// The data may stay where it is.
-    stays: bool,
+    pub(in crate::connection) stays: bool,
     /// All of the packet, if it may not, or if somebody observes the connection: what is restored falls on its end.
-    copy: Option<Vec<u8>>,
+    pub(in crate::connection) copy: Option<Vec<u8>>,
+}
+
+/// A packet that was decrypted into the buffer of its stream.
+pub(in crate::connection) struct Direct {
+    pub(in crate::connection) reserved: Reserved,
+    pub(in crate::connection) contents: Contents,
+    /// Frames beside the data.
+    pub(in crate::connection) others: Others,
 }
 
 impl Connection {
-    /// Decrypts the packet into the buffer of the stream that its header names, and processes it. `None`, and nothing has
-    /// happened, if it has to be decrypted where it is.
+    /// Decrypts the packet into the buffer of the stream that its header names. Returns `None`, and has changed nothing, if the
+    /// packet has to be decrypted where it is.
     #[inline(always)]
-    pub(super) fn place(
+    pub(in crate::connection) fn open_direct(
         &mut self,
         now: Time,
         short: &Short<'_>,
+        named: &Placement,
         packet: &[u8],
-        run: &mut Option<Run>,
-    ) -> Option<Result<(), Stop>> {
-        let named = short.unmasked.placement.as_ref()?;
+    ) -> Option<Result<Direct, Stop>> {
         // What looks like a duplicate is not worth a place.
         if !short.is_new {
             return None;
@@ -61,69 +66,24 @@ impl Connection {
             return Some(Err(self.on_unopened()));
         }
         let mut others = Others::new();
-        let contents = Contents::read(
-            window,
-            &reserved,
-            named,
-            self.format.direction,
-            self.observer.is_some(),
-            &mut others,
-        );
+        let (direction, is_observed) = (self.format.direction, self.observer.is_some());
+        let contents = Contents::read(window, &reserved, named, direction, is_observed, &mut others);
         self.streams.restore(&reserved, &saved);
         self.on_opened(now, short);
-        let done = match contents {
-            Err(error) => Err(error.into()),
-            Ok(contents) => match run {
-                Some(run) if contents.is_data_alone() && others.is_empty() => {
-                    self.go_on_placed(now, run, &reserved, contents.len)
-                }
-                _ => self.on_placed(now, short, &reserved, &contents, &others, run),
-            },
-        };
-        self.streams.leave(&reserved);
-        Some(done)
-    }
-
-    /// Processes an authentic packet: its data, then its other frames.
-    #[inline(always)]
-    fn on_placed(
-        &mut self,
-        now: Time,
-        short: &Short<'_>,
-        reserved: &Reserved,
-        contents: &Contents,
-        others: &[u8],
-        run: &mut Option<Run>,
-    ) -> Result<(), Stop> {
-        self.end_run(now, run)?;
-        let &Contents { offset, fin, len, stays, ref copy } = contents;
-        check_reserved(short.unmasked.reserved_ok)?;
-        let path = self.on_authentic_short(now, short, others, copy.as_deref().unwrap_or_default())?;
-        let context = self.context_of(short, path);
-        self.paths.settle_local_address(&context);
-        let rtt = self.paths.list.longest_rtt();
-        let taken_in = match copy {
-            Some(copy) if !stays => {
-                let stream = Stream { id: reserved.stream(), offset, fin, data: &copy[..len] };
-                self.streams.on_stream(now, rtt, &stream)
+        match contents {
+            Ok(contents) => Some(Ok(Direct { reserved, contents, others })),
+            Err(error) => {
+                self.streams.leave(&reserved);
+                Some(Err(error.into()))
             }
-            _ => self.streams.on_placed(now, rtt, reserved, len, fin),
-        };
-        taken_in.map_err(|error| error.in_frame(STREAM))?;
-        if !others.is_empty() && self.on_frames(now, &context, others)?.is_none() {
-            return Ok(());
         }
-        // The data is to be acknowledged, and is no probe.
-        self.after_frames(now, &context, short.envelope.ecn, Seen { eliciting: true, probing: false })?;
-        *run = self.begin_run(short);
-        Ok(())
     }
 }
 
 impl Contents {
     /// Whether the data goes on and may stay where it is.
     #[inline]
-    fn is_data_alone(&self) -> bool {
+    pub(in crate::connection) fn is_data_alone(&self) -> bool {
         self.stays && !self.fin
     }
 

@@ -1,17 +1,23 @@
 //! What still arrives after the end of a connection (RFC 9000 §10.2).
 
 use anabranch_wire::{
-    ConnectionClose, Direction, Frame, Frames, PacketKind, Protected, ShortHeader, Time, parse_packet,
+    ConnectionClose, ConnectionId, Direction, Frame, Frames, PacketKind, PathId, Protected, ShortHeader,
+    Time, parse_packet,
 };
 
-use super::connection::Connection;
-use super::receive::{Envelope, Stop};
+use super::envelope::{Envelope, Stop};
+use super::short::KIND;
+use crate::connection::connection::Connection;
 use crate::datagram_io::Datagram;
 use crate::trace::DropReason;
 
 impl Connection {
     /// After the end only a CONNECTION_CLOSE of the peer matters; anything else makes a closing end repeat its own.
-    pub(super) fn handle_datagram_after_end(&mut self, now: Time, datagram: &mut Datagram<'_>) {
+    pub(in crate::connection) fn handle_datagram_after_end(
+        &mut self,
+        now: Time,
+        datagram: &mut Datagram<'_>,
+    ) {
         let Datagram { tuple, ecn, payload } = datagram;
         let id = self.paths.list.by_tuple(tuple);
         self.on_datagram_while_closing(id);
@@ -64,10 +70,33 @@ impl Connection {
         }
         Ok(())
     }
+
+    /// The CONNECTION_CLOSE of a packet and its path, whatever else is in it or wrong with it.
+    pub(in crate::connection) fn close_in_short<'p>(
+        &mut self,
+        now: Time,
+        envelope: &Envelope<'_>,
+        packet: &'p mut [u8],
+    ) -> Option<(PathId, ConnectionClose<'p>)> {
+        let ShortHeader { pn_offset, dcid, .. } = ShortHeader::read(packet, self.shared.cid_len())?;
+        let dcid = ConnectionId::new(dcid)?;
+        let to = self.paths.addressee(&dcid)?;
+        let mask = self.short_mask(packet, pn_offset)?;
+        let unmasked = self.format.unmask(packet, KIND, pn_offset, &mask);
+        if unmasked.header_len > packet.len() {
+            return None;
+        }
+        let short = self.numbered(now, envelope, &dcid, to, &unmasked, packet.len());
+        let path = short.path;
+        let payload = self.open_short(now, &short, packet).ok()?;
+        let close = find_close(payload, self.format.direction)?;
+        self.trace_short(now, path, &short, payload);
+        Some((path, close))
+    }
 }
 
 /// The first CONNECTION_CLOSE among a packet's frames.
-pub(super) fn find_close(payload: &[u8], direction: Direction) -> Option<ConnectionClose<'_>> {
+pub(in crate::connection) fn find_close(payload: &[u8], direction: Direction) -> Option<ConnectionClose<'_>> {
     let mut frames = Frames::new(payload, direction).map_while(Result::ok);
     frames.find_map(|frame| match frame {
         Frame::ConnectionClose(close) => Some(close),

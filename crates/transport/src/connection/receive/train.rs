@@ -1,27 +1,27 @@
-//! Runs: packets of a batch of which each goes on where the one before ended. It came the same way, has the next number, and nothing
+//! Trains: packets of a batch of which each goes on where the one before ended. It came the same way, has the next number, and nothing
 //! in it but data.
 //!
 //! Such a packet is unmasked, opened and put in its place like any other. What else it changes depends on the last packet of the
-//! run alone, or is a sum: that is settled once, before anything else happens to the connection. To whoever looks from
-//! outside, a batch does what its packets would do one by one (`tests/run.rs`).
+//! train alone, or is a sum: that is settled once, before anything else happens to the connection. To whoever looks from
+//! outside, a batch does what its packets would do one by one (`tests/train.rs`).
 
-use crate::path::Addressee;
 use std::ops::Range;
 use std::time::Duration;
 
 use anabranch_wire::{ConnectionId, Ecn, Frame, Frames, PathId, Time, Unmasked};
 
-use super::connection::Connection;
-use super::keys::Phase;
+use super::envelope::{Envelope, Stop};
 use super::named::STREAM;
-use super::receive::{Envelope, Stop};
 use super::short::Short;
+use crate::connection::connection::Connection;
+use crate::connection::parts::Phase;
 use crate::error::TransportError;
-use crate::stream::{Reserved, StreamRun};
+use crate::path::Addressee;
+use crate::stream::{Reserved, StreamTrain};
 
-/// The packets of a run that are not settled yet.
+/// The packets of a train that are not settled yet.
 #[derive(Debug)]
-pub(super) struct Run {
+pub(in crate::connection) struct Train {
     path: PathId,
     key_phase: bool,
     ecn: Option<Ecn>,
@@ -29,41 +29,41 @@ pub(super) struct Run {
     numbers: Range<u64>,
     /// Longest round trip of the paths.
     rtt: Duration,
-    data: Option<StreamRun>,
+    data: Option<StreamTrain>,
 }
 
 #[cfg(test)]
 thread_local! {
-    /// Packets that were settled in runs.
+    /// Packets that were settled in trains.
     pub(crate) static SETTLED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
-impl Run {
+impl Train {
     /// The number that the next packet has to have.
     #[inline]
-    pub(super) fn next(&self) -> u64 {
+    pub(in crate::connection) fn next(&self) -> u64 {
         self.numbers.end
     }
 }
 
 impl Connection {
-    /// Whether a packet has the number of the one that comes next in the run, and came the same way.
+    /// Whether a packet has the number of the one that comes next in the train, and came the same way.
     #[inline(always)]
-    pub(super) fn goes_on(
+    pub(in crate::connection) fn is_next_in(
         &self,
-        run: &Run,
+        train: &Train,
         envelope: &Envelope<'_>,
         to: Addressee,
         dcid: &ConnectionId,
         unmasked: &Unmasked,
     ) -> bool {
         // The low bits are those of the number that is expected, and then it is that one.
-        let differs = (unmasked.truncated_pn ^ run.next()) << (u64::BITS - unmasked.pn_bits);
+        let differs = (unmasked.truncated_pn ^ train.next()) << (u64::BITS - unmasked.pn_bits);
         differs == 0
-            && unmasked.key_phase == run.key_phase
+            && unmasked.key_phase == train.key_phase
             && unmasked.reserved_ok
-            && to.path == run.path
-            && envelope.ecn == run.ecn
+            && to.path == train.path
+            && envelope.ecn == train.ecn
             && self.came_as_usual(envelope, to, dcid)
     }
 
@@ -73,8 +73,8 @@ impl Connection {
         to.is_usual && envelope.is_on_only_path || self.paths.came_as_usual_on(envelope.tuple, to.path, dcid)
     }
 
-    /// The run that may follow a packet whose processing is complete.
-    pub(super) fn begin_run(&mut self, short: &Short<'_>) -> Option<Run> {
+    /// The train that may follow a packet whose processing is complete.
+    pub(in crate::connection) fn begin_train(&mut self, short: &Short<'_>) -> Option<Train> {
         let &Short { envelope, dcid, path, number, .. } = short;
         let is_plain = envelope.is_one_of_many
             && short.phase == Phase::Current
@@ -90,60 +90,69 @@ impl Connection {
         if numbers.largest() != Some(number) || numbers.has_records() {
             return None;
         }
-        Some(Run {
+        Some(Train {
             path,
             key_phase: short.unmasked.key_phase,
             ecn: envelope.ecn,
             numbers: number + 1..number + 1,
             rtt: self.paths.list.longest_rtt(),
-            data: self.streams.begin_run(),
+            data: self.streams.begin_train(),
         })
     }
 
     /// Processes the packet with `payload` if it has nothing but data in it; says whether it has.
     #[inline(always)]
-    pub(super) fn go_on(&mut self, now: Time, run: &mut Run, payload: &[u8]) -> Result<bool, Stop> {
+    pub(in crate::connection) fn append(
+        &mut self,
+        now: Time,
+        train: &mut Train,
+        payload: &[u8],
+    ) -> Result<bool, Stop> {
         let mut frames = Frames::new(payload, self.format.direction);
         let Some(stream) = frames.next_stream().filter(|stream| !stream.fin && frames.is_over()) else {
             return Ok(false);
         };
-        let taken_in = self.streams.on_stream_in_run(now, run.rtt, &mut run.data, &stream);
+        let taken_in = self.streams.on_stream_in_train(now, train.rtt, &mut train.data, &stream);
         taken_in.map_err(|error| error.in_frame(Frame::Stream(stream).kind()))?;
-        run.numbers.end += 1;
+        train.numbers.end += 1;
         Ok(true)
     }
 
     /// The same for a packet whose data, `len` bytes of it, is in its place.
     #[inline(always)]
-    pub(super) fn go_on_placed(
+    pub(in crate::connection) fn append_direct(
         &mut self,
         now: Time,
-        run: &mut Run,
+        train: &mut Train,
         reserved: &Reserved,
         len: usize,
     ) -> Result<(), Stop> {
-        let taken_in = self.streams.on_placed_in_run(now, run.rtt, &mut run.data, reserved, len);
+        let taken_in = self.streams.on_placed_in_train(now, train.rtt, &mut train.data, reserved, len);
         taken_in.map_err(|error| error.in_frame(STREAM))?;
-        run.numbers.end += 1;
+        train.numbers.end += 1;
         Ok(())
     }
 
-    /// Settles the run, if there is one, and ends it.
+    /// Settles the train, if there is one, and ends it.
     ///
     /// # Errors
     /// If the data of its packets could not be counted. Then none of them is acknowledged, and the connection is to be closed.
     #[inline(always)]
-    pub(super) fn end_run(&mut self, now: Time, run: &mut Option<Run>) -> Result<(), TransportError> {
-        match run.take() {
-            Some(run) if !run.numbers.is_empty() => self.settle_run(now, run),
+    pub(in crate::connection) fn end_train(
+        &mut self,
+        now: Time,
+        train: &mut Option<Train>,
+    ) -> Result<(), TransportError> {
+        match train.take() {
+            Some(train) if !train.numbers.is_empty() => self.settle_train(now, train),
             _ => Ok(()),
         }
     }
 
     #[inline(never)]
-    fn settle_run(&mut self, now: Time, run: Run) -> Result<(), TransportError> {
-        let Run { path, ecn, numbers, rtt, mut data, .. } = run;
-        self.streams.settle_run(now, rtt, &mut data).map_err(|error| error.in_frame(STREAM))?;
+    fn settle_train(&mut self, now: Time, train: Train) -> Result<(), TransportError> {
+        let Train { path, ecn, numbers, rtt, mut data, .. } = train;
+        self.streams.settle_train(now, rtt, &mut data).map_err(|error| error.in_frame(STREAM))?;
         self.paths.on_path_lives(now, path);
         let Some(path) = self.paths.list.get_mut(path) else { return Ok(()) };
         let count = numbers.end - numbers.start;

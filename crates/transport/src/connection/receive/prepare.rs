@@ -3,17 +3,17 @@
 
 use anabranch_wire::{ConnectionId, PacketKind, ShortHeader};
 
-use super::connection::Connection;
+use crate::connection::connection::Connection;
 use crate::datagram_io::Datagram;
 
 /// Datagrams whose masks are made at once; a larger batch is taken in parts.
-pub(super) const MASKS_AT_ONCE: usize = 32;
+pub(in crate::connection) const MASKS_AT_ONCE: usize = 32;
 
 /// A header protection mask.
-pub(super) type Mask = [u8; 16];
+pub(in crate::connection) type Mask = [u8; 16];
 
 /// What is made for the packets with short headers in as many datagrams.
-pub(super) struct Prepared {
+pub(in crate::connection) struct Prepared {
     masks: [Mask; MASKS_AT_ONCE],
     /// A bit for each mask that was made.
     made: u32,
@@ -23,22 +23,22 @@ pub(super) struct Prepared {
 
 /// What is prepared for a packet with a short header.
 #[derive(Clone, Copy)]
-pub(super) struct Ready<'a> {
+pub(in crate::connection) struct Ready<'a> {
     /// Its mask.
-    pub(super) mask: Option<&'a Mask>,
+    pub(in crate::connection) mask: Option<&'a Mask>,
     /// Its connection ID, most likely.
-    pub(super) dcid: &'a ConnectionId,
+    pub(in crate::connection) dcid: &'a ConnectionId,
 }
 
 impl Ready<'_> {
     /// Nothing is.
-    pub(super) const NOT: Self = Self { mask: None, dcid: &ConnectionId::EMPTY };
+    pub(in crate::connection) const NOT: Self = Self { mask: None, dcid: &ConnectionId::EMPTY };
 }
 
 impl Prepared {
     /// For the datagram at `index`.
     #[inline]
-    pub(super) fn of(&self, index: usize) -> Ready<'_> {
+    pub(in crate::connection) fn of(&self, index: usize) -> Ready<'_> {
         let mask = self.masks.get(index).filter(|_| self.made >> index & 1 == 1);
         Ready { mask, dcid: &self.dcid }
     }
@@ -48,7 +48,7 @@ impl Connection {
     /// Prepares for the datagrams in `part`, at most [`MASKS_AT_ONCE`]. Masks are for those that are 1-RTT packets long enough for
     /// a sample. A key update does not change the key they are made with (RFC 9001 §6), so they hold whatever the packets before
     /// them bring.
-    pub(super) fn prepare(&self, part: &[Datagram<'_>]) -> Prepared {
+    pub(in crate::connection) fn prepare(&self, part: &[Datagram<'_>]) -> Prepared {
         let mut prepared = Prepared { masks: [[0; 16]; MASKS_AT_ONCE], made: 0, dcid: ConnectionId::EMPTY };
         let Some(keys) = &self.keys.one_rtt else { return prepared };
         let cid_len = self.shared.cid_len();

@@ -4,8 +4,8 @@ use anabranch_recovery::Sent;
 use anabranch_tls::TAG_LEN;
 use anabranch_wire::{Announced, Direction, Frame, Frames, PacketKind, PathId, SpaceId, Time};
 
-use super::Target;
 use crate::connection::Connection;
+use crate::connection::send::draft::Target;
 use crate::space::Numbered;
 use crate::token::{Token, Tokens};
 

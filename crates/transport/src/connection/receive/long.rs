@@ -3,16 +3,16 @@
 use anabranch_tls::DirectionKeys;
 use anabranch_wire::{Format, PacketKind, PathId, Protected, SpaceId, Time, Unmasked, decode_packet_number};
 
-use super::connection::Connection;
+use super::envelope::{Envelope, Stop, check_reserved};
 use super::named::check_named;
-use super::receive::{Envelope, Stop, check_reserved};
-use super::transmit::MIN_INITIAL_SIZE;
+use crate::connection::connection::Connection;
 use crate::context::Context;
+use crate::datagram_io::MIN_INITIAL_SIZE;
 use crate::space::Numbers;
 use crate::trace::{DropReason, PacketTrace, TraceEvent};
 
 impl Connection {
-    pub(super) fn handle_long(
+    pub(in crate::connection) fn handle_long(
         &mut self,
         now: Time,
         envelope: &Envelope<'_>,
@@ -82,7 +82,7 @@ impl Connection {
     }
 
     /// Checks the version and the connection IDs of a packet, and finds its path.
-    pub(super) fn check_addressee(&mut self, header: &Protected) -> Result<PathId, Stop> {
+    pub(in crate::connection) fn check_addressee(&mut self, header: &Protected) -> Result<PathId, Stop> {
         if let Some(version) = header.version {
             let original = version == self.original_version && self.side.is_server();
             let known = version == self.format.version
@@ -115,7 +115,7 @@ impl Connection {
         version.format().filter(|_| header.kind == PacketKind::Initial)
     }
 
-    pub(super) fn format_of(&self, header: &Protected) -> &'static Format {
+    pub(in crate::connection) fn format_of(&self, header: &Protected) -> &'static Format {
         self.initial_of_other_version(header).unwrap_or(self.format)
     }
 
@@ -131,7 +131,7 @@ impl Connection {
     }
 
     /// Takes the mask off; what it hid, and the packet's number.
-    pub(super) fn unmask_long(
+    pub(in crate::connection) fn unmask_long(
         &self,
         space: SpaceId,
         path: PathId,
@@ -158,7 +158,7 @@ impl Connection {
     }
 
     /// Opens the packet in place; its plaintext.
-    pub(super) fn open_long<'p>(
+    pub(in crate::connection) fn open_long<'p>(
         &mut self,
         packet: &'p mut [u8],
         header: &Protected,
@@ -208,7 +208,7 @@ impl Connection {
         }
     }
 
-    pub(super) fn trace_long(
+    pub(in crate::connection) fn trace_long(
         &mut self,
         now: Time,
         path: PathId,

@@ -1,0 +1,81 @@
+//! Request to the peer for a rate of acknowledgments (draft-ietf-quic-ack-frequency).
+
+use std::time::Duration;
+
+use anabranch_recovery::{Controller as _, Recovery, State};
+
+use crate::config::FrequencyRule;
+use crate::token::Tokens;
+
+/// Bounds of the acknowledgment threshold that this end asks for: enough packets to matter, few enough for pacing.
+const ACK_THRESHOLD_RANGE: (u64, u64) = (2, 32);
+
+/// Longest delay that [`FrequencyRule::Study2022`] asks for.
+const MAX_DELAY_2022: Duration = Duration::from_millis(10);
+
+/// What this end asks of the peer's acknowledgments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct AckRequest {
+    pub(crate) threshold: u64,
+    pub(crate) max_ack_delay_us: u64,
+}
+
+impl AckRequest {
+    /// What one path wants.
+    pub(crate) fn of(recovery: &Recovery<Tokens>, rule: FrequencyRule) -> Self {
+        let packets = recovery.window() / u64::from(recovery.mtu()).max(1);
+        let quarter_of = |time: Duration| u64::try_from(time.as_micros() / 4).unwrap_or(u64::MAX);
+        let threshold =
+            |share: u64| (packets / share).clamp(ACK_THRESHOLD_RANGE.0, ACK_THRESHOLD_RANGE.1) - 1;
+        match rule {
+            // A quarter of the window and of the round trip keep the acknowledgment clock running; slow start has to see its
+            // round trips in more detail to notice when they grow (RFC 9406).
+            FrequencyRule::Adaptive => {
+                let starting =
+                    matches!(recovery.congestion().state(), State::SlowStart | State::ConservativeSlowStart);
+                Self {
+                    threshold: threshold(if starting { 16 } else { 4 }),
+                    max_ack_delay_us: quarter_of(recovery.rtt().smoothed()),
+                }
+            }
+            FrequencyRule::Study2022 => Self {
+                threshold: threshold(4),
+                max_ack_delay_us: quarter_of(recovery.rtt().min().min(MAX_DELAY_2022 * 4)),
+            },
+        }
+    }
+
+    pub(crate) fn is_far_from(&self, other: &Self) -> bool {
+        let far = |a: u64, b: u64| a > b * 2 || b > a * 2;
+        far(self.threshold, other.threshold) || far(self.max_ack_delay_us, other.max_ack_delay_us)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_recovery::{Algorithm, Config, InitialWindow};
+    use anabranch_wire::Time;
+
+    use super::*;
+
+    /// What a path with a window of so many packets asks for in slow start, its round-trip time being `rtt`.
+    fn asks(rule: FrequencyRule, packets: u32, rtt: u64) -> (u64, u64) {
+        let config = Config::default()
+            .with_initial_window(InitialWindow::Packets(packets))
+            .with_congestion(Algorithm::Cubic);
+        let mut recovery = Recovery::<Tokens>::new(&config, Time::ZERO);
+        recovery.on_round_trip(Time::from_millis(rtt), Duration::from_millis(rtt));
+        let request = AckRequest::of(&recovery, rule);
+        (request.threshold, request.max_ack_delay_us)
+    }
+
+    #[test]
+    fn what_is_asked_for() {
+        use FrequencyRule::{Adaptive, Study2022};
+        assert_eq!(asks(Adaptive, 64, 100), (3, 25_000));
+        assert_eq!(asks(Study2022, 64, 100), (15, 10_000));
+        assert_eq!(asks(Study2022, 64, 20), (15, 5_000));
+        assert_eq!(asks(Study2022, 4, 20), (1, 5_000));
+        assert_eq!(asks(Study2022, 1_000, 20), (31, 5_000));
+    }
+}

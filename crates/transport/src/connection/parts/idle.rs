@@ -1,0 +1,128 @@
+//! Idle timeout and keep-alive (RFC 9000 §10.1).
+
+use std::time::Duration;
+
+use anabranch_wire::Time;
+
+use crate::config::TransportConfig;
+use crate::error::{ConnectionError, Silence};
+
+/// Probe timeouts within which a peer has to answer after this end was asleep for longer than the idle timeout, as for the idle
+/// timeout itself (RFC 9000 §10.1).
+const AWAKE_PTOS: u32 = 3;
+
+/// Idle timeout and keep-alive (RFC 9000 §10.1).
+#[derive(Debug)]
+pub(crate) struct Idle {
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) keep_alive: Option<Duration>,
+    /// When the idle timer was last restarted.
+    pub(crate) since: Time,
+    /// When a packet was last received or an ack-eliciting one sent.
+    pub(crate) last_traffic: Time,
+    /// When the handshake has to be complete; `None` once it is.
+    pub(crate) handshake_until: Option<Time>,
+    /// Whether an ack-eliciting packet was sent since the last one was received.
+    pub(crate) sent: bool,
+    /// When an authentic packet was last received.
+    pub(crate) heard: Option<Time>,
+    /// How long this end has been asleep since then.
+    pub(crate) asleep: Duration,
+    /// When a peer has to have answered whose own idle timeout may have passed while this end was asleep.
+    pub(crate) awake_until: Option<Time>,
+}
+
+impl Idle {
+    pub(crate) fn new(now: Time, config: &TransportConfig) -> Self {
+        let (timeout, keep_alive) = (config.max_idle_timeout, config.keep_alive);
+        let handshake_until = Some(now + config.handshake_timeout);
+        Self {
+            timeout,
+            keep_alive,
+            since: now,
+            last_traffic: now,
+            handshake_until,
+            sent: false,
+            heard: None,
+            asleep: Duration::ZERO,
+            awake_until: None,
+        }
+    }
+
+    /// The handshake is complete.
+    pub(crate) fn on_handshake_complete(&mut self) {
+        self.handshake_until = None;
+    }
+
+    /// The peer's `max_idle_timeout` in milliseconds, 0 for none: the smaller one holds.
+    pub(crate) fn set_peer_timeout(&mut self, millis: u64) {
+        let peer = (millis > 0).then(|| Duration::from_millis(millis));
+        self.timeout = match (self.timeout, peer) {
+            (Some(ours), Some(peer)) => Some(ours.min(peer)),
+            (ours, peer) => ours.or(peer),
+        };
+    }
+
+    pub(crate) fn on_received(&mut self, now: Time) {
+        self.since = now;
+        self.last_traffic = now;
+        self.sent = false;
+        self.heard = Some(now);
+        self.asleep = Duration::ZERO;
+        self.awake_until = None;
+    }
+
+    /// When an authentic packet was last received.
+    pub(crate) fn heard(&self) -> Option<Time> {
+        self.heard
+    }
+
+    /// This end was asleep for so long, and `pto` is the probe timeout.
+    pub(crate) fn on_awake(&mut self, now: Time, asleep: Duration, pto: Duration) {
+        self.asleep = self.asleep.saturating_add(asleep);
+        if self.timeout.is_some_and(|timeout| self.asleep >= timeout) {
+            self.awake_until.get_or_insert(now + pto * AWAKE_PTOS);
+        }
+    }
+
+    pub(crate) fn silence(&self, now: Time) -> Silence {
+        Silence { heard: self.heard.map(|heard| now.saturating_since(heard)), asleep: self.asleep }
+    }
+
+    /// Only the first ack-eliciting packet since the last one received restarts the timer.
+    pub(crate) fn on_sent(&mut self, now: Time, eliciting: bool) {
+        if eliciting {
+            self.last_traffic = now;
+            if !self.sent {
+                self.sent = true;
+                self.since = now;
+            }
+        }
+    }
+
+    /// When to give up: at least three PTOs after the last sign of life, so that a few losses do not end the connection.
+    pub(crate) fn silence_ends(&self, pto: Duration) -> Option<Time> {
+        self.timeout.map(|timeout| self.since + timeout.max(pto * 3))
+    }
+
+    pub(crate) fn deadline(&self, pto: Duration) -> Option<Time> {
+        self.silence_ends(pto).into_iter().chain(self.handshake_until).chain(self.awake_until).min()
+    }
+
+    /// Why the connection is to be given up now, if it is. Silence says more than the handshake's time being over.
+    pub(crate) fn overdue(&self, now: Time, pto: Duration) -> Option<ConnectionError> {
+        let is_over = |deadline: Option<Time>| deadline.is_some_and(|deadline| now >= deadline);
+        let silence = self.silence(now);
+        if is_over(self.silence_ends(pto)) || is_over(self.awake_until) {
+            return Some(ConnectionError::TimedOut(silence));
+        }
+        let heard = silence.heard.is_some();
+        let error =
+            if heard { ConnectionError::HandshakeTimedOut } else { ConnectionError::TimedOut(silence) };
+        is_over(self.handshake_until).then_some(error)
+    }
+
+    pub(crate) fn keep_alive_deadline(&self) -> Option<Time> {
+        Some(self.last_traffic + self.keep_alive?)
+    }
+}

@@ -1,0 +1,27 @@
+//! The parts that a connection is made of, which know nothing of each other but for what they hold.
+
+mod ack_budget;
+mod ack_request;
+mod closing;
+mod crypto_stream;
+mod handshake;
+mod idle;
+mod keys;
+mod pending;
+mod remembered;
+mod roaming;
+mod undecrypted;
+
+pub(crate) use self::ack_budget::AckBudget;
+pub(crate) use self::ack_request::AckRequest;
+pub(crate) use self::closing::{CloseFrame, Closing, State};
+pub(crate) use self::crypto_stream::{CryptoStream, MAX_UNVALIDATED_CRYPTO};
+pub(crate) use self::handshake::{ClientStart, HELLO_STEP, Handshake, Level};
+pub(crate) use self::idle::Idle;
+pub(crate) use self::keys::{KeyRing, OneRtt, Phase};
+pub(crate) use self::pending::Pending;
+pub(crate) use self::remembered::Remembered;
+pub(crate) use self::roaming::Roaming;
+pub(crate) use self::undecrypted::{Kept, Undecrypted};
+#[cfg(test)]
+pub(crate) use self::{ack_budget::MAX_PROMPT_ACKS, undecrypted::MAX_UNDECRYPTED_UNVALIDATED};

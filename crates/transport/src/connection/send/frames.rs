@@ -1,0 +1,161 @@
+//! Frames of a packet, written in one fixed order: ACK, control, DATAGRAM, STREAM.
+
+use anabranch_wire::{Frame, PacketKind, PathId, SpaceId, Time, Writer};
+
+use super::draft::Fill;
+use super::draft::is_eliciting;
+use crate::connection::connection::Connection;
+use crate::path::Path;
+use crate::schedule::Carrier;
+use crate::token::{Token, Tokens};
+
+impl Connection {
+    /// Frames of an Initial or Handshake packet.
+    pub(in crate::connection) fn fill_handshake(
+        &mut self,
+        now: Time,
+        path: PathId,
+        space: SpaceId,
+        fill: Fill,
+        writer: &mut Writer<'_>,
+        tokens: &mut Tokens,
+    ) {
+        let Some(index) = Self::level_index(space) else { return };
+        if fill.ack {
+            self.levels[index].received.write_ack(now, writer, space, false, 0, tokens);
+        }
+        if fill.probe && !self.levels[index].crypto.has_pending() {
+            // The probe before this one has taken what was to be repeated. An Initial without CRYPTO is of no use to a peer that
+            // has nothing yet, and some close over it.
+            self.repeat_oldest(path, space);
+        }
+        if fill.data {
+            self.levels[index].crypto.write(space, writer, tokens);
+        }
+        if fill.probe && !is_eliciting(tokens) {
+            write_ping(writer, tokens);
+        }
+    }
+
+    /// Frames of a 0-RTT or 1-RTT packet, in one fixed order.
+    pub(in crate::connection) fn fill_data(
+        &mut self,
+        now: Time,
+        id: PathId,
+        kind: PacketKind,
+        fill: Fill,
+        writer: &mut Writer<'_>,
+        tokens: &mut Tokens,
+    ) {
+        self.fill_frames(now, id, kind, fill, writer, tokens);
+        let carrier = self.carrier(id, fill.streams);
+        if fill.data && fill.streams.any() {
+            self.fill_datagrams(&carrier, writer, tokens);
+            self.streams.write_data(&carrier, writer, tokens);
+        }
+        if fill.data && self.paths.multipath.is_some() {
+            self.fill_copies(&carrier, writer, tokens);
+        }
+        self.fill_ping(id, fill, writer, tokens);
+    }
+
+    /// All frames that carry no data of the application.
+    pub(in crate::connection) fn fill_frames(
+        &mut self,
+        now: Time,
+        id: PathId,
+        kind: PacketKind,
+        fill: Fill,
+        writer: &mut Writer<'_>,
+        tokens: &mut Tokens,
+    ) {
+        if fill.ack && kind == PacketKind::OneRtt {
+            self.fill_acks(now, id, writer, tokens);
+        }
+        if fill.data && fill.control {
+            if kind == PacketKind::OneRtt {
+                self.fill_control(now, id, writer, tokens);
+            }
+            self.streams.write_control(writer, tokens);
+        }
+    }
+
+    pub(in crate::connection) fn fill_datagrams(
+        &mut self,
+        carrier: &Carrier,
+        writer: &mut Writer<'_>,
+        tokens: &mut Tokens,
+    ) {
+        if carrier.kinds.new && self.datagrams.has_pending() {
+            // The MTU may have fallen since they were queued: those that never fit again must not block the others.
+            let room = self.datagram_room();
+            self.datagrams.set_packet_room(room);
+            self.datagrams.write(carrier, writer, tokens);
+        }
+    }
+
+    /// A PING, if the packet is to be acknowledged and holds nothing else for that.
+    pub(in crate::connection) fn fill_ping(
+        &mut self,
+        id: PathId,
+        fill: Fill,
+        writer: &mut Writer<'_>,
+        tokens: &mut Tokens,
+    ) {
+        let Some(path) = self.paths.list.get_mut(id) else { return };
+        if (fill.probe || path.ping && fill.data) && !is_eliciting(tokens) {
+            write_ping(writer, tokens);
+        }
+        if is_eliciting(tokens) {
+            path.ping = false;
+        }
+    }
+
+    /// Frames that only 1-RTT packets carry.
+    pub(in crate::connection) fn fill_control(
+        &mut self,
+        now: Time,
+        id: PathId,
+        writer: &mut Writer<'_>,
+        tokens: &mut Tokens,
+    ) {
+        if self.pending.handshake_done && writer.frame(&Frame::HandshakeDone).is_ok() {
+            self.pending.handshake_done = false;
+            tokens.push(Token::HandshakeDone);
+        }
+        if self.handshake.data_crypto.has_pending() {
+            self.handshake.data_crypto.write(SpaceId::Data, writer, tokens);
+        }
+        if self.pending.new_tokens > 0 && self.paths.list.main().validated {
+            let token = self.make_token(now);
+            if writer.frame(&Frame::NewToken { token: &token }).is_ok() {
+                self.pending.new_tokens -= 1;
+                tokens.push(Token::NewToken);
+            }
+        }
+        if let Some(request) = self.pending.ack_frequency {
+            let frame = Frame::AckFrequency {
+                sequence: self.pending.ack_frequency_sequence,
+                threshold: request.threshold,
+                max_ack_delay_us: request.max_ack_delay_us,
+                reordering_threshold: self.config.ack.frequency_rule.reordering_threshold(),
+            };
+            if writer.frame(&frame).is_ok() {
+                self.pending.ack_frequency = None;
+                tokens.push(Token::AckFrequency(self.pending.ack_frequency_sequence));
+            }
+        }
+        if self.paths.multipath.is_some() {
+            self.paths.fill_multipath(writer, tokens);
+        } else if let Some(Path { local_cids, remote_cids, .. }) = self.paths.list.get_mut(id) {
+            local_cids.write(writer, tokens, false);
+            remote_cids.write(writer, tokens, false);
+        }
+    }
+}
+
+fn write_ping(writer: &mut Writer<'_>, tokens: &mut Tokens) {
+    if writer.frame(&Frame::Ping).is_ok() {
+        tokens.push(Token::Ping);
+    }
+}

@@ -1,0 +1,239 @@
+//! From what is owed to batches of datagrams (RFC 9000 §12.2, §13, §14).
+
+mod close;
+mod draft;
+mod frames;
+mod named;
+mod owed;
+mod packet;
+mod validation;
+
+use anabranch_recovery::Permit;
+use anabranch_tls::TAG_LEN;
+use anabranch_wire::{Ecn, PacketKind, PathId, SpaceId, Time};
+
+use self::draft::Draft;
+use self::draft::Target;
+#[cfg(test)]
+pub(crate) use self::{owed::MAX_NUDGES, packet::forge::Forged};
+use crate::connection::connection::Connection;
+use crate::connection::parts::State;
+use crate::datagram_io::MIN_INITIAL_SIZE;
+use crate::datagram_io::{MAX_BATCH_BYTES, Transmit, TransmitBuf};
+use crate::path::{MIN_PACKET_ROOM, Path, Tried, Turn};
+use crate::trace::TraceEvent;
+
+/// Longest header of a 1-RTT packet plus tag.
+const ONE_RTT_OVERHEAD: usize = 1 + 4 + TAG_LEN;
+
+/// What the header of a packet without stream data has beyond that in formats that name streams.
+const NO_STREAM_NAMED: usize = 2;
+
+impl Connection {
+    /// The next batch to send; `None` when there is nothing (more) to send now.
+    pub fn poll_transmit(&mut self, now: Time, out: &mut TransmitBuf) -> Option<Transmit> {
+        match &self.state {
+            State::Active => {}
+            State::Closing(closing) if closing.owed => return self.transmit_close(now, out),
+            State::Draining { answer: Some(_), .. } => return self.transmit_close(now, out),
+            State::Closing(_) | State::Draining { .. } | State::Drained => return None,
+        }
+        self.update_keys_if_due(now);
+        self.report_states(now);
+        let mut tried = Tried::new();
+        loop {
+            let turn = self.next_turn(now, &tried);
+            for index in 0..self.paths.list.len() {
+                let id = self.paths.list.nth(index);
+                let transmit = self
+                    .transmit_validation(now, id, out)
+                    .or_else(|| self.transmit_path(now, id, &turn, out));
+                if transmit.is_some() {
+                    return transmit;
+                }
+            }
+            // A path that is held back, by its pacer for instance, leaves the turn to others.
+            let tried_before = tried.len();
+            if self.paths.list.len() > 1 && turn.shared && self.has_shared_data() {
+                for id in turn.data_picks().chain([&turn.control]).filter_map(|pick| pick.path) {
+                    if !tried.contains(&id) {
+                        tried.push(id);
+                    }
+                }
+            }
+            // What waits for a pacer, or for a better path, is no reason to send anything twice.
+            if tried.len() == tried_before && (self.has_streams() || !self.reinject(now)) {
+                return None;
+            }
+        }
+    }
+
+    /// Room for frames in a 1-RTT packet of full size on `path`.
+    pub(in crate::connection) fn one_rtt_room(&self, path: &Path) -> usize {
+        let named = if self.format.names_stream { NO_STREAM_NAMED } else { 0 };
+        let header = ONE_RTT_OVERHEAD + named + path.remote_cids.active().len();
+        usize::from(path.recovery.mtu()).saturating_sub(header)
+    }
+
+    /// Room for frames in a packet of full size on whichever path it may leave, so that a DATAGRAM fits every one.
+    pub(in crate::connection) fn datagram_room(&self) -> usize {
+        let usable = self.paths.list.iter().filter(|path| path.is_usable());
+        let smallest = usable.map(|path| self.one_rtt_room(path)).min();
+        smallest.unwrap_or_else(|| self.one_rtt_room(self.paths.list.main()))
+    }
+
+    fn update_keys_if_due(&mut self, now: Time) {
+        let confirmed = self.handshake.confirmed;
+        let Some(keys) = self.keys.one_rtt.as_mut().filter(|keys| confirmed && keys.update_due(now)) else {
+            return;
+        };
+        let retain = self.paths.list.max_pto() * 3;
+        keys.update(now, self.format, false, retain);
+        let generation = keys.generation;
+        self.paths.begin_phase();
+        self.trace(now, &TraceEvent::KeyUpdated { generation, remote: false });
+    }
+
+    /// A batch of ordinary datagrams on one path.
+    fn transmit_path(
+        &mut self,
+        now: Time,
+        id: PathId,
+        turn: &Turn,
+        out: &mut TransmitBuf,
+    ) -> Option<Transmit> {
+        let path = self.paths.list.get_mut(id).filter(|path| !path.is_abandoned() && !path.is_held)?;
+        path.paced_until = None;
+        let tuple = path.tuple;
+        let ect = path.recovery.ecn_mark();
+        let ecn = ect.then_some(Ecn::Ect0);
+        if let Some(transmit) = self.transmit_mtu_probe(now, id, out) {
+            return Some(transmit);
+        }
+        let mtu = usize::from(self.paths.list.get(id)?.recovery.mtu());
+        let mut most = out.max_datagrams().min(MAX_BATCH_BYTES / mtu).max(1);
+        for pick in turn.data_picks().filter(|pick| pick.path == Some(id) && pick.packets > 0) {
+            most = most.min(pick.packets);
+        }
+        let buffer = out.room(most * mtu);
+        let mut len = 0;
+        for _ in 0..most {
+            let written = self.write_datagram(now, id, turn, &mut buffer[len..len + mtu], ect);
+            len += written;
+            if written < mtu {
+                break;
+            }
+        }
+        (len > 0).then(|| Transmit { tuple, ecn, len, segment_size: mtu.min(len) })
+    }
+
+    /// Writes one datagram; its length, 0 if there is nothing to send or nothing may be sent.
+    fn write_datagram(
+        &mut self,
+        now: Time,
+        id: PathId,
+        turn: &Turn,
+        datagram: &mut [u8],
+        ect: bool,
+    ) -> usize {
+        let Some(path) = self.paths.list.get_mut(id) else { return 0 };
+        if path.is_amplification_blocked() {
+            return 0;
+        }
+        let room = usize::try_from(path.data_budget()).unwrap_or(usize::MAX).min(datagram.len());
+        let datagram = &mut datagram[..room];
+        let permit = path.recovery.permit(now);
+        let window_open = matches!(permit, Permit::Bytes(_));
+        let mut at = 0;
+        let mut held: Option<Draft> = None;
+        let mut pad = false;
+        let mut sent_handshake = false;
+        for space in SpaceId::ALL {
+            let Some(kind) = self.kind_for(space) else { continue };
+            self.hold_ack(now, space);
+            if kind == PacketKind::Initial && room < MIN_INITIAL_SIZE {
+                continue; // RFC 9000 §14.1: it could not be padded.
+            }
+            let Some(fill) = self.fill_for(now, id, space, kind, window_open, turn) else { continue };
+            if datagram.len() - at < MIN_PACKET_ROOM {
+                break;
+            }
+            let target = Target { path: id, space, kind, dcid: None, announced: None };
+            let draft = self.draft_filled(now, target, fill, &mut datagram[at..], at);
+            let Some(draft) = draft else { continue };
+            if space == SpaceId::Data {
+                self.copy_as_picked(id, turn, &draft);
+            }
+            at = draft.end;
+            // RFC 9000 §14.1
+            pad |= kind == PacketKind::Initial && (self.side.is_client() || draft.is_eliciting());
+            sent_handshake |= kind == PacketKind::Handshake;
+            if let Some(previous) = held.replace(draft) {
+                let end = previous.end;
+                if !self.seal_or_fail(now, id, datagram, previous, end, ect) {
+                    return 0;
+                }
+            }
+        }
+        if let Permit::Wait(until) = permit {
+            self.note_paced(id, turn, until);
+        }
+        let Some(last) = held else {
+            self.note_app_limited(now, id, turn, window_open);
+            return 0;
+        };
+        let len = if pad { at.max(MIN_INITIAL_SIZE.min(datagram.len())) } else { at };
+        if !self.seal_or_fail(now, id, datagram, last, len, ect) {
+            return 0;
+        }
+        if let Some(path) = self.paths.list.get_mut(id) {
+            path.on_datagram_sent(len);
+        }
+        if len < datagram.len() {
+            self.note_app_limited(now, id, turn, window_open);
+        }
+        if sent_handshake && self.side.is_client() {
+            self.discard_space(now, SpaceId::Initial); // RFC 9001 §4.9.1
+        }
+        len
+    }
+
+    /// A scheduler may want what it has just sent to go out on other paths, too.
+    fn copy_as_picked(&mut self, id: PathId, turn: &Turn, draft: &Draft) {
+        for pick in turn.data_picks().chain([&turn.control]) {
+            if pick.path == Some(id) && !pick.also.is_empty() {
+                self.paths.copy_to(&pick.also, draft.tokens());
+                return;
+            }
+        }
+    }
+
+    /// The pacer holds back: wake up when it does no longer, if there is something to send.
+    fn note_paced(&mut self, id: PathId, turn: &Turn, until: Time) {
+        let waiting = self.is_waiting(id, turn);
+        let Some(path) = self.paths.list.get_mut(id) else { return };
+        if waiting {
+            path.paced_until = Some(until);
+            path.recovery.network_limited();
+        }
+    }
+
+    /// Seals a packet; false if that failed, which ends the connection and leaves nothing to send.
+    fn seal_or_fail(
+        &mut self,
+        now: Time,
+        id: PathId,
+        datagram: &mut [u8],
+        draft: Draft,
+        end: usize,
+        ect: bool,
+    ) -> bool {
+        match self.seal(now, id, datagram, draft, end, ect) {
+            Ok(()) => true,
+            Err(error) => {
+                self.fail(now, error);
+                false
+            }
+        }
+    }
+}

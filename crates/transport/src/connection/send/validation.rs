@@ -1,0 +1,143 @@
+//! Datagrams with PATH_CHALLENGE and PATH_RESPONSE (RFC 9000 §8.2), and probes of the MTU (RFC 8899).
+
+use anabranch_wire::{Frame, PacketKind, PathId, SpaceId, Time};
+
+use super::draft::Target;
+use crate::connection::connection::Connection;
+use crate::datagram_io::MIN_INITIAL_SIZE;
+use crate::datagram_io::{FourTuple, Transmit, TransmitBuf};
+use crate::path::Path;
+use crate::token::Token;
+
+impl Connection {
+    /// A datagram that validates a path: challenges that are due, responses that are owed (RFC 9000 §8.2). Alone, so that
+    /// it can have another destination and always has full size.
+    pub(in crate::connection) fn transmit_validation(
+        &mut self,
+        now: Time,
+        id: PathId,
+        out: &mut TransmitBuf,
+    ) -> Option<Transmit> {
+        self.paths.list.get(id).filter(|path| path.owes_validation())?;
+        self.keys.one_rtt.as_ref()?;
+        if !self.handshake.complete {
+            return None;
+        }
+        let (tuple, dcid, budget) = self.paths.next_validation(now, id)?;
+        let len = MIN_INITIAL_SIZE.min(usize::try_from(budget).unwrap_or(usize::MAX));
+        let datagram = out.room(MIN_INITIAL_SIZE);
+        let on_path = self.paths.list.get(id)?.tuple == tuple;
+        let target = Target {
+            path: id,
+            space: SpaceId::Data,
+            kind: PacketKind::OneRtt,
+            dcid: Some(dcid),
+            announced: None,
+        };
+        let mut draft = self.draft(target, &mut datagram[..len], 0, |this, writer, tokens| {
+            this.fill_validation(now, id, &tuple, len >= MIN_INITIAL_SIZE, writer, tokens);
+        })?;
+        // Packets to other addresses say nothing about the path's congestion.
+        draft.tracked = on_path;
+        if !self.seal_or_fail(now, id, datagram, draft, len, false) {
+            return None;
+        }
+        let path = self.paths.list.get_mut(id)?;
+        if on_path {
+            path.on_datagram_sent(len);
+        }
+        Some(Transmit { tuple, ecn: None, len, segment_size: len })
+    }
+
+    pub(in crate::connection) fn fill_validation(
+        &mut self,
+        now: Time,
+        id: PathId,
+        tuple: &FourTuple,
+        padded: bool,
+        writer: &mut anabranch_wire::Writer<'_>,
+        tokens: &mut crate::token::Tokens,
+    ) {
+        let challenge: [u8; 8] = self.random.bytes();
+        // Where the addresses alone do not say which path this is, the challenge does.
+        let names_path = self.paths.numbering.is_single();
+        let Some(path) = self.paths.list.get_mut(id) else { return };
+        let due = path.validations.iter_mut().find(|v| v.tuple == *tuple && v.challenge_due(now));
+        let asks = due.is_some();
+        if let Some(validation) = due
+            && writer.frame(&Frame::PathChallenge(challenge)).is_ok()
+        {
+            validation.on_sent(now, challenge, padded);
+            tokens.push(Token::Ping);
+            if names_path {
+                let sequence = path.local_status.announce();
+                let available = path.local_status.available;
+                // It fits, and goes out with each challenge anew, as long as none is answered.
+                let _ = writer.frame(&Frame::PathStatus { path: id, available, sequence });
+            }
+        }
+        // All at once: each in a datagram of its own, the challenges of one datagram would draw more than three times its size.
+        while let Some(response) = path.responses.pop_for(tuple) {
+            if writer.frame(&Frame::PathResponse(response.data)).is_ok() {
+                tokens.push(Token::Ping);
+            }
+        }
+        if asks && path.tuple == *tuple {
+            self.paths.fill_last_word(id, writer, tokens);
+        }
+        // At the end: under the amplification limit there may be no room for more than what validates.
+        if self.paths.multipath.is_some() || !padded {
+            self.fill_validation_ack(now, id, tuple, writer, tokens);
+        }
+    }
+
+    /// An acknowledgment goes along with what validates the path's own addresses: a first round-trip time without the peer's
+    /// deliberate delay keeps the probe timeout of a fresh path short, and a datagram that takes all that the amplification
+    /// limit allows leaves none for an acknowledgment of its own.
+    pub(in crate::connection) fn fill_validation_ack(
+        &mut self,
+        now: Time,
+        id: PathId,
+        tuple: &FourTuple,
+        writer: &mut anabranch_wire::Writer<'_>,
+        tokens: &mut crate::token::Tokens,
+    ) {
+        let own = |path: &&Path| path.tuple == *tuple && path.received.debt.can_ack();
+        if self.paths.list.get(id).filter(own).is_none_or(|path| self.paths.stand_in(path).is_some()) {
+            return;
+        }
+        let exponent = self.handshake.local_parameters.as_ref().map_or(3, |p| p.ack_delay_exponent);
+        let multipath = self.paths.multipath.is_some();
+        let Some(path) = self.paths.list.get_mut(id) else { return };
+        self.paths.numbering.write_ack(&mut path.received, now, writer, multipath, exponent, tokens);
+    }
+
+    /// A probe for a larger MTU (RFC 8899): a PING, padded.
+    pub(in crate::connection) fn transmit_mtu_probe(
+        &mut self,
+        now: Time,
+        id: PathId,
+        out: &mut TransmitBuf,
+    ) -> Option<Transmit> {
+        if !self.handshake.confirmed {
+            return None;
+        }
+        let path = self.paths.list.get_mut(id).filter(|path| path.validated && path.is_usable())?;
+        let tuple = path.tuple;
+        let size = usize::from(path.recovery.mtu_probe(now)?);
+        let datagram = out.room(size);
+        let target =
+            Target { path: id, space: SpaceId::Data, kind: PacketKind::OneRtt, dcid: None, announced: None };
+        let mut draft = self.draft(target, datagram, 0, |_, writer, tokens| {
+            if writer.frame(&Frame::Ping).is_ok() {
+                tokens.push(Token::Ping);
+            }
+        })?;
+        draft.mtu_probe = true;
+        if !self.seal_or_fail(now, id, datagram, draft, size, false) {
+            return None;
+        }
+        self.paths.list.get_mut(id)?.on_datagram_sent(size);
+        Some(Transmit { tuple, ecn: None, len: size, segment_size: size })
+    }
+}

@@ -95,7 +95,7 @@ impl Connection {
             self.trace_outcome(now, space, path, outcome);
         }
         let progress = space == SpaceId::Data && !outcome.acked.is_empty();
-        let phase_start = self.paths.list.get(path).map_or(u64::MAX, |path| path.phase_start);
+        let phase_start = self.paths.list.get(path).map_or(u64::MAX, |path| path.numbers.phase_start);
         for (order, sent) in outcome.acked.drain(..) {
             if space == SpaceId::Data
                 && order >= phase_start

@@ -113,7 +113,7 @@ impl Connection {
                 Ok(())
             };
         }
-        let is_unvalidated = self.side.is_server() && !self.paths.list.main().validated;
+        let is_unvalidated = self.side.is_server() && !self.paths.list.main().address.validated;
         let limit = if is_unvalidated { MAX_UNVALIDATED_CRYPTO } else { u64::MAX };
         self.crypto_mut(space).on_frame(offset, data, limit)?;
         self.drive_tls(now)?;

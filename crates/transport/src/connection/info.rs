@@ -181,7 +181,7 @@ impl Connection {
         PathInfo {
             id: path.id,
             tuple: path.tuple,
-            validated: path.validated,
+            validated: path.address.validated,
             state: self.paths.path_state(path),
             idle: self.idle_reason(path),
             closure: path.closure,
@@ -192,12 +192,12 @@ impl Connection {
             window: path.recovery.window(),
             in_flight: path.recovery.bytes_in_flight(),
             mtu: path.recovery.mtu(),
-            bytes_received: path.bytes_received,
-            bytes_sent: path.bytes_sent,
-            datagrams_received: path.datagrams_received,
-            datagrams_sent: path.datagrams_sent,
-            data_packets: path.data_packets,
-            overtaken_packets: path.overtaken_packets,
+            bytes_received: path.counters.bytes_received,
+            bytes_sent: path.counters.bytes_sent,
+            datagrams_received: path.counters.datagrams_received,
+            datagrams_sent: path.counters.datagrams_sent,
+            data_packets: path.counters.data_packets,
+            overtaken_packets: path.counters.overtaken_packets,
             recovery: path.recovery.stats().clone(),
         }
     }

@@ -81,16 +81,16 @@ impl Connection {
         if context.kind != PacketKind::OneRtt || path.is_abandoned() {
             return None;
         }
-        path.data_packets += 1;
-        if path.largest_number.is_some_and(|largest| context.number <= largest) {
-            path.overtaken_packets += 1;
+        path.counters.data_packets += 1;
+        if path.numbers.largest.is_some_and(|largest| context.number <= largest) {
+            path.counters.overtaken_packets += 1;
         } else {
-            path.largest_number = Some(context.number);
+            path.numbers.largest = Some(context.number);
         }
-        if probing || path.largest_moving.is_some_and(|largest| context.number <= largest) {
+        if probing || path.numbers.largest_moving.is_some_and(|largest| context.number <= largest) {
             return None;
         }
-        path.largest_moving = Some(context.number);
+        path.numbers.largest_moving = Some(context.number);
         if context.is_usual {
             return None;
         }
@@ -106,15 +106,16 @@ impl Connection {
         self.paths.uncount_elsewhere(context.path, context.tuple, context.datagram_len);
         let Some(path) = self.paths.list.get_mut(context.path) else { return };
         let old = path.tuple;
-        let returning = path.previous.as_deref().copied().filter(|previous| previous.tuple == *context.tuple);
-        if path.validated {
+        let returning =
+            path.address.previous.as_deref().copied().filter(|previous| previous.tuple == *context.tuple);
+        if path.address.validated {
             let dcid_sequence = path.remote_cids.active_seq();
-            path.previous = Some(Box::new(Previous { tuple: old, dcid_sequence }));
+            path.address.previous = Some(Box::new(Previous { tuple: old, dcid_sequence }));
         }
         path.tuple = *context.tuple;
-        path.validated = returning.is_some();
-        path.unvalidated_received = context.datagram_len as u64;
-        path.unvalidated_sent = 0;
+        path.address.validated = returning.is_some();
+        path.address.received = context.datagram_len as u64;
+        path.address.sent = 0;
         if changed_cid {
             self.paths.stock(context.path);
             let Some(path) = self.paths.list.get_mut(context.path) else { return };
@@ -130,8 +131,8 @@ impl Connection {
         }
         path.recovery.amplification_blocked(path.is_amplification_blocked());
         let dcid = path.remote_cids.active();
-        path.validations.retain(|one| !matches!(one.purpose, Purpose::Confirm | Purpose::Life));
-        let (validated, previous) = (path.validated, path.previous.as_deref().copied());
+        path.address.validations.retain(|one| !matches!(one.purpose, Purpose::Confirm | Purpose::Life));
+        let (validated, previous) = (path.address.validated, path.address.previous.as_deref().copied());
         let previous =
             previous.map(|previous| (previous.tuple, path.remote_cids.get(previous.dcid_sequence)));
         if returning.is_none() {
@@ -158,13 +159,13 @@ impl Connection {
     /// PATH_RESPONSE: whatever path it came on, it validates the addresses that the challenge went to (RFC 9000 §8.2.3).
     pub(super) fn on_path_response(&mut self, now: Time, via: PathId, data: [u8; 8]) {
         let found = self.paths.list.iter().find_map(|path| {
-            let mut validations = path.validations.iter().enumerate();
+            let mut validations = path.address.validations.iter().enumerate();
             validations.find_map(|(at, validation)| Some((path.id, at, validation.answered_by(data)?)))
         });
         // A response to a challenge that nobody waits for is late, not wrong.
         let Some((id, at, asked)) = found else { return };
         let Some(path) = self.paths.list.get_mut(id) else { return };
-        let validation = path.validations.remove(at);
+        let validation = path.address.validations.remove(at);
         if validation.tuple == path.tuple {
             // It also measures the path: before anything else does, or one whose acknowledgments take other ways.
             let unmeasured = !path.recovery.rtt().has_sample() || validation.purpose == Purpose::Life;
@@ -179,7 +180,7 @@ impl Connection {
             Purpose::Confirm if validation.tuple == path.tuple => {
                 path.set_validated();
                 path.forget_previous();
-                path.validations.retain(|other| other.purpose != Purpose::Previous);
+                path.address.validations.retain(|other| other.purpose != Purpose::Previous);
                 let padded = validation.padded;
                 opened = self.on_path_validated(now, id);
                 if !padded {
@@ -193,9 +194,9 @@ impl Connection {
                     return; // The server retired the connection ID meanwhile: as if it had not answered.
                 }
                 let silent = matches!(validation.purpose, Purpose::Rescue { .. });
-                path.previous = Some(Box::new(Previous { tuple: path.tuple, dcid_sequence: old }));
+                path.address.previous = Some(Box::new(Previous { tuple: path.tuple, dcid_sequence: old }));
                 path.tuple = validation.tuple;
-                path.chose_local = true;
+                path.address.chose_local = true;
                 // The server follows the first packet that does more than probe (RFC 9000 §9.3).
                 path.ping = true;
                 if path.remote_cids.activate(sequence) && sequence != old {
@@ -203,7 +204,9 @@ impl Connection {
                 }
                 path.set_validated();
                 // Nothing is to be learned any longer of the addresses that it has left, not even if it was being opened there.
-                path.validations.retain(|other| !matches!(other.purpose, Purpose::Confirm | Purpose::Size));
+                path.address
+                    .validations
+                    .retain(|other| !matches!(other.purpose, Purpose::Confirm | Purpose::Size));
                 self.cancel_rescues(id);
                 if silent {
                     self.leave_behind(now, id);
@@ -227,10 +230,11 @@ impl Connection {
     /// Validations whose time is over.
     pub(super) fn expire_validations(&mut self, now: Time, id: PathId) {
         let Some(path) = self.paths.list.get_mut(id) else { return };
-        let Some(at) = path.validations.iter().position(|validation| validation.has_failed(now)) else {
+        let Some(at) = path.address.validations.iter().position(|validation| validation.has_failed(now))
+        else {
             return;
         };
-        let failed = path.validations.remove(at);
+        let failed = path.address.validations.remove(at);
         match failed.purpose {
             Purpose::Move { sequence } | Purpose::Rescue { sequence } => path.remote_cids.retire(sequence),
             Purpose::Previous | Purpose::Size | Purpose::Life => {}
@@ -245,7 +249,7 @@ impl Connection {
         if path.phase == Phase::Opening {
             return self.on_opening_failed(now, id);
         }
-        let Some(previous) = path.previous.take() else {
+        let Some(previous) = path.address.previous.take() else {
             let (tuple, dcid) = (path.tuple, path.remote_cids.active());
             return self.paths.validate(now, id, tuple, dcid, Purpose::Confirm);
         };

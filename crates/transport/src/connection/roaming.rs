@@ -51,9 +51,9 @@ impl Connection {
         if path.remote_cids.activate(sequence) && before != sequence {
             path.remote_cids.retire(before);
         }
-        path.validations.retain(|one| one.taken().is_some());
+        path.address.validations.retain(|one| one.taken().is_some());
         path.tuple = tuple;
-        path.chose_local = true;
+        path.address.chose_local = true;
         // The server follows the first packet that does more than probe (RFC 9000 §9.3).
         path.ping = true;
         path.recovery.migrate(now);
@@ -73,8 +73,8 @@ impl Connection {
         self.may_migrate()?;
         let path = self.paths.list.main();
         let rescues = |one: &&Validation| matches!(one.purpose, Purpose::Rescue { .. });
-        let asked = path.tuple == tuple || path.validations.iter().any(|one| one.tuple == tuple);
-        if asked || path.validations.iter().filter(rescues).count() >= MAX_RESCUES {
+        let asked = path.tuple == tuple || path.address.validations.iter().any(|one| one.tuple == tuple);
+        if asked || path.address.validations.iter().filter(rescues).count() >= MAX_RESCUES {
             return Ok(());
         }
         let pto = path.recovery.rtt().pto_base();
@@ -96,7 +96,7 @@ impl Connection {
     pub fn migrate_to(&mut self, now: Time, tuple: FourTuple) -> Result<(), MigrateError> {
         self.may_migrate()?;
         let path = self.paths.list.main();
-        if path.tuple == tuple || path.validations.iter().any(|one| one.tuple == tuple) {
+        if path.tuple == tuple || path.address.validations.iter().any(|one| one.tuple == tuple) {
             return Ok(());
         }
         let (sequence, dcid) = self.paths.take_cid_for(&tuple)?;
@@ -118,7 +118,7 @@ impl Connection {
         let path = self.paths.list.main_mut();
         path.recovery.forget_backoff();
         path.ping |= self.handshake.confirmed;
-        path.validations.iter_mut().for_each(|one| one.hurry(now));
+        path.address.validations.iter_mut().for_each(|one| one.hurry(now));
     }
 
     /// Client: the host says that it cannot send to the server, or that the server's host refuses what is sent. That ends a
@@ -168,8 +168,8 @@ impl Connection {
         self.roaming.rescues = false;
         let Some(path) = self.paths.list.get_mut(id) else { return };
         let is_rescue = |one: &Validation| matches!(one.purpose, Purpose::Rescue { .. });
-        while let Some(at) = path.validations.iter().position(is_rescue) {
-            let over = path.validations.remove(at);
+        while let Some(at) = path.address.validations.iter().position(is_rescue) {
+            let over = path.address.validations.remove(at);
             if let Some(sequence) = over.taken() {
                 path.remote_cids.retire(sequence);
             }

@@ -23,7 +23,7 @@ impl Connection {
             let Some(path) = self.paths.list.get_mut(id).filter(|path| !path.is_abandoned()) else {
                 continue;
             };
-            let packets = path.data_packets;
+            let packets = path.counters.data_packets;
             let (since, before) = *path.cids_since.get_or_insert((now, packets));
             if now - since < rule.max_age && packets - before < rule.max_packets {
                 continue;

@@ -106,7 +106,7 @@ impl Connection {
                 self.trace(now, &TraceEvent::TimerExpired { path: id, kind: TimerKind::Pto, space });
                 self.settle(now, space, id, &mut outcome);
                 if let Some(path) = self.paths.list.get_mut(id) {
-                    path.probe_response = true;
+                    path.address.probe_response = true;
                 }
                 self.report_silence(now, space, id);
                 // A failing path is asked with challenges; what was on it is on its way elsewhere.

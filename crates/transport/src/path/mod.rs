@@ -1,7 +1,9 @@
 //! Paths: addresses, validation, connection IDs, and the recovery of each.
 
+mod address;
 mod cids;
 mod closed;
+mod counters;
 mod health;
 mod manager;
 #[expect(clippy::module_inception, reason = "the module of paths holds the type Path")]
@@ -11,13 +13,14 @@ mod state;
 mod status;
 mod validation;
 
+pub(crate) use self::address::Previous;
 pub(crate) use self::cids::{LocalCids, MAX_LOCAL_CIDS, RemoteCids};
 pub(crate) use self::closed::ClosedPaths;
 pub use self::closed::{Closure, MAX_CLOSED_PATHS, PathTotals};
 pub(crate) use self::health::Health;
 pub(crate) use self::manager::Paths;
 pub(crate) use self::path::{
-    AMPLIFICATION_FACTOR, MAX_VALIDATIONS, MIN_PACKET_ROOM, MIN_VALIDATION_ROOM, Path, Phase, Previous,
+    AMPLIFICATION_FACTOR, MAX_VALIDATIONS, MIN_PACKET_ROOM, MIN_VALIDATION_ROOM, Path, Phase,
 };
 pub(crate) use self::set::*;
 pub use self::set::{AckStats, AlternativeAddress, Held, MigrateError, OpenPathError};

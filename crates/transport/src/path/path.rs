@@ -3,10 +3,12 @@
 use anabranch_recovery::{Recovery, State};
 use anabranch_wire::{ConnectionId, PathId, Time};
 
+use super::address::{AddressState, SideCid};
 use super::cids::{LocalCids, RemoteCids};
 use super::closed::Closure;
-use super::status::Status;
-use super::validation::{Responses, Validation};
+use super::counters::{PathCounters, PathNumbers};
+use super::status::Statuses;
+use super::validation::Validation;
 use crate::config::AckConfig;
 use crate::datagram_io::FourTuple;
 use crate::space::Received;
@@ -14,13 +16,6 @@ use crate::token::Tokens;
 
 /// An endpoint sends at most this many times what it received to an address that is not validated (RFC 9000 §8.1).
 pub(crate) const AMPLIFICATION_FACTOR: u64 = 3;
-
-/// The addresses that a path ran over before it moved, to which it returns if the new ones fail.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Previous {
-    pub(crate) tuple: FourTuple,
-    pub(crate) dcid_sequence: u64,
-}
 
 /// Where a path is in its life (RFC 10069 §3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,69 +41,29 @@ pub(crate) struct Path {
     pub(crate) cids_since: Option<(Time, u64)>,
     /// When and why it was given up.
     pub(crate) closure: Option<Closure>,
-    /// What this end has said that the path is for.
-    pub(crate) local_status: Status,
-    /// A PATH_STATUS frame is to be sent.
-    pub(crate) owes_status: bool,
-    /// What the peer has said.
-    pub(crate) peer_status: Status,
+    pub(crate) status: Statuses,
     /// The peer owes an answer for too long: other paths stand in for it.
     pub(crate) is_failing: bool,
     /// The socket of its local address is full.
     pub(crate) is_held: bool,
-    /// Whether the peer has been shown to receive at `tuple`.
-    pub(crate) validated: bool,
-    /// This end has chosen the local address of `tuple`, so that what still comes to others does not change it.
-    pub(crate) chose_local: bool,
+    pub(crate) address: AddressState,
     pub(crate) recovery: Recovery<Tokens>,
     /// 0-RTT and 1-RTT packets received.
     pub(crate) received: Received,
     pub(crate) local_cids: LocalCids,
     pub(crate) remote_cids: RemoteCids,
-    /// Bytes received from and sent to `tuple` while it is not validated.
-    pub(crate) unvalidated_received: u64,
-    pub(crate) unvalidated_sent: u64,
-    /// Validations under way: of `tuple`, of the one before, of one to move to. At most [`MAX_VALIDATIONS`].
-    pub(crate) validations: Vec<Validation>,
-    pub(crate) responses: Responses,
-    /// A PATH_RESPONSE may leave although the congestion window is full: a probe timeout has run out since the last one that
-    /// did.
-    pub(crate) probe_response: bool,
     /// The congestion controller's state that was traced last.
     pub(crate) traced_state: Option<State>,
-    pub(crate) previous: Option<Box<Previous>>,
-    /// Largest 1-RTT packet number received.
-    pub(crate) largest_number: Option<u64>,
-    /// Largest one of a packet that does more than probe, which decides whether an address change is newer (RFC 9000 §9.3).
-    pub(crate) largest_moving: Option<u64>,
-    /// 1-RTT packets received, and those of them that came after one with a larger number.
-    pub(crate) data_packets: u64,
-    pub(crate) overtaken_packets: u64,
-    /// First order sent in the current key phase.
-    pub(crate) phase_start: u64,
+    pub(crate) numbers: PathNumbers,
     /// The pacer lets nothing out before this time, and there is something to send.
     pub(crate) paced_until: Option<Time>,
-    /// A connection ID of the peer set aside for other addresses that it probes from (RFC 9000 §9.5).
-    side: Option<Box<SideCid>>,
     /// Packets sent in a row that the peer need not acknowledge.
     pub(crate) ack_only_run: u32,
     /// A PING is to be sent.
     pub(crate) ping: bool,
     /// The local connection ID that the peer used last.
     pub(crate) used_local_cid: ConnectionId,
-    /// Totals over the path's life.
-    pub(crate) bytes_received: u64,
-    pub(crate) bytes_sent: u64,
-    pub(crate) datagrams_received: u64,
-    pub(crate) datagrams_sent: u64,
-}
-
-/// The connection ID for packets to addresses that the path does not run over (yet).
-#[derive(Clone, Copy, Debug)]
-struct SideCid {
-    tuple: FourTuple,
-    sequence: u64,
-    cid: ConnectionId,
+    pub(crate) counters: PathCounters,
 }
 
 /// Room below which no packet is begun in a datagram.
@@ -148,38 +103,21 @@ impl Path {
             phase: Phase::Open,
             cids_since: None,
             closure: None,
-            local_status: Status::new(),
-            owes_status: false,
-            peer_status: Status::new(),
             is_failing: false,
             is_held: false,
-            validated: false,
-            chose_local: false,
             recovery,
             received: Received::new(id, ack),
             local_cids,
             remote_cids,
-            unvalidated_received: 0,
-            unvalidated_sent: 0,
-            validations: Vec::new(),
-            responses: Responses::default(),
-            probe_response: false,
             traced_state: None,
-            previous: None,
-            largest_number: None,
-            largest_moving: None,
-            data_packets: 0,
-            overtaken_packets: 0,
-            phase_start: 0,
             paced_until: None,
-            side: None,
             ack_only_run: 0,
             ping: false,
             used_local_cid: local_cid,
-            bytes_received: 0,
-            bytes_sent: 0,
-            datagrams_received: 0,
-            datagrams_sent: 0,
+            status: Statuses::new(),
+            address: AddressState::default(),
+            numbers: PathNumbers::default(),
+            counters: PathCounters::default(),
         }
     }
 
@@ -205,20 +143,21 @@ impl Path {
 
     /// Whether both ends want it used like others.
     pub(crate) fn is_available(&self) -> bool {
-        self.local_status.available && self.peer_status.available
+        self.status.local.available && self.status.peer.available
     }
 
     /// Bytes that may still be sent before the peer's address is validated; `u64::MAX` once it is.
     pub(crate) fn amplification_budget(&self) -> u64 {
-        if self.validated {
+        if self.address.validated {
             return u64::MAX;
         }
-        (self.unvalidated_received * AMPLIFICATION_FACTOR).saturating_sub(self.unvalidated_sent)
+        (self.address.received * AMPLIFICATION_FACTOR).saturating_sub(self.address.sent)
     }
 
     /// Bytes of [`Self::amplification_budget`] that ordinary packets may use.
     pub(crate) fn data_budget(&self) -> u64 {
-        let asked = !self.validated && self.validations.iter().any(|one| one.tuple == self.tuple);
+        let asked =
+            !self.address.validated && self.address.validations.iter().any(|one| one.tuple == self.tuple);
         self.amplification_budget().saturating_sub(if asked { CHALLENGE_RESERVE } else { 0 })
     }
 
@@ -243,44 +182,44 @@ impl Path {
 
     /// A datagram arrived on `tuple`.
     pub(crate) fn on_datagram_received(&mut self, len: usize) {
-        self.bytes_received += len as u64;
-        self.datagrams_received += 1;
-        if !self.validated {
-            self.unvalidated_received += len as u64;
+        self.counters.bytes_received += len as u64;
+        self.counters.datagrams_received += 1;
+        if !self.address.validated {
+            self.address.received += len as u64;
             self.recovery.amplification_blocked(self.is_amplification_blocked());
         }
     }
 
     /// A datagram that was counted here belongs to another path.
     pub(crate) fn uncount_datagram(&mut self, len: usize) {
-        self.bytes_received = self.bytes_received.saturating_sub(len as u64);
-        self.datagrams_received = self.datagrams_received.saturating_sub(1);
-        self.unvalidated_received = self.unvalidated_received.saturating_sub(len as u64);
+        self.counters.bytes_received = self.counters.bytes_received.saturating_sub(len as u64);
+        self.counters.datagrams_received = self.counters.datagrams_received.saturating_sub(1);
+        self.address.received = self.address.received.saturating_sub(len as u64);
         self.recovery.amplification_blocked(self.is_amplification_blocked());
     }
 
     /// A datagram left on `tuple`.
     pub(crate) fn on_datagram_sent(&mut self, len: usize) {
-        self.bytes_sent += len as u64;
-        self.datagrams_sent += 1;
-        if !self.validated {
-            self.unvalidated_sent += len as u64;
+        self.counters.bytes_sent += len as u64;
+        self.counters.datagrams_sent += 1;
+        if !self.address.validated {
+            self.address.sent += len as u64;
             self.recovery.amplification_blocked(self.is_amplification_blocked());
         }
     }
 
     /// The peer receives at `tuple`.
     pub(crate) fn set_validated(&mut self) {
-        self.validated = true;
+        self.address.validated = true;
         self.recovery.amplification_blocked(false);
     }
 
     /// Adds a validation. One of the same tuple, or else the oldest when there are too many, gives way and is returned.
     pub(crate) fn begin_validation(&mut self, validation: Validation) -> Option<Validation> {
-        let same = self.validations.iter().position(|other| other.tuple == validation.tuple);
-        let at = same.or((self.validations.len() == MAX_VALIDATIONS).then_some(0));
-        let displaced = at.map(|at| self.validations.remove(at));
-        self.validations.push(validation);
+        let same = self.address.validations.iter().position(|other| other.tuple == validation.tuple);
+        let at = same.or((self.address.validations.len() == MAX_VALIDATIONS).then_some(0));
+        let displaced = at.map(|at| self.address.validations.remove(at));
+        self.address.validations.push(validation);
         displaced
     }
 
@@ -294,18 +233,19 @@ impl Path {
 
     /// There is no way back: the connection ID of the addresses before goes.
     pub(crate) fn forget_previous(&mut self) {
-        if let Some(previous) = self.previous.take() {
+        if let Some(previous) = self.address.previous.take() {
             self.remote_cids.retire(previous.dcid_sequence);
         }
     }
 
     /// The peer's connection ID for packets to `tuple`: not the one in use, as far as there are others.
     pub(crate) fn cid_for(&mut self, tuple: &FourTuple) -> ConnectionId {
-        let tested = self.validations.iter().find(|validation| validation.tuple == *tuple);
+        let tested = self.address.validations.iter().find(|validation| validation.tuple == *tuple);
         if let Some(validation) = tested.filter(|validation| self.remote_cids.holds(&validation.dcid)) {
             return validation.dcid;
         }
         if let Some(side) = self
+            .address
             .side
             .as_deref()
             .copied()
@@ -313,37 +253,37 @@ impl Path {
         {
             return side.cid;
         }
-        if let Some(side) = self.side.take() {
+        if let Some(side) = self.address.side.take() {
             self.remote_cids.retire(side.sequence);
         }
         let Some((sequence, cid)) = self.remote_cids.take_unused() else { return self.remote_cids.active() };
-        self.side = Some(Box::new(SideCid { tuple: *tuple, sequence, cid }));
+        self.address.side = Some(Box::new(SideCid { tuple: *tuple, sequence, cid }));
         cid
     }
 
     /// Whether there may be a challenge or a response to send.
     pub(crate) fn owes_validation(&self) -> bool {
-        !self.validations.is_empty() || !self.responses.is_empty()
+        !self.address.validations.is_empty() || !self.address.responses.is_empty()
     }
 
     /// Whether [`Self::cid_for`] other addresses is about to be asked and has to take a new connection ID.
     pub(crate) fn needs_cid_for_others(&self) -> bool {
         let has = |tuple: &FourTuple| {
             *tuple == self.tuple
-                || self.side.as_deref().is_some_and(|side| side.tuple == *tuple)
-                || self.validations.iter().any(|validation| validation.tuple == *tuple)
+                || self.address.side.as_deref().is_some_and(|side| side.tuple == *tuple)
+                || self.address.validations.iter().any(|validation| validation.tuple == *tuple)
         };
-        self.responses.iter().any(|response| !has(&response.tuple))
+        self.address.responses.iter().any(|response| !has(&response.tuple))
     }
 
     /// The path moved to `tuple`: uses the connection ID that was set aside for it, or another fresh one.
     pub(crate) fn switch_cid_for(&mut self, tuple: &FourTuple) {
-        match self.side.take() {
+        match self.address.side.take() {
             Some(side) if side.tuple == *tuple => {
                 self.remote_cids.activate(side.sequence);
             }
             other => {
-                self.side = other;
+                self.address.side = other;
                 self.remote_cids.next();
             }
         }
@@ -353,7 +293,8 @@ impl Path {
     pub(crate) fn validation_timeout(&self) -> Option<Time> {
         // What the amplification limit holds back waits for a datagram, not for a time.
         let blocked = self.amplification_budget() < MIN_VALIDATION_ROOM;
-        self.validations
+        self.address
+            .validations
             .iter()
             .map(|validation| match blocked && validation.tuple == self.tuple {
                 true => validation.deadline,

@@ -50,3 +50,21 @@ impl Status {
         }
     }
 }
+
+/// Status of a path at both ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Statuses {
+    /// Status that this end has sent.
+    pub(crate) local: Status,
+    /// Status that the peer has sent.
+    pub(crate) peer: Status,
+    /// True if a PATH_STATUS frame is to be sent.
+    pub(crate) is_owed: bool,
+}
+
+impl Statuses {
+    /// Makes the statuses of a path that neither end has spoken of.
+    pub(crate) const fn new() -> Self {
+        Self { local: Status::new(), peer: Status::new(), is_owed: false }
+    }
+}

@@ -73,7 +73,7 @@ impl Connection {
     fn is_heard_on(&self, path: &Path) -> bool {
         let pool = self.paths.multipath.as_ref().and_then(|multipath| multipath.pool.as_ref());
         let addresses_only = self.shared.cid_len() == 0;
-        path.largest_number.is_some()
+        path.numbers.largest.is_some()
             && (addresses_only || pool.is_none_or(|pool| pool.is_certain_of(path.id)))
     }
 
@@ -88,7 +88,7 @@ impl Connection {
         let Some(path) = self.paths.list.get_mut(id) else { return };
         path.phase = Phase::Abandoned { until: None };
         path.closure = Some(Closure { after, code, by_peer });
-        path.validations.clear();
+        path.address.validations.clear();
         path.ping = false;
         path.paced_until = None;
         if !self.handshake.confirmed {

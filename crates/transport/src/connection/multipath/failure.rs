@@ -47,7 +47,7 @@ impl Connection {
         path.is_failing = true;
         let (tuple, dcid) = (path.tuple, path.remote_cids.active());
         let confirms = |one: &Validation| one.tuple == tuple && one.purpose == Purpose::Confirm;
-        if !path.validations.iter().any(confirms) {
+        if !path.address.validations.iter().any(confirms) {
             let pto = path.recovery.pto(SpaceId::Data);
             path.begin_validation(Validation::of_life(now, tuple, dcid, pto, MAX_PROBE_INTERVAL));
         }

@@ -97,7 +97,7 @@ impl Connection {
     /// Puts a path in, and begins to validate it.
     fn insert_path(&mut self, now: Time, id: PathId, tuple: FourTuple, used_local_cid: Option<ConnectionId>) {
         // RFC 10069 §3.1: addresses that have been validated need not be again.
-        let known = self.paths.list.iter().any(|path| path.validated && path.tuple == tuple);
+        let known = self.paths.list.iter().any(|path| path.address.validated && path.tuple == tuple);
         let Some(multipath) = &mut self.paths.multipath else { return };
         let Some(Unopened { mut local, mut remote, status }) = multipath.take(id) else { return };
         let is_pooled = multipath.pool.is_some();
@@ -117,8 +117,8 @@ impl Connection {
         let first = first.unwrap_or(ConnectionId::EMPTY);
         let mut path = Path::new(id, tuple, recovery, local, remote, first, &self.config.ack);
         path.phase = Phase::Opening;
-        path.chose_local = opens_paths(self.side);
-        path.peer_status = status;
+        path.address.chose_local = opens_paths(self.side);
+        path.status.peer = status;
         let dcid = path.remote_cids.active();
         // The amplification limit is the server's; what keeps a client from using the path is its phase.
         if known || opens_paths(self.side) {
@@ -156,7 +156,7 @@ impl Connection {
         // Peers may ignore the status of a path that they do not know yet. With one packet number space for all paths it comes
         // along with the challenge.
         if opens_paths(self.side) && !self.paths.numbering.is_single() {
-            path.owes_status |= path.local_status.repeat();
+            path.status.is_owed |= path.status.local.repeat();
         }
         self.events.push_back(Event::PathOpened(id));
         if let Some(multipath) = &mut self.paths.multipath {

@@ -17,9 +17,9 @@ impl Connection {
             }
             return;
         };
-        let before = path.peer_status;
-        path.peer_status.learn(available, sequence);
-        if path.peer_status == before {
+        let before = path.status.peer;
+        path.status.peer.learn(available, sequence);
+        if path.status.peer == before {
             return;
         }
         multipath.states_changed = true;
@@ -61,8 +61,8 @@ impl Connection {
             Phase::Open if !path.remote_cids.is_open() => IdleReason::NoConnectionIds,
             Phase::Open if path.is_amplification_blocked() => IdleReason::AmplificationLimit,
             Phase::Open if path.is_failing && replaced => IdleReason::PotentiallyFailed,
-            Phase::Open if !path.local_status.available && replaced => IdleReason::BackupHere,
-            Phase::Open if !path.peer_status.available && replaced => IdleReason::BackupByPeer,
+            Phase::Open if !path.status.local.available && replaced => IdleReason::BackupHere,
+            Phase::Open if !path.status.peer.available && replaced => IdleReason::BackupByPeer,
             Phase::Open if !self.has_shared_data() => IdleReason::NothingToSend,
             Phase::Open if !path.recovery.has_room() => IdleReason::CongestionWindow,
             Phase::Open if path.paced_until.is_some() => IdleReason::Pacing,

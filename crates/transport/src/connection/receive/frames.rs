@@ -211,7 +211,7 @@ impl Connection {
                     let elsewhere = path.tuple != *context.tuple;
                     // RFC 9000 §9.3.3: more than a probe brings the peer back if somebody forged a move.
                     path.ping |= path.tuple == *context.tuple;
-                    path.responses.push(Response {
+                    path.address.responses.push(Response {
                         tuple: *context.tuple,
                         data,
                         received: context.datagram_len,

@@ -195,7 +195,7 @@ impl Connection {
             self.paths.list.main_mut().remote_cids.set_first(header.scid);
         }
         if self.side.is_server() && context.kind == PacketKind::Handshake {
-            if !self.paths.list.main().validated {
+            if !self.paths.list.main().address.validated {
                 // RFC 9000 §8.1: only somebody at that address can have the Handshake keys.
                 self.paths.list.main_mut().set_validated();
             }

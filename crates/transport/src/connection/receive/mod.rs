@@ -158,7 +158,7 @@ impl Connection {
     ) -> Result<(), Stop> {
         let early = !self.handshake.complete || kind == PacketKind::OneRtt;
         let wanted = early && kind != PacketKind::Initial && !self.is_key_gone(kind);
-        let validated = self.paths.list.main().validated;
+        let validated = self.paths.list.main().address.validated;
         if wanted && self.undecrypted.keep(envelope.tuple, envelope.ecn, envelope.len, packet, validated) {
             Ok(())
         } else {

@@ -84,8 +84,11 @@ impl Connection {
         if !is_plain || !self.paths.came_as_usual_on(envelope.tuple, path, dcid) {
             return None;
         }
-        let on =
-            self.paths.list.get(path).filter(|on| on.largest_number == Some(number) && !on.is_abandoned())?;
+        let on = self
+            .paths
+            .list
+            .get(path)
+            .filter(|on| on.numbers.largest == Some(number) && !on.is_abandoned())?;
         let numbers = self.paths.numbering.numbers_of(Some(&on.received))?;
         if numbers.largest() != Some(number) || numbers.has_records() {
             return None;
@@ -156,9 +159,9 @@ impl Connection {
         self.paths.on_path_lives(now, path);
         let Some(path) = self.paths.list.get_mut(path) else { return Ok(()) };
         let count = numbers.end - numbers.start;
-        path.data_packets += count;
-        path.largest_number = Some(numbers.end - 1);
-        path.largest_moving = path.largest_number;
+        path.counters.data_packets += count;
+        path.numbers.largest = Some(numbers.end - 1);
+        path.numbers.largest_moving = path.numbers.largest;
         self.paths.numbering.on_received(&mut path.received, now, numbers, true, ecn, &self.ack_policy);
         #[cfg(test)]
         SETTLED.set(SETTLED.get() + count);

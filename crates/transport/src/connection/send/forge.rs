@@ -136,8 +136,8 @@ impl Connection {
     pub(crate) fn held(&self) -> Held {
         let path = self.paths.list.main();
         Held {
-            path_responses: path.responses.len(),
-            validations: path.validations.len(),
+            path_responses: path.address.responses.len(),
+            validations: path.address.validations.len(),
             undecrypted: self.undecrypted.len(),
             events: self.events.len(),
             endpoint_events: self.endpoint_events.len(),
@@ -172,12 +172,12 @@ impl Connection {
     /// The newest challenge for the addresses that a path runs over.
     pub(crate) fn asked(&self, path: PathId) -> Option<[u8; 8]> {
         let path = self.paths.list.get(path)?;
-        path.validations.iter().find(|validation| validation.tuple == path.tuple)?.newest()
+        path.address.validations.iter().find(|validation| validation.tuple == path.tuple)?.newest()
     }
 
     /// What the peer has said last that a path is for.
     pub(crate) fn peer_available(&self, path: PathId) -> bool {
-        self.paths.list.get(path).unwrap().peer_status.available
+        self.paths.list.get(path).unwrap().status.peer.available
     }
 
     pub(crate) fn remote_cid(&self) -> anabranch_wire::ConnectionId {

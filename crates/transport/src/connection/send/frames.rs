@@ -126,7 +126,7 @@ impl Connection {
         if self.handshake.data_crypto.has_pending() {
             self.handshake.data_crypto.write(SpaceId::Data, writer, tokens);
         }
-        if self.pending.new_tokens > 0 && self.paths.list.main().validated {
+        if self.pending.new_tokens > 0 && self.paths.list.main().address.validated {
             let token = self.make_token(now);
             if writer.frame(&Frame::NewToken { token: &token }).is_ok() {
                 self.pending.new_tokens -= 1;

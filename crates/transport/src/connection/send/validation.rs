@@ -62,7 +62,7 @@ impl Connection {
         // Where the addresses alone do not say which path this is, the challenge does.
         let names_path = self.paths.numbering.is_single();
         let Some(path) = self.paths.list.get_mut(id) else { return };
-        let due = path.validations.iter_mut().find(|v| v.tuple == *tuple && v.challenge_due(now));
+        let due = path.address.validations.iter_mut().find(|v| v.tuple == *tuple && v.challenge_due(now));
         let asks = due.is_some();
         if let Some(validation) = due
             && writer.frame(&Frame::PathChallenge(challenge)).is_ok()
@@ -70,14 +70,14 @@ impl Connection {
             validation.on_sent(now, challenge, padded);
             tokens.push(Token::Ping);
             if names_path {
-                let sequence = path.local_status.announce();
-                let available = path.local_status.available;
+                let sequence = path.status.local.announce();
+                let available = path.status.local.available;
                 // It fits, and goes out with each challenge anew, as long as none is answered.
                 let _ = writer.frame(&Frame::PathStatus { path: id, available, sequence });
             }
         }
         // All at once: each in a datagram of its own, the challenges of one datagram would draw more than three times its size.
-        while let Some(response) = path.responses.pop_for(tuple) {
+        while let Some(response) = path.address.responses.pop_for(tuple) {
             if writer.frame(&Frame::PathResponse(response.data)).is_ok() {
                 tokens.push(Token::Ping);
             }
@@ -122,7 +122,7 @@ impl Connection {
         if !self.handshake.confirmed {
             return None;
         }
-        let path = self.paths.list.get_mut(id).filter(|path| path.validated && path.is_usable())?;
+        let path = self.paths.list.get_mut(id).filter(|path| path.address.validated && path.is_usable())?;
         let tuple = path.tuple;
         let size = usize::from(path.recovery.mtu_probe(now)?);
         let datagram = out.room(size);

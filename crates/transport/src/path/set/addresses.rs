@@ -54,15 +54,17 @@ impl PathSet {
                 && tuple.remote.port() == remote.port()
         };
         let path = self.list.get(id);
-        path.is_some_and(|path| same(&path.tuple) || path.validations.iter().any(|one| same(&one.tuple)))
+        path.is_some_and(|path| {
+            same(&path.tuple) || path.address.validations.iter().any(|one| same(&one.tuple))
+        })
     }
 
     /// Whether packets are sent from this address, or answers to them may still come there.
     pub(crate) fn uses_local(&self, local: SocketAddr) -> bool {
         self.list.iter().any(|path| {
             path.tuple.local == local
-                || path.validations.iter().any(|one| one.tuple.local == local)
-                || path.previous.as_ref().is_some_and(|previous| previous.tuple.local == local)
+                || path.address.validations.iter().any(|one| one.tuple.local == local)
+                || path.address.previous.as_ref().is_some_and(|previous| previous.tuple.local == local)
         })
     }
 
@@ -79,11 +81,11 @@ impl PathSet {
         if path.remote_cids.active().is_empty() {
             return Ok((path.remote_cids.active_seq(), path.remote_cids.active()));
         }
-        if let Some(at) = path.validations.iter().position(|one| one.tuple == *tuple)
-            && let Some(sequence) = path.validations[at].taken()
+        if let Some(at) = path.address.validations.iter().position(|one| one.tuple == *tuple)
+            && let Some(sequence) = path.address.validations[at].taken()
             && let Some(cid) = path.remote_cids.get(sequence)
         {
-            path.validations.remove(at);
+            path.address.validations.remove(at);
             return Ok((sequence, cid));
         }
         path.remote_cids.take_unused().ok_or(MigrateError::NoConnectionId)
@@ -93,8 +95,12 @@ impl PathSet {
     pub(crate) fn knows_remote(&self, tuple: &FourTuple) -> bool {
         self.list.iter().any(|path| {
             path.tuple.remote == tuple.remote
-                || path.validations.iter().any(|validation| validation.tuple.remote == tuple.remote)
-                || path.previous.as_ref().is_some_and(|previous| previous.tuple.remote == tuple.remote)
+                || path.address.validations.iter().any(|validation| validation.tuple.remote == tuple.remote)
+                || path
+                    .address
+                    .previous
+                    .as_ref()
+                    .is_some_and(|previous| previous.tuple.remote == tuple.remote)
         })
     }
 
@@ -114,11 +120,11 @@ impl PathSet {
             let vague =
                 path.tuple.local.ip().is_unspecified() && path.tuple.local.port() == tuple.local.port();
             // Once this end has moved, what still comes to addresses that it has left says nothing about the one it uses.
-            let other =
-                path.chose_local || path.validations.iter().any(|validation| validation.tuple.matches(tuple));
+            let other = path.address.chose_local
+                || path.address.validations.iter().any(|validation| validation.tuple.matches(tuple));
             let newest = path.id == context.path
                 && context.kind == PacketKind::OneRtt
-                && path.largest_number.is_none_or(|largest| context.number > largest);
+                && path.numbers.largest.is_none_or(|largest| context.number > largest);
             if vague || client && newest && !other {
                 path.tuple.local = tuple.local;
             }

@@ -24,7 +24,7 @@ impl PathSet {
         let path = self.list.get_mut(id).filter(|path| !path.is_abandoned() && !path.is_held)?;
         let budget = path.challenge_budget();
         let budget_for = |tuple: &FourTuple| if *tuple == path.tuple { budget } else { u64::MAX };
-        let due = path.validations.iter().find(|validation| {
+        let due = path.address.validations.iter().find(|validation| {
             validation.challenge_due(now) && budget_for(&validation.tuple) >= MIN_VALIDATION_ROOM
         });
         if let Some(tuple) = due.map(|validation| validation.tuple) {
@@ -35,10 +35,11 @@ impl PathSet {
         // RFC 9000 §8.2.2: congestion control may delay a response, and so it bounds what a flood makes us send. One for each
         // probe timeout leaves as probes do: a peer that may not send more before it has an answer could acknowledge nothing.
         let has_room = path.recovery.has_room();
-        let open = || budget >= MIN_VALIDATION_ROOM && (has_room || path.probe_response);
-        let response = path.responses.iter().find(|response| response.tuple != path.tuple || open())?;
+        let open = || budget >= MIN_VALIDATION_ROOM && (has_room || path.address.probe_response);
+        let response =
+            path.address.responses.iter().find(|response| response.tuple != path.tuple || open())?;
         if response.tuple == path.tuple {
-            path.probe_response &= has_room;
+            path.address.probe_response &= has_room;
             return Some((path.tuple, path.remote_cids.active(), budget));
         }
         let budget = response.received as u64 * crate::path::AMPLIFICATION_FACTOR;

@@ -45,13 +45,13 @@ impl PathSet {
     /// The path on which the acknowledgments of another one leave, if they had better not leave on that: it is given up, or
     /// fails, or does so for the peer, which then calls it a backup.
     pub(crate) fn stand_in(&self, path: &Path) -> Option<PathId> {
-        let doubtful = path.is_abandoned() || path.is_failing || !path.peer_status.available;
+        let doubtful = path.is_abandoned() || path.is_failing || !path.status.peer.available;
         if !doubtful || self.multipath.is_none() || self.list.len() == 1 {
             return None;
         }
         let best = self.best_path().filter(|best| *best != path.id)?;
         let better = self.list.get(best).is_some_and(|best| {
-            path.is_abandoned() || !best.is_failing && (path.is_failing || best.peer_status.available)
+            path.is_abandoned() || !best.is_failing && (path.is_failing || best.status.peer.available)
         });
         better.then_some(best)
     }

@@ -123,7 +123,11 @@ impl PathSet {
         let failing = self.list.get_mut(id).filter(|path| path.is_failing && path.is_usable());
         if let Some(path) = failing {
             let tuple = path.tuple;
-            path.validations.iter_mut().filter(|one| one.tuple == tuple).for_each(|one| one.hurry(now));
+            path.address
+                .validations
+                .iter_mut()
+                .filter(|one| one.tuple == tuple)
+                .for_each(|one| one.hurry(now));
         }
     }
 
@@ -134,7 +138,7 @@ impl PathSet {
             return;
         };
         path.is_failing = false;
-        path.validations.retain(|validation| validation.purpose != Purpose::Life);
+        path.address.validations.retain(|validation| validation.purpose != Purpose::Life);
         if since.is_some_and(|since| now.saturating_since(since) >= path.recovery.outage()) {
             path.recovery.resume(now);
         }

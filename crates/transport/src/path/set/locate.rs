@@ -10,7 +10,7 @@ impl PathSet {
     /// A server's challenge names a path, and came to the addresses of another one: where only the port has changed, the server may
     /// take the one for the other, and nothing else would ever tell it. A challenge that names the path does.
     pub(crate) fn correct_server(&mut self, now: Time, tuple: &FourTuple, named: PathId) {
-        let asks = |path: &Path| path.validations.iter().any(|validation| validation.tuple == *tuple);
+        let asks = |path: &Path| path.address.validations.iter().any(|validation| validation.tuple == *tuple);
         if self.side.is_server() || self.list.iter().any(asks) {
             return;
         }
@@ -24,8 +24,9 @@ impl PathSet {
     /// The path whose challenge had this data: the answer comes on it (RFC 9000 §8.2.2), although its addresses may be those of
     /// another one if it is about to move there.
     pub(crate) fn asked_with(&self, data: [u8; 8]) -> Option<PathId> {
-        let asked =
-            |path: &&Path| path.validations.iter().any(|validation| validation.answered_by(data).is_some());
+        let asked = |path: &&Path| {
+            path.address.validations.iter().any(|validation| validation.answered_by(data).is_some())
+        };
         self.list.iter().find(asked).map(|path| path.id)
     }
 
@@ -43,7 +44,7 @@ impl PathSet {
         }
         let left = |path: &&Path| {
             path.is_abandoned() && path.tuple.matches(tuple)
-                || path.previous.as_ref().is_some_and(|previous| previous.tuple.matches(tuple))
+                || path.address.previous.as_ref().is_some_and(|previous| previous.tuple.matches(tuple))
         };
         if let Some(path) = self.list.iter().find(left) {
             return path.id;

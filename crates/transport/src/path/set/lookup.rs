@@ -37,7 +37,7 @@ impl PathSet {
     /// A key phase begins: what follows on each path belongs to it.
     pub(crate) fn begin_phase(&mut self) {
         for path in self.list.iter_mut() {
-            path.phase_start = path.recovery.next_order(SpaceId::Data);
+            path.numbers.phase_start = path.recovery.next_order(SpaceId::Data);
             self.numbering.begin_phase(&mut path.received);
         }
     }

@@ -86,7 +86,7 @@ impl PathSet {
             let early = multipath.pool.is_some() && opens_paths(self.side);
             multipath.has_pending()
                 || self.list.iter().filter(|path| !path.is_abandoned()).any(|path| {
-                    path.owes_status && !(early && is_unnamed(path))
+                    path.status.is_owed && !(early && is_unnamed(path))
                         || path.local_cids.has_pending()
                         || path.remote_cids.has_pending()
                 })
@@ -124,14 +124,14 @@ impl PathSet {
         let is_pooled = multipath.pool.is_some();
         multipath.write(writer, tokens);
         for path in self.list.iter_mut().filter(|path| !path.is_abandoned()) {
-            if path.owes_status
+            if path.status.is_owed
                 && !(is_pooled && opens && is_unnamed(path))
-                && let Some(sequence) = path.local_status.sequence()
+                && let Some(sequence) = path.status.local.sequence()
             {
                 let frame =
-                    Frame::PathStatus { path: path.id, available: path.local_status.available, sequence };
+                    Frame::PathStatus { path: path.id, available: path.status.local.available, sequence };
                 if writer.frame(&frame).is_ok() {
-                    path.owes_status = false;
+                    path.status.is_owed = false;
                     tokens.push(Token::PathStatus { path: path.id, sequence });
                 }
             }
@@ -149,7 +149,7 @@ impl PathSet {
             Token::PathAbandon(path) => multipath.on_abandon_lost(path),
             Token::PathStatus { path, sequence } => {
                 if let Some(path) = self.list.get_mut(path) {
-                    path.owes_status |= path.local_status.sequence() == Some(sequence);
+                    path.status.is_owed |= path.status.local.sequence() == Some(sequence);
                 }
             }
             Token::AlternativeAddress(sequence) => multipath.alternatives.on_lost(sequence),

@@ -25,7 +25,7 @@ impl PathSet {
         multipath.states_changed = true;
         let tells = self.config.multipath.as_ref().is_none_or(|config| config.path_signalling);
         if let Some(path) = self.list.get_mut(id) {
-            path.owes_status |= path.local_status.change(wanted && !(path.is_failing && tells));
+            path.status.is_owed |= path.status.local.change(wanted && !(path.is_failing && tells));
         }
     }
 

@@ -13,7 +13,7 @@ fn a_remote_address_is_known_from_paths_validations_and_the_past() {
     set.validate(at(0), ZERO, elsewhere(1), cid(0x80), Purpose::Confirm);
     assert!(set.knows_remote(&elsewhere(1)));
     change(&mut set, ONE, |path| {
-        path.previous = Some(Box::new(Previous { tuple: elsewhere(2), dcid_sequence: 0 }));
+        path.address.previous = Some(Box::new(Previous { tuple: elsewhere(2), dcid_sequence: 0 }));
     });
     assert!(set.knows_remote(&elsewhere(2)));
 }
@@ -36,9 +36,9 @@ fn a_datagram_counts_for_one_path_alone() {
     change(&mut set, ZERO, |path| path.on_datagram_received(1_200));
     change(&mut set, ONE, |path| path.on_datagram_received(1_200));
     set.uncount_elsewhere(ONE, &tuple(0), 1_200);
-    assert_eq!(set.list.get(ZERO).unwrap().bytes_received, 0);
+    assert_eq!(set.list.get(ZERO).unwrap().counters.bytes_received, 0);
     set.uncount_elsewhere(ONE, &tuple(1), 1_200);
-    assert_eq!(set.list.get(ONE).unwrap().bytes_received, 1_200, "the path's own addresses");
+    assert_eq!(set.list.get(ONE).unwrap().counters.bytes_received, 1_200, "the path's own addresses");
 }
 
 #[test]

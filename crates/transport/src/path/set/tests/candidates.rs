@@ -11,7 +11,7 @@ fn ids(set: &PathSet, tried: &[PathId]) -> Vec<PathId> {
 fn available_paths_come_before_backups() {
     let mut set = two();
     assert_eq!(ids(&set, &[]), [ZERO, ONE]);
-    change(&mut set, ONE, |path| path.peer_status.learn(false, 0));
+    change(&mut set, ONE, |path| path.status.peer.learn(false, 0));
     assert_eq!(ids(&set, &[]), [ZERO]);
     change(&mut set, ZERO, |path| path.is_failing = true);
     assert_eq!(ids(&set, &[]), [ONE], "a backup that works comes before a path that fails");
@@ -45,7 +45,7 @@ fn an_abandoned_path_with_a_full_socket_holds_nothing_up() {
 #[test]
 fn a_path_at_its_amplification_limit_carries_nothing() {
     let mut set = open(Side::Server, 2, config(MultipathConfig::default()));
-    change(&mut set, ONE, |path| path.validated = false);
+    change(&mut set, ONE, |path| path.address.validated = false);
     assert_eq!(ids(&set, &[]), [ZERO]);
     change(&mut set, ONE, |path| path.on_datagram_received(1_200));
     assert_eq!(ids(&set, &[]), [ZERO, ONE]);
@@ -55,7 +55,7 @@ fn a_path_at_its_amplification_limit_carries_nothing() {
 fn the_best_path_works_then_is_available_then_is_fast() {
     let mut set = measured(AckPath::Same);
     assert_eq!(set.best_path(), Some(ZERO));
-    change(&mut set, ZERO, |path| path.peer_status.learn(false, 0));
+    change(&mut set, ZERO, |path| path.status.peer.learn(false, 0));
     assert_eq!(set.best_path(), Some(ONE), "a backup is second to a slower path");
     change(&mut set, ONE, |path| path.is_failing = true);
     assert_eq!(set.best_path(), Some(ZERO), "a failing path is second to a backup");
@@ -100,9 +100,9 @@ fn weights_belong_to_open_paths_and_reach_the_scheduler() {
 fn a_status_is_owed_when_it_changes_and_only_then() {
     let mut set = two();
     assert!(set.set_path_available(ONE, false));
-    assert!(set.list.get(ONE).unwrap().owes_status);
-    change(&mut set, ONE, |path| path.owes_status = false);
+    assert!(set.list.get(ONE).unwrap().status.is_owed);
+    change(&mut set, ONE, |path| path.status.is_owed = false);
     assert!(set.set_path_available(ONE, false));
-    assert!(!set.list.get(ONE).unwrap().owes_status);
+    assert!(!set.list.get(ONE).unwrap().status.is_owed);
     assert!(!set.set_path_available(TWO, false));
 }

@@ -81,8 +81,8 @@ fn a_failing_path_is_a_backup_for_the_peer_unless_that_is_switched_off() {
         let mut set = open(Side::Client, 2, config(multipath));
         change(&mut set, ZERO, |path| path.is_failing = true);
         set.review_status(ZERO);
-        assert_eq!(set.list.get(ZERO).unwrap().local_status.available, !signalling);
-        assert_eq!(set.list.get(ZERO).unwrap().owes_status, signalling);
+        assert_eq!(set.list.get(ZERO).unwrap().status.local.available, !signalling);
+        assert_eq!(set.list.get(ZERO).unwrap().status.is_owed, signalling);
     }
 }
 
@@ -93,7 +93,7 @@ fn what_the_application_wants_outlives_a_failure() {
     change(&mut set, ZERO, |path| path.is_failing = true);
     set.review_status(ZERO);
     acknowledge(&mut set, at(400), ZERO);
-    assert!(!set.list.get(ZERO).unwrap().local_status.available);
+    assert!(!set.list.get(ZERO).unwrap().status.local.available);
 }
 
 #[test]
@@ -114,9 +114,9 @@ fn states_follow_phase_and_health() {
     let mut set = two();
     let state = |set: &PathSet| set.path_state(set.list.get(ONE).unwrap());
     assert_eq!(state(&set), PathState::Open);
-    change(&mut set, ONE, |path| path.peer_status.learn(false, 0));
+    change(&mut set, ONE, |path| path.status.peer.learn(false, 0));
     assert_eq!(state(&set), PathState::Backup);
-    change(&mut set, ONE, |path| path.peer_status = Status::new());
+    change(&mut set, ONE, |path| path.status.peer = Status::new());
     change(&mut set, ONE, |path| path.is_failing = true);
     assert_eq!(state(&set), PathState::Failing);
     change(&mut set, ONE, |path| path.phase = Phase::Opening);

@@ -32,7 +32,7 @@ pub use config::{
     LossScan, MAX_PATHS, MultipathConfig, Numbering, NumberingChoice, PreferredAddresses, RangeOrder,
     RetryPolicy, ServerConfig, TransportConfig, UnknownName,
 };
-pub use connection::{ConnectError, Connection, ConnectionStats, PathInfo};
+pub use connection::{ConnectError, Connection, ConnectionStats};
 pub use datagram_io::{Datagram, FourTuple, MAX_BATCH_BYTES, Transmit, TransmitBuf};
 pub use endpoint::*;
 pub use error::{ConnectionError, Obstacle, Silence, TransportError};
@@ -40,5 +40,5 @@ pub use event::{EndpointEvent, Event};
 pub use flow::WindowRule;
 pub use path::{
     AckStats, AlternativeAddress, Closure, Held, IdleReason, MAX_CLOSED_PATHS, MigrateError, OpenPathError,
-    PathState, PathTotals,
+    PathInfo, PathState, PathTotals,
 };

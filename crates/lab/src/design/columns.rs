@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::file::{DesignError, wrong};
+use super::error::{DesignError, wrong};
 use super::trace::{RateTrace, read_changes};
 use super::{Change, MAX_NUMBER, MAX_PATHS, PathDesign, Point, QueueRule};
 

@@ -4,82 +4,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::columns::Columns;
+use super::error::DesignError;
 use super::{Point, QueueRule};
-
-/// What is wrong with a design, in one line.
-#[derive(Debug, thiserror::Error)]
-pub enum DesignError {
-    /// The file cannot be read, or is no CSV.
-    #[error("{file}: {error}")]
-    File {
-        /// The file's name.
-        file: String,
-        /// What happened.
-        error: csv::Error,
-    },
-    /// A column is not there.
-    #[error("{file}: column `{column}` is missing")]
-    MissingColumn {
-        /// The file's name.
-        file: String,
-        /// The column's name.
-        column: String,
-    },
-    /// A value makes no sense.
-    #[error("{file}, line {line}: `{value}` in column `{column}` is not {expected}")]
-    Value {
-        /// The file's name.
-        file: String,
-        /// Its line, the header being the first.
-        line: u64,
-        /// The column's name.
-        column: String,
-        /// What stands there.
-        value: String,
-        /// What should.
-        expected: &'static str,
-    },
-    /// A column is there that means nothing.
-    #[error("{file}: unknown column `{column}`: use some of {known}")]
-    UnknownColumn {
-        /// The file's name.
-        file: String,
-        /// The column's name.
-        column: String,
-        /// Those that there are.
-        known: String,
-    },
-    /// A line makes no sense.
-    #[error("{file}, line {line}: `{value}` is not {expected}")]
-    Line {
-        /// The file's name.
-        file: String,
-        /// The line, from 1 on.
-        line: u64,
-        /// What stands there.
-        value: String,
-        /// What should.
-        expected: &'static str,
-    },
-    /// There is more than anybody needs.
-    #[error("{file}: more than {most} {what}")]
-    TooLong {
-        /// The file's name.
-        file: String,
-        /// How much there may be.
-        most: u64,
-        /// Of what.
-        what: &'static str,
-    },
-    /// There is nothing in it.
-    #[error("{file}: no {of}")]
-    Empty {
-        /// The file's name.
-        file: String,
-        /// What is missing.
-        of: &'static str,
-    },
-}
 
 /// Reads the points of a CSV file with the columns `run` and, for each path from 0 on, `rate_mbps_0`, `owd_ms_0` and
 /// either `queue_packets_0` or `queuing_delay_ms_0` (see [`PathDesign::queue_of_delay`](super::PathDesign::queue_of_delay)). `loss_percent_0`, `jitter_ms_0`,
@@ -131,23 +57,6 @@ fn parse_with(file: &str, text: impl std::io::Read, rule: QueueRule) -> Result<V
         return Err(DesignError::Empty { file: file.to_owned(), of: "points" });
     }
     Ok(points)
-}
-
-/// The fault of a value.
-pub(super) fn wrong(
-    file: &str,
-    record: &csv::StringRecord,
-    column: &str,
-    index: usize,
-    expected: &'static str,
-) -> DesignError {
-    DesignError::Value {
-        file: file.to_owned(),
-        line: record.position().map_or(0, csv::Position::line),
-        column: column.to_owned(),
-        value: record[index].to_owned(),
-        expected,
-    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 mod columns;
 mod cube;
+mod error;
 mod factor;
 mod factorial;
 mod file;
@@ -18,9 +19,10 @@ use crate::fluid::FluidPath;
 use crate::link::{Delay, Jitter, Limit, LinkSpec, Loss, Mtu, Queue, Rate, Reorder, Stage, VaryingDelay};
 
 pub use cube::{Coordinates, MAX_DIMENSIONS, MAX_GENERATED, smallest_distance};
+pub use error::DesignError;
 pub use factor::Factor;
 pub use factorial::factorial;
-pub use file::{DesignError, parse, read, read_with};
+pub use file::{parse, read, read_with};
 pub use latin::Latin;
 pub use trace::{RateTrace, parse_changes, read_changes};
 pub use wsp::Wsp;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anabranch_wire::Time;
 
-use super::file::DesignError;
+use super::error::DesignError;
 use super::{Change, MAX_CHANGES};
 use crate::link::Rate;
 

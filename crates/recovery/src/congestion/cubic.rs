@@ -6,7 +6,8 @@ use core::time::Duration;
 
 use anabranch_wire::Time;
 
-use super::hystart::{Growth, HyStart};
+use super::exit::{Exit, Growth};
+use super::hystart::HyStart;
 use super::rise::RttRise;
 use super::{Acked, Congested, Controller, MIN_WINDOW_PACKETS, Sibling, Start, State};
 
@@ -23,22 +24,6 @@ pub trait Shape: Debug + Clone {
     const ALPHA: (u64, u64);
     /// What ends the first slow start before packets are lost.
     type Exit: Exit;
-}
-
-/// Looks for the end of slow start.
-pub trait Exit: Debug + Clone + Default {
-    /// Takes an acknowledgment in.
-    fn on_acked(&mut self, ack: &Acked<'_>) -> Growth;
-
-    /// The window after slow start has ended at `window`, bytes.
-    fn window_after(&self, window: u64) -> u64 {
-        window
-    }
-
-    /// Whether the window grows more slowly, because the end is suspected.
-    fn is_conservative(&self) -> bool {
-        false
-    }
 }
 
 /// RFC 9438 §4.6 (β of 0.7) with HyStart++.

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::Acked;
-use super::cubic::Exit;
+use super::exit::{Exit, Growth};
 use super::rounds::Rounds;
 use crate::rate::bytes_in;
 
@@ -23,15 +23,6 @@ const CSS_ROUNDS: u32 = 5;
 /// While in doubt, the window stays below this many times what the path has been seen to deliver in its smallest round-trip
 /// time: more would only fill the queue until it overflows, and the losses are found late when the queue is long.
 const MAX_FILL: (u64, u64) = (7, 4);
-
-/// What an acknowledgment means for slow start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Growth {
-    /// Grow the window by so many bytes.
-    By(u64),
-    /// Slow start is over.
-    Done,
-}
 
 /// The initial slow start of a path.
 #[derive(Clone, Debug, Default)]

@@ -3,6 +3,7 @@
 //! To add a controller, write a file that implements [`Controller`] and name it in one line of `registry!` below.
 
 mod aimd;
+mod exit;
 mod hystart;
 mod jitter;
 mod plateau;

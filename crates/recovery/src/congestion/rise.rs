@@ -6,8 +6,7 @@ use core::time::Duration;
 use anabranch_wire::Time;
 
 use super::Acked;
-use super::cubic::Exit;
-use super::hystart::Growth;
+use super::exit::{Exit, Growth};
 
 /// Samples that are looked at together, and judgments that must agree.
 const SCOPE: usize = 7;

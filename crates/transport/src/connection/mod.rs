@@ -20,7 +20,7 @@ mod send;
 mod timers;
 
 pub use self::connection::{ConnectError, Connection};
-pub use self::info::{ConnectionStats, PathInfo};
+pub use self::info::ConnectionStats;
 #[cfg(test)]
 pub(crate) use self::{
     parts::{MAX_PROMPT_ACKS, MAX_UNDECRYPTED_UNVALIDATED},

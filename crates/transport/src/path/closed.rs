@@ -1,38 +1,9 @@
 //! Paths that are gone: what they carried, when they went and why, so that the totals of a connection add up.
 
-use std::time::Duration;
-
-use anabranch_wire::TransportErrorCode;
-
-use crate::connection::PathInfo;
+use super::info::PathInfo;
 
 /// Forgotten paths of a connection that keep an entry of their own. What further ones carried is added up.
 pub const MAX_CLOSED_PATHS: usize = 32;
-
-/// When and why a path was given up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Closure {
-    /// Time since the connection began.
-    pub after: Duration,
-    /// A code of RFC 10069 §5, or of the application.
-    pub code: u64,
-    /// The peer gave it up first.
-    pub by_peer: bool,
-}
-
-impl Closure {
-    /// Names the reason in a word or two, the same in every release.
-    pub const fn reason(&self) -> &'static str {
-        match TransportErrorCode(self.code) {
-            TransportErrorCode::APPLICATION_ABANDON_PATH => "application",
-            TransportErrorCode::PATH_RESOURCE_LIMIT_REACHED => "resource limit",
-            TransportErrorCode::PATH_UNSTABLE_OR_POOR => "unstable or poor",
-            TransportErrorCode::NO_CID_AVAILABLE_FOR_PATH => "no connection ID",
-            _ => "other",
-        }
-    }
-}
 
 /// What several forgotten paths carried together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

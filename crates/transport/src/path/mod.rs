@@ -3,8 +3,10 @@
 mod address;
 mod cids;
 mod closed;
+mod closure;
 mod counters;
 mod health;
+mod info;
 mod manager;
 #[expect(clippy::module_inception, reason = "the module of paths holds the type Path")]
 mod path;
@@ -16,8 +18,10 @@ mod validation;
 pub(crate) use self::address::Previous;
 pub(crate) use self::cids::{LocalCids, MAX_LOCAL_CIDS, RemoteCids};
 pub(crate) use self::closed::ClosedPaths;
-pub use self::closed::{Closure, MAX_CLOSED_PATHS, PathTotals};
+pub use self::closed::{MAX_CLOSED_PATHS, PathTotals};
+pub use self::closure::Closure;
 pub(crate) use self::health::Health;
+pub use self::info::PathInfo;
 pub(crate) use self::manager::Paths;
 pub(crate) use self::path::{
     AMPLIFICATION_FACTOR, MAX_VALIDATIONS, MIN_PACKET_ROOM, MIN_VALIDATION_ROOM, Path, Phase,

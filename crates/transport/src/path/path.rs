@@ -5,7 +5,7 @@ use anabranch_wire::{ConnectionId, PathId, Time};
 
 use super::address::{AddressState, SideCid};
 use super::cids::{LocalCids, RemoteCids};
-use super::closed::Closure;
+use super::closure::Closure;
 use super::counters::{PathCounters, PathNumbers};
 use super::status::Statuses;
 use super::validation::Validation;

@@ -15,6 +15,9 @@ pub(crate) use self::numbers::{Numbers, Told};
 use crate::config::AckConfig;
 use crate::token::Tokens;
 
+/// Ranges of packet numbers chosen for one ACK frame.
+type Chosen = smallvec::SmallVec<[Range<u64>; 8]>;
+
 /// Most ranges of packet numbers that any strategy may keep or name, and those kept where paths share their numbers. Each
 /// hole that a peer leaves costs one range, so this bounds both memory and the size of ACK frames.
 pub(crate) const MAX_RANGES: usize = 1024;

@@ -1,20 +1,24 @@
 //! Packet headers (RFC 8999, RFC 9000 §17): splitting a datagram into packets and reading what is not protected.
 
+mod fields;
+mod kind;
 mod negotiation;
 mod outgoing;
 mod packet_number;
 mod protection;
 
+pub use fields::{Announced, Placement, Unmasked};
+pub use kind::PacketKind;
 pub use negotiation::{MAX_OFFERED_VERSIONS, offered_versions, write_retry, write_version_negotiation};
-pub use outgoing::{Announced, MAX_LONG_LENGTH, Outgoing};
+pub use outgoing::{MAX_LONG_LENGTH, Outgoing};
 pub use packet_number::{decode_packet_number, packet_number_len, unacked_numbers};
-pub use protection::{Placement, SAMPLE_LEN, Unmasked};
+pub use protection::SAMPLE_LEN;
 
 use core::ops::Range;
 
+use crate::ConnectionId;
 use crate::cursor::{Direction, Malformed, Reader};
 use crate::version::Version;
-use crate::{ConnectionId, SpaceId};
 
 /// Bits of the first byte.
 const LONG: u8 = 0x80;
@@ -22,36 +26,6 @@ const FIXED: u8 = 0x40;
 
 /// Bytes of the integrity tag at the end of a Retry packet (RFC 9001 §5.8).
 pub const RETRY_TAG_LEN: usize = 16;
-
-/// A packet's kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum PacketKind {
-    /// Initial.
-    Initial,
-    /// 0-RTT.
-    ZeroRtt,
-    /// Handshake.
-    Handshake,
-    /// Retry.
-    Retry,
-    /// 1-RTT, the one with a short header.
-    OneRtt,
-    /// Version Negotiation.
-    VersionNegotiation,
-}
-
-impl PacketKind {
-    /// The packet number space; `None` for packets without a number.
-    #[inline]
-    pub const fn space(self) -> Option<SpaceId> {
-        match self {
-            Self::Initial => Some(SpaceId::Initial),
-            Self::Handshake => Some(SpaceId::Handshake),
-            Self::ZeroRtt | Self::OneRtt => Some(SpaceId::Data),
-            Self::Retry | Self::VersionNegotiation => None,
-        }
-    }
-}
 
 /// One packet of a datagram before its header protection is off. Offsets count from the packet's first byte.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,10 +1,10 @@
 //! Writing the headers of protected packets (RFC 9000 §17.2, §17.3) and masking them (RFC 9001 §5.4).
 
 use super::protection::{KEY_PHASE, SPIN, protected_bits};
-use super::{FIXED, LONG, PacketKind};
+use super::{Announced, FIXED, LONG, PacketKind};
+use crate::ConnectionId;
 use crate::varint::varint_len;
 use crate::version::{Format, NewNumber, NumberField};
-use crate::{ConnectionId, StreamId};
 
 /// The largest Length a long header is written with: packet number, payload and tag.
 pub const MAX_LONG_LENGTH: usize = 0x3fff;
@@ -23,17 +23,6 @@ pub struct Outgoing {
     pub pn_len: usize,
     /// Where the payload starts: all before it is associated data.
     pub header_len: usize,
-}
-
-/// Where a packet's data belongs, for formats whose headers say it ([`Format::names_stream`]).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Announced {
-    /// The stream.
-    pub stream: StreamId,
-    /// The data's offset in it.
-    pub offset: u64,
-    /// How far from `offset` the end of what the peer has without a gap may be.
-    pub distance: u64,
 }
 
 /// Appends to the front of a slice; `None` once it is full.

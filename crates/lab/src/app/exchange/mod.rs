@@ -4,12 +4,14 @@
 //! do. What a request does not announce must not happen; whatever else does is noted as a fault.
 
 mod client;
+mod plan;
 mod running;
 mod server;
 
 use super::Pattern;
 
-pub use client::{ConnectionPlan, ExchangeClient, StreamPlan};
+pub use client::ExchangeClient;
+pub use plan::{ConnectionPlan, StreamPlan};
 pub use server::ExchangeServer;
 
 /// Codes with which the two applications reset, stop and close.

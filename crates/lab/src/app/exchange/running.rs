@@ -8,7 +8,7 @@ use anabranch_wire::{Dir, Side, StreamId, Time};
 use bytes::Bytes;
 
 use super::super::{End, Pattern, Receiver, Sender};
-use super::client::{ConnectionPlan, StreamPlan};
+use super::plan::{ConnectionPlan, StreamPlan};
 use super::{PUSH_HEAD, Request, code, datagram};
 use crate::random::Rng;
 

@@ -42,7 +42,7 @@ pub use self::drive::Held;
 pub(crate) use self::failure::{Attention, MAX_PROBE_INTERVAL};
 pub(crate) use self::frames::not_negotiated;
 pub(crate) use self::lookup::Addressee;
-pub(crate) use self::multipath::{Abandon, MAX_CLOSING_PATHS, Multipath, opens_paths};
+pub(crate) use self::multipath::{Abandon, Multipath, opens_paths};
 pub use self::open::OpenPathError;
 pub(crate) use self::pool::Certainty;
 pub(crate) use self::schedule::{Tried, Turn};
@@ -50,6 +50,11 @@ pub(crate) use self::unopened::Unopened;
 use super::{ClosedPaths, Path, Paths};
 use crate::config::TransportConfig;
 use crate::space::Numbering;
+
+/// Paths that may be on their way out, state kept or PATH_ABANDON not acknowledged, while others take their place already.
+/// With more, a new path ID is offered only when one of them is done: that bounds what a peer can make us keep by opening
+/// and abandoning paths, or by not acknowledging anything.
+pub(crate) const MAX_CLOSING_PATHS: u32 = 8;
 
 /// The paths of a connection and what they share.
 #[derive(Debug)]

@@ -2,6 +2,7 @@
 
 use anabranch_wire::{ConnectionId, PathId, Side};
 
+use super::MAX_CLOSING_PATHS;
 use super::again::Again;
 use super::alternatives::Alternatives;
 use super::copies::Copies;
@@ -12,11 +13,6 @@ use crate::schedule::{Algorithm, AnyScheduler};
 
 /// Connection IDs of each unused path that are issued ahead: one to open it with, one to follow a rebinding with.
 pub(crate) const CIDS_AHEAD: usize = 2;
-
-/// Paths that may be on their way out, state kept or PATH_ABANDON not acknowledged, while others take their place already.
-/// With more, a new path ID is offered only when one of them is done: that bounds what a peer can make us keep by opening
-/// and abandoning paths, or by not acknowledging anything.
-pub(crate) const MAX_CLOSING_PATHS: u32 = 8;
 
 /// What this end may use and owes, once both ends have said that they speak multipath.
 #[derive(Debug)]

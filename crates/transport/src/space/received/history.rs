@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anabranch_wire::Time;
 
-use super::numbers::Chosen;
+use super::Chosen;
 use crate::config::RangeOrder;
 use crate::ranges::RangeSet;
 

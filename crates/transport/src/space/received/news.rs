@@ -21,7 +21,7 @@ use std::ops::Range;
 use anabranch_wire::PathId;
 use smallvec::SmallVec;
 
-use super::numbers::Chosen;
+use super::Chosen;
 use crate::ranges::RangeSet;
 
 /// Frames that name an arrival before it makes way for others.

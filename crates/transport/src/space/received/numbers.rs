@@ -3,16 +3,12 @@
 use std::ops::{Range, RangeInclusive};
 
 use anabranch_wire::{Ecn, EcnCounts, PathId, Time};
-use smallvec::SmallVec;
 
 use super::history::{History, Telling};
 use super::news::News;
-use super::{DEFAULT_RANGES, MAX_RANGES};
+use super::{Chosen, DEFAULT_RANGES, MAX_RANGES};
 use crate::config::{AckConfig, Horizon, RangeOrder};
 use crate::ranges::RangeSet;
-
-/// Ranges of a frame, descending.
-pub(super) type Chosen = SmallVec<[Range<u64>; 8]>;
 
 /// No ACK frame is acknowledged after so many others.
 const MEMORABLE_FRAMES: u32 = u32::MAX / 2;

@@ -1,0 +1,30 @@
+//! The end of slow start, found by a rule of its own.
+
+use core::fmt::Debug;
+
+use super::Acked;
+
+/// Looks for the end of slow start.
+pub trait Exit: Debug + Clone + Default {
+    /// Takes an acknowledgment in.
+    fn on_acked(&mut self, ack: &Acked<'_>) -> Growth;
+
+    /// The window after slow start has ended at `window`, bytes.
+    fn window_after(&self, window: u64) -> u64 {
+        window
+    }
+
+    /// Whether the window grows more slowly, because the end is suspected.
+    fn is_conservative(&self) -> bool {
+        false
+    }
+}
+
+/// What an acknowledgment means for slow start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Growth {
+    /// Grow the window by so many bytes.
+    By(u64),
+    /// Slow start is over.
+    Done,
+}

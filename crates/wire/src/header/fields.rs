@@ -1,0 +1,61 @@
+//! Fields of headers that have been read, or are to be written.
+
+use super::decode_packet_number;
+use crate::StreamId;
+
+/// Where a packet's data belongs, for formats whose headers say it ([`Format::names_stream`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Announced {
+    /// The stream.
+    pub stream: StreamId,
+    /// The data's offset in it.
+    pub offset: u64,
+    /// How far from `offset` the end of what the peer has without a gap may be.
+    pub distance: u64,
+}
+
+/// What header protection hid. None of it is authentic before the packet is decrypted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unmasked {
+    /// Bytes of the packet number.
+    pub pn_len: usize,
+    /// The packet number's low bits, for [`decode_packet_number`](crate::decode_packet_number).
+    pub truncated_pn: u64,
+    /// How many those are.
+    pub pn_bits: u32,
+    /// Where the ciphertext starts: all before it is associated data.
+    pub header_len: usize,
+    /// The key phase bit of a short header.
+    pub key_phase: bool,
+    /// Whether the reserved bits are 0; if not and the packet decrypts, PROTOCOL_VIOLATION (RFC 9000 §17.2, §17.3.1).
+    pub reserved_ok: bool,
+    /// The spin bit of a short header.
+    pub spin: bool,
+    /// Where the packet's stream data belongs, in formats whose header tells.
+    pub placement: Option<Placement>,
+}
+
+/// Stream and low bits of the offset of a packet's data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// The stream.
+    pub stream: StreamId,
+    /// Low bits of the offset.
+    pub offset_low: u64,
+    /// How many those are.
+    pub offset_bits: u32,
+}
+
+impl Placement {
+    /// The offset, given the end of what the stream has without a gap: right unless the data is far from there.
+    #[inline]
+    pub const fn offset(&self, expected: u64) -> u64 {
+        decode_packet_number(expected.checked_sub(1), self.offset_low, self.offset_bits)
+    }
+
+    /// Whether `offset` of `stream` is what was announced, as far as the header tells.
+    #[inline]
+    pub fn matches(&self, stream: StreamId, offset: u64) -> bool {
+        self.stream == stream && self.offset_low == offset & ((1 << self.offset_bits) - 1)
+    }
+}

@@ -1,0 +1,33 @@
+//! Kinds of packets.
+
+use crate::SpaceId;
+
+/// A packet's kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PacketKind {
+    /// Initial.
+    Initial,
+    /// 0-RTT.
+    ZeroRtt,
+    /// Handshake.
+    Handshake,
+    /// Retry.
+    Retry,
+    /// 1-RTT, the one with a short header.
+    OneRtt,
+    /// Version Negotiation.
+    VersionNegotiation,
+}
+
+impl PacketKind {
+    /// The packet number space; `None` for packets without a number.
+    #[inline]
+    pub const fn space(self) -> Option<SpaceId> {
+        match self {
+            Self::Initial => Some(SpaceId::Initial),
+            Self::Handshake => Some(SpaceId::Handshake),
+            Self::ZeroRtt | Self::OneRtt => Some(SpaceId::Data),
+            Self::Retry | Self::VersionNegotiation => None,
+        }
+    }
+}

@@ -1,5 +1,7 @@
 //! How commands end: one line on standard error, and a status that scripts can tell apart.
 
+mod alert;
+
 use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -9,7 +11,6 @@ use anabranch::{
     config, http3,
 };
 
-use crate::alert;
 use crate::screen;
 
 /// Exit statuses. 0 is success; 2 is what the argument parser uses by itself.

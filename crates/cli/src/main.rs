@@ -1,7 +1,6 @@
 //! The `anabranch` command.
 #![forbid(unsafe_code)]
 
-mod alert;
 mod demo;
 mod environment;
 mod events;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anabranch::Connection;
-use aws_lc_rs::digest::Digest;
 use bytes::Bytes;
 use http::{StatusCode, header};
 use indicatif::ProgressBar;
@@ -13,26 +12,19 @@ use serde_json::{Value, json};
 
 use super::answer::{self, Answer};
 use super::ask::{Ask, Errand};
+use super::job::{Done, Job};
 use super::monitor::Monitor;
-use super::origin::{Origin, Origins};
+use super::origin::Origin;
+use super::origins::Origins;
 use super::progress;
 use super::resume::{Arrived, Fit, MAX_OVERLAP, Tries};
 use crate::events;
 use crate::exit::{self, Exit, Failure, Passing, Result};
-use crate::output::{Destination, Output};
+use crate::output::Output;
 use crate::target::Target;
 
 /// Redirections that are followed for one URL.
 const MAX_REDIRECTS: usize = 10;
-
-/// Something to fetch.
-#[derive(Clone, Debug)]
-pub(super) struct Job {
-    /// As it was given.
-    pub(super) url: String,
-    pub(super) target: Target,
-    pub(super) destination: Destination,
-}
 
 /// What all jobs of a round share.
 #[derive(Debug)]
@@ -52,18 +44,6 @@ pub(super) struct Round {
     pub(super) lines: bool,
     /// Who watches.
     pub(super) monitor: Arc<Monitor>,
-}
-
-/// Something that was fetched.
-pub(super) struct Done {
-    pub(super) bytes: u64,
-    pub(super) took: Duration,
-    pub(super) digest: Option<Digest>,
-    pub(super) status: Option<StatusCode>,
-    pub(super) early_data: bool,
-    /// How often it went on after a failure.
-    pub(super) continued: u32,
-    pub(super) origin: Arc<Origin>,
 }
 
 /// One file on its way, over as many answers as it takes.

@@ -3,8 +3,10 @@
 mod answer;
 mod ask;
 mod fetch;
+mod job;
 mod monitor;
 mod origin;
+mod origins;
 mod paths;
 mod progress;
 mod report;
@@ -20,9 +22,11 @@ use clap::Args;
 use tokio::task::JoinSet;
 
 use self::ask::Ask;
-use self::fetch::{Done, Job, Round};
+use self::fetch::Round;
+use self::job::{Done, Job};
 use self::monitor::Monitor;
-use self::origin::{Origins, Terms};
+use self::origin::Terms;
+use self::origins::Origins;
 use self::progress::Progress;
 use self::report::Report;
 use self::session::SessionFile;
@@ -134,7 +138,7 @@ async fn fetch_all(options: Get, jobs: Vec<Job>, endpoint: LazyEndpoint, monitor
     let first = options.tuning.first_version();
     let plan = ClientPlan { trust: &options.trust, alpn, transport, first, chacha20: false, resume: true };
     let (config, paths, monitor) = (plan.config()?, options.paths.clone(), Arc::clone(monitor));
-    let terms = Terms { endpoint, config, hq: options.hq, paths, timeout, monitor: Arc::clone(&monitor) };
+    let terms = Terms { endpoint, config, hq: options.hq, paths, timeout, events: monitor.events.clone() };
     let terms = Arc::new(terms);
     let in_turn = jobs.iter().any(|job| job.destination == Destination::Standard);
     let at_once = if in_turn { 1 } else { MAX_AT_ONCE };
@@ -142,7 +146,7 @@ async fn fetch_all(options: Get, jobs: Vec<Job>, endpoint: LazyEndpoint, monitor
     let begin = Instant::now();
     for _ in 0..options.repeat {
         let round = Arc::new(Round {
-            origins: Origins::new(Arc::clone(&terms)),
+            origins: Origins::new(Arc::clone(&terms), Arc::clone(&monitor)),
             ask: options.ask.clone(),
             hq: options.hq,
             pause: terms.pause(),
@@ -184,7 +188,7 @@ async fn together(round: &Arc<Round>, jobs: &[Job], at_once: usize) -> Result<Ve
         }
         match running.join_next().await {
             Some(Ok((place, done))) => {
-                round.monitor.done(&jobs[place], &done);
+                jobs[place].write_end(&done, &round.monitor.events);
                 match &done {
                     Ok(done) if round.lines => report::tell_file(&jobs[place], done),
                     Err(failure) if jobs.len() > 1 => failure.clone().about(&jobs[place].url).say(),

@@ -8,7 +8,6 @@ use indicatif::ProgressBar;
 use serde_json::{Value, json};
 use tracing::Level;
 
-use super::fetch::{Done, Job};
 use super::origin::Origin;
 use super::paths::Paths;
 use super::progress::{self, Progress};
@@ -92,25 +91,6 @@ impl Monitor {
             if number % EVERY == EVERY - 1 {
                 self.tell(total.rate());
             }
-        }
-    }
-
-    /// Tells what became of a file.
-    pub(super) fn done(&self, job: &Job, done: &Result<Done>) {
-        match done {
-            Ok(done) => self.events.tell("file_done", || {
-                json!({
-                    "url": job.url,
-                    "connection": events::id(done.origin.connection()),
-                    "bytes": done.bytes,
-                    "seconds": done.took.as_secs_f64(),
-                    "continued": done.continued,
-                })
-            }),
-            Err(failure) => self.events.tell(
-                "file_failed",
-                || json!({ "url": job.url, "error": failure.to_string(), "exit": failure.exit() as u8 }),
-            ),
         }
     }
 

@@ -1,6 +1,5 @@
-//! Connections to servers: one for each server, whatever is fetched from there.
+//! One server: its connection, and what is asked of it.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -11,8 +10,7 @@ use tokio::sync::OnceCell;
 
 use super::answer::Answer;
 use super::ask::Errand;
-use super::monitor::Monitor;
-use crate::events::Watch;
+use crate::events::{Events, Watch};
 use crate::exit::{self, Result};
 use crate::hq;
 use crate::multipath::{ClientPaths, Managed};
@@ -32,65 +30,14 @@ pub(super) struct Terms {
     pub(super) paths: ClientPaths,
     /// How long a server may take to answer.
     pub(super) timeout: Duration,
-    /// Who watches.
-    pub(super) monitor: Arc<Monitor>,
+    /// Where events go.
+    pub(super) events: Events,
 }
 
 impl Terms {
     /// How long the output may hold a connection up until it needs a sign of life.
     pub(super) fn pause(&self) -> Duration {
         self.config.transport().max_idle_timeout().map_or(KEEP_ALIVE, |idle| KEEP_ALIVE.min(idle / 2))
-    }
-}
-
-/// The servers that are in use.
-#[derive(Debug)]
-pub(super) struct Origins {
-    terms: Arc<Terms>,
-    /// By host and port.
-    known: Mutex<BTreeMap<(String, u16), Place>>,
-}
-
-/// A server that is connected to, or will be, or cannot be.
-type Place = Arc<OnceCell<Result<Arc<Origin>>>>;
-
-impl Origins {
-    pub(super) fn new(terms: Arc<Terms>) -> Self {
-        Self { terms, known: Mutex::default() }
-    }
-
-    /// The server of a URL. Whoever asks first connects; the others wait for that, and fail with it. A connection that was lost
-    /// is replaced, and so is one that could not be made if this is asked for `again`.
-    pub(super) async fn reach(&self, target: &Target, again: bool) -> Result<Arc<Origin>> {
-        let place = {
-            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-            let place = known.entry((target.host.clone(), target.port)).or_default();
-            let is_over =
-                |known: &Result<Arc<Origin>>| known.as_ref().map_or(again, |origin| origin.is_lost());
-            if place.get().is_some_and(is_over) {
-                *place = Place::default();
-            }
-            Arc::clone(place)
-        };
-        place.get_or_init(|| Origin::connect(target, &self.terms)).await.clone()
-    }
-
-    /// The next request to the server goes over another connection than this one, which refused one.
-    pub(super) fn leave(&self, target: &Target, origin: &Arc<Origin>) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(place) = known.get_mut(&(target.host.clone(), target.port))
-            && place.get().is_some_and(|known| known.as_ref().is_ok_and(|known| Arc::ptr_eq(known, origin)))
-        {
-            *place = Place::default();
-        }
-    }
-
-    /// Says goodbye to everybody. Who misses it will find out by the idle timeout.
-    pub(super) async fn close(self) {
-        let known = self.known.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let connected = known.values().filter_map(|place| place.get()?.as_ref().ok());
-        connected.for_each(|origin| origin.protocol.close());
-        self.terms.endpoint.farewell().await;
     }
 }
 
@@ -113,15 +60,15 @@ enum Protocol {
 }
 
 impl Origin {
-    async fn connect(target: &Target, terms: &Terms) -> Result<Arc<Self>> {
+    pub(super) async fn connect(target: &Target, terms: &Terms) -> Result<Arc<Self>> {
         let reached =
             target::connect(target, &terms.endpoint, &terms.config, &terms.paths, terms.timeout).await;
         let Reached { connection, early_data } = reached.inspect_err(|failure| {
             let (server, error, exit) = (target.authority(), failure.to_string(), failure.exit() as u8);
             let fields = || json!({ "server": server, "error": error, "exit": exit });
-            terms.monitor.events.tell("connection_failed", fields);
+            terms.events.tell("connection_failed", fields);
         })?;
-        let watch = Watch::new(&connection, &terms.monitor.events);
+        let watch = Watch::new(&connection, &terms.events);
         if early_data.is_none() {
             watch.established();
         }
@@ -132,9 +79,7 @@ impl Origin {
         };
         let early_data = Mutex::new(early_data);
         let (timeout, accepted) = (terms.timeout, OnceCell::new());
-        let origin = Arc::new(Self { protocol, timeout, early_data, accepted, paths, watch });
-        terms.monitor.origin(&origin);
-        Ok(origin)
+        Ok(Arc::new(Self { protocol, timeout, early_data, accepted, paths, watch }))
     }
 
     /// Why there has been one path only, if several were wanted.
@@ -142,8 +87,17 @@ impl Origin {
         self.paths.why_single(self.connection())
     }
 
-    fn is_lost(&self) -> bool {
+    /// Whether the connection is closed.
+    pub(super) fn is_lost(&self) -> bool {
         self.connection().close_reason().is_some()
+    }
+
+    /// Closes the connection: nothing more is wanted.
+    pub(super) fn close(&self) {
+        match &self.protocol {
+            Protocol::Hq(connection) => connection.close(0, b""),
+            Protocol::Http3(connection) => connection.quic().close(Code::NO_ERROR.0, b""),
+        }
     }
 
     pub(super) fn connection(&self) -> &Connection {
@@ -197,14 +151,5 @@ impl Origin {
             Ok(accepted)
         };
         self.accepted.get_or_try_init(settle).await.copied()
-    }
-}
-
-impl Protocol {
-    fn close(&self) {
-        match self {
-            Self::Hq(connection) => connection.close(0, b""),
-            Self::Http3(connection) => connection.quic().close(Code::NO_ERROR.0, b""),
-        }
     }
 }

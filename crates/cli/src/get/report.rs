@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::fetch::{Done, Job};
+use super::job::{Done, Job};
 use super::origin::Origin;
 use crate::exit::{self, Failure, Result};
 use crate::multipath;

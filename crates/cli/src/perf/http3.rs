@@ -16,7 +16,7 @@ use http_body::{Frame, SizeHint};
 use tokio::task::JoinSet;
 use tower_service::Service;
 
-use super::server::PATTERN;
+use super::pattern::PATTERN;
 use crate::exit::{Exit, Failure, Result};
 use crate::files::{FileBody, Files};
 

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use clap::Args;
 use serde_json::json;
 
+use super::pattern::{PATTERN, PIECE};
 use super::{ALPN, Form, Place, Report, http3};
 use crate::events::EventsTo;
 use crate::exit::{self, Exit, Failure, Result};
@@ -23,10 +24,6 @@ use crate::server::{self, Services};
 use crate::signal::{Stop, end_of_input};
 use crate::verbose::Verbosity;
 
-/// Bytes that are written at a time.
-const PIECE: usize = 64 * 1024;
-/// What they are.
-pub(super) static PATTERN: [u8; PIECE] = [0x5a; PIECE];
 /// How long clients get to learn that the server stops.
 const FAREWELL: Duration = Duration::from_millis(200);
 

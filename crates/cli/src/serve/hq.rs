@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anabranch::Connection;
 use tokio::task::JoinSet;
 
-use super::observe::Protocol;
+use super::protocol::Protocol;
 use super::shared::Shared;
 use crate::hq;
 

@@ -3,12 +3,14 @@
 //! One [`Files`] service answers whatever a request came over; [`shared::Shared`] is what all connections have in common,
 //! and each protocol has a file of its own that carries requests to the service.
 
+mod activity;
 mod drain;
 mod hq;
 mod log;
 mod metrics;
 mod observe;
 mod progress;
+mod protocol;
 mod quic;
 mod shared;
 mod sockets;

@@ -4,7 +4,6 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -14,66 +13,14 @@ use http::{Request, Response};
 use http_body::{Body, Frame, SizeHint};
 use tower_service::Service;
 
+use super::activity::Activity;
 use super::log::{Entry, clip};
+use super::protocol::Protocol;
 use super::shared::Shared;
-
-/// What a request came over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Protocol {
-    Hq,
-    Http1,
-    Http2,
-    Http3,
-}
-
-impl Protocol {
-    /// Its name in TLS (RFC 7301).
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Hq => "hq",
-            Self::Http1 => "http/1.1",
-            Self::Http2 => "h2",
-            Self::Http3 => "h3",
-        }
-    }
-}
+use crate::files::Files;
 
 /// Longest answer that HTTP/3 may take over in one go, without asking for its end.
 const SMALL: u64 = 4 * 1024;
-
-/// What goes on on a connection.
-#[derive(Debug, Default)]
-pub(super) struct Activity {
-    /// Requests that were begun, and bytes of content that were taken to be sent.
-    steps: AtomicU64,
-    /// Requests that are being answered.
-    running: AtomicU64,
-}
-
-impl Activity {
-    fn step(&self, size: u64) {
-        self.steps.fetch_add(size, Ordering::Relaxed);
-    }
-
-    /// Waits until nothing has gone on for `quiet`, or up to twice as long: no request was begun, and of those that are
-    /// being answered nothing was taken. While there are such, it takes `stall` in all; for ever if that is `None`.
-    pub(super) async fn idle_for(&self, quiet: Duration, stall: Option<Duration>) {
-        let mut before = self.steps.load(Ordering::Relaxed);
-        let mut since = tokio::time::Instant::now();
-        loop {
-            tokio::time::sleep(quiet).await;
-            let now = self.steps.load(Ordering::Relaxed);
-            if now != before {
-                since = tokio::time::Instant::now();
-            } else if self.running.load(Ordering::Relaxed) == 0
-                || stall.is_some_and(|stall| since.elapsed() >= stall)
-            {
-                return;
-            }
-            before = now;
-        }
-    }
-}
 
 /// A service whose answers are observed until their end.
 #[derive(Clone, Debug)]
@@ -83,6 +30,18 @@ pub(super) struct Observed<S> {
     protocol: Protocol,
     peer: SocketAddr,
     activity: Arc<Activity>,
+}
+
+impl Shared {
+    /// Gives the service that answers the requests of one connection.
+    pub(super) fn service(
+        self: &Arc<Self>,
+        protocol: Protocol,
+        peer: SocketAddr,
+        activity: Arc<Activity>,
+    ) -> Observed<Files> {
+        Observed::new(self.files.clone(), Arc::clone(self), protocol, peer, activity)
+    }
 }
 
 impl<S> Observed<S> {
@@ -101,7 +60,7 @@ impl<S> Observed<S> {
             request.headers().get(name).map(|value| clip(&String::from_utf8_lossy(value.as_bytes())))
         };
         self.activity.step(1);
-        self.activity.running.fetch_add(1, Ordering::Relaxed);
+        self.activity.begin();
         let target = request.uri().path_and_query().map_or("*", |target| target.as_str());
         let entry = Entry {
             time: SystemTime::now(),
@@ -163,7 +122,7 @@ struct Observation {
 
 impl Drop for Observation {
     fn drop(&mut self) {
-        self.activity.running.fetch_sub(1, Ordering::Relaxed);
+        self.activity.end();
         let Some(mut entry) = self.entry.take() else { return };
         entry.duration = self.begin.elapsed();
         self.shared.metrics.request(self.protocol, &entry);
@@ -206,39 +165,5 @@ impl<C: Body<Data = Bytes> + Unpin> Body for ObservedBody<C> {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn steps_keep_a_connection_from_being_idle() {
-        let (quiet, walk) = (Duration::from_secs(1), Duration::from_millis(1_500));
-        let activity = Activity::default();
-        let begin = Instant::now();
-        let walking = async {
-            while begin.elapsed() < walk {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-                activity.step(1);
-            }
-        };
-        tokio::join!(activity.idle_for(quiet, None), walking);
-        let idle = begin.elapsed();
-        assert!((2 * quiet..6 * quiet).contains(&idle), "{idle:?}");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn answers_that_are_not_taken_have_longer() {
-        let minute = Duration::from_secs(60);
-        let activity = Activity { running: AtomicU64::new(1), ..Activity::default() };
-        let forever = tokio::time::timeout(100 * minute, activity.idle_for(minute, None));
-        assert!(forever.await.is_err());
-        let long = tokio::time::timeout(100 * minute, activity.idle_for(minute, Some(5 * minute)));
-        long.await.unwrap();
-        activity.running.store(0, Ordering::Relaxed);
-        let short = tokio::time::timeout(3 * minute, activity.idle_for(minute, None));
-        short.await.unwrap();
     }
 }

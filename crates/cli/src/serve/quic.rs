@@ -8,7 +8,7 @@ use anabranch::{Connection, Endpoint, Incoming, ServerConfig};
 
 use super::hq;
 use super::metrics::{Handshake, Transport};
-use super::observe::Protocol;
+use super::protocol::Protocol;
 use super::shared::Shared;
 use super::ticket_key::KeptKeys;
 use crate::events::Watch;

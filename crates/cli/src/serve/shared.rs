@@ -1,6 +1,5 @@
 //! What all connections of a server have in common.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,14 +9,13 @@ use tokio_util::task::TaskTracker;
 
 use super::log::AccessLog;
 use super::metrics::Metrics;
-use super::observe::{Activity, Observed, Protocol};
 use crate::events::Events;
 use crate::files::Files;
 
 /// One for each server.
 #[derive(Debug)]
 pub(super) struct Shared {
-    files: Files,
+    pub(super) files: Files,
     pub(super) log: AccessLog,
     pub(super) metrics: Arc<Metrics>,
     /// Where it is told what happens.
@@ -49,15 +47,5 @@ impl Shared {
             stall,
             connections: TaskTracker::new(),
         }
-    }
-
-    /// What answers the requests of one connection.
-    pub(super) fn service(
-        self: &Arc<Self>,
-        protocol: Protocol,
-        peer: SocketAddr,
-        activity: Arc<Activity>,
-    ) -> Observed<Files> {
-        Observed::new(self.files.clone(), Arc::clone(self), protocol, peer, activity)
     }
 }

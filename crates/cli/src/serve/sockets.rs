@@ -23,7 +23,8 @@ pub(super) struct Sockets {
 impl Sockets {
     /// Without addresses, those that systemd passes; without these either, every address of the host.
     pub(super) async fn open(places: &[HostPort], tcp: bool) -> Result<Self> {
-        let mut sockets = systemd::sockets()?;
+        let (udp, tcp_listeners) = systemd::sockets()?;
+        let mut sockets = Self { udp, tcp: tcp_listeners };
         if !tcp {
             sockets.tcp.clear();
         }

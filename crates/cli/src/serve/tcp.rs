@@ -21,8 +21,9 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tower_service::Service;
 
+use super::activity::Activity;
 use super::metrics::{Handshake, Transport};
-use super::observe::{Activity, Protocol};
+use super::protocol::Protocol;
 use super::shared::Shared;
 use super::sockets;
 use crate::exit::Result;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anabranch_lab::link::{Blackout, Limit, LinkSpec, Rate};
 use anabranch_wire::{Time, Version};
 
-use super::chapter::Described;
+use super::described::Described;
 
 const KB: usize = 1_000;
 const MB: usize = 1_000_000;

@@ -4,18 +4,12 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
+use super::described::Described;
 use super::field::Field;
 use super::judge::Outcome;
 use super::program::{OURS, Program};
 use super::report::{self, Column};
 use super::{Arguments, outcome, pairs, play_all, programs};
-
-/// What its chapter says of a case.
-pub(super) trait Described {
-    fn name(&self) -> &'static str;
-    /// What it is about, in a few words.
-    fn about(&self) -> &'static str;
-}
 
 /// What a chapter is about.
 pub(super) struct Subject<C> {

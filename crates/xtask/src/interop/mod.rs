@@ -2,6 +2,7 @@
 
 mod case;
 mod chapter;
+mod described;
 mod field;
 mod judge;
 mod known;

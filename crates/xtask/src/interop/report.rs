@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 
 use super::case::Case;
 use super::judge::Outcome;
-use super::netns::Done;
 
 /// A column: who talks to whom, and what came of each case.
 #[derive(Clone, Debug)]
@@ -13,6 +12,12 @@ pub(super) struct Column {
     pub(super) server: String,
     /// Outcomes by case, in the order of the rows.
     pub(super) outcomes: Vec<Outcome>,
+}
+
+/// Cases of the contract with the official runner that were played alone, and their outcomes.
+pub(super) struct Done {
+    pub(super) cases: Vec<Case>,
+    pub(super) column: Column,
 }
 
 impl Column {

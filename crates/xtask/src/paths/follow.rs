@@ -8,11 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::network::{Link, NAME, SERVER, SERVER_V6, hosts, run as ip};
-use super::play::{FIRST, PATIENCE, PORT, SECOND, Scene, content};
+use super::scene::{FIRST, FLOW, PATIENCE, PORT, SECOND, Scene, content};
 use crate::child::{Reaped, collect};
 
-/// Bytes of the file that is fetched while something changes: 4 s over one link.
-pub(super) const FLOW: usize = 12_000_000;
 /// Bytes that have come before something changes.
 const BEFORE: usize = 3_000_000;
 /// How long nothing may come because of a change.

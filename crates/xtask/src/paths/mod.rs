@@ -4,6 +4,7 @@
 mod follow;
 mod network;
 mod play;
+mod scene;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

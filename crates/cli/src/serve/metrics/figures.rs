@@ -13,7 +13,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
 use super::super::log::Entry;
-use super::super::observe::Protocol;
+use super::super::protocol::Protocol;
 use super::memory::FileMemory;
 use super::paths::{Paths, Watched};
 use crate::files::Memory;

@@ -6,7 +6,7 @@ use anabranch_lab::link::LinkSpec;
 use anabranch_lab::relay::Way;
 use anabranch_wire::Time;
 
-use crate::interop::chapter::Described;
+use crate::interop::described::Described;
 
 const MB: u64 = 1_000_000;
 /// Every path's link unless the case says otherwise.

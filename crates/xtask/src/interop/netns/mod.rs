@@ -17,17 +17,10 @@ use std::path::Path;
 use self::plan::Play;
 use self::play::Setting;
 use super::Arguments;
-use super::case::Case;
 use super::field::Field;
 use super::judge::Outcome;
 use super::program::{OURS, Program};
-use super::report::{self, Column};
-
-/// What came of it, or why nothing could.
-pub(super) struct Done {
-    pub(super) cases: Vec<Case>,
-    pub(super) column: Column,
-}
+use super::report::{self, Column, Done};
 
 /// Plays the chosen cases and prints each; `Err` if a case is unknown or there is no command to play them with.
 pub(super) fn run(root: &Path, arguments: &Arguments) -> Result<Done, String> {

@@ -3,7 +3,7 @@
 use anabranch::ConnectionError;
 use anabranch::transport::wire::alert_name;
 
-use crate::exit::{Exit, Failure};
+use super::{Exit, Failure};
 
 /// What a client can do about a certificate that nobody vouches for.
 const TRUST: &str = "trust it with --ca FILE or its key with --pin sha256:…, or use --insecure if it does not matter who answers";

@@ -1,0 +1,85 @@
+//! Activity of connections, by which those are found that nobody uses any longer.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// What goes on on a connection.
+#[derive(Debug, Default)]
+pub(super) struct Activity {
+    /// Requests that were begun, and bytes of content that were taken to be sent.
+    steps: AtomicU64,
+    /// Requests that are being answered.
+    running: AtomicU64,
+}
+
+impl Activity {
+    /// Counts a request that begins, or content that was taken to be sent, in bytes.
+    pub(super) fn step(&self, size: u64) {
+        self.steps.fetch_add(size, Ordering::Relaxed);
+    }
+
+    /// Counts a request that is being answered.
+    pub(super) fn begin(&self) {
+        self.running.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts one less.
+    pub(super) fn end(&self) {
+        self.running.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Waits until nothing has gone on for `quiet`, or up to twice as long: no request was begun, and of those that are
+    /// being answered nothing was taken. While there are such, it takes `stall` in all; for ever if that is `None`.
+    pub(super) async fn idle_for(&self, quiet: Duration, stall: Option<Duration>) {
+        let mut before = self.steps.load(Ordering::Relaxed);
+        let mut since = tokio::time::Instant::now();
+        loop {
+            tokio::time::sleep(quiet).await;
+            let now = self.steps.load(Ordering::Relaxed);
+            if now != before {
+                since = tokio::time::Instant::now();
+            } else if self.running.load(Ordering::Relaxed) == 0
+                || stall.is_some_and(|stall| since.elapsed() >= stall)
+            {
+                return;
+            }
+            before = now;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn steps_keep_a_connection_from_being_idle() {
+        let (quiet, walk) = (Duration::from_secs(1), Duration::from_millis(1_500));
+        let activity = Activity::default();
+        let begin = Instant::now();
+        let walking = async {
+            while begin.elapsed() < walk {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                activity.step(1);
+            }
+        };
+        tokio::join!(activity.idle_for(quiet, None), walking);
+        let idle = begin.elapsed();
+        assert!((2 * quiet..6 * quiet).contains(&idle), "{idle:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn answers_that_are_not_taken_have_longer() {
+        let minute = Duration::from_secs(60);
+        let activity = Activity { running: AtomicU64::new(1), ..Activity::default() };
+        let forever = tokio::time::timeout(100 * minute, activity.idle_for(minute, None));
+        assert!(forever.await.is_err());
+        let long = tokio::time::timeout(100 * minute, activity.idle_for(minute, Some(5 * minute)));
+        long.await.unwrap();
+        activity.running.store(0, Ordering::Relaxed);
+        let short = tokio::time::timeout(3 * minute, activity.idle_for(minute, None));
+        short.await.unwrap();
+    }
+}

@@ -1,0 +1,22 @@
+//! Protocols that requests come over.
+
+/// A protocol that requests come over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Protocol {
+    Hq,
+    Http1,
+    Http2,
+    Http3,
+}
+
+impl Protocol {
+    /// Its name in TLS (RFC 7301).
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Hq => "hq",
+            Self::Http1 => "http/1.1",
+            Self::Http2 => "h2",
+            Self::Http3 => "h3",
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! Cases that a chapter of the report describes.
+
+/// A case, as its chapter names it.
+pub(super) trait Described {
+    fn name(&self) -> &'static str;
+    /// What it is about, in a few words.
+    fn about(&self) -> &'static str;
+}

@@ -7,12 +7,13 @@ use anabranch_transport::{self as core, ClientConfig, FourTuple, Handle};
 use anabranch_wire::{ConnectionId, PathId};
 
 use crate::connection::Connecting;
-use crate::endpoint::{Endpoint, unspecified_for};
+use crate::connection_inner::State;
+use crate::endpoint::Endpoint;
+use crate::endpoint_inner::{EndpointInner, Table};
 use crate::error::{ConnectError, OpenPathError};
-use crate::hub::{Hub, Table, lock};
-use crate::member::State;
+use crate::lock::lock;
 use crate::observe::Watchers;
-use crate::paths::{Lease, LocalAddress, Roaming, Way};
+use crate::paths::{Lease, LocalAddress, Roaming, Way, unspecified_for};
 
 impl Endpoint {
     /// Connects to the server at `address`, which must have a certificate for `server_name`. Uses a token that the server
@@ -35,7 +36,7 @@ impl Endpoint {
         address: SocketAddr,
         server_name: &str,
     ) -> Result<Connecting, ConnectError> {
-        let place = Place::take(&mut self.hub.table(), address)?;
+        let place = Place::take(&self.inner, address)?;
         self.begin(config, place, server_name, &[address])
     }
 
@@ -48,11 +49,10 @@ impl Endpoint {
         remotes: &[SocketAddr],
         server_name: &str,
     ) -> Result<Connecting, ConnectError> {
-        let place = Place::on(&self.hub, way)?;
+        let place = Place::on(&self.inner, way)?;
         let begun = self.begin(config, place, server_name, remotes);
         if begun.is_err() {
-            self.hub.table().drop_unleased();
-            self.hub.wake_driver();
+            self.inner.driver.drop_unleased();
         }
         begun
     }
@@ -64,15 +64,15 @@ impl Endpoint {
         server_name: &str,
         remotes: &[SocketAddr],
     ) -> Result<Connecting, ConnectError> {
-        let now = self.hub.clock.now();
+        let now = self.inner.driver.now();
         let Place { handle, tuple, local_cid, shared, seed, watchers, lease } = place;
         let follows = tuple.local.ip().is_unspecified() && config.transport().migration();
         let token = Some(config.token()).filter(|token| !token.is_empty()).cloned();
-        let token = token.or_else(|| self.hub.tokens().take(server_name, config.initial_version()));
+        let token = token.or_else(|| self.inner.driver.tokens().take(server_name, config.initial_version()));
         let config = &config.clone().with_token(token.unwrap_or_default());
         // Keys are made here, which takes its time: the driver need not wait for it.
         let begun = core::Connection::client(now, config, shared, seed, tuple, server_name, local_cid);
-        let mut table = self.hub.table();
+        let mut table = self.inner.table();
         match begun {
             Ok(connection) if !table.closed => {
                 let begin = |state: &mut State| {
@@ -89,12 +89,12 @@ impl Endpoint {
                 table.wanted.follower |= follows;
                 table.wanted.listener = true;
                 table.begun += 1;
-                Ok(Connecting::new(self.hub.admit(table, handle, connection, begin)))
+                Ok(Connecting::new(self.inner.admit(table, handle, connection, begin)))
             }
             begun => {
                 table.remove(handle);
                 drop(table);
-                self.hub.wake_driver();
+                self.inner.driver.wake();
                 Err(begun.err().map_or(ConnectError::EndpointClosed, ConnectError::from))
             }
         }
@@ -115,16 +115,17 @@ struct Place {
 
 impl Place {
     /// On the endpoint's own socket.
-    fn take(table: &mut Table, address: SocketAddr) -> Result<Self, ConnectError> {
-        let Some(remote) = table.socket().address_for(address).filter(|_| is_usable(address)) else {
+    fn take(inner: &EndpointInner, address: SocketAddr) -> Result<Self, ConnectError> {
+        let own = Arc::clone(inner.driver.sockets().own());
+        let Some(remote) = own.address_for(address).filter(|_| is_usable(address)) else {
             return Err(ConnectError::InvalidRemoteAddress(address));
         };
-        let tuple = FourTuple { local: table.socket().local_addr(), remote };
-        Self::between(table, tuple, None)
+        let tuple = FourTuple { local: own.local_addr(), remote };
+        Self::between(&mut inner.table(), tuple, None)
     }
 
     /// Where `way` begins; without a local address on the endpoint's own socket, if that is of the server's family.
-    fn on(hub: &Hub, way: &Way) -> Result<Self, ConnectError> {
+    fn on(inner: &EndpointInner, way: &Way) -> Result<Self, ConnectError> {
         let invalid = || ConnectError::InvalidRemoteAddress(way.remote);
         if !is_usable(way.remote) {
             return Err(invalid());
@@ -132,18 +133,18 @@ impl Place {
         let local = match &way.local {
             Some(local) => local.clone(),
             None => {
-                let mut table = hub.table();
-                if table.socket().local_addr().is_ipv4() == way.remote.is_ipv4() {
-                    return Self::take(&mut table, way.remote);
+                let own = inner.driver.sockets().own().local_addr();
+                if own.is_ipv4() == way.remote.is_ipv4() {
+                    return Self::take(inner, way.remote);
                 }
                 LocalAddress::from(unspecified_for(way.remote))
             }
         };
-        let (lease, tuple) = hub.place(&local, way.remote).map_err(|error| match error {
+        let (lease, tuple) = inner.driver.place(&local, way.remote).map_err(|error| match error {
             OpenPathError::Socket(error) => ConnectError::Socket(error),
             _ => invalid(),
         })?;
-        Self::between(&mut hub.table(), tuple, Some(lease))
+        Self::between(&mut inner.table(), tuple, Some(lease))
     }
 
     fn between(table: &mut Table, tuple: FourTuple, lease: Option<Arc<Lease>>) -> Result<Self, ConnectError> {

@@ -13,8 +13,8 @@ use anabranch_transport::{ConnectionError, ConnectionStats, MigrateError, Silenc
 use anabranch_wire::{ConnectionId, Dir, MAX_VARINT, PathId, StreamId, Version};
 use bytes::Bytes;
 
+use crate::connection_inner::{ConnectionInner, ConnectionRef, State};
 use crate::error::SendDatagramError;
-use crate::member::{Member, State, User};
 use crate::recv_stream::RecvStream;
 use crate::send_stream::SendStream;
 
@@ -27,8 +27,8 @@ pub struct Connecting {
 }
 
 impl Connecting {
-    pub(crate) fn new(member: Arc<Member>) -> Self {
-        Self { connection: Some(Connection(User::new(member))) }
+    pub(crate) fn new(connection: Arc<ConnectionInner>) -> Self {
+        Self { connection: Some(Connection(ConnectionRef::new(connection))) }
     }
 
     /// Begins to use the connection before the handshake is complete: a client sends early data (0-RTT, RFC 9001 §4.6),
@@ -41,7 +41,7 @@ impl Connecting {
     /// Gives `self` back if this client remembers no earlier connection to the server that allows early data.
     pub fn into_0rtt(mut self) -> Result<(Connection, ZeroRttAccepted), Self> {
         let possible = |state: &mut State| state.core.side().is_server() || state.core.has_early_keys();
-        match self.connection.take_if(|connection| connection.0.look(possible)) {
+        match self.connection.take_if(|connection| connection.0.with_state(possible)) {
             Some(connection) => {
                 let accepted = ZeroRttAccepted(connection.clone());
                 Ok((connection, accepted))
@@ -58,7 +58,7 @@ impl Connecting {
     pub async fn handshake_data(&self) -> Result<HandshakeData, ConnectionError> {
         let Some(connection) = &self.connection else { return Err(ConnectionError::LocallyClosed) };
         poll_fn(|cx| {
-            connection.0.look(|state| match state.handshake_data {
+            connection.0.with_state(|state| match state.handshake_data {
                 true => Poll::Ready(Ok(())),
                 false => state.wait(cx, |state| &mut state.progress),
             })
@@ -70,13 +70,13 @@ impl Connecting {
     /// Bytes that have arrived for it, whatever they are.
     pub(crate) fn heard(&self) -> u64 {
         let received = |state: &mut State| state.core.paths().map(|path| path.bytes_received).sum();
-        self.connection.as_ref().map_or(0, |connection| connection.0.look(received))
+        self.connection.as_ref().map_or(0, |connection| connection.0.with_state(received))
     }
 
     /// Whether the host could not send something since this was asked last.
     pub(crate) fn take_unreachable(&self) -> bool {
         let take = |state: &mut State| std::mem::take(&mut state.unreachable);
-        self.connection.as_ref().is_some_and(|connection| connection.0.look(take))
+        self.connection.as_ref().is_some_and(|connection| connection.0.with_state(take))
     }
 
     /// The peer's address.
@@ -92,7 +92,7 @@ impl Future for Connecting {
         let Some(connection) = &self.connection else {
             return Poll::Ready(Err(ConnectionError::LocallyClosed));
         };
-        let result = std::task::ready!(connection.0.look(|state| state.poll_connected(cx)));
+        let result = std::task::ready!(connection.0.with_state(|state| state.poll_connected(cx)));
         let connection = self.connection.take();
         Poll::Ready(result.and_then(|_| connection.ok_or(ConnectionError::LocallyClosed)))
     }
@@ -106,7 +106,7 @@ impl Future for ZeroRttAccepted {
     type Output = bool;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<bool> {
-        self.0.0.look(|state| state.poll_connected(cx)).map(|result| result.unwrap_or(false))
+        self.0.0.with_state(|state| state.poll_connected(cx)).map(|result| result.unwrap_or(false))
     }
 }
 
@@ -139,7 +139,7 @@ pub struct HandshakeData {
 /// When the last handle is dropped, those of its streams included, the connection closes with code 0; data that the peer
 /// has not acknowledged by then may be lost. Wait for [`SendStream::stopped`] or for the peer's answer if it matters.
 #[derive(Clone, Debug)]
-pub struct Connection(pub(crate) User);
+pub struct Connection(pub(crate) ConnectionRef);
 
 impl Connection {
     /// Opens a bidirectional stream. Waits while the peer allows no more. The peer learns of the stream when something is
@@ -177,7 +177,7 @@ impl Connection {
 
     fn poll_open(&self, cx: &Context<'_>, dir: Dir) -> Poll<Result<StreamId, ConnectionError>> {
         // A refusal may have to be told to the peer, too.
-        self.0.change(|state| match state.core.streams().open(dir).filter(|_| state.ended.is_none()) {
+        self.0.update(|state| match state.core.streams().open(dir).filter(|_| state.ended.is_none()) {
             Some(id) => Poll::Ready(Ok(id)),
             None => state.wait(cx, |state| state.opening.of(dir)),
         })
@@ -223,7 +223,7 @@ impl Connection {
     }
 
     fn poll_accept(&self, cx: &Context<'_>, dir: Dir) -> Poll<Result<StreamId, ConnectionError>> {
-        self.0.look(|state| match state.core.streams().accept(dir) {
+        self.0.with_state(|state| match state.core.streams().accept(dir) {
             Some(id) => Poll::Ready(Ok(id)),
             None => state.wait(cx, |state| state.accepting.of(dir)),
         })
@@ -243,7 +243,7 @@ impl Connection {
     /// # Errors
     /// Like [`Connection::send_datagram`].
     pub fn send_datagram_on(&self, message: Bytes, route: Route) -> Result<(), SendDatagramError> {
-        self.0.change(|state| state.send_datagram(message, route))
+        self.0.update(|state| state.send_datagram(message, route))
     }
 
     /// Like [`Connection::send_datagram`], but waits while the queue is full.
@@ -252,7 +252,7 @@ impl Connection {
     /// If the peer takes none, or none of that size; if the connection is lost.
     pub async fn send_datagram_wait(&self, message: Bytes) -> Result<(), SendDatagramError> {
         poll_fn(|cx| {
-            self.0.change(|state| match state.send_datagram(message.clone(), Route::Any) {
+            self.0.update(|state| match state.send_datagram(message.clone(), Route::Any) {
                 Err(SendDatagramError::Blocked) => {
                     state.datagram_writers.register(cx);
                     Poll::Pending
@@ -276,7 +276,7 @@ impl Connection {
     /// # Errors
     /// If the connection is lost.
     pub fn poll_read_datagram(&self, cx: &Context<'_>) -> Poll<Result<Bytes, ConnectionError>> {
-        self.0.look(|state| match state.core.datagrams().recv() {
+        self.0.with_state(|state| match state.core.datagrams().recv() {
             Some(message) => Poll::Ready(Ok(message)),
             None => state.wait(cx, |state| &mut state.datagram_readers),
         })
@@ -284,7 +284,7 @@ impl Connection {
 
     /// Longest message that [`Connection::send_datagram`] takes now; `None` if the peer takes none.
     pub fn max_datagram_size(&self) -> Option<usize> {
-        self.0.look(|state| state.core.datagrams().max_len())
+        self.0.with_state(|state| state.core.datagrams().max_len())
     }
 
     /// Closes at once: streams end, and what the peer has not received yet is lost. The peer's application reads `code`
@@ -296,52 +296,52 @@ impl Connection {
     /// Waits for the connection's end.
     pub async fn closed(&self) -> ConnectionError {
         let result =
-            poll_fn(|cx| self.0.look(|state| state.wait::<()>(cx, |state| &mut state.progress))).await;
+            poll_fn(|cx| self.0.with_state(|state| state.wait::<()>(cx, |state| &mut state.progress))).await;
         result.err().unwrap_or(ConnectionError::LocallyClosed)
     }
 
     /// Why the connection has ended; `None` while it has not.
     pub fn close_reason(&self) -> Option<ConnectionError> {
-        self.0.look(|state| state.ended.clone())
+        self.0.with_state(|state| state.ended.clone())
     }
 
     /// The peer's address. It may change (RFC 9000 §9).
     pub fn remote_address(&self) -> SocketAddr {
-        let address = self.0.look(|state| state.core.paths().next().map(|path| path.tuple.remote));
+        let address = self.0.with_state(|state| state.core.paths().next().map(|path| path.tuple.remote));
         let address = address.unwrap_or_else(|| SocketAddr::new([0, 0, 0, 0].into(), 0));
         SocketAddr::new(address.ip().to_canonical(), address.port())
     }
 
     /// This end's address as far as it is known; unspecified at first on a wildcard socket.
     pub fn local_address(&self) -> Option<SocketAddr> {
-        self.0.look(|state| state.core.paths().next().map(|path| path.tuple.local))
+        self.0.with_state(|state| state.core.paths().next().map(|path| path.tuple.local))
     }
 
     /// Smoothed round-trip time of the connection's first path.
     pub fn rtt(&self) -> Duration {
-        self.0.look(|state| state.core.paths().next().map_or(Duration::ZERO, |path| path.smoothed_rtt))
+        self.0.with_state(|state| state.core.paths().next().map_or(Duration::ZERO, |path| path.smoothed_rtt))
     }
 
     /// How long nothing has been heard of the peer, and how much of that time this host was suspended or this process stopped.
     pub fn silence(&self) -> Silence {
-        let now = self.0.hub.clock.now();
-        self.0.look(|state| state.core.silence(now))
+        let now = self.0.driver.now();
+        self.0.with_state(|state| state.core.silence(now))
     }
 
     /// Gives the destination connection ID of the client's very first Initial, by which both ends know the connection: its trace and its
     /// span in logs are named by it.
     pub fn original_dcid(&self) -> ConnectionId {
-        self.0.look(|state| state.core.original_dcid())
+        self.0.with_state(|state| state.core.original_dcid())
     }
 
     /// Totals and every path's state.
     pub fn stats(&self) -> ConnectionStats {
-        self.0.look(|state| state.core.stats())
+        self.0.with_state(|state| state.core.stats())
     }
 
     /// What the handshake has settled so far.
     pub fn handshake_data(&self) -> HandshakeData {
-        self.0.look(|state| HandshakeData {
+        self.0.with_state(|state| HandshakeData {
             protocol: state.core.alpn().map(<[u8]>::to_vec),
             server_name: state.core.server_name().map(str::to_owned),
             version: state.core.version(),
@@ -351,13 +351,13 @@ impl Connection {
 
     /// The peer's certificate chain, its own certificate first; `None` if it showed none.
     pub fn peer_certificates(&self) -> Option<Vec<CertificateDer<'static>>> {
-        self.0.look(|state| state.core.peer_certificates().map(<[_]>::to_vec))
+        self.0.with_state(|state| state.core.peer_certificates().map(<[_]>::to_vec))
     }
 
     /// Fills `output` with keying material that only both ends of this connection can compute (RFC 8446 §7.5); `false` if
     /// the handshake is not complete, the connection is closed, or `output` is too long.
     pub fn export_keying_material(&self, output: &mut [u8], label: &[u8], context: &[u8]) -> bool {
-        self.0.look(|state| {
+        self.0.with_state(|state| {
             state
                 .core
                 .tls()
@@ -367,7 +367,7 @@ impl Connection {
 
     /// Changes the keys that packets are protected with as soon as that is allowed (RFC 9001 §6).
     pub fn update_keys(&self) {
-        self.0.change(|state| state.core.update_keys());
+        self.0.update(|state| state.core.update_keys());
     }
 
     /// Moves the connection to another of the endpoint's local addresses, see
@@ -379,8 +379,8 @@ impl Connection {
     pub fn migrate(&self, local: SocketAddr) -> Result<(), MigrateError> {
         let in_use = self.local_address().filter(|_| local.ip().is_unspecified());
         let local = SocketAddr::new(in_use.map_or(local.ip(), |address| address.ip()), local.port());
-        self.0.change(|state| {
-            let begun = state.core.migrate(self.0.hub.clock.now(), local);
+        self.0.update(|state| {
+            let begun = state.core.migrate(self.0.driver.now(), local);
             if begun.is_ok() {
                 // The application has said where it wants the connection to be.
                 state.roaming = None;
@@ -395,7 +395,7 @@ impl Connection {
     /// # Errors
     /// If the connection is lost before.
     pub async fn handshake_complete(&self) -> Result<bool, ConnectionError> {
-        poll_fn(|cx| self.0.look(|state| state.poll_connected(cx))).await
+        poll_fn(|cx| self.0.with_state(|state| state.poll_connected(cx))).await
     }
 
     /// Waits until the handshake is confirmed (RFC 9001 §4.1.2), from when on a client may migrate.
@@ -404,7 +404,7 @@ impl Connection {
     /// If the connection is lost before.
     pub async fn confirmed(&self) -> Result<(), ConnectionError> {
         poll_fn(|cx| {
-            self.0.look(|state| match state.core.is_confirmed() {
+            self.0.with_state(|state| match state.core.is_confirmed() {
                 true => Poll::Ready(Ok(())),
                 false => state.wait(cx, |state| &mut state.progress),
             })
@@ -414,7 +414,7 @@ impl Connection {
 
     /// Sends a packet that the peer has to acknowledge, to keep the connection alive or to learn the round-trip time.
     pub fn ping(&self) {
-        self.0.change(|state| state.core.ping(PathId::ZERO));
+        self.0.update(|state| state.core.ping(PathId::ZERO));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::net::{Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
@@ -14,10 +14,12 @@ use bytes::Bytes;
 use tokio::sync::oneshot;
 
 use crate::driver::Driver;
-use crate::hub::{Hub, Table, lock};
+use crate::endpoint_inner::{EndpointInner, Table};
 use crate::incoming::Incoming;
+use crate::lock::lock;
 use crate::observe::ObserverFactory;
 use crate::socket::Socket;
+use crate::tokens::AddressToken;
 
 /// A QUIC endpoint: it makes connections, accepts them, or both, on one UDP socket. Cloning it is cheap and gives another
 /// handle.
@@ -52,7 +54,7 @@ use crate::socket::Socket;
 /// ```
 #[derive(Debug)]
 pub struct Endpoint {
-    pub(crate) hub: Arc<Hub>,
+    pub(crate) inner: Arc<EndpointInner>,
     pub(crate) client_config: Arc<Mutex<Option<ClientConfig>>>,
 }
 
@@ -96,10 +98,10 @@ impl Endpoint {
         let checked = config.validate().and_then(|()| server.as_ref().map_or(Ok(()), ServerConfig::validate));
         checked.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
         let router = Router::new(config, server.map(Arc::new));
-        let hub = Arc::new(Hub::new(router, Socket::new(socket)?));
-        hub.table().handles = 1;
-        tokio::spawn(Driver::new(Arc::clone(&hub)));
-        Ok(Self { hub, client_config: Arc::default() })
+        let inner = Arc::new(EndpointInner::new(router, Socket::new(socket)?));
+        inner.table().handles = 1;
+        tokio::spawn(Driver::new(Arc::clone(&inner)));
+        Ok(Self { inner, client_config: Arc::default() })
     }
 
     /// The configuration that [`Endpoint::connect`] uses.
@@ -113,19 +115,19 @@ impl Endpoint {
     /// If a setting contradicts the protocol; nothing is changed then.
     pub fn set_server_config(&self, config: Option<ServerConfig>) -> Result<(), InvalidSetting> {
         config.as_ref().map_or(Ok(()), ServerConfig::validate)?;
-        self.hub.table().router.set_server(config.map(Arc::new));
+        self.inner.table().router.set_server(config.map(Arc::new));
         Ok(())
     }
 
     /// Where to write traces of connections from now on, one file each; the environment variable QLOGDIR at first.
     pub fn set_qlog_dir(&self, dir: Option<PathBuf>) {
-        self.hub.table().watchers.qlog_dir = dir;
+        self.inner.table().watchers.qlog_dir = dir;
     }
 
     /// How many bytes each trace may have from now on; `None` for 256 MiB. A trace that reaches its limit says so and ends there,
     /// because the peer decides how much there is to write.
     pub fn set_qlog_limit(&self, bytes: Option<u64>) {
-        self.hub.table().watchers.qlog_limit = bytes;
+        self.inner.table().watchers.qlog_limit = bytes;
     }
 
     /// Has every connection from now on watched by an observer that `make` makes, in addition to traces. It is called when
@@ -133,18 +135,30 @@ impl Endpoint {
     pub fn set_observer(&self, make: impl Fn(Side) -> Box<dyn Observer> + Send + Sync + 'static) {
         let factory = ObserverFactory(Arc::new(make));
         // The one before is the application's, and is dropped once the lock is released.
-        let _before = self.hub.table().watchers.observers.replace(factory);
+        let _before = self.inner.table().watchers.observers.replace(factory);
+    }
+
+    /// The tokens that servers gave to this endpoint's clients and that were not used yet, oldest first. A program that
+    /// keeps them spares its next run a round trip to servers that are busy or send Retry.
+    pub fn address_tokens(&self) -> Vec<AddressToken> {
+        self.inner.driver.tokens().all()
+    }
+
+    /// Has a later connection to its server show `token`. Old tokens make way when there are too many; one that is too
+    /// long to be worth its bytes is dropped.
+    pub fn add_address_token(&self, token: AddressToken) {
+        self.inner.driver.tokens().put(token);
     }
 
     /// The next client that wants a connection; `None` once the endpoint is closed.
     pub async fn accept(&self) -> Option<Incoming> {
         poll_fn(|cx| {
-            let mut table = self.hub.table();
+            let mut table = self.inner.table();
             if table.closed {
                 return Poll::Ready(None);
             }
             match table.incoming.pop_front() {
-                Some(inner) => Poll::Ready(Some(Incoming::new(Arc::clone(&self.hub), inner))),
+                Some(inner) => Poll::Ready(Some(Incoming::new(Arc::clone(&self.inner), inner))),
                 None => {
                     table.accepting.register(cx);
                     Poll::Pending
@@ -159,12 +173,12 @@ impl Endpoint {
     /// # Errors
     /// Never; the signature is that of sockets.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        Ok(self.hub.table().socket().local_addr())
+        Ok(self.inner.driver.sockets().own().local_addr())
     }
 
     /// Connections that exist, those that are closing included.
     pub fn open_connections(&self) -> usize {
-        self.hub.table().router.connections()
+        self.inner.table().router.connections()
     }
 
     /// Puts `socket` in the place of the endpoint's socket. Connections go on from its address as far as their peers
@@ -174,16 +188,12 @@ impl Endpoint {
     /// If the socket cannot be used.
     pub fn rebind(&self, socket: std::net::UdpSocket) -> io::Result<()> {
         let socket = Arc::new(Socket::new(socket)?);
-        let members: Vec<_> = {
-            let mut table = self.hub.table();
-            table.sockets[0] = socket;
-            table.sockets_version += 1;
-            table.members().cloned().collect()
-        };
-        self.hub.wake_driver();
-        for member in members {
+        self.inner.driver.sockets().replace_own(socket);
+        let connections: Vec<_> = self.inner.table().connections().cloned().collect();
+        self.inner.driver.wake();
+        for connection in connections {
             // The peer notices by a packet.
-            member.change(|state| state.core.ping(PathId::ZERO));
+            connection.update(|state| state.core.ping(PathId::ZERO));
         }
         Ok(())
     }
@@ -198,12 +208,8 @@ impl Endpoint {
     pub fn add_socket(&self, address: SocketAddr) -> io::Result<SocketAddr> {
         let socket = Socket::bind(address)?;
         let address = socket.local_addr();
-        {
-            let mut table = self.hub.table();
-            table.sockets.push(Arc::new(socket));
-            table.sockets_version += 1;
-        }
-        self.hub.wake_driver();
+        self.inner.driver.sockets().add(Arc::new(socket));
+        self.inner.driver.wake();
         Ok(address)
     }
 
@@ -211,24 +217,24 @@ impl Endpoint {
     /// sockets that the endpoint has now. More is better; this is for measuring how much better.
     #[doc(hidden)]
     pub fn set_receive_buffers(&self, buffers: usize) {
-        self.hub.table().sockets.iter().for_each(|socket| socket.set_receive_buffers(buffers));
+        self.inner.driver.sockets().all().iter().for_each(|socket| socket.set_receive_buffers(buffers));
     }
 
     /// Closes all connections with the application's `code` (at most 2^62 - 1) and `reason`; none begins any longer.
     /// [`Endpoint::wait_idle`] waits for the peers to learn of it.
     pub fn close(&self, code: u64, reason: &[u8]) {
-        let (members, refusals) = {
-            let mut table = self.hub.table();
+        let (connections, refusals) = {
+            let mut table = self.inner.table();
             table.closed = true;
             table.accepting.wake();
-            let refusals = refuse_all(&mut table, self.hub.clock.now());
-            (table.members().cloned().collect::<Vec<_>>(), refusals)
+            let refusals = refuse_all(&mut table, self.inner.driver.now());
+            (table.connections().cloned().collect::<Vec<_>>(), refusals)
         };
-        refusals.into_iter().for_each(|refusal| self.hub.respond(Some(refusal)));
+        refusals.into_iter().for_each(|refusal| self.inner.respond(Some(refusal)));
         let reason = Bytes::copy_from_slice(reason);
-        for member in members {
-            if member.look(|state| state.ended.is_none()) {
-                member.close(code.min(MAX_VARINT), reason.clone());
+        for connection in connections {
+            if connection.with_state(|state| state.ended.is_none()) {
+                connection.close(code.min(MAX_VARINT), reason.clone());
             }
         }
     }
@@ -238,8 +244,8 @@ impl Endpoint {
     /// timeout. Nobody but the application closes connections for this; see [`Endpoint::wait_idle`] for the whole period.
     pub async fn wait_close_sent(&self) {
         let (sent, wait) = oneshot::channel();
-        self.hub.table().leaving.push(sent);
-        self.hub.wake_driver();
+        self.inner.table().leaving.push(sent);
+        self.inner.driver.wake();
         // An error tells of the end of the driver, after which nothing is sent.
         let _ = wait.await;
     }
@@ -247,7 +253,7 @@ impl Endpoint {
     /// Waits until no connection is left, not even one that repeats its farewell to a peer that may have missed it.
     pub async fn wait_idle(&self) {
         poll_fn(|cx| {
-            let mut table = self.hub.table();
+            let mut table = self.inner.table();
             if table.is_empty() {
                 return Poll::Ready(());
             }
@@ -274,33 +280,25 @@ pub fn random_config() -> io::Result<EndpointConfig> {
     Ok(EndpointConfig::new(seed))
 }
 
-/// The wildcard address that reaches `remote`: what a client should bind to.
-pub fn unspecified_for(remote: SocketAddr) -> SocketAddr {
-    match remote {
-        SocketAddr::V4(_) => SocketAddr::new([0, 0, 0, 0].into(), 0),
-        SocketAddr::V6(_) => SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), 0),
-    }
-}
-
 impl Clone for Endpoint {
     fn clone(&self) -> Self {
-        self.hub.table().handles += 1;
-        Self { hub: Arc::clone(&self.hub), client_config: Arc::clone(&self.client_config) }
+        self.inner.table().handles += 1;
+        Self { inner: Arc::clone(&self.inner), client_config: Arc::clone(&self.client_config) }
     }
 }
 
 impl Drop for Endpoint {
     fn drop(&mut self) {
         let refusals = {
-            let mut table = self.hub.table();
+            let mut table = self.inner.table();
             table.handles -= 1;
             if table.handles > 0 {
                 return;
             }
             // Connections go on, and the application may hold clients that it has not accepted yet.
-            refuse_all(&mut table, self.hub.clock.now())
+            refuse_all(&mut table, self.inner.driver.now())
         };
-        refusals.into_iter().for_each(|refusal| self.hub.respond(Some(refusal)));
-        self.hub.wake_driver();
+        refusals.into_iter().for_each(|refusal| self.inner.respond(Some(refusal)));
+        self.inner.driver.wake();
     }
 }

@@ -13,21 +13,21 @@ use anabranch_wire::TransportErrorCode;
 use tracing::debug;
 
 use crate::connection::{Connecting, Connection};
-use crate::hub::Hub;
+use crate::endpoint_inner::EndpointInner;
 use crate::log::ENDPOINT;
 
 /// A client that wants a connection, which costs next to nothing until it is accepted. Dropping it refuses the client.
 /// Awaiting it accepts the connection and waits for the handshake.
 #[derive(Debug)]
 pub struct Incoming {
-    hub: Arc<Hub>,
+    endpoint: Arc<EndpointInner>,
     /// `None` once it was dealt with.
     inner: Option<core::Incoming>,
 }
 
 impl Incoming {
-    pub(crate) fn new(hub: Arc<Hub>, inner: core::Incoming) -> Self {
-        Self { hub, inner: Some(inner) }
+    pub(crate) fn new(endpoint: Arc<EndpointInner>, inner: core::Incoming) -> Self {
+        Self { endpoint, inner: Some(inner) }
     }
 
     /// Begins the handshake.
@@ -40,9 +40,9 @@ impl Incoming {
             ConnectionError::Transport(TransportError::new(code, "the endpoint takes no more connections"))
         };
         let Some(inner) = self.inner.take() else { return Err(refused()) };
-        let now = self.hub.clock.now();
+        let now = self.endpoint.driver.now();
         let name = inner.original_dcid();
-        let mut table = self.hub.table();
+        let mut table = self.endpoint.table();
         let Some(config) = table.router.server().filter(|_| !table.closed).cloned() else {
             drop(table);
             // Dropped with it, and thereby refused.
@@ -60,18 +60,18 @@ impl Incoming {
         let (shared, seed) = (table.router.shared(), table.router.next_seed());
         let watchers = table.watchers.clone();
         let connection = core::Connection::server(now, config, shared, seed, &start);
-        let member = self.hub.admit(table, handle, connection, |state| {
+        let connection = self.endpoint.admit(table, handle, connection, |state| {
             state.trace = watchers.watch(now, &mut state.core, Some(name), state.log.observer());
             let mut batch: Vec<_> = datagrams.iter_mut().map(StoredDatagram::as_datagram).collect();
             state.core.handle_batch(now, &mut batch);
         });
-        Ok(Connecting::new(member))
+        Ok(Connecting::new(connection))
     }
 
     /// Answers the client. The driver goes on as long as there are clients to deal with: this may be the last one.
     fn dealt_with(&self, response: Option<Response>) {
-        self.hub.respond(response);
-        self.hub.wake_driver();
+        self.endpoint.respond(response);
+        self.endpoint.driver.wake();
     }
 
     /// Tells the client that it gets no connection.
@@ -82,7 +82,7 @@ impl Incoming {
     fn refuse_inner(&mut self) {
         let Some(inner) = self.inner.take() else { return };
         debug!(target: ENDPOINT, peer = %inner.remote_address(), "a client is refused");
-        let refusal = self.hub.table().router.refuse(self.hub.clock.now(), inner);
+        let refusal = self.endpoint.table().router.refuse(self.endpoint.driver.now(), inner);
         self.dealt_with(refusal);
     }
 
@@ -93,7 +93,7 @@ impl Incoming {
     pub fn retry(mut self) -> Result<(), Self> {
         let Some(inner) = self.inner.take() else { return Ok(()) };
         debug!(target: ENDPOINT, peer = %inner.remote_address(), "a client is to prove its address");
-        let result = self.hub.table().router.retry(self.hub.clock.now(), inner);
+        let result = self.endpoint.table().router.retry(self.endpoint.driver.now(), inner);
         match result {
             Ok(response) => {
                 self.dealt_with(Some(response));
@@ -109,7 +109,7 @@ impl Incoming {
     /// Says nothing to the client.
     pub fn ignore(mut self) {
         if let Some(inner) = self.inner.take() {
-            self.hub.table().router.ignore(inner);
+            self.endpoint.table().router.ignore(inner);
             self.dealt_with(None);
         }
     }

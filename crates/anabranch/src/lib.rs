@@ -17,21 +17,25 @@ mod clock;
 pub mod config;
 mod connect;
 mod connection;
+mod connection_inner;
 mod driver;
+mod driver_handle;
 mod endpoint;
+mod endpoint_inner;
 mod error;
 pub mod http3;
-mod hub;
 mod incoming;
+mod lock;
 mod log;
-mod member;
 mod observe;
 pub mod paths;
 mod racing;
 mod recv_stream;
 mod refusals;
 mod send_stream;
+mod session;
 mod socket;
+mod socket_set;
 mod tokens;
 mod wakers;
 
@@ -48,12 +52,13 @@ pub use anabranch_wire::{ConnectionId, InvalidSetting, PathId, StreamId, Transpo
 
 pub use crate::config::SelfSigned;
 pub use crate::connection::{Connecting, Connection, HandshakeData, ZeroRttAccepted};
-pub use crate::endpoint::{Endpoint, random_config, unspecified_for};
+pub use crate::endpoint::{Endpoint, random_config};
 pub use crate::error::{
     AttemptError, ConnectError, OpenPathError, ReadError, ReadExactError, ReadToEndError, SendDatagramError,
     WriteError,
 };
 pub use crate::incoming::{Incoming, IncomingFuture};
+pub use crate::paths::unspecified_for;
 pub use crate::paths::{
     LocalAddress, PathAttempt, PathEvent, PathEvents, PathManager, PathPolicy, PathRule, PathStatus,
     RacePolicy, Way,

@@ -14,7 +14,7 @@ use anabranch_transport::trace::{Observer, TraceEvent};
 use anabranch_wire::{ConnectionId, Side, Time};
 use tracing::warn;
 
-use crate::hub::lock;
+use crate::lock::lock;
 use crate::log::{ENDPOINT, TRACE};
 
 /// Makes an observer for each connection of an endpoint.

@@ -48,7 +48,7 @@ impl Endpoint {
             endpoint: self.clone(),
             config: config.clone(),
             server_name: server_name.to_owned(),
-            race: Race::new(self.hub.clock.now(), ways.len(), policy),
+            race: Race::new(self.inner.driver.now(), ways.len(), policy),
             ways,
             running: Vec::new(),
             failure: None,
@@ -106,7 +106,7 @@ impl Attempts {
     /// Begins attempts that are due. One that cannot even begin makes room for the next.
     fn begin_due(&mut self) {
         loop {
-            let now = self.endpoint.hub.clock.now();
+            let now = self.endpoint.inner.driver.now();
             let heard = self.heard();
             let Some(way) = self.race.due(now, heard).and_then(|at| self.ways.get(at)) else { return };
             let remotes: Vec<_> = self.ways.iter().map(|way| way.remote).collect();
@@ -126,7 +126,7 @@ impl Attempts {
             self.failure = Some(failure);
         }
         let heard = self.heard();
-        self.race.on_failed(self.endpoint.hub.clock.now(), heard);
+        self.race.on_failed(self.endpoint.inner.driver.now(), heard);
     }
 
     /// The connection, if one of the attempts has come through.
@@ -142,7 +142,7 @@ impl Attempts {
                 Poll::Pending => {
                     if self.running[at].take_unreachable() {
                         let heard = self.heard();
-                        self.race.on_failed(self.endpoint.hub.clock.now(), heard);
+                        self.race.on_failed(self.endpoint.inner.driver.now(), heard);
                     }
                     at += 1;
                 }
@@ -174,7 +174,7 @@ impl Future for Racing {
                     false => Poll::Pending,
                 };
             };
-            this.sleep.as_mut().reset(this.endpoint.hub.clock.instant(next));
+            this.sleep.as_mut().reset(this.endpoint.inner.driver.clock.instant(next));
             std::task::ready!(this.sleep.as_mut().poll(cx));
         }
     }

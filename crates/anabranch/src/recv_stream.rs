@@ -10,15 +10,15 @@ use anabranch_wire::{MAX_VARINT, StreamId};
 use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, ReadBuf};
 
+use crate::connection_inner::ConnectionRef;
 use crate::error::{ReadError, ReadExactError, ReadToEndError};
-use crate::member::User;
 
 /// The receiving half of a stream.
 ///
 /// Dropping it before the end was read stops the stream with code 0: the peer learns that nobody reads it.
 #[derive(Debug)]
 pub struct RecvStream {
-    connection: User,
+    connection: ConnectionRef,
     id: StreamId,
     /// The end or a reset was read.
     over: bool,
@@ -39,8 +39,8 @@ pub struct Chunk {
 }
 
 impl RecvStream {
-    pub(crate) fn new(connection: User, id: StreamId) -> Self {
-        connection.look(|state| state.readers.insert(id, None));
+    pub(crate) fn new(connection: ConnectionRef, id: StreamId) -> Self {
+        connection.with_state(|state| state.readers.insert(id, None));
         Self { connection, id, over: false, held: Bytes::new(), unordered: false }
     }
 
@@ -211,7 +211,7 @@ impl RecvStream {
     ) -> Poll<Result<Option<Chunk>, ReadError>> {
         self.unordered = true;
         if !self.held.is_empty() {
-            let end = self.connection.look(|state| state.core.streams().read_offset(self.id));
+            let end = self.connection.with_state(|state| state.core.streams().read_offset(self.id));
             // The stream may be over, but what is held was the last piece then.
             let Some(end) = end else { return Poll::Ready(Err(ReadError::ClosedStream)) };
             let offset = end.saturating_sub(self.held.len() as u64);
@@ -233,7 +233,7 @@ impl RecvStream {
     /// If the stream was stopped or read to its end before.
     pub fn stop(&mut self, code: u64) -> Result<(), ClosedStream> {
         self.held = Bytes::new();
-        self.connection.change(|state| state.core.streams().stop(self.id, code.min(MAX_VARINT)))
+        self.connection.update(|state| state.core.streams().stop(self.id, code.min(MAX_VARINT)))
     }
 
     /// Lends the next piece to `copy` under the connection's lock: for code of this crate only, which does nothing but copy.
@@ -264,7 +264,7 @@ impl RecvStream {
         if self.over {
             return Poll::Ready(Ok(None));
         }
-        let poll = self.connection.look(|state| match read(state.core.streams(), self.id) {
+        let poll = self.connection.with_state(|state| match read(state.core.streams(), self.id) {
             Ok(value) => Poll::Ready(Ok(Some(value))),
             Err(stream::ReadError::Finished) => Poll::Ready(Ok(None)),
             Err(stream::ReadError::Reset(code)) => Poll::Ready(Err(ReadError::Reset(code))),
@@ -280,10 +280,10 @@ impl RecvStream {
         });
         match &poll {
             // Reading gives the peer credit to send more.
-            Poll::Ready(Ok(Some(_))) => self.connection.touch(),
+            Poll::Ready(Ok(Some(_))) => self.connection.mark_dirty(),
             Poll::Ready(Ok(None) | Err(ReadError::Reset(_))) => {
                 self.over = matches!(poll, Poll::Ready(Ok(None)));
-                self.connection.touch();
+                self.connection.mark_dirty();
             }
             _ => {}
         }
@@ -311,7 +311,7 @@ impl AsyncRead for RecvStream {
 
 impl Drop for RecvStream {
     fn drop(&mut self) {
-        self.connection.change(|state| {
+        self.connection.update(|state| {
             state.readers.remove(&self.id);
             // Fails if the stream was read to its end, reset or stopped, which is as well.
             let _ = state.core.streams().stop(self.id, 0);

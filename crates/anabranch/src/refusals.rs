@@ -10,29 +10,30 @@ use std::time::Duration;
 
 use anabranch_transport::Obstacle;
 
-use crate::hub::Hub;
-use crate::member::Member;
+use crate::connection_inner::ConnectionInner;
+use crate::endpoint_inner::EndpointInner;
 use crate::socket::{Refusal, Socket};
 
 /// How often it is looked whether anybody still waits.
 const INTERVAL: Duration = Duration::from_millis(500);
 
 /// Listens on a socket as long as connections wait for their first answer.
-pub(crate) async fn listen(hub: Weak<Hub>, socket: Arc<Socket>) {
+pub(crate) async fn listen(endpoint: Weak<EndpointInner>, socket: Arc<Socket>) {
     socket.report_errors(true);
     loop {
         let refusals = tokio::select! {
             refusals = next_refusals(&socket) => refusals,
             () = tokio::time::sleep(INTERVAL) => Vec::new(),
         };
-        let Some(hub) = hub.upgrade() else { return };
-        let (begun, members) = hub.census();
-        let waiting: Vec<_> = members.into_iter().filter(|member| is_unanswered(member)).collect();
+        let Some(endpoint) = endpoint.upgrade() else { return };
+        let (begun, connections) = endpoint.census();
+        let waiting: Vec<_> =
+            connections.into_iter().filter(|connection| is_unanswered(connection)).collect();
         for refusal in &refusals {
-            waiting.iter().for_each(|member| refuse(&hub, member, refusal));
+            waiting.iter().for_each(|connection| refuse(&endpoint, connection, refusal));
         }
         if waiting.is_empty() {
-            let table = hub.table();
+            let table = endpoint.table();
             if table.begun == begun {
                 socket.report_errors(false);
                 socket.set_listened_to(false);
@@ -53,21 +54,21 @@ async fn next_refusals(socket: &Socket) -> Vec<Refusal> {
     }
 }
 
-fn is_unanswered(member: &Member) -> bool {
-    member.look(|state| {
+fn is_unanswered(connection: &ConnectionInner) -> bool {
+    connection.with_state(|state| {
         let client = state.core.side().is_client();
-        let silence = state.core.silence(member.hub.clock.now());
+        let silence = state.core.silence(connection.driver.now());
         client && state.ended.is_none() && silence.heard.is_none()
     })
 }
 
-fn refuse(hub: &Hub, member: &Member, refusal: &Refusal) {
+fn refuse(endpoint: &EndpointInner, connection: &ConnectionInner, refusal: &Refusal) {
     let to = (refusal.to.ip().to_canonical(), refusal.to.port());
-    member.change(|state| {
+    connection.update(|state| {
         let is_there = |remote: SocketAddr| (remote.ip().to_canonical(), remote.port()) == to;
         let sent_there = state.core.paths().any(|path| is_there(path.tuple.remote));
         if sent_there && state.core.has_sent(&refusal.quoted) {
-            state.core.refuse(hub.clock.now(), Obstacle::from(&refusal.error));
+            state.core.refuse(endpoint.driver.now(), Obstacle::from(&refusal.error));
         }
     });
 }

@@ -12,8 +12,8 @@ use anabranch_wire::{MAX_VARINT, StreamId};
 use bytes::Bytes;
 use tokio::io::AsyncWrite;
 
+use crate::connection_inner::{ConnectionRef, Writer};
 use crate::error::WriteError;
-use crate::member::{User, Writer};
 
 /// The sending half of a stream.
 ///
@@ -21,13 +21,13 @@ use crate::member::{User, Writer};
 /// [`SendStream::reset`] to give up.
 #[derive(Debug)]
 pub struct SendStream {
-    connection: User,
+    connection: ConnectionRef,
     id: StreamId,
 }
 
 impl SendStream {
-    pub(crate) fn new(connection: User, id: StreamId) -> Self {
-        connection.look(|state| state.writers.insert(id, Writer::default()));
+    pub(crate) fn new(connection: ConnectionRef, id: StreamId) -> Self {
+        connection.with_state(|state| state.writers.insert(id, Writer::default()));
         Self { connection, id }
     }
 
@@ -95,7 +95,7 @@ impl SendStream {
     /// # Errors
     /// If the stream was closed before.
     pub fn finish(&mut self) -> Result<(), ClosedStream> {
-        self.connection.change(|state| state.core.streams().finish(self.id))
+        self.connection.update(|state| state.core.streams().finish(self.id))
     }
 
     /// Gives the stream up: what has not arrived is dropped, and the peer's application reads `code` (at most 2^62 - 1).
@@ -103,7 +103,7 @@ impl SendStream {
     /// # Errors
     /// If the stream was closed before and all of it has arrived.
     pub fn reset(&mut self, code: u64) -> Result<(), ClosedStream> {
-        self.connection.change(|state| state.core.streams().reset(self.id, code.min(MAX_VARINT)))
+        self.connection.update(|state| state.core.streams().reset(self.id, code.min(MAX_VARINT)))
     }
 
     /// Waits until the peer stops the stream, with the code that its application gave, or has acknowledged all of it,
@@ -116,7 +116,7 @@ impl SendStream {
     }
 
     fn poll_stopped(&self, cx: &Context<'_>) -> Poll<Result<Option<u64>, ConnectionError>> {
-        self.connection.look(|state| {
+        self.connection.with_state(|state| {
             let writer = state.writers.entry(self.id).or_default();
             let streams = state.core.streams();
             if let Some(code) = writer.stopped.or_else(|| streams.stopped(self.id)) {
@@ -138,13 +138,13 @@ impl SendStream {
 
     /// Says which streams go first when several have data; the peer does not learn of it.
     pub fn set_priority(&self, priority: Priority) {
-        self.connection.change(|state| state.core.streams().set_priority(self.id, priority));
+        self.connection.update(|state| state.core.streams().set_priority(self.id, priority));
     }
 
     /// Says which paths may carry the stream's data, what is sent again included; see [`Route`]. It holds for what has not left
     /// yet. The peer does not learn of it, and the other direction is up to the peer.
     pub fn set_route(&self, route: Route) {
-        self.connection.change(|state| state.core.streams().set_route(self.id, route));
+        self.connection.update(|state| state.core.streams().set_route(self.id, route));
     }
 
     fn poll_write_with(
@@ -152,7 +152,7 @@ impl SendStream {
         cx: &Context<'_>,
         write: impl FnOnce(&mut Streams, StreamId) -> Result<usize, stream::WriteError>,
     ) -> Poll<Result<usize, WriteError>> {
-        let (poll, wrote) = self.connection.look(|state| {
+        let (poll, wrote) = self.connection.with_state(|state| {
             if let Some(error) = &state.ended {
                 return (Poll::Ready(Err(error.clone().into())), false);
             }
@@ -174,7 +174,7 @@ impl SendStream {
             }
         });
         if wrote {
-            self.connection.touch();
+            self.connection.mark_dirty();
         }
         poll
     }
@@ -200,7 +200,7 @@ impl AsyncWrite for SendStream {
 
 impl Drop for SendStream {
     fn drop(&mut self) {
-        self.connection.change(|state| {
+        self.connection.update(|state| {
             state.writers.remove(&self.id);
             // Fails if the stream was finished, reset or stopped, which is as well.
             let _ = state.core.streams().finish(self.id);

@@ -5,8 +5,6 @@ use std::collections::VecDeque;
 use anabranch_wire::Version;
 use bytes::Bytes;
 
-use crate::endpoint::Endpoint;
-
 /// Tokens that are kept; the oldest make way.
 const MAX_TOKENS: usize = 256;
 /// Of one server, so that it cannot push out those of others.
@@ -26,20 +24,6 @@ pub struct AddressToken {
     pub token: Bytes,
 }
 
-impl Endpoint {
-    /// The tokens that servers gave to this endpoint's clients and that were not used yet, oldest first. A program that
-    /// keeps them spares its next run a round trip to servers that are busy or send Retry.
-    pub fn address_tokens(&self) -> Vec<AddressToken> {
-        self.hub.tokens().0.iter().cloned().collect()
-    }
-
-    /// Has a later connection to its server show `token`. Old tokens make way when there are too many; one that is too
-    /// long to be worth its bytes is dropped.
-    pub fn add_address_token(&self, token: AddressToken) {
-        self.hub.tokens().put(token);
-    }
-}
-
 /// What servers gave to clients of this endpoint for later connections, in the order of arrival.
 #[derive(Debug, Default)]
 pub(crate) struct TokenStore(VecDeque<AddressToken>);
@@ -52,6 +36,11 @@ impl AddressToken {
 }
 
 impl TokenStore {
+    /// Gives all of them, oldest first.
+    pub(crate) fn all(&self) -> Vec<AddressToken> {
+        self.0.iter().cloned().collect()
+    }
+
     pub(crate) fn put(&mut self, new: AddressToken) {
         if new.token.len() > MAX_TOKEN_BYTES {
             return;

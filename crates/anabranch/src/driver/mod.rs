@@ -1,6 +1,6 @@
 //! The task that moves datagrams between the sockets and the connections of one endpoint.
 //!
-//! Each turn: take what the application touched, receive, expire timers, and then drain every connection that any of these
+//! Each turn: take the connections that the application has changed, receive, expire timers, and then drain every connection that any of these
 //! concerned: transmits, events, news for the router, the next deadline. A turn is long when many
 //! connections have much to send; so the clock is read again for each, and at some point the rest waits for the next turn.
 
@@ -25,9 +25,9 @@ use tracing::{error, info};
 use self::send::{Sender, Turn};
 use self::sleeper::Sleeper;
 use self::timers::Timers;
-use crate::hub::Hub;
+use crate::connection_inner::ConnectionInner;
+use crate::endpoint_inner::EndpointInner;
 use crate::log::ENDPOINT;
-use crate::member::Member;
 use crate::paths::follow;
 use crate::refusals;
 use crate::socket::{ReceiveBatch, Socket};
@@ -43,7 +43,7 @@ const PARTLY_BLOCKED_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Drives one endpoint until its last handle and its last connection are gone.
 pub(crate) struct Driver {
-    hub: Arc<Hub>,
+    endpoint: Arc<EndpointInner>,
     sockets: Vec<Arc<Socket>>,
     sockets_version: u64,
     received: ReceiveBatch,
@@ -51,21 +51,21 @@ pub(crate) struct Driver {
     timers: Timers,
     sleep: Pin<Box<Sleep>>,
     /// Connections that are to be drained, in turn.
-    queue: VecDeque<Arc<Member>>,
-    touched: Vec<Handle>,
+    queue: VecDeque<Arc<ConnectionInner>>,
+    dirty: Vec<Handle>,
     woken: Vec<Waker>,
     /// Finds out that the driver did not run when it should have.
     sleeper: Sleeper,
 }
 
 impl Driver {
-    pub(crate) fn new(hub: Arc<Hub>) -> Self {
+    pub(crate) fn new(endpoint: Arc<EndpointInner>) -> Self {
         let (sockets, sockets_version) = {
-            let table = hub.table();
-            (table.sockets.clone(), table.sockets_version)
+            let sockets = endpoint.driver.sockets();
+            (sockets.all().to_vec(), sockets.version())
         };
         Self {
-            hub,
+            endpoint,
             sender: Sender::new(&sockets),
             sockets,
             sockets_version,
@@ -73,7 +73,7 @@ impl Driver {
             timers: Timers::default(),
             sleep: Box::pin(tokio::time::sleep_until(Instant::now())),
             queue: VecDeque::new(),
-            touched: Vec::new(),
+            dirty: Vec::new(),
             woken: Vec::new(),
             sleeper: Sleeper::default(),
         }
@@ -81,9 +81,9 @@ impl Driver {
 
     /// One turn. Says whether there is more to do at once.
     fn turn(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
-        let now = self.hub.clock.now();
-        self.take_touched(cx);
-        let asleep = self.sleeper.on_turn(now, self.hub.clock.drift(), self.timers.next());
+        let now = self.endpoint.driver.now();
+        self.take_dirty(cx);
+        let asleep = self.sleeper.on_turn(now, self.endpoint.driver.clock.drift(), self.timers.next());
         let mut more = self.receive(cx, now)?;
         if let Some(asleep) = asleep {
             self.awake(now, asleep);
@@ -96,128 +96,133 @@ impl Driver {
 
     /// Ends the wait for every connection's CONNECTION_CLOSE once none is owed, and no socket holds one up.
     fn release_leaving(&self) {
-        let members: Vec<_> = {
-            let table = self.hub.table();
+        let connections: Vec<_> = {
+            let table = self.endpoint.table();
             if table.leaving.is_empty() {
                 return;
             }
-            table.members().cloned().collect()
+            table.connections().cloned().collect()
         };
-        let sent =
-            |member: &Arc<Member>| member.look(|state| state.core.is_closed() && !state.core.owes_close());
-        if self.sender.holds_nothing() && members.iter().all(sent) {
-            let leaving = std::mem::take(&mut self.hub.table().leaving);
+        let sent = |connection: &Arc<ConnectionInner>| {
+            connection.with_state(|state| state.core.is_closed() && !state.core.owes_close())
+        };
+        if self.sender.holds_nothing() && connections.iter().all(sent) {
+            let leaving = std::mem::take(&mut self.endpoint.table().leaving);
             // Who does not wait any longer need not be told.
             leaving.into_iter().for_each(|leaving| _ = leaving.send(()));
         }
     }
 
-    fn take_touched(&mut self, cx: &Context<'_>) {
-        let mut touched = std::mem::take(&mut self.touched);
-        self.hub.take_touched(&mut touched, cx.waker());
+    fn take_dirty(&mut self, cx: &Context<'_>) {
+        let mut dirty = std::mem::take(&mut self.dirty);
+        self.endpoint.driver.take_dirty(&mut dirty, cx.waker());
         self.take_sockets();
         self.begin_wanted();
-        let table = self.hub.table();
-        let members: Vec<_> = touched.drain(..).filter_map(|handle| table.member(handle).cloned()).collect();
+        let table = self.endpoint.table();
+        let connections: Vec<_> =
+            dirty.drain(..).filter_map(|handle| table.connection(handle).cloned()).collect();
         drop(table);
-        self.touched = touched;
-        for member in members {
-            member.untouch();
-            self.enqueue(member);
+        self.dirty = dirty;
+        for connection in connections {
+            connection.clear_dirty();
+            self.enqueue(connection);
         }
     }
 
     /// Takes over changes of the endpoint's sockets.
     fn take_sockets(&mut self) {
-        let table = self.hub.table();
-        if table.sockets_version != self.sockets_version {
-            self.sockets_version = table.sockets_version;
-            self.sockets.clone_from(&table.sockets);
+        let sockets = self.endpoint.driver.sockets();
+        if sockets.version() != self.sockets_version {
+            self.sockets_version = sockets.version();
+            self.sockets.clear();
+            self.sockets.extend_from_slice(sockets.all());
             self.sender.set_sockets(&self.sockets);
         }
     }
 
     /// Begins the tasks that somebody wants.
     fn begin_wanted(&self) {
-        let wanted = self.hub.table().take_wanted();
+        let wanted = self.endpoint.table().take_wanted();
         if wanted.follower {
-            tokio::spawn(follow(Arc::downgrade(&self.hub), Arc::clone(&self.hub.follower)));
+            tokio::spawn(follow(Arc::downgrade(&self.endpoint), Arc::clone(&self.endpoint.driver.follower)));
         }
         let unheard = self.sockets.iter().filter(|socket| wanted.listener && !socket.set_listened_to(true));
         for socket in unheard {
             // Before anything is sent: messages about it do not wait.
             socket.report_errors(true);
-            tokio::spawn(refusals::listen(Arc::downgrade(&self.hub), Arc::clone(socket)));
+            tokio::spawn(refusals::listen(Arc::downgrade(&self.endpoint), Arc::clone(socket)));
         }
     }
 
     /// This end was asleep: clients' connections ask whether anybody still waits for them.
     fn awake(&mut self, now: Time, asleep: Duration) {
         info!(target: ENDPOINT, ?asleep, "this end was asleep");
-        let members: Vec<_> = self.hub.table().members().cloned().collect();
-        for member in members {
-            if member.look(|state| state.core.side().is_client()) {
-                member.look(|state| state.core.on_awake(now, asleep));
-                self.enqueue(member);
+        let connections: Vec<_> = self.endpoint.table().connections().cloned().collect();
+        for connection in connections {
+            if connection.with_state(|state| state.core.side().is_client()) {
+                connection.with_state(|state| state.core.on_awake(now, asleep));
+                self.enqueue(connection);
             }
         }
     }
 
-    fn enqueue(&mut self, member: Arc<Member>) {
-        if !member.set_queued(true) {
-            self.queue.push_back(member);
+    fn enqueue(&mut self, connection: Arc<ConnectionInner>) {
+        if !connection.set_queued(true) {
+            self.queue.push_back(connection);
         }
     }
 
     fn expire(&mut self, now: Time) {
         while let Some(handle) = self.timers.pop(now) {
-            let Some(member) = self.hub.table().member(handle).cloned() else { continue };
-            member.look(|state| {
+            let Some(connection) = self.endpoint.table().connection(handle).cloned() else { continue };
+            connection.with_state(|state| {
                 if state.core.poll_timeout().is_some_and(|deadline| deadline <= now) {
                     state.core.handle_timeout(now);
                 }
             });
-            self.enqueue(member);
+            self.enqueue(connection);
         }
     }
 
     /// Drains the connections in the queue, each as far as fairness allows. Says whether some have more to send.
     fn drain(&mut self, cx: &mut Context<'_>) -> bool {
         let mut more = false;
-        let until = self.hub.clock.now() + SENDING;
+        let until = self.endpoint.driver.now() + SENDING;
         for _ in 0..self.queue.len() {
-            let now = self.hub.clock.now();
+            let now = self.endpoint.driver.now();
             if now > until && !self.sender.is_blocked() {
                 more = true;
                 break;
             }
-            let Some(member) = self.queue.pop_front() else { break };
-            member.set_queued(false);
+            let Some(connection) = self.queue.pop_front() else { break };
+            connection.set_queued(false);
             // What HTTP/3 answers leaves with what is sent now.
-            member.look(|state| state.http3.is_some() && state.take_events(&member.hub, &mut self.woken));
+            connection.with_state(|state| {
+                state.session.is_some() && state.take_events(&connection.driver, &mut self.woken)
+            });
             self.sender.flush(cx);
-            let turn = self.sender.send_from(&member, now);
+            let turn = self.sender.send_from(&connection, now);
             if turn != Turn::Done {
                 more |= turn == Turn::More;
-                self.enqueue(Arc::clone(&member));
+                self.enqueue(Arc::clone(&connection));
             }
             let patience = match turn {
                 Turn::Done | Turn::More => Duration::ZERO,
                 Turn::PartlyBlocked => PARTLY_BLOCKED_INTERVAL,
                 Turn::Blocked => BLOCKED_INTERVAL,
             };
-            self.settle(&member, now + patience);
+            self.settle(&connection, now + patience);
         }
         // Asked once more, so that a socket that has just filled up wakes the task when it has room.
         more | (self.sender.flush(cx) && !self.queue.is_empty())
     }
 
     /// Events, news for the router and the next deadline of a connection, which is not before `earliest`.
-    fn settle(&mut self, member: &Arc<Member>, earliest: Time) {
+    fn settle(&mut self, connection: &Arc<ConnectionInner>, earliest: Time) {
         let mut news = Vec::new();
         let woken = &mut self.woken;
-        let (answered, released, deadline) = member.look(|state| {
-            let answered = state.take_events(&member.hub, woken);
+        let (answered, released, deadline) = connection.with_state(|state| {
+            let answered = state.take_events(&connection.driver, woken);
             news.extend(std::iter::from_fn(|| state.core.poll_endpoint_event()));
             (
                 answered,
@@ -226,21 +231,21 @@ impl Driver {
             )
         });
         if released {
-            self.hub.table().drop_unleased();
+            self.endpoint.driver.sockets().drop_unleased();
             self.take_sockets();
         }
         if answered {
-            member.touch();
+            connection.mark_dirty();
         }
         self.woken.drain(..).for_each(Waker::wake);
-        self.timers.arm(member.handle, deadline.map(|deadline| deadline.max(earliest)));
+        self.timers.arm(connection.handle, deadline.map(|deadline| deadline.max(earliest)));
         if !news.is_empty() {
-            self.forward(member.handle, &news);
+            self.forward(connection.handle, &news);
         }
     }
 
     fn forward(&mut self, handle: Handle, news: &[EndpointEvent]) {
-        let mut table = self.hub.table();
+        let mut table = self.endpoint.table();
         for event in news {
             table.router.on_event(handle, event);
             if *event == EndpointEvent::Drained {
@@ -253,7 +258,7 @@ impl Driver {
     /// Ready once the earliest deadline has passed.
     fn poll_sleep(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(deadline) = self.timers.next() else { return Poll::Pending };
-        let deadline = self.hub.clock.instant(deadline);
+        let deadline = self.endpoint.driver.clock.instant(deadline);
         if self.sleep.deadline() != deadline {
             self.sleep.as_mut().reset(deadline);
         }
@@ -262,18 +267,18 @@ impl Driver {
 
     /// The endpoint goes away under its connections.
     fn fail(&self, error: &ConnectionError) {
-        let (members, mut woken) = {
-            let mut table = self.hub.table();
+        let (connections, mut woken) = {
+            let mut table = self.endpoint.table();
             table.closed = true;
             let mut woken = Vec::new();
             table.accepting.drain_into(&mut woken);
             table.idling.drain_into(&mut woken);
             table.leaving.clear();
-            (table.members().cloned().collect::<Vec<_>>(), woken)
+            (table.connections().cloned().collect::<Vec<_>>(), woken)
         };
-        for member in members {
-            member.look(|state| state.end(error.clone(), &mut woken));
-            self.hub.table().remove(member.handle);
+        for connection in connections {
+            connection.with_state(|state| state.end(error.clone(), &mut woken));
+            self.endpoint.table().remove(connection.handle);
         }
         woken.into_iter().for_each(Waker::wake);
     }
@@ -295,7 +300,7 @@ impl Future for Driver {
                     return Poll::Ready(());
                 }
             };
-            if this.hub.table().is_done() {
+            if this.endpoint.table().is_done() {
                 return Poll::Ready(());
             }
             if !more && this.poll_sleep(cx).is_pending() {

@@ -9,17 +9,17 @@ use anabranch_wire::Time;
 use tracing::{debug, trace};
 
 use super::Driver;
-use crate::hub::Table;
+use crate::connection_inner::ConnectionInner;
+use crate::endpoint_inner::Table;
 use crate::log::ENDPOINT;
-use crate::member::Member;
 
 /// System calls per turn and socket: enough to empty a busy socket's buffer, few enough for acknowledgments to leave.
 const RECEIVES: usize = 4;
 
 /// What is to be done with one datagram.
 enum Step {
-    Deliver(Arc<Member>),
-    Reset(Arc<Member>),
+    Deliver(Arc<ConnectionInner>),
+    Reset(Arc<ConnectionInner>),
     Respond(Response),
     Nothing,
 }
@@ -46,29 +46,29 @@ impl Driver {
 
     /// Passes the batch on. Datagrams of one connection that follow each other go together, under one lock.
     fn deliver(&mut self, now: Time) {
-        let hub = Arc::clone(&self.hub);
+        let endpoint = Arc::clone(&self.endpoint);
         // The batch lends its memory to the datagrams while the driver's other parts are in use.
         let mut received = std::mem::take(&mut self.received);
         let mut datagrams: Vec<Datagram<'_>> = received.datagrams().collect();
         let steps: Vec<Step> = {
-            let mut table = hub.table();
+            let mut table = endpoint.table();
             datagrams.iter().map(|datagram| table.step(now, datagram)).collect()
         };
         let mut at = 0;
         while let Some(step) = steps.get(at) {
             let mut len = 1;
             match step {
-                Step::Deliver(member) => {
-                    len += steps[at + 1..].iter().take_while(|step| step.is_for(member)).count();
+                Step::Deliver(connection) => {
+                    len += steps[at + 1..].iter().take_while(|step| step.is_for(connection)).count();
                     let run = &mut datagrams[at..at + len];
-                    member.look(|state| state.core.handle_batch(now, run));
-                    self.enqueue(Arc::clone(member));
+                    connection.with_state(|state| state.core.handle_batch(now, run));
+                    self.enqueue(Arc::clone(connection));
                 }
-                Step::Reset(member) => {
-                    member.look(|state| state.core.handle_reset(now));
-                    self.enqueue(Arc::clone(member));
+                Step::Reset(connection) => {
+                    connection.with_state(|state| state.core.handle_reset(now));
+                    self.enqueue(Arc::clone(connection));
                 }
-                Step::Respond(response) => hub.respond(Some(response.clone())),
+                Step::Respond(response) => endpoint.respond(Some(response.clone())),
                 Step::Nothing => {}
             }
             at += len;
@@ -79,16 +79,18 @@ impl Driver {
 }
 
 impl Step {
-    fn is_for(&self, member: &Arc<Member>) -> bool {
-        matches!(self, Self::Deliver(other) if Arc::ptr_eq(other, member))
+    fn is_for(&self, connection: &Arc<ConnectionInner>) -> bool {
+        matches!(self, Self::Deliver(other) if Arc::ptr_eq(other, connection))
     }
 }
 
 impl Table {
     fn step(&mut self, now: Time, datagram: &Datagram<'_>) -> Step {
         match self.router.route(now, datagram) {
-            Route::Connection(handle) => self.member(handle).cloned().map_or(Step::Nothing, Step::Deliver),
-            Route::Reset(handle) => self.member(handle).cloned().map_or(Step::Nothing, Step::Reset),
+            Route::Connection(handle) => {
+                self.connection(handle).cloned().map_or(Step::Nothing, Step::Deliver)
+            }
+            Route::Reset(handle) => self.connection(handle).cloned().map_or(Step::Nothing, Step::Reset),
             Route::Respond(response) => Step::Respond(response),
             Route::Incoming(incoming) if self.closed || self.handles == 0 => {
                 self.router.refuse(now, incoming).map_or(Step::Nothing, Step::Respond)

@@ -7,7 +7,7 @@ use std::task::Context;
 use anabranch_transport::{Held, Transmit, TransmitBuf};
 use anabranch_wire::Time;
 
-use crate::member::Member;
+use crate::connection_inner::ConnectionInner;
 use crate::socket::{Sent, Socket};
 
 /// Batches that one connection may send before the next one has its turn.
@@ -95,14 +95,14 @@ impl Sender {
         self.held < before
     }
 
-    /// Sends what `member` has to send.
-    pub(super) fn send_from(&mut self, member: &Member, now: Time) -> Turn {
+    /// Sends what `connection` has to send.
+    pub(super) fn send_from(&mut self, connection: &ConnectionInner, now: Time) -> Turn {
         // The kernel may withdraw segmentation offload when it turns out that an interface has none.
         self.segments = self.outlets.iter().map(|outlet| outlet.socket.max_segments()).max().unwrap_or(1);
         let mut held = Held::Nothing;
         for _ in 0..BATCHES {
             let mut buffer = self.take_buffer();
-            let transmit = member.look(|state| {
+            let transmit = connection.with_state(|state| {
                 if self.held > 0 || state.has_held_paths {
                     held = state.core.hold_paths(|local| self.outlets[self.outlet_for(local)].held.is_some());
                     state.has_held_paths = held != Held::Nothing;
@@ -124,7 +124,8 @@ impl Sender {
                 continue;
             }
             if let Some(code) = self.send(at, Batch { transmit, buffer, done: 0 }) {
-                member.look(|state| state.on_unreachable(&member.hub, now, transmit.tuple, code));
+                connection
+                    .with_state(|state| state.on_unreachable(&connection.driver, now, transmit.tuple, code));
             }
         }
         if self.is_blocked() { Turn::Blocked } else { Turn::More }

@@ -141,7 +141,7 @@ impl Streaming {
             self.half.send_continue();
         }
         let exchange = self.half.exchange();
-        let received = || exchange.look(|access, _| access.core.streams().bytes_received());
+        let received = || exchange.with_session(|access, _| access.core.streams().bytes_received());
         let exhausted = match &mut self.pace {
             Some(pace) if !exchange.is_conversing() => pace.poll_exhausted(cx, received),
             _ => Poll::Pending,

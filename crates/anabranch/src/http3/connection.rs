@@ -89,9 +89,10 @@ impl Connection {
     /// If HTTP/3 has begun before, this is another handle, and `config` means nothing.
     pub fn new(quic: crate::Connection, config: Config) -> Self {
         let mut woken = Vec::new();
-        quic.0.change(|state| {
-            state.http3(&quic.0.hub, || config);
-            state.settle_http3(&quic.0.hub, &mut woken);
+        quic.0.update(|state| {
+            let now = quic.0.driver.now();
+            state.http3(now, || config);
+            state.wake_session(now, &mut woken);
         });
         woken.into_iter().for_each(std::task::Waker::wake);
         Self { quic }

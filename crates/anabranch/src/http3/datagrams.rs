@@ -27,7 +27,7 @@ impl Datagrams {
     /// # Errors
     /// If the peer takes none, or none of that size; if the queue is full; if the connection is lost.
     pub fn send(&self, payload: &[u8]) -> Result<(), SendDatagramError> {
-        self.0.change(|access, id| match access.connection_error() {
+        self.0.update(|access, id| match access.connection_error() {
             Some(error) => Err(error.into()),
             None => {
                 let sent = access.session.send_datagram(access.core.datagrams(), id, payload);

@@ -10,29 +10,29 @@ use anabranch_wire::StreamId;
 use super::Error;
 use super::error::write_error;
 use super::state::Access;
-use crate::member::User;
+use crate::connection_inner::ConnectionRef;
 
 /// A request and its response. When both halves are gone, the session forgets it.
 #[derive(Debug)]
 pub(super) struct Exchange {
-    pub(super) connection: User,
+    pub(super) connection: ConnectionRef,
     pub(super) id: StreamId,
     /// Whether this end has begun to answer: from then on both ends may take turns as they like.
     conversing: AtomicBool,
 }
 
 impl Exchange {
-    pub(super) fn new(connection: User, id: StreamId) -> Self {
+    pub(super) fn new(connection: ConnectionRef, id: StreamId) -> Self {
         Self { connection, id, conversing: AtomicBool::new(false) }
     }
 
     /// Uses the session without sending anything.
-    pub(super) fn look<R>(&self, look: impl FnOnce(&mut Access<'_>, StreamId) -> R) -> R {
-        self.connection.http3(|access| (look(access, self.id), false))
+    pub(super) fn with_session<R>(&self, read: impl FnOnce(&mut Access<'_>, StreamId) -> R) -> R {
+        self.connection.http3(|access| (read(access, self.id), false))
     }
 
     /// Uses the session and has the driver send what follows from that.
-    pub(super) fn change<R>(&self, change: impl FnOnce(&mut Access<'_>, StreamId) -> R) -> R {
+    pub(super) fn update<R>(&self, change: impl FnOnce(&mut Access<'_>, StreamId) -> R) -> R {
         self.connection.change_http3(|access| change(access, self.id))
     }
 
@@ -56,7 +56,7 @@ impl Exchange {
 
     /// Gives up both directions with `code`.
     pub(super) fn abort(&self, code: Code) {
-        let waiting = self.change(|access, id| {
+        let waiting = self.update(|access, id| {
             access.session.stop(access.core.streams(), id, code);
             access.session.reset(access.core.streams(), id, code);
             access.tasks.forget(id)
@@ -91,7 +91,7 @@ impl Exchange {
 impl Drop for Exchange {
     fn drop(&mut self) {
         // Nobody waits any longer; what is left of those who did is dropped when the lock is released.
-        let _waiting = self.change(|access, id| {
+        let _waiting = self.update(|access, id| {
             access.session.release(access.core.streams(), id);
             access.tasks.forget(id)
         });

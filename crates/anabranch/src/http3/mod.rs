@@ -35,4 +35,3 @@ pub use self::recv_half::RecvHalf;
 pub use self::send_half::SendHalf;
 pub use self::server::{ServeOptions, Server, Shutdown, serve_connection};
 pub use self::stall::StalledResponses;
-pub(crate) use self::state::Http3State;

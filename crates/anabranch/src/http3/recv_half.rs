@@ -117,12 +117,12 @@ impl RecvHalf {
 
     /// The trailers, if there are any, once reading the body gave its end.
     pub fn trailers(&mut self) -> Option<HeaderMap> {
-        self.exchange.look(|access, id| access.session.trailers(id))
+        self.exchange.with_session(|access, id| access.session.trailers(id))
     }
 
     /// Tells the peer that nobody will read the rest.
     pub fn stop(&mut self, code: Code) {
-        self.exchange.change(|access, id| access.session.stop(access.core.streams(), id, code));
+        self.exchange.update(|access, id| access.session.stop(access.core.streams(), id, code));
         self.end();
     }
 
@@ -150,7 +150,7 @@ impl RecvHalf {
         // A client that cannot be told sends by itself after a while, or has gone.
         let _ = self
             .exchange
-            .change(|access, id| access.session.respond(access.core.streams(), id, &parts, false));
+            .update(|access, id| access.session.respond(access.core.streams(), id, &parts, false));
     }
 
     /// Gives up the request as a whole.
@@ -184,7 +184,7 @@ impl RecvHalf {
     /// Nothing more is read, and so no datagrams come any longer either (RFC 9297 §2.1).
     fn end(&mut self) {
         self.over = true;
-        let waiting = self.exchange.look(|access, id| access.tasks.end_datagrams(id));
+        let waiting = self.exchange.with_session(|access, id| access.tasks.end_datagrams(id));
         waiting.into_iter().for_each(Waker::wake);
     }
 

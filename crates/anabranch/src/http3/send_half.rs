@@ -125,7 +125,7 @@ impl SendHalf {
     /// Gives the stream up: what has not arrived is dropped, and the peer reads `code`.
     pub fn reset(&mut self, code: Code) {
         self.over = true;
-        self.exchange.change(|access, id| access.session.reset(access.core.streams(), id, code));
+        self.exchange.update(|access, id| access.session.reset(access.core.streams(), id, code));
     }
 
     /// Waits until the peer does not want the rest, and says why; or until the connection is lost.
@@ -139,7 +139,7 @@ impl SendHalf {
 
     /// How sending stands, for those who wait for room; `None` if there is nothing to wait for.
     pub(super) fn standing(&self) -> Option<Standing> {
-        self.exchange.look(|access, id| {
+        self.exchange.with_session(|access, id| {
             let streams = access.core.streams();
             let delivered = streams.bytes_delivered();
             streams.send_progress(id).map(|progress| (progress, delivered))
@@ -149,7 +149,7 @@ impl SendHalf {
     /// How urgent this stream is among others of the connection (RFC 9218). On a client the server is told as well, by a
     /// PRIORITY_UPDATE frame.
     pub fn set_priority(&self, priority: Priority) {
-        self.exchange.change(|access, id| access.session.set_priority(access.core.streams(), id, priority));
+        self.exchange.update(|access, id| access.session.set_priority(access.core.streams(), id, priority));
     }
 
     /// The request's datagrams (RFC 9297).
@@ -161,7 +161,7 @@ impl SendHalf {
         &self,
         act: impl FnOnce(&mut super::state::Access<'_>, StreamId) -> Result<(), anabranch_http3::WriteError>,
     ) -> Result<(), Error> {
-        self.exchange.change(|access, id| match access.ended() {
+        self.exchange.update(|access, id| match access.ended() {
             Some(error) => Err(error),
             // Heads and trailers never have to wait: the session keeps what does not fit.
             None => act(access, id).map_err(|error| write_error(error).unwrap_or(Error::Closed)),

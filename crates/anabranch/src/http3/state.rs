@@ -1,17 +1,18 @@
 //! An HTTP/3 session as its handles and the driver share it, and the tasks that wait for it.
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::task::{Context, Waker};
 
-use anabranch_http3::{self as h3, Event, Session};
+use anabranch_http3::{self as h3, Code, Event, Session};
 use anabranch_transport::stream::StreamEvent;
 use anabranch_transport::{Connection, ConnectionError};
-use anabranch_wire::{Dir, StreamId};
+use anabranch_wire::{Dir, StreamId, Time};
 use bytes::Bytes;
 
 use super::Error;
-use crate::hub::Hub;
-use crate::member::{Member, State};
+use crate::connection_inner::{ConnectionInner, State};
+use crate::session;
 use crate::wakers::WakerSet;
 
 /// The part of a connection's state that HTTP/3 needs.
@@ -136,78 +137,86 @@ impl StreamTasks {
 }
 
 impl Http3State {
-    /// Something happened to a stream; all streams are the session's.
-    pub(crate) fn on_stream_event(&mut self, hub: &Hub, core: &mut Connection, event: StreamEvent) {
-        self.tell_time(hub);
+    /// For the session's observer, if it has one.
+    fn tell_time(&mut self, now: Time) {
+        if self.session.is_observed() {
+            self.session.set_time(now);
+        }
+    }
+}
+
+impl session::Session for Http3State {
+    fn on_stream_event(&mut self, now: Time, core: &mut Connection, event: StreamEvent) {
+        self.tell_time(now);
         self.session.on_event(core.streams(), event);
     }
 
-    /// DATAGRAM frames have arrived.
-    pub(crate) fn on_datagrams(&mut self, hub: &Hub, core: &mut Connection) {
-        self.tell_time(hub);
+    fn on_datagrams(&mut self, now: Time, core: &mut Connection) {
+        self.tell_time(now);
         let max_requests = core.streams().remote_limit(Dir::Bi);
         self.session.on_datagrams(core.datagrams(), max_requests);
     }
 
-    /// For the session's observer, if it has one.
-    fn tell_time(&mut self, hub: &Hub) {
-        if self.session.is_observed() {
-            self.session.set_time(hub.clock.now());
+    fn wake(
+        &mut self,
+        now: Time,
+        core: &mut Connection,
+        woken: &mut Vec<Waker>,
+    ) -> Result<(), ConnectionError> {
+        while let Some(event) = self.session.poll_event() {
+            self.tasks.on_event(event, woken);
         }
+        let Some(fault) = self.session.take_fault() else { return Ok(()) };
+        core.close(now, fault.code.0, Bytes::copy_from_slice(fault.reason.as_bytes()));
+        self.fault.get_or_insert(fault);
+        Err(ConnectionError::LocallyClosed)
     }
 
-    /// The connection is over.
-    pub(crate) fn end(&mut self, woken: &mut Vec<Waker>) {
+    fn end(&mut self, woken: &mut Vec<Waker>) {
         self.tasks.end(woken);
+    }
+
+    fn close_code(&self) -> u64 {
+        Code::NO_ERROR.0
     }
 }
 
 impl State {
-    /// Gathers whom the session's events wake, and closes the connection if the peer has made it impossible to go on: says
-    /// whether it did.
-    pub(crate) fn settle_http3(&mut self, hub: &Hub, woken: &mut Vec<Waker>) -> bool {
-        let Some(http3) = &mut self.http3 else { return false };
-        while let Some(event) = http3.session.poll_event() {
-            http3.tasks.on_event(event, woken);
-        }
-        let Some(fault) = http3.session.take_fault() else { return false };
-        let reason = Bytes::copy_from_slice(fault.reason.as_bytes());
-        self.core.close(hub.clock.now(), fault.code.0, reason);
-        http3.fault.get_or_insert(fault);
-        self.end(ConnectionError::LocallyClosed, woken);
-        true
-    }
-
     /// The session and what it needs; one begins if there is none.
-    pub(super) fn http3(&mut self, hub: &Hub, config: impl FnOnce() -> h3::Config) -> Access<'_> {
-        let Self { core, http3, ended, connected, trace, .. } = self;
-        let state = http3.get_or_insert_with(|| {
+    pub(super) fn http3(&mut self, now: Time, config: impl FnOnce() -> h3::Config) -> Access<'_> {
+        let Self { core, session, ended, connected, trace, .. } = self;
+        let begun = session.get_or_insert_with(|| {
             let mut session = Session::new(core.side(), config());
             if let Some(trace) = trace {
                 session.set_observer(Box::new(trace.clone()));
-                session.set_time(hub.clock.now());
+                session.set_time(now);
             }
             session.start(core.streams());
             Box::new(Http3State { session, tasks: Tasks::default(), fault: None })
         });
-        state.tell_time(hub);
-        let Http3State { session, tasks, fault } = &mut **state;
+        let state: &mut dyn Any = &mut **begun;
+        let Some(state) = state.downcast_mut::<Http3State>() else {
+            unreachable!("there is no other protocol")
+        };
+        state.tell_time(now);
+        let Http3State { session, tasks, fault } = state;
         let connected = connected.is_some();
         Access { session, core, tasks, connected, fault: fault.as_ref(), ended: ended.as_ref() }
     }
 }
 
-impl Member {
+impl ConnectionInner {
     /// Uses the connection's session. What `act` gives beside its result says whether there may be something to send.
     pub(super) fn http3<R>(&self, act: impl FnOnce(&mut Access<'_>) -> (R, bool)) -> R {
         let mut woken = Vec::new();
-        let (result, sends) = self.look(|state| {
-            let (result, sends) = act(&mut state.http3(&self.hub, h3::Config::default));
-            let closed = state.settle_http3(&self.hub, &mut woken);
+        let (result, sends) = self.with_state(|state| {
+            let now = self.driver.now();
+            let (result, sends) = act(&mut state.http3(now, h3::Config::default));
+            let closed = state.wake_session(now, &mut woken);
             (result, sends || closed)
         });
         if sends {
-            self.touch();
+            self.mark_dirty();
         }
         woken.into_iter().for_each(Waker::wake);
         result

@@ -3,88 +3,43 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use anabranch_transport::FourTuple;
-use anabranch_wire::Time;
 use tokio::sync::Notify;
 use tracing::debug;
 
+use super::interface::Interface;
 use super::interfaces::{Watch, snapshot};
-use super::plan::Interface;
 use super::policy::PathPolicy;
 use super::ways::{reaches, source_for};
-use super::{Lease, LocalAddress};
-use crate::endpoint::unspecified_for;
-use crate::hub::Hub;
+use super::{Lease, LocalAddress, unspecified_for};
+use crate::connection_inner::{ConnectionInner, State};
+use crate::driver_handle::DriverHandle;
+use crate::endpoint_inner::EndpointInner;
 use crate::log::PATH;
-use crate::member::{Member, State};
-
-/// Wait after a move that was tried in vain although the addresses in use work; doubled by each.
-const FIRST_WAIT: Duration = Duration::from_secs(5);
-/// Longest such wait.
-const LONGEST_WAIT: Duration = Duration::from_secs(320);
-
-/// What is known of a connection that follows the routing table.
-#[derive(Debug)]
-pub(crate) struct Roaming {
-    /// Addresses that the application has named for the server.
-    remotes: Vec<SocketAddr>,
-    /// Nothing is heard, or cannot be sent.
-    pub(crate) is_silent: bool,
-    /// A path manager opens paths on other interfaces; the one path that is left moves only if its address is gone.
-    pub(crate) is_managed: bool,
-    /// No address that the routing table prefers is tried before, unless the one in use is gone.
-    not_before: Time,
-    wait: Duration,
-    /// Where the last try began.
-    tried: Option<IpAddr>,
-    /// Sockets that were bound on the way, by the local address of those who use them.
-    leases: Vec<(SocketAddr, Arc<Lease>)>,
-}
-
-impl Roaming {
-    pub(crate) fn new(remotes: Vec<SocketAddr>) -> Box<Self> {
-        let (not_before, wait) = (Time::ZERO, FIRST_WAIT);
-        Box::new(Self {
-            remotes,
-            is_silent: false,
-            is_managed: false,
-            not_before,
-            wait,
-            tried: None,
-            leases: Vec::new(),
-        })
-    }
-
-    /// Lets go of sockets that are not used any longer; says whether there were any.
-    pub(crate) fn release(&mut self, uses: impl Fn(SocketAddr) -> bool) -> bool {
-        let before = self.leases.len();
-        self.leases.retain(|(local, _)| uses(*local));
-        self.leases.len() < before
-    }
-}
 
 /// Looks after the connections of an endpoint until none is left that follows the routing table.
-pub(crate) async fn follow(hub: Weak<Hub>, wake: Arc<Notify>) {
+pub(crate) async fn follow(endpoint: Weak<EndpointInner>, wake: Arc<Notify>) {
     let mut watch = Watch::of_routes();
     loop {
         tokio::select! {
             () = watch.changed() => {}
             () = wake.notified() => {}
         }
-        let Some(hub) = hub.upgrade() else { return };
+        let Some(endpoint) = endpoint.upgrade() else { return };
         // A host that was asleep is found out by the driver.
-        hub.wake_driver();
-        let (begun, members) = hub.census();
-        let members: Vec<_> =
-            members.into_iter().filter(|member| member.look(|state| state.follows())).collect();
-        if members.is_empty() && hub.table().stop_following(begun) {
+        endpoint.driver.wake();
+        let (begun, connections) = endpoint.census();
+        let connections: Vec<_> = connections
+            .into_iter()
+            .filter(|connection| connection.with_state(|state| state.follows()))
+            .collect();
+        if connections.is_empty() && endpoint.table().stop_following(begun) {
             return;
         }
         let interfaces = snapshot().await;
-        for member in members {
-            look_after(&hub, &member, &interfaces);
+        for connection in connections {
+            look_after(&endpoint, &connection, &interfaces);
         }
     }
 }
@@ -92,6 +47,12 @@ pub(crate) async fn follow(hub: Weak<Hub>, wake: Arc<Notify>) {
 impl State {
     fn follows(&self) -> bool {
         self.roaming.is_some() && self.ended.is_none()
+    }
+
+    fn hold_roaming(&mut self, local: SocketAddr, lease: Option<Arc<Lease>>) {
+        if let (Some(roaming), Some(lease)) = (&mut self.roaming, lease) {
+            roaming.hold(local, lease);
+        }
     }
 }
 
@@ -136,20 +97,20 @@ impl Situation {
     }
 }
 
-fn look_after(hub: &Arc<Hub>, member: &Arc<Member>, interfaces: &[Interface]) {
-    let Some(Looked { tuple, is_silent, is_managed, remotes }) = member.look(look) else { return };
+fn look_after(endpoint: &Arc<EndpointInner>, connection: &Arc<ConnectionInner>, interfaces: &[Interface]) {
+    let Some(Looked { tuple, is_silent, is_managed, remotes }) = connection.with_state(look) else { return };
     let remote = canonical(tuple.remote);
     let local = tuple.local.ip().to_canonical();
     let is_usable = interfaces.is_empty() || interfaces.iter().any(|one| one.addresses.contains(&local));
     let situation = Situation { local, remote, is_usable, route: source_for(remote), is_silent, is_managed };
-    let now = hub.clock.now();
+    let now = endpoint.driver.now();
     let step = situation.step();
-    debug!(target: PATH, parent: &member.span(), %local, %remote, is_usable, is_silent, ?step, "routes have changed, or a path is silent");
+    debug!(target: PATH, parent: &connection.span(), %local, %remote, is_usable, is_silent, ?step, "routes have changed, or a path is silent");
     match step {
-        Step::Stay => member.change(|state| state.core.try_again(now)),
+        Step::Stay => connection.update(|state| state.core.try_again(now)),
         Step::Relocate(source) => {
-            if let Some((local, lease)) = hub.place_for(tuple, source) {
-                member.change(|state| {
+            if let Some((local, lease)) = endpoint.driver.place_for(tuple, source) {
+                connection.update(|state| {
                     state.hold_roaming(local, lease);
                     // Without a connection ID to spare, or before the handshake is confirmed, the system finds a way for
                     // what has to be sent, and the server takes it for a NAT's doing.
@@ -160,17 +121,18 @@ fn look_after(hub: &Arc<Hub>, member: &Arc<Member>, interfaces: &[Interface]) {
             }
         }
         Step::Prefer(source) => {
-            if member.look(|state| state.may_try(now, source))
-                && let Some((local, lease)) = hub.place_for(tuple, source)
+            if connection
+                .with_state(|state| state.roaming.as_mut().is_some_and(|one| one.may_try(now, source)))
+                && let Some((local, lease)) = endpoint.driver.place_for(tuple, source)
             {
-                member.change(|state| {
+                connection.update(|state| {
                     state.hold_roaming(local, lease);
                     let tuple = FourTuple { local, remote: tuple.remote };
                     let _ = state.core.migrate_to(now, tuple);
                 });
             }
         }
-        Step::Ask => ask(hub, member, &situation, interfaces, &remotes),
+        Step::Ask => ask(endpoint, connection, &situation, interfaces, &remotes),
     }
 }
 
@@ -189,7 +151,7 @@ fn look(state: &mut State) -> Option<Looked> {
     }
     let is_silent = std::mem::take(&mut roaming.is_silent);
     let is_managed = roaming.is_managed;
-    let mut remotes = roaming.remotes.clone();
+    let mut remotes = roaming.remotes().to_vec();
     remotes.extend(state.core.other_addresses());
     let mut open = state.core.paths().filter(|path| state.core.is_path_open(path.id).is_some());
     let path = open.next()?;
@@ -201,43 +163,23 @@ fn look(state: &mut State) -> Option<Looked> {
     }
 }
 
-impl State {
-    /// Whether an address that the routing table prefers may be tried, which is done ever more rarely as long as it is in vain.
-    fn may_try(&mut self, now: Time, source: IpAddr) -> bool {
-        let Some(roaming) = &mut self.roaming else { return false };
-        if roaming.tried == Some(source) && now < roaming.not_before {
-            return false;
-        }
-        let again = roaming.tried == Some(source);
-        roaming.wait = if again { (roaming.wait * 2).min(LONGEST_WAIT) } else { FIRST_WAIT };
-        roaming.not_before = now + roaming.wait;
-        roaming.tried = Some(source);
-        true
-    }
-
-    fn hold_roaming(&mut self, local: SocketAddr, lease: Option<Arc<Lease>>) {
-        if let (Some(roaming), Some(lease)) = (&mut self.roaming, lease) {
-            roaming.leases.push((local, lease));
-        }
-    }
-}
-
 /// Asks on other interfaces and at the server's other addresses whether they work.
 fn ask(
-    hub: &Arc<Hub>,
-    member: &Arc<Member>,
+    endpoint: &Arc<EndpointInner>,
+    connection: &Arc<ConnectionInner>,
     situation: &Situation,
     interfaces: &[Interface],
     remotes: &[SocketAddr],
 ) {
-    let now = hub.clock.now();
+    let now = endpoint.driver.now();
     for (local, remote) in others(situation, interfaces, remotes, source_for) {
-        if member.look(|state| state.core.paths().any(|path| state.core.is_asked(path.id, local.ip, remote)))
+        if connection
+            .with_state(|state| state.core.paths().any(|path| state.core.is_asked(path.id, local.ip, remote)))
         {
             continue;
         }
-        let Ok((lease, tuple)) = hub.place(&local, remote) else { continue };
-        let asked = member.change(|state| {
+        let Ok((lease, tuple)) = endpoint.driver.place(&local, remote) else { continue };
+        let asked = connection.update(|state| {
             let asked = state.core.rescue(now, tuple);
             if asked.is_ok() {
                 state.hold_roaming(tuple.local, Some(lease));
@@ -248,8 +190,7 @@ fn ask(
             break;
         }
     }
-    hub.table().drop_unleased();
-    hub.wake_driver();
+    endpoint.driver.drop_unleased();
 }
 
 /// Where else the server may be reached from, most preferred first.
@@ -285,7 +226,7 @@ fn others(
     found
 }
 
-impl Hub {
+impl DriverHandle {
     /// A local address with the IP address `source` for the path that runs over `tuple`: on the socket that it uses, or else on the
     /// endpoint's own or on another one, if there is one that is bound to no address.
     fn place_for(&self, tuple: FourTuple, source: IpAddr) -> Option<(SocketAddr, Option<Arc<Lease>>)> {
@@ -293,16 +234,16 @@ impl Hub {
             IpAddr::V4(v4) if tuple.remote.is_ipv6() => v4.to_ipv6_mapped().into(),
             ip => ip,
         };
-        let table = self.table();
+        let sockets = self.sockets();
         let local = SocketAddr::new(mapped(source), tuple.local.port());
-        if let Some(lease) = table.lease_for(local) {
+        if let Some(lease) = sockets.lease_for(local) {
             return Some((local, Some(lease)));
         }
-        let own = table.socket().local_addr();
+        let own = sockets.own().local_addr();
         if own.ip().is_unspecified() && own.is_ipv4() == tuple.remote.is_ipv4() {
             return Some((SocketAddr::new(local.ip(), own.port()), None));
         }
-        drop(table);
+        drop(sockets);
         let (lease, placed) =
             self.place(&LocalAddress::from(unspecified_for(tuple.remote)), tuple.remote).ok()?;
         Some((SocketAddr::new(local.ip(), placed.local.port()), Some(lease)))
@@ -377,18 +318,5 @@ mod tests {
             .collect();
         let wwan = ("198.51.100.7".to_owned(), Some("wwan0".to_owned()), false);
         assert_eq!(found, [("2001:db8:1::7".to_owned(), None, true), wwan]);
-    }
-
-    #[test]
-    fn what_the_table_prefers_in_vain_is_tried_ever_more_rarely() {
-        let mut roaming = Roaming::new(Vec::new());
-        roaming.leases.push(("192.0.2.7:1".parse().unwrap(), Arc::new(Lease::bound(lone_socket()))));
-        assert!(roaming.release(|_| false) && !roaming.release(|_| false));
-    }
-
-    fn lone_socket() -> Arc<crate::socket::Socket> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let _inside = runtime.enter();
-        Arc::new(crate::socket::Socket::bind("127.0.0.1:0".parse().unwrap()).unwrap())
     }
 }

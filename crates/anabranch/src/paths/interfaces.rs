@@ -4,7 +4,7 @@ use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use super::plan::Interface;
+use super::interface::Interface;
 
 /// How often interfaces are looked at where the system does not tell of changes, and in any case.
 const INTERVAL: Duration = Duration::from_secs(5);

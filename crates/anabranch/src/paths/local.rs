@@ -1,7 +1,7 @@
 //! Where a path begins: an address of this host, and perhaps an interface.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
 
 use socket2::{Domain, Protocol, Type};
 
@@ -48,7 +48,7 @@ impl LocalAddress {
         self
     }
 
-    pub(super) fn bind(&self) -> io::Result<UdpSocket> {
+    pub(crate) fn bind(&self) -> io::Result<UdpSocket> {
         let address = SocketAddr::new(self.ip, self.port);
         let socket = socket2::Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
         #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -61,6 +61,14 @@ impl LocalAddress {
         }
         socket.bind(&address.into())?;
         Ok(socket.into())
+    }
+}
+
+/// The wildcard address that reaches `remote`: what a client should bind to.
+pub fn unspecified_for(remote: SocketAddr) -> SocketAddr {
+    match remote {
+        SocketAddr::V4(_) => SocketAddr::new([0, 0, 0, 0].into(), 0),
+        SocketAddr::V6(_) => SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), 0),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The task that opens and closes paths as a [`Plan`] says.
 
 use std::future::poll_fn;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 
@@ -10,15 +10,16 @@ use anabranch_wire::{PathId, TransportErrorCode};
 use tokio::task::JoinHandle;
 use tracing::info;
 
+use super::attempt::PathAttempt;
 use super::interfaces::{Watch, snapshot};
 use super::plan::{Command, Plan};
 use super::policy::PathPolicy;
 use super::survey::Survey;
 use super::{LocalAddress, PathEvent, PathEvents, PathStatus};
 use crate::connection::Connection;
+use crate::connection_inner::ConnectionInner;
 use crate::error::OpenPathError;
 use crate::log::PATH;
-use crate::member::Member;
 
 impl Connection {
     /// Client: opens a path from every usable interface as `policy` says, as soon as the handshake is confirmed, and goes on
@@ -29,7 +30,7 @@ impl Connection {
     /// Outside of a tokio runtime.
     pub fn manage_paths(&self, policy: PathPolicy) -> PathManager {
         let report = Arc::default();
-        let task = tokio::spawn(run(self.0.member(), self.path_events(), policy, Arc::clone(&report)));
+        let task = tokio::spawn(run(self.0.inner(), self.path_events(), policy, Arc::clone(&report)));
         PathManager { task, report }
     }
 }
@@ -39,22 +40,6 @@ impl Connection {
 pub struct PathManager {
     task: JoinHandle<()>,
     report: Arc<Mutex<Report>>,
-}
-
-/// A path that a [`PathManager`] wants, and what became of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct PathAttempt {
-    /// The interface; empty if none has its address.
-    pub interface: String,
-    /// Where it begins.
-    pub local: IpAddr,
-    /// The server's address.
-    pub remote: SocketAddr,
-    /// Whether it is open.
-    pub is_open: bool,
-    /// Why the newest attempt to open it failed.
-    pub error: Option<String>,
 }
 
 /// What the task has seen and done.
@@ -81,14 +66,19 @@ impl PathManager {
     }
 }
 
-async fn run(member: Arc<Member>, mut events: PathEvents, policy: PathPolicy, report: Arc<Mutex<Report>>) {
-    if confirmed(&member).await.is_err() || !member.look(|state| state.core.is_multipath()) {
+async fn run(
+    connection: Arc<ConnectionInner>,
+    mut events: PathEvents,
+    policy: PathPolicy,
+    report: Arc<Mutex<Report>>,
+) {
+    if confirmed(&connection).await.is_err() || !connection.with_state(|state| state.core.is_multipath()) {
         return;
     }
     // The routing table has a say only in where the connection begins.
-    member.change(|state| state.roaming.iter_mut().for_each(|roaming| roaming.is_managed = true));
+    connection.update(|state| state.roaming.iter_mut().for_each(|roaming| roaming.is_managed = true));
     let mut watch = Watch::new();
-    let mut manager = Manager { plan: Plan::new(policy), member };
+    let mut manager = Manager { plan: Plan::new(policy), connection };
     manager.adopt_all();
     manager.learn_addresses();
     manager.look_around().await;
@@ -96,7 +86,7 @@ async fn run(member: Arc<Member>, mut events: PathEvents, policy: PathPolicy, re
         manager.execute_due();
         *report.lock().unwrap_or_else(PoisonError::into_inner) =
             Report { attempts: manager.plan.attempts(), survey: manager.plan.survey() };
-        let next = manager.plan.next().map(|time| manager.member.hub.clock.instant(time));
+        let next = manager.plan.next().map(|time| manager.connection.driver.clock.instant(time));
         tokio::select! {
             event = events.next() => match event {
                 Some(event) => manager.on_event(&event),
@@ -113,9 +103,9 @@ async fn run(member: Arc<Member>, mut events: PathEvents, policy: PathPolicy, re
     }
 }
 
-async fn confirmed(member: &Member) -> Result<(), ConnectionError> {
+async fn confirmed(connection: &ConnectionInner) -> Result<(), ConnectionError> {
     poll_fn(|cx| {
-        member.look(|state| match state.core.is_confirmed() {
+        connection.with_state(|state| match state.core.is_confirmed() {
             true => Poll::Ready(Ok(())),
             false => state.wait(cx, |state| &mut state.progress),
         })
@@ -125,7 +115,7 @@ async fn confirmed(member: &Member) -> Result<(), ConnectionError> {
 
 struct Manager {
     plan: Plan,
-    member: Arc<Member>,
+    connection: Arc<ConnectionInner>,
 }
 
 impl Manager {
@@ -133,23 +123,23 @@ impl Manager {
         let interfaces = snapshot().await;
         // Not to be able to look is no reason to believe that everything is gone.
         if !interfaces.is_empty() {
-            let commands = self.plan.on_interfaces(self.member.hub.clock.now(), interfaces);
+            let commands = self.plan.on_interfaces(self.connection.driver.now(), interfaces);
             commands.into_iter().for_each(|command| self.execute(command));
         }
     }
 
     fn execute_due(&mut self) {
-        let due = self.plan.due(self.member.hub.clock.now());
+        let due = self.plan.due(self.connection.driver.now());
         due.into_iter().for_each(|command| self.execute(command));
     }
 
     fn execute(&mut self, command: Command) {
-        let now = self.member.hub.clock.now();
+        let now = self.connection.driver.now();
         match command {
             Command::Open { slot, local, remote, status, weight } => {
-                match self.member.begin_path(&local, remote) {
+                match self.connection.begin_path(&local, remote) {
                     Ok(id) => {
-                        self.member.change(|state| {
+                        self.connection.update(|state| {
                             state.core.set_path_available(id, status == PathStatus::Available);
                             state.core.set_path_weight(id, weight);
                         });
@@ -163,7 +153,7 @@ impl Manager {
             }
             Command::Abandon(id) => {
                 let code = TransportErrorCode::PATH_UNSTABLE_OR_POOR.0;
-                if !self.member.change(|state| state.core.abandon_path(now, id, code)) {
+                if !self.connection.update(|state| state.core.abandon_path(now, id, code)) {
                     // The last one stays, whatever its address: the system may find another way for it.
                     self.adopt(id);
                 }
@@ -172,11 +162,11 @@ impl Manager {
     }
 
     fn tell_failure(&self, local: &LocalAddress, remote: SocketAddr, error: &OpenPathError) {
-        info!(target: PATH, parent: &self.member.span(), local = %local.ip, %remote, %error, "cannot open a path");
+        info!(target: PATH, parent: &self.connection.span(), local = %local.ip, %remote, %error, "cannot open a path");
     }
 
     fn on_event(&mut self, event: &PathEvent) {
-        let now = self.member.hub.clock.now();
+        let now = self.connection.driver.now();
         match event {
             PathEvent::Opened { path } => self.plan.on_opened(now, *path),
             PathEvent::Abandoned { path, code } => self.plan.on_abandoned(now, *path, *code),
@@ -193,33 +183,34 @@ impl Manager {
 
     /// Preferred ones first.
     fn learn_addresses(&mut self) {
-        let mut known = self.member.look(|state| state.core.server_addresses());
+        let mut known = self.connection.with_state(|state| state.core.server_addresses());
         known.sort_by_key(|known| !known.preferred);
         let known: Vec<_> = known.iter().map(|known| known.address).collect();
-        let commands = self.plan.set_alternatives(self.member.hub.clock.now(), &known);
+        let commands = self.plan.set_alternatives(self.connection.driver.now(), &known);
         commands.into_iter().for_each(|command| self.execute(command));
     }
 
     fn adopt(&mut self, id: PathId) {
-        let tuple =
-            self.member.look(|state| state.core.paths().find(|path| path.id == id).map(|path| path.tuple));
+        let tuple = self
+            .connection
+            .with_state(|state| state.core.paths().find(|path| path.id == id).map(|path| path.tuple));
         if let Some(tuple) = tuple {
             self.adopt_tuple(id, tuple);
         }
     }
 
     fn adopt_all(&mut self) {
-        let open = |state: &mut crate::member::State| -> Vec<_> {
+        let open = |state: &mut crate::connection_inner::State| -> Vec<_> {
             let paths: Vec<_> = state.core.paths().map(|path| (path.id, path.tuple)).collect();
             paths.into_iter().filter(|(id, _)| state.core.is_path_open(*id).is_some()).collect()
         };
-        for (id, tuple) in self.member.look(open) {
+        for (id, tuple) in self.connection.with_state(open) {
             self.adopt_tuple(id, tuple);
         }
     }
 
     fn adopt_tuple(&mut self, id: PathId, tuple: FourTuple) {
         let canonical = SocketAddr::new(tuple.remote.ip().to_canonical(), tuple.remote.port());
-        self.plan.adopt(self.member.hub.clock.now(), id, tuple.local.ip().to_canonical(), canonical);
+        self.plan.adopt(self.connection.driver.now(), id, tuple.local.ip().to_canonical(), canonical);
     }
 }

@@ -30,9 +30,11 @@
 //! # Ok(()) }
 //! ```
 
+mod attempt;
 mod begin;
 mod events;
 mod follow;
+mod interface;
 mod interfaces;
 mod lease;
 mod local;
@@ -40,7 +42,9 @@ mod manager;
 mod plan;
 mod policy;
 mod race;
+mod roaming;
 mod survey;
+mod unused;
 mod ways;
 
 use std::future::poll_fn;
@@ -54,21 +58,24 @@ use anabranch_wire::{PathId, Time};
 use tokio::time::Instant;
 use tracing::debug;
 
+pub use self::attempt::PathAttempt;
 pub use self::events::{PathEvent, PathEvents};
-pub(crate) use self::follow::{Roaming, follow};
+pub(crate) use self::follow::follow;
 pub(crate) use self::lease::{Lease, Leases};
-pub use self::local::LocalAddress;
-pub use self::manager::{PathAttempt, PathManager};
+pub use self::local::{LocalAddress, unspecified_for};
+pub use self::manager::PathManager;
 pub use self::policy::{InvalidRule, MAX_PATHS_PER_INTERFACE, PathPolicy, PathRule, Pattern};
 pub(crate) use self::race::Race;
 pub use self::race::{ATTEMPT_DELAY, MAX_ATTEMPTS, RacePolicy};
-pub use self::survey::{Candidate, InvalidPath, Survey, Unused};
+pub(crate) use self::roaming::Roaming;
+pub use self::survey::{Candidate, InvalidPath, Survey};
+pub use self::unused::Unused;
 pub use self::ways::Way;
 use crate::connection::Connection;
+use crate::connection_inner::State;
+use crate::driver_handle::DriverHandle;
 use crate::error::OpenPathError;
-use crate::hub::Hub;
 use crate::log::PATH;
-use crate::member::State;
 
 /// How long [`Connection::open_path`] waits for the peer to send the connection IDs that a path needs.
 const CID_PATIENCE: Duration = Duration::from_secs(1);
@@ -88,7 +95,7 @@ impl Connection {
     /// Whether both ends want several paths at once: [`MultipathConfig`](crate::MultipathConfig) in the transport's
     /// configuration of either.
     pub fn is_multipath(&self) -> bool {
-        self.0.look(|state| state.core.is_multipath())
+        self.0.with_state(|state| state.core.is_multipath())
     }
 
     /// Client: opens a path from `local` to `remote`, or to the address that the connection runs to, and waits until the server
@@ -105,7 +112,7 @@ impl Connection {
         remote: Option<SocketAddr>,
     ) -> Result<PathId, OpenPathError> {
         let id = self.begin_path(local, remote).await?;
-        poll_fn(|cx| self.0.look(|state| state.poll_path_open(cx, id))).await?;
+        poll_fn(|cx| self.0.with_state(|state| state.poll_path_open(cx, id))).await?;
         Ok(id)
     }
 
@@ -138,48 +145,48 @@ impl Connection {
     /// Gives a path up and tells the peer why: a code of RFC 10069 §5 or of the application (at most 2^62 - 1). Data that is
     /// under way on it is sent again on others. `false` if there is no such path, or no other: close the connection instead.
     pub fn abandon_path(&self, id: PathId, code: u64) -> bool {
-        let now = self.0.hub.clock.now();
-        self.0.change(|state| state.core.abandon_path(now, id, code.min(anabranch_wire::MAX_VARINT)))
+        let now = self.0.driver.now();
+        self.0.update(|state| state.core.abandon_path(now, id, code.min(anabranch_wire::MAX_VARINT)))
     }
 
     /// Says what a path is for. The peer is told; it is free to use the path differently for what it sends. `false` if there is
     /// no such path.
     pub fn set_path_status(&self, id: PathId, status: PathStatus) -> bool {
-        self.0.change(|state| state.core.set_path_available(id, status == PathStatus::Available))
+        self.0.update(|state| state.core.set_path_available(id, status == PathStatus::Available))
     }
 
     /// The paths as they are now, in the order of their identifiers; one without multipath.
     pub fn paths(&self) -> Vec<PathInfo> {
-        self.0.look(|state| state.core.paths().collect())
+        self.0.with_state(|state| state.core.paths().collect())
     }
 
     /// Client: the addresses that the server has announced beside the one that the connection began with
     /// (draft-munizaga-quic-alternative-server-address), so that a client that came by IPv4 learns the IPv6 address.
     pub fn server_addresses(&self) -> Vec<AlternativeAddress> {
-        self.0.look(|state| state.core.server_addresses())
+        self.0.with_state(|state| state.core.server_addresses())
     }
 
     /// Server: tells the client that the server can be reached at `address` as well, and whether that is better. `false` if the
     /// client does not want to know, or too many addresses were announced. See also
     /// [`ServerConfig::alternative_addresses`](crate::ServerConfig::alternative_addresses).
     pub fn announce_address(&self, address: SocketAddr, preferred: bool) -> bool {
-        self.0.change(|state| state.core.announce_address(address, preferred))
+        self.0.update(|state| state.core.announce_address(address, preferred))
     }
 
     /// Server: withdraws an announced address; clients should leave it. `false` if it was not announced.
     pub fn withdraw_address(&self, address: SocketAddr) -> bool {
-        self.0.change(|state| state.core.withdraw_address(address))
+        self.0.update(|state| state.core.withdraw_address(address))
     }
 
     /// What happens to paths from now on.
     pub fn path_events(&self) -> PathEvents {
-        self.0.look(|state| PathEvents::subscribe(&mut state.path_events, state.ended.is_some()))
+        self.0.with_state(|state| PathEvents::subscribe(&mut state.path_events, state.ended.is_some()))
     }
 
     /// Weighs a path for schedulers that share by weight: 1 without being told, 0 for when no other has room. `false` if there
     /// is no such path.
     pub fn set_path_weight(&self, id: PathId, weight: u32) -> bool {
-        self.0.change(|state| state.core.set_path_weight(id, weight))
+        self.0.update(|state| state.core.set_path_weight(id, weight))
     }
 }
 
@@ -196,7 +203,7 @@ impl State {
     }
 
     /// The host cannot send between these addresses. Before there is a connection, who waits for it may know another way.
-    pub(crate) fn on_unreachable(&mut self, hub: &Hub, now: Time, tuple: FourTuple, code: i32) {
+    pub(crate) fn on_unreachable(&mut self, driver: &DriverHandle, now: Time, tuple: FourTuple, code: i32) {
         debug!(
             target: PATH,
             parent: self.log.span(),
@@ -206,7 +213,7 @@ impl State {
             "cannot send",
         );
         self.core.on_unreachable(now, tuple);
-        self.on_silent(hub);
+        self.on_silent(driver);
         let obstacle = Obstacle::from(&io::Error::from_raw_os_error(code));
         if self.connected.is_none() && !self.core.refuse(now, obstacle) {
             self.unreachable = true;
@@ -215,10 +222,10 @@ impl State {
     }
 
     /// Nothing is heard, or nothing can be sent: whoever follows the routing table looks for another way.
-    pub(crate) fn on_silent(&mut self, hub: &Hub) {
+    pub(crate) fn on_silent(&mut self, driver: &DriverHandle) {
         if let Some(roaming) = &mut self.roaming {
             roaming.is_silent = true;
-            hub.follower.notify_one();
+            driver.follower.notify_one();
         }
     }
 

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use anabranch_wire::{PathId, Time, TransportErrorCode};
 
-use super::manager::PathAttempt;
+use super::attempt::PathAttempt;
+use super::interface::Interface;
 use super::policy::{PathPolicy, Usage};
 use super::survey::Survey;
 use super::{LocalAddress, PathStatus};
@@ -22,17 +23,6 @@ pub(super) const MAX_BACKOFF: Duration = Duration::from_secs(64);
 pub(super) const STABLE: Duration = Duration::from_secs(30);
 /// Interfaces and addresses looked at, most.
 pub(super) const MAX_ADDRESSES: usize = 256;
-
-/// An interface of this host as it is now.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Interface {
-    pub(super) name: String,
-    /// Its addresses; none while it is down.
-    pub(super) addresses: Vec<IpAddr>,
-    /// Its addresses while it is down, which nothing can be sent from.
-    pub(super) idle_addresses: Vec<IpAddr>,
-    pub(super) is_up: bool,
-}
 
 /// What is to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]

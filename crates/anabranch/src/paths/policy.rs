@@ -8,7 +8,7 @@ use ipnet::IpNet;
 use wildmatch::WildMatch;
 
 use super::PathStatus;
-use super::survey::Unused;
+use super::unused::Unused;
 
 /// Interfaces that lead to containers, virtual machines or private overlays rather than to a network from which a server can be
 /// reached.

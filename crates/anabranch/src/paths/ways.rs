@@ -5,12 +5,11 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 
+use super::interface::Interface;
 use super::interfaces::snapshot;
-use super::plan::Interface;
 use super::policy::{PathPolicy, Usage};
 use super::race::MAX_ATTEMPTS;
-use super::{LocalAddress, PathStatus};
-use crate::endpoint::unspecified_for;
+use super::{LocalAddress, PathStatus, unspecified_for};
 
 /// Addresses of a server that are considered, most.
 const MAX_REMOTES: usize = 32;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 
 use super::super::{Connection, Error};
-use super::pool::{Place, Reach};
+use super::reach::Reach;
 use crate::connection::Connecting;
 
 /// How long an address may take before the next one is tried beside it (RFC 8305 §5).
@@ -16,11 +16,14 @@ const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 /// The application protocol of HTTP/3 (RFC 9114 §3.1).
 const ALPN: &[u8] = b"h3";
 
+/// A host and a port.
+type Place<'a> = (&'a str, u16);
+
 /// Connects to `place`, at `known` if that is possible. With `early` the handshake need not be complete if the server is
 /// known from before.
 pub(super) async fn connect(
     reach: &Reach,
-    place: &Place,
+    place: Place<'_>,
     known: Option<SocketAddr>,
     early: bool,
 ) -> Result<(Connection, SocketAddr), Error> {
@@ -40,23 +43,23 @@ pub(super) async fn connect(
     Ok((Connection::new(quic, reach.config.clone()), address))
 }
 
-async fn resolve(reach: &Reach, place: &Place) -> Result<VecDeque<SocketAddr>, Error> {
-    if let Some(address) = reach.overrides.get(&place.host) {
+async fn resolve(reach: &Reach, place: Place<'_>) -> Result<VecDeque<SocketAddr>, Error> {
+    if let Some(address) = reach.overrides.get(place.0) {
         return Ok([*address].into());
     }
-    if let Ok(address) = place.host.parse::<IpAddr>() {
-        return Ok([SocketAddr::new(address, place.port)].into());
+    if let Ok(address) = place.0.parse::<IpAddr>() {
+        return Ok([SocketAddr::new(address, place.1)].into());
     }
-    match tokio::net::lookup_host((place.host.as_str(), place.port)).await {
+    match tokio::net::lookup_host((place.0, place.1)).await {
         Ok(addresses) => Ok(addresses.collect()),
-        Err(error) => Err(Error::Resolve { host: place.host.clone(), error }),
+        Err(error) => Err(Error::Resolve { host: place.0.to_owned(), error }),
     }
 }
 
 /// Tries one address after the other, each with a head start on the next.
 async fn race(
     reach: &Reach,
-    place: &Place,
+    place: Place<'_>,
     mut addresses: VecDeque<SocketAddr>,
 ) -> Result<(crate::Connection, SocketAddr), Error> {
     let mut attempts = JoinSet::new();
@@ -86,11 +89,11 @@ async fn race(
     }
 }
 
-fn begin(reach: &Reach, place: &Place, address: SocketAddr) -> Result<Connecting, Error> {
-    Ok(reach.endpoint.connect_with(&reach.quic, address, &place.host)?)
+fn begin(reach: &Reach, place: Place<'_>, address: SocketAddr) -> Result<Connecting, Error> {
+    Ok(reach.endpoint.connect_with(&reach.quic, address, place.0)?)
 }
 
-fn unreachable_host(place: &Place) -> Error {
+fn unreachable_host(place: Place<'_>) -> Error {
     let error = std::io::Error::new(std::io::ErrorKind::NotFound, "the name has no address");
-    Error::Resolve { host: place.host.clone(), error }
+    Error::Resolve { host: place.0.to_owned(), error }
 }

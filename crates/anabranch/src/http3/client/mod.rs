@@ -2,6 +2,7 @@
 
 mod connect;
 mod pool;
+mod reach;
 mod upload;
 
 use std::future::poll_fn;
@@ -17,7 +18,8 @@ use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body::Body as _;
 
-use self::pool::{Pool, Reach};
+use self::pool::Pool;
+use self::reach::Reach;
 use self::upload::{Upload, Whole};
 use super::body::response_length;
 use super::pump::Pump;

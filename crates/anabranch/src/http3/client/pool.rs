@@ -4,36 +4,18 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use anabranch_transport::ClientConfig;
 use http::Uri;
 use http::uri::Scheme;
 
-use super::super::{Config, Connection, Error};
+use super::super::{Connection, Error};
 use super::connect;
-use crate::endpoint::Endpoint;
-use crate::hub::lock;
+use super::reach::Reach;
+use crate::lock::lock;
 
 /// Hosts whose connections are kept; unused ones make way.
 const MAX_PLACES: usize = 256;
 
 const HTTPS_PORT: u16 = 443;
-
-/// How a client reaches servers.
-#[derive(Debug)]
-pub(super) struct Reach {
-    pub(super) endpoint: Endpoint,
-    pub(super) quic: ClientConfig,
-    pub(super) config: Config,
-    pub(super) early_data: bool,
-    pub(super) overrides: HashMap<String, SocketAddr>,
-}
-
-impl Reach {
-    pub(super) fn new(endpoint: Endpoint, quic: ClientConfig) -> Self {
-        let config = Config::default();
-        Self { endpoint, quic, config, early_data: false, overrides: HashMap::new() }
-    }
-}
 
 /// A client's connections.
 #[derive(Debug)]
@@ -106,7 +88,8 @@ impl Place {
             Some(connection) => connection,
             None => {
                 let early = early && reach.early_data;
-                let (connection, address) = connect::connect(reach, self, kept.address, early).await?;
+                let (connection, address) =
+                    connect::connect(reach, (&self.host, self.port), kept.address, early).await?;
                 kept.address = Some(address);
                 kept.connection.insert(connection).clone()
             }
@@ -127,7 +110,7 @@ impl Place {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{SelfSigned, config};
+    use crate::{Endpoint, SelfSigned, config};
 
     #[tokio::test]
     async fn max_places_are_kept_and_those_in_use_stay() {

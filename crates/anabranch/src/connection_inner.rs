@@ -7,36 +7,36 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-use anabranch_http3::Code;
 use anabranch_transport::stream::StreamEvent;
 use anabranch_transport::{Connection, ConnectionError, Event, Handle, PathState};
-use anabranch_wire::{Dir, PathId, StreamId};
+use anabranch_wire::{Dir, PathId, StreamId, Time};
 use bytes::Bytes;
 use tokio::sync::broadcast;
 use tracing::Span;
 
-use crate::http3::Http3State;
-use crate::hub::{Hub, lock};
+use crate::driver_handle::DriverHandle;
+use crate::lock::lock;
 use crate::log::Log;
 use crate::observe::Trace;
 use crate::paths::{Leases, PathEvent, Roaming};
+use crate::session::Session;
 use crate::tokens::AddressToken;
 use crate::wakers::WakerSet;
 
 /// A connection in the endpoint's table.
-pub(crate) struct Member {
-    pub(crate) hub: Arc<Hub>,
+pub(crate) struct ConnectionInner {
+    pub(crate) driver: Arc<DriverHandle>,
     pub(crate) handle: Handle,
     /// Whether the driver has been told to look here.
-    touched: AtomicBool,
-    /// Whether it waits in the driver's queue; only the driver uses it. Handles are given to others, members are not.
+    dirty: AtomicBool,
+    /// Whether it waits in the driver's queue; only the driver uses it. Handles are given to others, connections are not.
     queued: AtomicBool,
     /// Handles of the application: connections and streams.
     users: AtomicUsize,
     state: Mutex<State>,
 }
 
-/// What is behind a member's lock, which is never held across an await.
+/// What is behind a connection's lock, which is never held across an await.
 pub(crate) struct State {
     pub(crate) core: Connection,
     /// Tells subscribers what happens.
@@ -60,8 +60,8 @@ pub(crate) struct State {
     pub(crate) readers: HashMap<StreamId, Option<Waker>>,
     /// Streams that have a sending handle.
     pub(crate) writers: HashMap<StreamId, Writer>,
-    /// The HTTP/3 session, whose streams and datagrams they are from then on.
-    pub(crate) http3: Option<Box<Http3State>>,
+    /// The application protocol whose streams and datagrams they are, once it has begun.
+    pub(crate) session: Option<Box<dyn Session>>,
     /// Who listens to what happens to paths.
     pub(crate) path_events: Option<broadcast::Sender<PathEvent>>,
     /// Whether a path was asked for a sign of life.
@@ -102,8 +102,8 @@ impl ByDir {
     }
 }
 
-impl Member {
-    pub(crate) fn new(hub: Arc<Hub>, handle: Handle, core: Connection) -> Self {
+impl ConnectionInner {
+    pub(crate) fn new(driver: Arc<DriverHandle>, handle: Handle, core: Connection) -> Self {
         let state = State {
             log: Log::begin(&core),
             core,
@@ -119,7 +119,7 @@ impl Member {
             datagram_writers: WakerSet::default(),
             readers: HashMap::new(),
             writers: HashMap::new(),
-            http3: None,
+            session: None,
             path_events: None,
             asks: false,
             has_held_paths: false,
@@ -128,39 +128,39 @@ impl Member {
             trace: None,
         };
         let users = AtomicUsize::new(0);
-        Self { hub, handle, touched: false.into(), queued: false.into(), users, state: Mutex::new(state) }
+        Self { driver, handle, dirty: false.into(), queued: false.into(), users, state: Mutex::new(state) }
     }
 
     /// Looks at the connection.
-    pub(crate) fn look<R>(&self, look: impl FnOnce(&mut State) -> R) -> R {
-        look(&mut lock(&self.state))
+    pub(crate) fn with_state<R>(&self, read: impl FnOnce(&mut State) -> R) -> R {
+        read(&mut lock(&self.state))
     }
 
     /// Changes the connection and has the driver send what follows from that.
-    pub(crate) fn change<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
-        let result = self.look(change);
-        self.touch();
+    pub(crate) fn update<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
+        let result = self.with_state(change);
+        self.mark_dirty();
         result
     }
 
     /// Gives the connection's span; takes the lock.
     pub(crate) fn span(&self) -> Span {
-        self.look(|state| state.log.span().clone())
+        self.with_state(|state| state.log.span().clone())
     }
 
     /// Tells the driver to look here.
-    pub(crate) fn touch(&self) {
-        if !self.touched.swap(true, Ordering::AcqRel) {
-            self.hub.touch(self.handle);
+    pub(crate) fn mark_dirty(&self) {
+        if !self.dirty.swap(true, Ordering::AcqRel) {
+            self.driver.mark_dirty(self.handle);
         }
     }
 
     /// For the driver, before it looks.
-    pub(crate) fn untouch(&self) {
-        self.touched.store(false, Ordering::Release);
+    pub(crate) fn clear_dirty(&self) {
+        self.dirty.store(false, Ordering::Release);
     }
 
-    /// For the driver: marks the member as queued or not; says whether it was.
+    /// For the driver: marks the connection as queued or not; says whether it was.
     pub(crate) fn set_queued(&self, queued: bool) -> bool {
         self.queued.swap(queued, Ordering::Relaxed)
     }
@@ -168,8 +168,8 @@ impl Member {
     /// Closes the connection; everybody who waits learns of it at once.
     pub(crate) fn close(&self, code: u64, reason: Bytes) {
         let mut woken = Vec::new();
-        self.change(|state| {
-            let now = self.hub.clock.now();
+        self.update(|state| {
+            let now = self.driver.now();
             state.core.close(now, code, reason);
             state.end(ConnectionError::LocallyClosed, &mut woken);
         });
@@ -179,7 +179,7 @@ impl Member {
 
 impl State {
     /// Takes over an event of the core and gathers whom to wake.
-    fn apply(&mut self, hub: &Hub, event: Event, woken: &mut Vec<Waker>) {
+    fn apply(&mut self, driver: &DriverHandle, event: Event, woken: &mut Vec<Waker>) {
         self.log.event(&self.core, &event);
         match event {
             Event::HandshakeDataReady => {
@@ -200,7 +200,7 @@ impl State {
                 self.progress.drain_into(woken);
                 self.apply_path(PathEvent::Opened { path });
             }
-            Event::PathSilent(_) => self.on_silent(hub),
+            Event::PathSilent(_) => self.on_silent(driver),
             Event::ServerAddresses => self.apply_path(PathEvent::ServerAddresses),
             Event::PathStatus { path, state } => {
                 self.ask_backup(path, state);
@@ -213,12 +213,12 @@ impl State {
             }
             Event::NewToken(token) => {
                 if let Some(server_name) = self.server_name.clone() {
-                    hub.tokens().put(AddressToken { server_name, version: self.core.version(), token });
+                    driver.tokens().put(AddressToken { server_name, version: self.core.version(), token });
                 }
             }
-            Event::Stream(event) => self.apply_stream(hub, event, woken),
-            Event::DatagramReceived => match &mut self.http3 {
-                Some(http3) => http3.on_datagrams(hub, &mut self.core),
+            Event::Stream(event) => self.apply_stream(driver, event, woken),
+            Event::DatagramReceived => match &mut self.session {
+                Some(session) => session.on_datagrams(driver.now(), &mut self.core),
                 None => self.datagram_readers.drain_into(woken),
             },
             Event::DatagramsUnblocked => self.datagram_writers.drain_into(woken),
@@ -227,14 +227,14 @@ impl State {
     }
 
     /// Takes over all events of the core. Says whether there may be something to send because of them.
-    pub(crate) fn take_events(&mut self, hub: &Hub, woken: &mut Vec<Waker>) -> bool {
+    pub(crate) fn take_events(&mut self, driver: &DriverHandle, woken: &mut Vec<Waker>) -> bool {
         let mut answered = false;
         while let Some(event) = self.core.poll_event() {
-            answered |= self.http3.is_some();
-            self.apply(hub, event, woken);
+            answered |= self.session.is_some();
+            self.apply(driver, event, woken);
         }
         if answered {
-            self.settle_http3(hub, woken);
+            self.wake_session(driver.now(), woken);
         }
         answered | std::mem::take(&mut self.asks)
     }
@@ -248,9 +248,9 @@ impl State {
         }
     }
 
-    fn apply_stream(&mut self, hub: &Hub, event: StreamEvent, woken: &mut Vec<Waker>) {
-        if let Some(http3) = &mut self.http3 {
-            return http3.on_stream_event(hub, &mut self.core, event);
+    fn apply_stream(&mut self, driver: &DriverHandle, event: StreamEvent, woken: &mut Vec<Waker>) {
+        if let Some(session) = &mut self.session {
+            return session.on_stream_event(driver.now(), &mut self.core, event);
         }
         match event {
             StreamEvent::Opened(dir) => self.accepting.of(dir).drain_into(woken),
@@ -289,14 +289,22 @@ impl State {
         for writer in self.writers.values_mut() {
             woken.extend(writer.room.take().into_iter().chain(writer.end.take()));
         }
-        if let Some(http3) = &mut self.http3 {
-            http3.end(woken);
+        if let Some(session) = &mut self.session {
+            session.end(woken);
         }
+    }
+
+    /// Gathers the tasks that the session's events wake. Says whether the session has closed the connection.
+    pub(crate) fn wake_session(&mut self, now: Time, woken: &mut Vec<Waker>) -> bool {
+        let Some(session) = &mut self.session else { return false };
+        let Err(error) = session.wake(now, &mut self.core, woken) else { return false };
+        self.end(error, woken);
+        true
     }
 
     /// The code with which the connection closes when nobody is left to use it.
     fn farewell(&self) -> u64 {
-        if self.http3.is_some() { Code::NO_ERROR.0 } else { 0 }
+        self.session.as_ref().map_or(0, |session| session.close_code())
     }
 
     /// `Err` once the connection has ended, else has the task woken by `waiting`.
@@ -313,51 +321,51 @@ impl State {
     }
 }
 
-impl fmt::Debug for Member {
+impl fmt::Debug for ConnectionInner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Member").field("handle", &self.handle).finish_non_exhaustive()
+        f.debug_struct("ConnectionInner").field("handle", &self.handle).finish_non_exhaustive()
     }
 }
 
 /// The application's hold on a connection. When the last one goes, the connection closes without an error.
 #[derive(Debug)]
-pub(crate) struct User(Arc<Member>);
+pub(crate) struct ConnectionRef(Arc<ConnectionInner>);
 
-impl User {
-    pub(crate) fn new(member: Arc<Member>) -> Self {
-        member.users.fetch_add(1, Ordering::Relaxed);
-        Self(member)
+impl ConnectionRef {
+    pub(crate) fn new(connection: Arc<ConnectionInner>) -> Self {
+        connection.users.fetch_add(1, Ordering::Relaxed);
+        Self(connection)
     }
 }
 
-impl User {
+impl ConnectionRef {
     /// The connection without a hold on it.
-    pub(crate) fn member(&self) -> Arc<Member> {
+    pub(crate) fn inner(&self) -> Arc<ConnectionInner> {
         Arc::clone(&self.0)
     }
 }
 
-impl Clone for User {
+impl Clone for ConnectionRef {
     fn clone(&self) -> Self {
         Self::new(Arc::clone(&self.0))
     }
 }
 
-impl Drop for User {
+impl Drop for ConnectionRef {
     fn drop(&mut self) {
         if self.0.users.fetch_sub(1, Ordering::AcqRel) > 1 {
             return;
         }
-        if let Some(code) = self.0.look(|state| state.ended.is_none().then(|| state.farewell())) {
+        if let Some(code) = self.0.with_state(|state| state.ended.is_none().then(|| state.farewell())) {
             self.0.close(code, Bytes::new());
         }
     }
 }
 
-impl Deref for User {
-    type Target = Member;
+impl Deref for ConnectionRef {
+    type Target = ConnectionInner;
 
-    fn deref(&self) -> &Member {
+    fn deref(&self) -> &ConnectionInner {
         &self.0
     }
 }

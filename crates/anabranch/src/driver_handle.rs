@@ -1,0 +1,124 @@
+//! A connection's hold on its endpoint's driver: the clock, the sockets and the address tokens, and how to wake the driver.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::Waker;
+
+use anabranch_transport::{FourTuple, Handle};
+use anabranch_wire::Time;
+use tokio::sync::Notify;
+
+use crate::clock::Clock;
+use crate::error::OpenPathError;
+use crate::lock::lock;
+use crate::paths::{Lease, LocalAddress};
+use crate::socket::Socket;
+use crate::socket_set::SocketSet;
+use crate::tokens::TokenStore;
+
+/// The parts of an endpoint that its connections use. Its locks are held for a moment, under any other lock.
+#[derive(Debug)]
+pub(crate) struct DriverHandle {
+    pub(crate) clock: Clock,
+    sockets: Mutex<SocketSet>,
+    tokens: Mutex<TokenStore>,
+    todo: Mutex<Todo>,
+    /// Wakes the task that has connections follow the routing table.
+    pub(crate) follower: Arc<Notify>,
+}
+
+/// Connections that the driver has to look at.
+#[derive(Debug, Default)]
+struct Todo {
+    dirty: Vec<Handle>,
+    driver: Option<Waker>,
+}
+
+impl DriverHandle {
+    pub(crate) fn new(socket: Socket) -> Self {
+        Self {
+            clock: Clock::new(),
+            sockets: Mutex::new(SocketSet::new(socket)),
+            tokens: Mutex::default(),
+            todo: Mutex::default(),
+            follower: Arc::default(),
+        }
+    }
+
+    /// Gives the time of the endpoint's clock.
+    pub(crate) fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    pub(crate) fn sockets(&self) -> MutexGuard<'_, SocketSet> {
+        lock(&self.sockets)
+    }
+
+    pub(crate) fn tokens(&self) -> MutexGuard<'_, TokenStore> {
+        lock(&self.tokens)
+    }
+
+    /// Has the driver look at a connection.
+    pub(crate) fn mark_dirty(&self, handle: Handle) {
+        let mut todo = lock(&self.todo);
+        todo.dirty.push(handle);
+        if let Some(driver) = todo.driver.take() {
+            drop(todo);
+            driver.wake();
+        }
+    }
+
+    /// Has the driver look at everything else.
+    pub(crate) fn wake(&self) {
+        let driver = lock(&self.todo).driver.take();
+        if let Some(driver) = driver {
+            driver.wake();
+        }
+    }
+
+    /// Gives the driver the connections that were dirty, and remembers it for the next touch.
+    pub(crate) fn take_dirty(&self, dirty: &mut Vec<Handle>, driver: &Waker) {
+        let mut todo = lock(&self.todo);
+        dirty.append(&mut todo.dirty);
+        if !todo.driver.as_ref().is_some_and(|known| known.will_wake(driver)) {
+            todo.driver = Some(driver.clone());
+        }
+    }
+
+    /// Gives a socket at `local`, bound if need be, and the addresses of a path from there to `remote`.
+    pub(crate) fn place(
+        &self,
+        local: &LocalAddress,
+        remote: SocketAddr,
+    ) -> Result<(Arc<Lease>, FourTuple), OpenPathError> {
+        let unreachable = OpenPathError::Unreachable { local: SocketAddr::new(local.ip, local.port), remote };
+        if local.ip.is_ipv4() && remote.ip().to_canonical().is_ipv6() {
+            return Err(unreachable);
+        }
+        let lease = self.lease_socket(local)?;
+        let Some(remote) = lease.socket().address_for(remote) else { return Err(unreachable) };
+        let source = SocketAddr::new(local.ip, lease.socket().local_addr().port());
+        Ok((lease, FourTuple { local: source, remote }))
+    }
+
+    /// Gives the socket that serves `local`, bound if need be.
+    fn lease_socket(&self, local: &LocalAddress) -> Result<Arc<Lease>, OpenPathError> {
+        let serving = SocketAddr::new(local.ip, local.port);
+        if local.port != 0
+            && let Some(lease) = self.sockets().lease_for(serving)
+        {
+            return Ok(lease);
+        }
+        let socket = Arc::new(Socket::new(local.bind()?)?);
+        let lease = Arc::new(Lease::bound(Arc::clone(&socket)));
+        self.sockets().add_leased(socket, &lease);
+        self.wake();
+        Ok(lease)
+    }
+
+    /// Lets go of sockets that no path uses, after a path could not begin.
+    pub(crate) fn drop_unleased(&self) {
+        self.sockets().drop_unleased();
+        self.wake();
+    }
+}

@@ -1,0 +1,94 @@
+//! State of a connection that follows the routing table.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch_wire::Time;
+
+use super::lease::Lease;
+
+/// Wait after a move that was tried in vain although the addresses in use work; doubled by each.
+const FIRST_WAIT: Duration = Duration::from_secs(5);
+/// Longest such wait.
+const LONGEST_WAIT: Duration = Duration::from_secs(320);
+
+/// What is known of a connection that follows the routing table.
+#[derive(Debug)]
+pub(crate) struct Roaming {
+    /// Addresses that the application has named for the server.
+    remotes: Vec<SocketAddr>,
+    /// Nothing is heard, or cannot be sent.
+    pub(crate) is_silent: bool,
+    /// A path manager opens paths on other interfaces; the one path that is left moves only if its address is gone.
+    pub(crate) is_managed: bool,
+    /// No address that the routing table prefers is tried before, unless the one in use is gone.
+    not_before: Time,
+    wait: Duration,
+    /// Where the last try began.
+    tried: Option<IpAddr>,
+    /// Sockets that were bound on the way, by the local address of those who use them.
+    leases: Vec<(SocketAddr, Arc<Lease>)>,
+}
+
+impl Roaming {
+    pub(crate) fn new(remotes: Vec<SocketAddr>) -> Box<Self> {
+        let (not_before, wait) = (Time::ZERO, FIRST_WAIT);
+        Box::new(Self {
+            remotes,
+            is_silent: false,
+            is_managed: false,
+            not_before,
+            wait,
+            tried: None,
+            leases: Vec::new(),
+        })
+    }
+
+    /// Lets go of sockets that are not used any longer; says whether there were any.
+    pub(crate) fn release(&mut self, uses: impl Fn(SocketAddr) -> bool) -> bool {
+        let before = self.leases.len();
+        self.leases.retain(|(local, _)| uses(*local));
+        self.leases.len() < before
+    }
+
+    /// Whether an address that the routing table prefers may be tried, which is done ever more rarely as long as it is in vain.
+    pub(super) fn may_try(&mut self, now: Time, source: IpAddr) -> bool {
+        if self.tried == Some(source) && now < self.not_before {
+            return false;
+        }
+        let again = self.tried == Some(source);
+        self.wait = if again { (self.wait * 2).min(LONGEST_WAIT) } else { FIRST_WAIT };
+        self.not_before = now + self.wait;
+        self.tried = Some(source);
+        true
+    }
+
+    /// Gives the addresses that the application has named for the server.
+    pub(super) fn remotes(&self) -> &[SocketAddr] {
+        &self.remotes
+    }
+
+    /// Holds a socket for as long as `local` is used.
+    pub(super) fn hold(&mut self, local: SocketAddr, lease: Arc<Lease>) {
+        self.leases.push((local, lease));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_table_prefers_in_vain_is_tried_ever_more_rarely() {
+        let mut roaming = Roaming::new(Vec::new());
+        roaming.leases.push(("192.0.2.7:1".parse().unwrap(), Arc::new(Lease::bound(lone_socket()))));
+        assert!(roaming.release(|_| false) && !roaming.release(|_| false));
+    }
+
+    fn lone_socket() -> Arc<crate::socket::Socket> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let _inside = runtime.enter();
+        Arc::new(crate::socket::Socket::bind("127.0.0.1:0".parse().unwrap()).unwrap())
+    }
+}

@@ -24,8 +24,12 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Check the house rules: sizes, crate arrows, leftovers, clocks, machine paths
-    Tidy,
+    /// Check the house rules: sizes, arrows and circles, leftovers, clocks, machine paths
+    Tidy {
+        /// Draw the imports between the files of this crate (`transport`, …), or of all, as Mermaid flowcharts instead
+        #[arg(long, value_name = "CRATE", num_args = 0..=1)]
+        imports: Option<Option<String>>,
+    },
     /// Run interop cases against other stacks
     Interop(interop::Arguments),
     /// Load a page from `anabranch serve` with Chromium, over HTTP/3
@@ -45,7 +49,8 @@ enum Task {
 fn main() -> ExitCode {
     let root = root();
     let outcome = match Arguments::parse().task {
-        Task::Tidy => tidy::run(&root),
+        Task::Tidy { imports: Some(only) } => tidy::draw_imports(&root, only.as_deref()).map(|()| true),
+        Task::Tidy { imports: None } => tidy::run(&root),
         Task::Interop(arguments) => interop::run(&root, &arguments),
         Task::Browser(arguments) => browser::run(&root, &arguments),
         Task::Qpack(arguments) => qpack::run(&root, &arguments),

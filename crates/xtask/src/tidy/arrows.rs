@@ -1,38 +1,33 @@
-//! Crate arrows: a crate uses only crates on lower floors (the table of `ARCHITECTURE.md`).
+//! Arrows between crates: a crate uses the crates that the table of `ARCHITECTURE.md` says, all of them on lower floors.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 
-use super::Fault;
+use super::{Fault, Source};
 
-/// Package names and their floors.
-const FLOORS: &[(&str, u8)] = &[
-    ("anabranch-wire", 1),
-    ("anabranch-seeded", 2),
-    ("anabranch-tls", 2),
-    ("anabranch-recovery", 2),
-    ("anabranch-transport", 3),
-    ("anabranch-http3", 4),
-    ("anabranch-qlog", 5),
-    ("anabranch", 6),
-    ("anabranch-lab", 6),
-    ("anabranch-h3", 7),
-    ("anabranch-cli", 7),
-    ("anabranch-bench", 7),
-    ("anabranch-python", 7),
-    ("anabranch-ffi", 7),
-    // Tasks and fuzz targets are not part of the house; nothing may use them.
-    ("xtask", 8),
-];
+/// The file with the table.
+const FILE: &str = "ARCHITECTURE.md";
+/// The first cells of the table's head.
+const HEAD: [&str; 2] = ["Floor", "Crate (`crates/…`)"];
+/// TLS sessions and certificates from a seed, worthless as protection: the library and the command must not be built on them.
+const SEEDED: &str = "seeded";
+/// The crates that may.
+const SEEDED_USERS: [&str; 2] = ["lab", "bench"];
+/// The crates that tests of any crate may use beside those of the table.
+const FOR_TESTS: [&str; 2] = ["lab", SEEDED];
 
-/// Its randomness is worthless as protection: only what never meets a network may be built on it.
-const SEEDED: &str = "anabranch-seeded";
-/// Those that may.
-const SEEDED_USERS: &[&str] = &["anabranch-lab", "anabranch-bench"];
+/// A row of the table.
+#[derive(Debug)]
+struct Row {
+    /// `None` for a crate that no other one may use.
+    floor: Option<u8>,
+    uses: BTreeSet<String>,
+}
 
-/// What cargo knows about the workspace's manifests.
+/// Gives cargo's description of the workspace's manifests.
 pub(super) fn metadata(root: &Path) -> Result<Value, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
@@ -46,42 +41,76 @@ pub(super) fn metadata(root: &Path) -> Result<Value, String> {
     serde_json::from_slice(&output.stdout).map_err(|error| format!("cargo metadata: {error}"))
 }
 
-/// Dependencies inside the workspace that do not point downwards.
-pub(super) fn check(metadata: &Value) -> Vec<Fault> {
+/// Reports crates and arrows that the table does not have, rows and arrows of the table that do not exist, and arrows that do
+/// not point downwards.
+pub(super) fn check(sources: &[Source], metadata: &Value) -> Vec<Fault> {
+    let Some(source) = sources.iter().find(|source| source.path == FILE) else { return Vec::new() };
+    let table = table(&source.text);
+    let fault = |place: String, what: &str| Fault { place, what: what.to_owned() };
     let mut faults = Vec::new();
+    let mut found = BTreeSet::new();
     for package in array(&metadata["packages"]) {
-        let name = text(&package["name"]);
-        let place = format!("package {name}");
-        let Some(floor) = floor(name) else {
-            faults.push(Fault { place, what: "has no floor in crates/xtask/src/tidy/arrows.rs".to_owned() });
-            continue;
-        };
-        for dependency in array(&package["dependencies"]).iter().filter(|it| it["path"].is_string()) {
-            let used = text(&dependency["name"]);
-            if used == SEEDED && dependency["kind"] != "dev" && !SEEDED_USERS.contains(&name) {
-                let what = format!("uses {used}, which only {} may", SEEDED_USERS.join(" and "));
-                faults.push(Fault { place: place.clone(), what });
-                continue;
+        let name = short(text(&package["name"]));
+        found.insert(name.to_owned());
+        match table.get(name) {
+            Some(row) => faults.extend(of(name, row, &table, array(&package["dependencies"]))),
+            None => {
+                faults.push(fault(format!("crate {name}"), "is not in ARCHITECTURE.md's table of floors"))
             }
-            if is_exempt(dependency) || self::floor(used).is_some_and(|lower| lower < floor) {
-                continue;
-            }
-            faults.push(Fault {
-                place: place.clone(),
-                what: format!("uses {used}, which is not on a lower floor"),
-            });
         }
     }
+    let gone = table.keys().filter(|name| !found.contains(*name));
+    faults.extend(gone.map(|name| fault(format!("{FILE}: crate {name}"), "does not exist")));
     faults
 }
 
-/// Tests may use the lab, and seeded TLS.
-fn is_exempt(dependency: &Value) -> bool {
-    dependency["kind"] == "dev" && (dependency["name"] == "anabranch-lab" || dependency["name"] == SEEDED)
+/// Reports the faults of one crate's arrows.
+fn of(name: &str, row: &Row, table: &BTreeMap<String, Row>, dependencies: &[Value]) -> Vec<Fault> {
+    let ours = dependencies.iter().filter(|dependency| dependency["path"].is_string());
+    let (tests, others): (Vec<_>, Vec<_>) = ours.partition(|dependency| dependency["kind"] == "dev");
+    let names = |some: Vec<&Value>| -> BTreeSet<String> {
+        some.into_iter().map(|dependency| short(text(&dependency["name"])).to_owned()).collect()
+    };
+    let (tests, used) = (names(tests), names(others));
+    let is_lower = |used: &str| {
+        let floor = table.get(used).and_then(|row| row.floor);
+        floor.is_some_and(|floor| row.floor.is_none_or(|own| floor < own))
+    };
+    let mut said = Vec::new();
+    said.extend(used.difference(&row.uses).map(|used| format!("uses {used}, which {FILE} does not say")));
+    said.extend(row.uses.difference(&used).map(|used| format!("does not use {used}, though {FILE} says so")));
+    said.extend(
+        used.iter().filter(|used| !is_lower(used)).map(|used| format!("uses {used}, not on a lower floor")),
+    );
+    if used.contains(SEEDED) && !SEEDED_USERS.contains(&name) {
+        said.push(format!("uses {SEEDED}, which only {} may", SEEDED_USERS.join(" and ")));
+    }
+    let strange = |used: &&String| !row.uses.contains(*used) && !FOR_TESTS.contains(&used.as_str());
+    said.extend(
+        tests.iter().filter(strange).map(|used| format!("uses {used} in its tests, not on a lower floor")),
+    );
+    said.into_iter().map(|what| Fault { place: format!("crate {name}"), what }).collect()
 }
 
-fn floor(package: &str) -> Option<u8> {
-    FLOORS.iter().find(|(name, _)| *name == package).map(|(_, floor)| *floor)
+/// Reads the table of floors.
+fn table(text: &str) -> BTreeMap<String, Row> {
+    let cells = |line: &str| -> Vec<String> {
+        line.trim().trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()
+    };
+    let lines = text.lines().skip_while(|line| !cells(line).starts_with(&HEAD.map(str::to_owned))).skip(2);
+    lines
+        .take_while(|line| line.starts_with('|'))
+        .filter_map(|line| {
+            let cells = cells(line);
+            let uses = cells.get(3)?.split(", ").filter(|used| *used != "–").map(str::to_owned).collect();
+            Some((cells.get(1)?.trim_matches('`').to_owned(), Row { floor: cells[0].parse().ok(), uses }))
+        })
+        .collect()
+}
+
+/// Gives a package's name as the table has it.
+fn short(package: &str) -> &str {
+    package.strip_prefix("anabranch-").unwrap_or(package)
 }
 
 fn array(value: &Value) -> &[Value] {
@@ -96,60 +125,66 @@ fn text(value: &Value) -> &str {
 mod tests {
     use serde_json::json;
 
+    use super::super::source;
     use super::*;
 
-    fn package(name: &str, dependencies: &Value) -> Value {
-        json!({ "packages": [{ "name": name, "dependencies": dependencies }] })
+    const TABLE: &str = "# Map\n\n| Floor | Crate (`crates/…`) | What | Uses |\n|---|---|---|---|\n\
+        | 1 | `wire` | bytes | – |\n| 2 | `seeded` | seeds | wire |\n| 3 | `transport` | core | wire |\n\
+        | 4 | `lab` | network | transport, seeded |\n| – | `xtask` | tasks | lab |\n\n| 9 | `other` | table | – |\n";
+
+    /// The faults of crates, each with those that it uses and those that its tests use.
+    fn faults(crates: &[(&str, &[&str], &[&str])]) -> Vec<String> {
+        let packages: Vec<Value> = crates
+            .iter()
+            .map(|(name, uses, tests)| {
+                let one = |kind: &'static str| {
+                    move |used: &&str| {
+                        json!({ "name": format!("anabranch-{used}"), "path": "somewhere", "kind": kind })
+                    }
+                };
+                let all: Vec<Value> =
+                    uses.iter().map(one("normal")).chain(tests.iter().map(one("dev"))).collect();
+                json!({ "name": format!("anabranch-{name}"), "dependencies": all })
+            })
+            .collect();
+        let found = check(&[source(FILE, TABLE)], &json!({ "packages": packages }));
+        found.into_iter().map(|fault| format!("{}: {}", fault.place, fault.what)).collect()
     }
 
-    fn uses(name: &str, kind: &Value, features: &Value) -> Value {
-        json!([{ "name": name, "path": "somewhere", "kind": kind, "features": features }])
+    const HOUSE: [(&str, &[&str], &[&str]); 5] = [
+        ("wire", &[], &["seeded"]),
+        ("seeded", &["wire"], &[]),
+        ("transport", &["wire"], &["lab"]),
+        ("lab", &["transport", "seeded"], &[]),
+        ("xtask", &["lab"], &[]),
+    ];
+
+    #[test]
+    fn the_table_is_the_house() {
+        assert_eq!(faults(&HOUSE), [""; 0]);
     }
 
     #[test]
-    fn arrows_point_downwards() {
-        let plain = |user, used| check(&package(user, &uses(used, &Value::Null, &json!([]))));
-        assert_eq!(plain("anabranch-transport", "anabranch-wire"), []);
-        assert_eq!(plain("anabranch-cli", "anabranch-lab"), []);
-        for (user, used) in [
-            ("anabranch-wire", "anabranch-transport"),
-            ("anabranch-tls", "anabranch-recovery"),
-            ("anabranch-lab", "anabranch"),
-            ("anabranch-cli", "anabranch-bench"),
-            ("anabranch-cli", "xtask"),
-            ("anabranch-cli", "unheard-of"),
-        ] {
-            assert_eq!(plain(user, used).len(), 1, "{user} -> {used}");
-        }
+    fn arrows_are_those_of_the_table() {
+        let with = |at: usize, uses: &'static [&'static str], tests: &'static [&'static str]| {
+            let mut house = HOUSE;
+            house[at] = (house[at].0, uses, tests);
+            faults(&house)
+        };
+        assert_eq!(with(0, &["lab"], &[]).len(), 2, "upwards, and not in the table");
+        assert_eq!(with(2, &[], &[]), ["crate transport: does not use wire, though ARCHITECTURE.md says so"]);
+        assert_eq!(with(2, &["wire"], &["xtask"]).len(), 1);
+        assert!(
+            with(2, &["wire", "seeded"], &[])
+                .contains(&"crate transport: uses seeded, which only lab and bench may".to_owned())
+        );
     }
 
     #[test]
-    fn tests_may_use_the_lab() {
-        let tests = |used| check(&package("anabranch-tls", &uses(used, &json!("dev"), &json!([]))));
-        assert_eq!(tests("anabranch-lab"), []);
-        assert_eq!(tests("anabranch-seeded"), []);
-        assert_eq!(tests("anabranch-transport").len(), 1);
-    }
-
-    #[test]
-    fn what_meets_a_network_has_no_seeded_tls() {
-        for (user, allowed) in [
-            ("anabranch-lab", true),
-            ("anabranch-bench", true),
-            ("anabranch", false),
-            ("anabranch-cli", false),
-            ("anabranch-transport", false),
-        ] {
-            for kind in [Value::Null, json!("build")] {
-                let faults = check(&package(user, &uses(SEEDED, &kind, &json!([]))));
-                assert_eq!(faults.is_empty(), allowed, "{user}");
-            }
-        }
-    }
-
-    #[test]
-    fn registry_crates_have_no_floor_and_crates_of_ours_need_one() {
-        assert_eq!(check(&package("anabranch-wire", &json!([{ "name": "bytes", "kind": null }]))), []);
-        assert_eq!(check(&package("anabranch-attic", &json!([]))).len(), 1);
+    fn the_table_and_the_workspace_have_the_same_crates() {
+        assert_eq!(faults(&HOUSE[..4]), ["ARCHITECTURE.md: crate xtask: does not exist"]);
+        let attic: [(&str, &[&str], &[&str]); 1] = [("attic", &[], &[])];
+        let more = faults(&[&HOUSE[..], &attic[..]].concat());
+        assert_eq!(more, ["crate attic: is not in ARCHITECTURE.md's table of floors"]);
     }
 }

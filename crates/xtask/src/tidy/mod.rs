@@ -5,6 +5,7 @@ mod conformance;
 mod determinism;
 mod figures;
 mod functions;
+mod imports;
 mod leftovers;
 mod limits;
 mod portable;
@@ -67,7 +68,8 @@ pub(crate) fn run(root: &Path) -> Result<bool, String> {
     let sources = sources(root)?;
     let faults: Vec<Fault> = [
         sizes::check(&sources),
-        arrows::check(&arrows::metadata(root)?),
+        arrows::check(&sources, &arrows::metadata(root)?),
+        imports::check(&sources),
         leftovers::check(&sources),
         unsafe_code::check(&sources),
         determinism::check(&sources),
@@ -88,6 +90,12 @@ pub(crate) fn run(root: &Path) -> Result<bool, String> {
     let (sizes, limits) = (sizes::summary(&sources), limits::summary(&sources));
     println!("tidy: {} files, {sizes}, {limits}, {} faults", sources.len(), faults.len());
     Ok(faults.is_empty())
+}
+
+/// Prints the imports between the files of a crate, or of all crates, as Mermaid flowcharts.
+pub(crate) fn draw_imports(root: &Path, only: Option<&str>) -> Result<(), String> {
+    print!("{}", imports::draw(&sources(root)?, only));
+    Ok(())
 }
 
 /// The text files that are, or would be, under version control.

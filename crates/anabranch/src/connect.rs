@@ -71,7 +71,12 @@ impl Endpoint {
         let token = token.or_else(|| self.inner.driver.tokens().take(server_name, config.initial_version()));
         let config = &config.clone().with_token(token.unwrap_or_default());
         // Keys are made here, which takes its time: the driver need not wait for it.
-        let begun = core::Connection::client(now, config, shared, seed, tuple, server_name, local_cid);
+        let begun = core::Connection::client(
+            now,
+            config,
+            shared,
+            core::ConnectTarget { tuple, server_name, local_cid, seed },
+        );
         let mut table = self.inner.table();
         match begun {
             Ok(connection) if !table.closed => {
@@ -80,10 +85,10 @@ impl Endpoint {
                     state.trace = watchers.watch(now, &mut state.core, None, state.log.observer());
                     if follows {
                         state.core.watch_silence(true);
-                        state.roaming = Some(Roaming::new(remotes.to_vec()));
+                        state.paths.roaming = Some(Roaming::new(remotes.to_vec()));
                     }
                     if let Some(lease) = lease {
-                        state.leases.hold(PathId::ZERO, lease);
+                        state.paths.leases.hold(PathId::ZERO, lease);
                     }
                 };
                 table.wanted.follower |= follows;

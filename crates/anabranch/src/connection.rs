@@ -383,7 +383,7 @@ impl Connection {
             let begun = state.core.migrate(self.0.driver.now(), local);
             if begun.is_ok() {
                 // The application has said where it wants the connection to be.
-                state.roaming = None;
+                state.paths.roaming = None;
             }
             begun
         })

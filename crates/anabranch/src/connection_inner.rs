@@ -11,14 +11,13 @@ use anabranch_transport::stream::StreamEvent;
 use anabranch_transport::{Connection, ConnectionError, Event, Handle, PathState};
 use anabranch_wire::{Dir, PathId, StreamId, Time};
 use bytes::Bytes;
-use tokio::sync::broadcast;
 use tracing::Span;
 
 use crate::driver_handle::DriverHandle;
 use crate::lock::lock;
 use crate::log::Log;
 use crate::observe::Trace;
-use crate::paths::{Leases, PathEvent, Roaming};
+use crate::paths::{PathEvent, PathsState};
 use crate::session::Session;
 use crate::tokens::AddressToken;
 use crate::wakers::WakerSet;
@@ -62,16 +61,7 @@ pub(crate) struct State {
     pub(crate) writers: HashMap<StreamId, Writer>,
     /// The application protocol whose streams and datagrams they are, once it has begun.
     pub(crate) session: Option<Box<dyn Session>>,
-    /// Who listens to what happens to paths.
-    pub(crate) path_events: Option<broadcast::Sender<PathEvent>>,
-    /// Whether a path was asked for a sign of life.
-    asks: bool,
-    /// Whether the core was told that sockets of some of its paths are full.
-    pub(crate) has_held_paths: bool,
-    /// Sockets that were bound for paths.
-    pub(crate) leases: Leases,
-    /// For a client's connection that follows the routing table.
-    pub(crate) roaming: Option<Box<Roaming>>,
+    pub(crate) paths: PathsState,
     /// Where events are written, if somebody wants that.
     pub(crate) trace: Option<Trace>,
 }
@@ -120,11 +110,7 @@ impl ConnectionInner {
             readers: HashMap::new(),
             writers: HashMap::new(),
             session: None,
-            path_events: None,
-            asks: false,
-            has_held_paths: false,
-            leases: Leases::default(),
-            roaming: None,
+            paths: PathsState::default(),
             trace: None,
         };
         let users = AtomicUsize::new(0);
@@ -236,7 +222,7 @@ impl State {
         if answered {
             self.wake_session(driver.now(), woken);
         }
-        answered | std::mem::take(&mut self.asks)
+        answered | std::mem::take(&mut self.paths.asks)
     }
 
     /// Asks whether a path still works that has become a backup: if the peer made it one since it fails, an end that only receives would
@@ -244,7 +230,7 @@ impl State {
     fn ask_backup(&mut self, path: PathId, state: PathState) {
         if state == PathState::Backup {
             self.core.ping(path);
-            self.asks = true;
+            self.paths.asks = true;
         }
     }
 

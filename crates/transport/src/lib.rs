@@ -32,7 +32,7 @@ pub use config::{
     LossScan, MAX_PATHS, MultipathConfig, Numbering, NumberingChoice, PreferredAddresses, RangeOrder,
     RetryPolicy, ServerConfig, TransportConfig, UnknownName,
 };
-pub use connection::{ConnectError, Connection, ConnectionStats};
+pub use connection::{ConnectError, ConnectTarget, Connection, ConnectionStats};
 pub use datagram_io::{Datagram, FourTuple, MAX_BATCH_BYTES, Transmit, TransmitBuf};
 pub use endpoint::*;
 pub use error::{ConnectionError, Obstacle, Silence, TransportError};

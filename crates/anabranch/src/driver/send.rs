@@ -103,9 +103,9 @@ impl Sender {
         for _ in 0..BATCHES {
             let mut buffer = self.take_buffer();
             let transmit = connection.with_state(|state| {
-                if self.held > 0 || state.has_held_paths {
+                if self.held > 0 || state.paths.has_held {
                     held = state.core.hold_paths(|local| self.outlets[self.outlet_for(local)].held.is_some());
-                    state.has_held_paths = held != Held::Nothing;
+                    state.paths.has_held = held != Held::Nothing;
                 }
                 if held == Held::All { None } else { state.core.poll_transmit(now, &mut buffer) }
             });

@@ -23,7 +23,7 @@ impl ConnectionInner {
             }
             let now = self.driver.now();
             let id = state.core.open_path(now, tuple).map_err(OpenPathError::Refused)?;
-            state.leases.hold(id, Arc::clone(&lease));
+            state.paths.leases.hold(id, Arc::clone(&lease));
             state.log.opening(&state.core, id);
             state.apply_path(PathEvent::Opening { path: id, tuple });
             Ok(id)

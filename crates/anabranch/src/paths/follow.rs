@@ -46,11 +46,11 @@ pub(crate) async fn follow(endpoint: Weak<EndpointInner>, wake: Arc<Notify>) {
 
 impl State {
     fn follows(&self) -> bool {
-        self.roaming.is_some() && self.ended.is_none()
+        self.paths.roaming.is_some() && self.ended.is_none()
     }
 
     fn hold_roaming(&mut self, local: SocketAddr, lease: Option<Arc<Lease>>) {
-        if let (Some(roaming), Some(lease)) = (&mut self.roaming, lease) {
+        if let (Some(roaming), Some(lease)) = (&mut self.paths.roaming, lease) {
             roaming.hold(local, lease);
         }
     }
@@ -122,7 +122,7 @@ fn look_after(endpoint: &Arc<EndpointInner>, connection: &Arc<ConnectionInner>, 
         }
         Step::Prefer(source) => {
             if connection
-                .with_state(|state| state.roaming.as_mut().is_some_and(|one| one.may_try(now, source)))
+                .with_state(|state| state.paths.roaming.as_mut().is_some_and(|one| one.may_try(now, source)))
                 && let Some((local, lease)) = endpoint.driver.place_for(tuple, source)
             {
                 connection.update(|state| {
@@ -145,7 +145,7 @@ struct Looked {
 }
 
 fn look(state: &mut State) -> Option<Looked> {
-    let Some(roaming) = &mut state.roaming else { return None };
+    let Some(roaming) = &mut state.paths.roaming else { return None };
     if !state.core.is_confirmed() {
         return None;
     }

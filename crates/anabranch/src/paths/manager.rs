@@ -76,7 +76,7 @@ async fn run(
         return;
     }
     // The routing table has a say only in where the connection begins.
-    connection.update(|state| state.roaming.iter_mut().for_each(|roaming| roaming.is_managed = true));
+    connection.update(|state| state.paths.roaming.iter_mut().for_each(|roaming| roaming.is_managed = true));
     let mut watch = Watch::new();
     let mut manager = Manager { plan: Plan::new(policy), connection };
     manager.adopt_all();

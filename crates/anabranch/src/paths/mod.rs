@@ -43,6 +43,7 @@ mod plan;
 mod policy;
 mod race;
 mod roaming;
+mod state;
 mod survey;
 mod unused;
 mod ways;
@@ -61,13 +62,14 @@ use tracing::debug;
 pub use self::attempt::PathAttempt;
 pub use self::events::{PathEvent, PathEvents};
 pub(crate) use self::follow::follow;
-pub(crate) use self::lease::{Lease, Leases};
+pub(crate) use self::lease::Lease;
 pub use self::local::{LocalAddress, unspecified_for};
 pub use self::manager::PathManager;
 pub use self::policy::{InvalidRule, MAX_PATHS_PER_INTERFACE, PathPolicy, PathRule, Pattern};
 pub(crate) use self::race::Race;
 pub use self::race::{ATTEMPT_DELAY, MAX_ATTEMPTS, RacePolicy};
 pub(crate) use self::roaming::Roaming;
+pub(crate) use self::state::PathsState;
 pub use self::survey::{Candidate, InvalidPath, Survey};
 pub use self::unused::Unused;
 pub use self::ways::Way;
@@ -180,7 +182,7 @@ impl Connection {
 
     /// What happens to paths from now on.
     pub fn path_events(&self) -> PathEvents {
-        self.0.with_state(|state| PathEvents::subscribe(&mut state.path_events, state.ended.is_some()))
+        self.0.with_state(|state| PathEvents::subscribe(&mut state.paths.events, state.ended.is_some()))
     }
 
     /// Weighs a path for schedulers that share by weight: 1 without being told, 0 for when no other has room. `false` if there
@@ -223,7 +225,7 @@ impl State {
 
     /// Nothing is heard, or nothing can be sent: whoever follows the routing table looks for another way.
     pub(crate) fn on_silent(&mut self, driver: &DriverHandle) {
-        if let Some(roaming) = &mut self.roaming {
+        if let Some(roaming) = &mut self.paths.roaming {
             roaming.is_silent = true;
             driver.follower.notify_one();
         }
@@ -231,7 +233,7 @@ impl State {
 
     /// Something happened to paths.
     pub(crate) fn apply_path(&mut self, event: PathEvent) {
-        if let Some(sender) = &self.path_events {
+        if let Some(sender) = &self.paths.events {
             // Nobody may be listening any longer.
             let _ = sender.send(event);
         }
@@ -239,7 +241,7 @@ impl State {
 
     /// Lets go of the sockets of paths that are gone, all of them at the end. Says whether there were any.
     pub(crate) fn release_leases(&mut self, drained: bool) -> bool {
-        let Self { leases, core, roaming, .. } = self;
+        let Self { core, paths: PathsState { leases, roaming, .. }, .. } = self;
         let unused =
             roaming.as_mut().is_some_and(|one| one.release(|local| !drained && core.uses_local(local)));
         leases.release(|id| !drained && core.has_path(id)) || unused
@@ -247,7 +249,7 @@ impl State {
 
     /// No path event follows.
     pub(crate) fn end_paths(&mut self) {
-        self.path_events = None;
+        self.paths.events = None;
     }
 }
 

@@ -6,7 +6,8 @@ use super::case::TestCase;
 use super::contract::Contract;
 use crate::exit::{Exit, Failure, Result};
 use crate::options::Tuning;
-use crate::perf::client::{Case, Client};
+use crate::perf::client::Client;
+use crate::perf::load::Case;
 use crate::target::Target;
 use anabranch::transport::recovery::Algorithm;
 use tokio::task::JoinSet;
@@ -77,7 +78,7 @@ impl Work {
         };
         let out = self.downloads.clone();
         let client =
-            Client::fetching(self.server, self.name.clone(), case, self.case.alpn(), out, paths, tuning)
+            Client::fetching((self.server, self.name.clone()), case, self.case.alpn(), out, paths, tuning)
                 .offering(PATHS);
         crate::perf::client::run(client).await
     }

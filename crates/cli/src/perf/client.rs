@@ -15,6 +15,7 @@ use serde_json::json;
 use tokio::task::JoinSet;
 
 use super::ecn::EcnWatch;
+use super::load::{Case, Load};
 use super::recv::{self, Recv};
 use super::work::{Moved, Work};
 use super::{Form, Place, Report, http3, progress};
@@ -24,7 +25,6 @@ use crate::hq;
 use crate::listen::HostPort;
 use crate::multipath::{self, ClientPaths, Managed};
 use crate::options::{ClientPlan, Trust, Tuning};
-use crate::size;
 use crate::verbose::Verbosity;
 
 /// How long `--case datagram` waits for the last echo.
@@ -56,58 +56,8 @@ pub(crate) struct Client {
     name: Option<String>,
     #[command(flatten)]
     trust: Trust,
-    /// What to show
-    #[arg(long, value_enum, default_value_t = Case::Transfer)]
-    case: Case,
-    /// Application protocol; follows from the work unless said
-    #[arg(long, value_parser = [super::ALPN, hq::ALPN, http3::ALPN])]
-    alpn: Option<String>,
-    /// Send for this many seconds; for 10 if nothing says what to do
-    #[arg(short, long, value_name = "SECONDS", value_parser = seconds, conflicts_with_all = ["download", "upload"])]
-    time: Option<Duration>,
-    /// Receive instead of sending, with --time
-    #[arg(short = 'R', long, conflicts_with_all = ["download", "upload"])]
-    reverse: bool,
-    /// Show how it goes every so many seconds, 0 for never; unless said, every second where --time says how long, and for
-    /// people
-    #[arg(short, long, value_name = "SECONDS", value_parser = seconds)]
-    interval: Option<Duration>,
-    /// Bytes to receive, split over the streams: 5000000, 10M, 1GiB
-    #[arg(long, value_name = "BYTES", value_parser = size::parse)]
-    download: Option<u64>,
-    /// Bytes to send, split over the streams
-    #[arg(long, value_name = "BYTES", value_parser = size::parse)]
-    upload: Option<u64>,
-    /// Number of streams
-    #[arg(short = 'P', long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
-    streams: u64,
-    /// Directory for the files of hq-interop; dropped without it
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
-    /// Paths to fetch over hq-interop, or over HTTP/3, each on a stream of its own
-    #[arg(value_name = "PATH")]
-    paths: Vec<String>,
-    /// Fetch over HTTP/3
-    #[arg(long)]
-    http3: bool,
-    /// Make this many requests for the path over HTTP/3 and nothing else
-    #[arg(long, value_name = "N", requires = "http3")]
-    requests: Option<u64>,
-    /// On how many connections
-    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
-    connections: u64,
-    /// Make this many full handshakes and nothing else
-    #[arg(long, value_name = "N")]
-    handshakes: Option<u64>,
-    /// How many of them at once; of requests, on each connection
-    #[arg(long, value_name = "C", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
-    concurrency: u64,
-    /// Datagrams of --case datagram
-    #[arg(long, value_name = "N", default_value_t = 10)]
-    datagrams: u64,
-    /// What one system call receives
-    #[arg(long, value_enum, default_value_t = Recv::Many, hide = true)]
-    recv: Recv,
+    #[command(flatten)]
+    pub(super) load: Load,
     #[command(flatten)]
     form: Form,
     #[command(flatten)]
@@ -122,45 +72,10 @@ pub(crate) struct Client {
     tuning: Tuning,
 }
 
-/// What a client is to show.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-#[value(rename_all = "lower")]
-pub(crate) enum Case {
-    /// Connect and do the work, if any
-    Handshake,
-    /// Do the work
-    Transfer,
-    /// Do it on many streams
-    Multiplexing,
-    /// Do the rest of it on a resumed connection
-    Resumption,
-    /// The same, beginning with early data
-    ZeroRtt,
-    /// Update keys in the middle
-    KeyUpdate,
-    /// Offer only ChaCha20-Poly1305
-    ChaCha20,
-    /// Begin with QUIC version 2
-    V2,
-    /// Begin with version 1 and have the server choose another one (that of --wire, version 2 with --v2)
-    Upgrade,
-    /// Change the port in the middle, as a NAT does
-    Rebind,
-    /// Move to another socket in the middle
-    Migration,
-    /// Send datagrams and count their echoes
-    Datagram,
-    /// Begin with version 2 at a server that does not have it
-    VersionNegotiation,
-    /// Watch whether the server tells of ECN marks as they were sent
-    Ecn,
-}
-
 impl Client {
     /// A client that fetches `paths` into `out`, from whomever it finds there; `alpn` is that of files.
     pub(crate) fn fetching(
-        connect: SocketAddr,
-        name: String,
+        (connect, name): (SocketAddr, String),
         case: Case,
         alpn: &str,
         out: PathBuf,
@@ -171,23 +86,25 @@ impl Client {
             connect: HostPort { host: Some(connect.ip().to_string()), port: connect.port(), has_port: true },
             name: Some(name),
             trust: Trust { ca: None, pin: None, insecure: true },
-            case,
-            alpn: Some(alpn.to_owned()),
-            time: None,
-            reverse: false,
-            interval: None,
-            download: None,
-            upload: None,
-            streams: 1,
-            out: Some(out),
-            paths,
-            http3: false,
-            requests: None,
-            connections: 1,
-            handshakes: None,
-            concurrency: 1,
-            datagrams: 0,
-            recv: Recv::Many,
+            load: Load {
+                case,
+                alpn: Some(alpn.to_owned()),
+                time: None,
+                reverse: false,
+                interval: None,
+                download: None,
+                upload: None,
+                streams: 1,
+                out: Some(out),
+                paths,
+                http3: false,
+                requests: None,
+                connections: 1,
+                handshakes: None,
+                concurrency: 1,
+                datagrams: 0,
+                recv: Recv::Many,
+            },
             form: Form { json: true },
             verbosity: Verbosity::default(),
             events: EventsTo::default(),
@@ -203,21 +120,21 @@ impl Client {
     }
 
     fn work(&self) -> Result<Work> {
-        let http3 = self.http3 || self.alpn.as_deref() == Some(http3::ALPN);
-        let files = http3 || !self.paths.is_empty() || self.alpn.as_deref() == Some(hq::ALPN);
+        let http3 = self.load.http3 || self.load.alpn.as_deref() == Some(http3::ALPN);
+        let files = http3 || !self.load.paths.is_empty() || self.load.alpn.as_deref() == Some(hq::ALPN);
         let work = match files {
-            true => Work::Files { http3, out: self.out.clone(), paths: self.paths.clone() },
+            true => Work::Files { http3, out: self.load.out.clone(), paths: self.load.paths.clone() },
             false => match self.time() {
-                Some(time) => Work::Timed { time, reverse: self.reverse, streams: self.streams },
+                Some(time) => Work::Timed { time, reverse: self.load.reverse, streams: self.load.streams },
                 None => Work::Bulk {
-                    download: self.download.unwrap_or(0),
-                    upload: self.upload.unwrap_or(0),
-                    streams: self.streams,
+                    download: self.load.download.unwrap_or(0),
+                    upload: self.load.upload.unwrap_or(0),
+                    streams: self.load.streams,
                 },
             },
         };
         work.check()?;
-        match &self.alpn {
+        match &self.load.alpn {
             Some(alpn) if alpn != work.alpn() => {
                 Err(Failure::new(Exit::Usage, format!("this work needs --alpn {}", work.alpn())))
             }
@@ -227,48 +144,43 @@ impl Client {
 
     /// How long to go on, if that and not a number of bytes says when to end.
     fn time(&self) -> Option<Duration> {
-        let said = self.download.is_some() || self.upload.is_some() || self.handshakes.is_some();
-        let idle = self.case == Case::Transfer && !said;
-        self.time.or((idle || self.reverse).then_some(TIME))
+        let said =
+            self.load.download.is_some() || self.load.upload.is_some() || self.load.handshakes.is_some();
+        let idle = self.load.case == Case::Transfer && !said;
+        self.load.time.or((idle || self.load.reverse).then_some(TIME))
     }
 
     /// How often to tell people how it goes.
     fn interval(&self, work: &Work) -> Option<Duration> {
         let usual = matches!(work, Work::Timed { .. }).then_some(INTERVAL);
-        self.interval.or(usual).filter(|every| !every.is_zero() && !self.form.json)
+        self.load.interval.or(usual).filter(|every| !every.is_zero() && !self.form.json)
     }
 
     fn config(&self, alpn: &str) -> Result<ClientConfig> {
         let mut transport: TransportConfig = self.tuning.transport().with_multipath(self.multipath.config());
-        if self.case == Case::Upgrade && self.tuning.wire.is_some() {
+        if self.load.case == Case::Upgrade && self.tuning.wire.is_some() {
             let versions = [transport.versions(), &[Version::V1]].concat();
             transport = transport.with_versions(versions);
         }
-        if matches!(self.case, Case::V2 | Case::VersionNegotiation) {
+        if matches!(self.load.case, Case::V2 | Case::VersionNegotiation) {
             transport = transport.with_versions([Version::V2, Version::V1]);
         }
         // The interop runner counts what comes in 1-RTT packets, and a probe for larger packets is one.
         let recovery = transport.recovery().clone();
-        let mtu = recovery.mtu().clone().with_discovery(self.case != Case::ZeroRtt);
+        let mtu = recovery.mtu().clone().with_discovery(self.load.case != Case::ZeroRtt);
         transport = transport.with_recovery(recovery.with_mtu(mtu));
-        if self.case == Case::Rebind {
+        if self.load.case == Case::Rebind {
             transport = transport.with_keep_alive(KEEP_ALIVE);
         }
-        let resume = matches!(self.case, Case::Resumption | Case::ZeroRtt);
-        let chacha20 = self.case == Case::ChaCha20;
-        let first = match self.case {
+        let resume = matches!(self.load.case, Case::Resumption | Case::ZeroRtt);
+        let chacha20 = self.load.case == Case::ChaCha20;
+        let first = match self.load.case {
             Case::V2 | Case::VersionNegotiation => Version::V2,
             Case::Upgrade => Version::V1,
             _ => self.tuning.first_version(),
         };
         ClientPlan { trust: &self.trust, alpn, transport, first, chacha20, resume }.config()
     }
-}
-
-/// A number of seconds, in parts if need be.
-fn seconds(text: &str) -> std::result::Result<Duration, String> {
-    let seconds = text.strip_suffix('s').unwrap_or(text).parse::<f64>().map_err(|error| error.to_string())?;
-    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
 /// An endpoint that knows where to connect.
@@ -298,7 +210,7 @@ impl Caller {
             let failure = Failure::new(Exit::Usage, format!("{} names no server", options.connect));
             return Err(failure.or("write --connect HOST[:PORT]"));
         };
-        let endpoint = recv::endpoint(*first, options.recv)?;
+        let endpoint = recv::endpoint(*first, options.load.recv)?;
         let known = options.connect.host.clone().filter(|_| !options.connect.is_address());
         let name = options.name.clone().or(known).unwrap_or_else(|| "localhost".to_owned());
         let (paths, form) = (options.multipath.clone(), options.form);
@@ -370,16 +282,16 @@ pub(crate) async fn run(options: Client) -> Result {
 }
 
 async fn measure(options: &Client, caller: Caller, work: &Work) -> Result {
-    if let Some(count) = options.requests {
+    if let Some(count) = options.load.requests {
         return requests(options, &caller, count).await;
     }
-    if let Some(count) = options.handshakes {
-        return handshakes(caller, count, options.concurrency).await;
+    if let Some(count) = options.load.handshakes {
+        return handshakes(caller, count, options.load.concurrency).await;
     }
-    match options.case {
-        Case::Resumption | Case::ZeroRtt => again(&caller, options.case, work).await,
-        Case::Datagram => datagrams(&caller, options.datagrams).await,
-        _ => once(&caller, options.case, work, options.interval(work)).await,
+    match options.load.case {
+        Case::Resumption | Case::ZeroRtt => again(&caller, options.load.case, work).await,
+        Case::Datagram => datagrams(&caller, options.load.datagrams).await,
+        _ => once(&caller, options.load.case, work, options.interval(work)).await,
     }
 }
 
@@ -552,15 +464,15 @@ async fn datagrams(caller: &Caller, count: u64) -> Result {
 
 /// Many small requests: the handshakes are over before the clock starts.
 async fn requests(options: &Client, caller: &Caller, count: u64) -> Result {
-    let [path] = &options.paths[..] else {
+    let [path] = &options.load.paths[..] else {
         return Err(Failure::new(Exit::Usage, "--requests needs one path"));
     };
     let mut connections = Vec::new();
-    for _ in 0..options.connections {
+    for _ in 0..options.load.connections {
         connections.push(http3::begin(&caller.connect().await?));
     }
     let start = Instant::now();
-    let bytes = http3::requests(&connections, &caller.name, path, count, options.concurrency).await?;
+    let bytes = http3::requests(&connections, &caller.name, path, count, options.load.concurrency).await?;
     let seconds = start.elapsed().as_secs_f64();
     Report::default()
         .goodput(bytes, seconds)

@@ -6,6 +6,7 @@
 pub(crate) mod client;
 mod ecn;
 pub(crate) mod http3;
+pub(crate) mod load;
 mod pattern;
 mod progress;
 mod recv;

@@ -9,7 +9,7 @@ use crate::exit::{Failure, Result};
 
 /// What one system call receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Recv {
+pub(crate) enum Recv {
     /// One datagram
     One,
     /// Several datagrams, one by one (recvmmsg)

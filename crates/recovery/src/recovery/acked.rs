@@ -74,7 +74,7 @@ impl<T: Clone> Recovery<T> {
         }
         if let Some((sent_time, snapshot)) = tally.snapshot {
             let sample = self.sampler.sample(sent_time, &snapshot, self.rtt.min());
-            self.grow(now, &tally, sent_time, prior_in_flight, rtt_sample, sample, siblings);
+            self.grow(&tally, &Seen { now, sent_time, prior_in_flight, rtt_sample, sample }, siblings);
         }
         // RFC 9002 §6.2.1: a client unsure whether the server validated its address keeps backing off.
         if tally.newest.is_some() && self.timer.progress.peer_validated_address {
@@ -210,18 +210,9 @@ impl<T: Clone> Recovery<T> {
         }
     }
 
-    /// Tells the controller what arrived.
-    #[expect(clippy::too_many_arguments, reason = "the last step of on_ack with its whole state")]
-    fn grow(
-        &mut self,
-        now: Time,
-        tally: &Tally,
-        sent_time: Time,
-        prior_in_flight: u64,
-        rtt_sample: Option<Duration>,
-        sample: RateSample,
-        siblings: &[Sibling],
-    ) {
+    /// Lets the congestion controller grow its window.
+    fn grow(&mut self, tally: &Tally, seen: &Seen, siblings: &[Sibling]) {
+        let Seen { now, sent_time, prior_in_flight, rtt_sample, sample } = *seen;
         let ack = Acked {
             now,
             bytes: tally.bytes,
@@ -243,6 +234,17 @@ impl<T: Clone> Recovery<T> {
             self.sampler.on_app_limited(self.bytes_in_flight);
         }
     }
+}
+
+/// Measurements that an ACK frame gives the congestion controller.
+struct Seen {
+    now: Time,
+    /// Send time of the packet that the delivery rate was sampled with.
+    sent_time: Time,
+    /// Bytes in flight before the frame.
+    prior_in_flight: u64,
+    rtt_sample: Option<Duration>,
+    sample: RateSample,
 }
 
 /// What one ACK frame newly acknowledged.

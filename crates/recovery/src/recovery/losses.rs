@@ -31,7 +31,7 @@ impl<T: Clone> Recovery<T> {
         let limit = self.scan_limit(id);
         let mut burst = Burst::default();
         for (order, packet) in core::mem::take(&mut self.spaces[index].evicted) {
-            self.lose(now, id, order, packet, siblings, &mut burst, out);
+            self.lose(now, id, (order, packet), siblings, &mut burst, out);
         }
         loop {
             let Space { sent, run, largest_acked, .. } = &mut self.spaces[index];
@@ -49,7 +49,7 @@ impl<T: Clone> Recovery<T> {
                 break;
             }
             let Some((order, packet)) = sent.pop() else { break };
-            self.lose(now, id, order, packet, siblings, &mut burst, out);
+            self.lose(now, id, (order, packet), siblings, &mut burst, out);
         }
         self.after_losses(now, &burst, out);
     }
@@ -102,13 +102,11 @@ impl<T: Clone> Recovery<T> {
     }
 
     /// Declares one packet lost.
-    #[expect(clippy::too_many_arguments, reason = "a step of detect_losses with its whole state")]
     fn lose(
         &mut self,
         now: Time,
         id: SpaceId,
-        order: u64,
-        packet: Packet<T>,
+        (order, packet): (u64, Packet<T>),
         siblings: &[Sibling],
         burst: &mut Burst,
         out: &mut Outcome<T>,

@@ -5,8 +5,7 @@ use std::time::Duration;
 use crate::config::FrequencyRule;
 use crate::connection::connection::Connection;
 use crate::connection::parts::AckRequest;
-use crate::error::TransportError;
-use crate::error::violation;
+use crate::error::{TransportError, violation};
 use crate::path::Path;
 
 /// Longest acknowledgment delay that may be asked for (RFC 9000 §18.2).
@@ -20,7 +19,7 @@ impl Connection {
     /// Asks for rarer acknowledgments as the window of the main path grows, if the peer lets us. The peer counts packets and
     /// time for each path, but knows one request for all of them.
     pub(super) fn review_ack_frequency(&mut self) {
-        if !self.config.ack.frequency || !self.handshake.confirmed {
+        if !self.config.ack.frequency || !self.handshake.progress.confirmed {
             return;
         }
         let parameters = self.handshake.peer_parameters.as_ref();
@@ -91,9 +90,9 @@ impl Connection {
         }
         self.pending.ack_frequency_received = Some(sequence);
         // The threshold counts packets that need no acknowledgment; ours, the one that triggers it.
-        self.ack_policy.threshold = threshold.saturating_add(1);
-        self.ack_policy.max_delay = delay;
-        self.ack_policy.reordering_threshold = reordering_threshold;
+        self.acks.policy.threshold = threshold.saturating_add(1);
+        self.acks.policy.max_delay = delay;
+        self.acks.policy.reordering_threshold = reordering_threshold;
         Ok(())
     }
 }

@@ -91,7 +91,7 @@ impl Connection {
 
     /// Hands out what `outcome` holds to the owners of the frames, and empties it.
     pub(super) fn settle(&mut self, now: Time, space: SpaceId, path: PathId, outcome: &mut Outcome<Tokens>) {
-        if self.observer.is_some() {
+        if self.output.observer.is_some() {
             self.trace_outcome(now, space, path, outcome);
         }
         let progress = space == SpaceId::Data && !outcome.acked.is_empty();
@@ -142,7 +142,9 @@ impl Connection {
     }
 
     pub(super) fn trace_metrics(&mut self, now: Time, id: PathId) {
-        let Some(path) = self.paths.list.get_mut(id).filter(|_| self.observer.is_some()) else { return };
+        let Some(path) = self.paths.list.get_mut(id).filter(|_| self.output.observer.is_some()) else {
+            return;
+        };
         let state = path.recovery.congestion().state();
         let changed = path.traced_state.replace(state) != Some(state);
         let recovery = &path.recovery;

@@ -77,7 +77,7 @@ impl Connection {
         match self.state {
             State::Active => {
                 // Before the handshake is complete the peer may have kept nothing, and take the answer for another connection's.
-                let answer = answer.filter(|_| self.handshake.complete);
+                let answer = answer.filter(|_| self.handshake.progress.complete);
                 self.state = State::Draining { until: now + self.paths.close_period(), answer };
                 self.report_end(now, error);
             }
@@ -99,16 +99,16 @@ impl Connection {
     pub(super) fn become_drained(&mut self) {
         if !self.state.is_over() {
             self.state = State::Drained;
-            self.endpoint_events.push_back(EndpointEvent::Drained);
+            self.output.endpoint_events.push_back(EndpointEvent::Drained);
         }
     }
 
     fn report_end(&mut self, now: Time, error: ConnectionError) {
         self.trace(now, &TraceEvent::Closed { error: &error });
         // A closing connection keeps next to no memory.
-        self.undecrypted.clear();
+        self.keys.undecrypted.clear();
         self.handshake.session = None;
-        self.events.push_back(Event::Closed(error));
+        self.output.events.push_back(Event::Closed(error));
     }
 
     /// The CONNECTION_CLOSE that is owed, and the path that it had best take if that is known.
@@ -138,7 +138,7 @@ impl Connection {
 
     /// Packet types that a CONNECTION_CLOSE has to go out in, so that the peer can read one of them (RFC 9000 §10.2.3).
     pub(super) fn close_kinds(&self) -> impl Iterator<Item = (SpaceId, PacketKind)> {
-        let confirmed = self.handshake.confirmed;
+        let confirmed = self.handshake.progress.confirmed;
         let data = if self.keys.one_rtt.is_some() { PacketKind::OneRtt } else { PacketKind::ZeroRtt };
         [
             (SpaceId::Initial, PacketKind::Initial),

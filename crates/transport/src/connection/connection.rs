@@ -1,6 +1,5 @@
 //! The parts of a connection, how it begins, and what its application may ask of it.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use anabranch_recovery::{Outcome, Recovery};
@@ -8,15 +7,16 @@ use anabranch_tls as tls;
 use anabranch_wire::{ConnectionId, Format, InvalidSetting, PathId, Side, SpaceId, Time, Version};
 
 use crate::config::{ClientConfig, ServerConfig, TransportConfig};
-use crate::connection::parts::{Handshake, Idle, KeyRing, Level, Pending, Roaming, State, Undecrypted};
+use crate::connection::parts::{
+    Acks, Handshake, Idle, KeyRing, Level, Origin, Output, Pending, Roaming, State,
+};
 use crate::datagram::Datagrams;
 use crate::datagram_io::FourTuple;
 use crate::endpoint::{ServerStart, Shared};
 use crate::error::TransportError;
 use crate::event::{EndpointEvent, Event};
-use crate::path::{AckStats, LocalCids, Path, PathSet, RemoteCids};
+use crate::path::{LocalCids, Path, PathCids, PathSet, RemoteCids};
 use crate::random::Random;
-use crate::space::AckPolicy;
 use crate::stream::Streams;
 use crate::token::Tokens;
 use crate::trace::{Observer, TraceEvent};
@@ -39,6 +39,19 @@ pub enum ConnectError {
     InvalidRemoteAddress(std::net::SocketAddr),
 }
 
+/// The server that a client connects to, and the client's own choices.
+#[derive(Clone, Copy)]
+pub struct ConnectTarget<'a> {
+    /// Addresses of the first path.
+    pub tuple: FourTuple,
+    /// Name that the server's certificate must have.
+    pub server_name: &'a str,
+    /// Connection ID that the caller has registered with the router.
+    pub local_cid: ConnectionId,
+    /// Seed of every random choice of the connection; a secret.
+    pub seed: [u8; 32],
+}
+
 /// A QUIC connection without sockets, clocks or threads.
 ///
 /// Every call that changes it (a batch, a timeout, a write) is to be followed by a full drain of
@@ -52,12 +65,7 @@ pub struct Connection {
     pub(super) shared: Arc<Shared>,
     pub(super) random: Random,
     pub(super) format: &'static Format,
-    /// Version of the client's first Initial.
-    pub(super) original_version: Version,
-    /// Server only: what its Initial keys are made from.
-    pub(super) initial_dcid_for_server: ConnectionId,
-    /// When it began.
-    pub(super) begun: Time,
+    pub(super) origin: Origin,
     pub(super) state: State,
     pub(super) handshake: Handshake,
     pub(super) keys: KeyRing,
@@ -67,25 +75,16 @@ pub struct Connection {
     pub(super) streams: Streams,
     pub(super) datagrams: Datagrams,
     pub(super) pending: Pending,
-    pub(super) ack_policy: AckPolicy,
-    pub(super) ack_stats: AckStats,
+    pub(super) acks: Acks,
     pub(super) idle: Idle,
     pub(super) roaming: Roaming,
-    pub(super) undecrypted: Undecrypted,
-    pub(super) events: VecDeque<Event>,
-    pub(super) endpoint_events: VecDeque<EndpointEvent>,
-    pub(super) observer: Option<Box<dyn Observer>>,
-    /// Source of this end's long headers.
-    pub(super) first_local_cid: ConnectionId,
-    /// Values of the greased fixed bit, by packet number (RFC 9287).
-    pub(super) grease_bits: u64,
+    pub(super) output: Output,
     /// Reused by every acknowledgment and timeout.
     pub(super) outcome: Outcome<Tokens>,
 }
 
 impl Connection {
-    /// Begins a connection as a client. `local_cid` is registered with the router by the caller; `seed` makes every
-    /// random choice of the connection.
+    /// Begins a connection as a client.
     ///
     /// # Errors
     /// If the version, the server's name or the TLS configuration cannot be used.
@@ -93,11 +92,9 @@ impl Connection {
         now: Time,
         config: &ClientConfig,
         shared: Arc<Shared>,
-        seed: [u8; 32],
-        tuple: FourTuple,
-        server_name: &str,
-        local_cid: ConnectionId,
+        target: ConnectTarget<'_>,
     ) -> Result<Self, ConnectError> {
+        let ConnectTarget { tuple, server_name, local_cid, seed } = target;
         config.validate()?;
         let version = config.initial_version;
         let format = version.format().ok_or(ConnectError::UnsupportedVersion(version))?;
@@ -153,9 +150,11 @@ impl Connection {
             PathId::ZERO,
             tuple,
             Recovery::new(&recovery_config, now),
-            LocalCids::new(PathId::ZERO, local_cid),
-            RemoteCids::new(PathId::ZERO, remote_cid, config.active_connection_id_limit),
-            local_cid,
+            PathCids {
+                local: LocalCids::new(PathId::ZERO, local_cid),
+                remote: RemoteCids::new(PathId::ZERO, remote_cid, config.active_connection_id_limit),
+                used_local: local_cid,
+            },
             &config.ack,
         );
         let idle = Idle::new(now, &config);
@@ -164,9 +163,6 @@ impl Connection {
             server,
             shared,
             format,
-            original_version: format.version,
-            initial_dcid_for_server: ConnectionId::EMPTY,
-            begun: now,
             state: State::Active,
             handshake: Handshake::default(),
             keys: KeyRing::default(),
@@ -175,20 +171,17 @@ impl Connection {
             streams: Streams::new(side, &config.streams, random.u64()),
             datagrams: Datagrams::new(config.datagram_send_buffer, config.datagram_receive_buffer),
             pending: Pending::default(),
-            ack_policy: AckPolicy {
-                threshold: config.ack.threshold,
-                max_delay: config.ack.max_delay,
-                reordering_threshold: 1,
-            },
-            ack_stats: AckStats::default(),
             idle,
             roaming: Roaming::default(),
-            undecrypted: Undecrypted::default(),
-            events: VecDeque::new(),
-            endpoint_events: VecDeque::new(),
-            observer: None,
-            first_local_cid: local_cid,
-            grease_bits: random.u64(),
+            output: Output::default(),
+            origin: Origin {
+                version: format.version,
+                initial_dcid: ConnectionId::EMPTY,
+                time: now,
+                local_cid,
+                grease_bits: random.u64(),
+            },
+            acks: Acks::new(&config.ack),
             outcome: Outcome::new(),
             random,
             config,
@@ -209,7 +202,7 @@ impl Connection {
 
     /// Has everything that happens told to `observer` from now on.
     pub fn set_observer(&mut self, now: Time, observer: Box<dyn Observer>) {
-        self.observer = Some(observer);
+        self.output.observer = Some(observer);
         let path = self.paths.list.main();
         let event = TraceEvent::Started {
             tuple: path.tuple,
@@ -232,7 +225,7 @@ impl Connection {
 
     /// Changes the 1-RTT keys as soon as RFC 9001 §6 allows it; does nothing before the handshake is confirmed.
     pub fn update_keys(&mut self) {
-        if let (true, Some(keys)) = (self.handshake.confirmed, &mut self.keys.one_rtt) {
+        if let (true, Some(keys)) = (self.handshake.progress.confirmed, &mut self.keys.one_rtt) {
             keys.request_update();
         }
     }
@@ -240,12 +233,12 @@ impl Connection {
     /// What happened, in order.
     pub fn poll_event(&mut self) -> Option<Event> {
         // What arrived on streams before the end is of use, even if both came at once.
-        if matches!(self.events.front(), Some(Event::Closed(_)))
+        if matches!(self.output.events.front(), Some(Event::Closed(_)))
             && let Some(event) = self.streams.poll_event()
         {
             return Some(Event::Stream(event));
         }
-        if let Some(event) = self.events.pop_front() {
+        if let Some(event) = self.output.events.pop_front() {
             return Some(event);
         }
         if !self.state.is_active() {
@@ -262,15 +255,15 @@ impl Connection {
 
     /// What the endpoint's router has to know.
     pub fn poll_endpoint_event(&mut self) -> Option<EndpointEvent> {
-        if self.endpoint_events.is_empty() {
+        if self.output.endpoint_events.is_empty() {
             self.collect_reset_tokens();
         }
-        self.endpoint_events.pop_front()
+        self.output.endpoint_events.pop_front()
     }
 
     #[inline]
     pub(super) fn trace(&mut self, now: Time, event: &TraceEvent<'_>) {
-        if let Some(observer) = &mut self.observer {
+        if let Some(observer) = &mut self.output.observer {
             observer.event(now, event);
         }
     }

@@ -90,7 +90,7 @@ impl Connection {
         self.handshake.peer_scid = Some(start.peer_cid);
         self.handshake.read_level = Some(SpaceId::Initial);
         self.handshake.write_level = Some(SpaceId::Initial);
-        self.initial_dcid_for_server = start.initial_dcid;
+        self.origin.initial_dcid = start.initial_dcid;
         self.set_progress();
     }
 
@@ -216,14 +216,14 @@ impl Connection {
         let tls = server.tls.for_version(self.format.version);
         let mut session = Session::server(&tls, encoded)
             .map_err(|error| TransportError::new(TransportErrorCode::INTERNAL_ERROR, error.to_string()))?;
-        if self.format.version != self.original_version {
+        if self.format.version != self.origin.version {
             // RFC 9369 §4.1: 0-RTT packets carry the original version; a change of version refuses them.
             session.reject_early_data();
         }
         session.read(&hello).map_err(|error| tls_error(&error))?;
         if let Some(secret) = session.early_secret() {
             self.keys.early = Some(Box::new(secret.keys(self.format)));
-            self.undecrypted.retry = true;
+            self.keys.undecrypted.retry = true;
             self.trace(now, &TraceEvent::KeysInstalled { space: SpaceId::Data, early: true });
         }
         self.handshake.session = Some(session);
@@ -253,7 +253,7 @@ impl Connection {
                     self.keys.handshake = Some(Box::new(secrets.keys(self.format)));
                     self.handshake.write_level = Some(SpaceId::Handshake);
                     self.handshake.read_level = Some(SpaceId::Handshake);
-                    self.undecrypted.retry = true;
+                    self.keys.undecrypted.retry = true;
                     self.trace(now, &TraceEvent::KeysInstalled { space: SpaceId::Handshake, early: false });
                     self.set_progress();
                 }
@@ -278,13 +278,13 @@ impl Connection {
         let Some(session) = &self.handshake.session else { return Ok(()) };
         let alpn = session.alpn().map(Bytes::copy_from_slice);
         let done = !session.is_handshaking();
-        if !self.handshake.data_reported && (alpn.is_some() && self.side.is_server() || done) {
-            self.handshake.data_reported = true;
+        if !self.handshake.progress.data_reported && (alpn.is_some() && self.side.is_server() || done) {
+            self.handshake.progress.data_reported = true;
             if let Some(protocol) = &alpn {
                 self.trace(now, &TraceEvent::AlpnChosen { protocol });
             }
             self.handshake.alpn = alpn;
-            self.events.push_back(Event::HandshakeDataReady);
+            self.output.events.push_back(Event::HandshakeDataReady);
             if self.side.is_server() && self.keys.one_rtt.is_some() && self.shared.cid_len() > 0 {
                 // With the server's first flight, so that the client can open paths as soon as the handshake is complete.
                 self.issue_path_cids();
@@ -297,7 +297,7 @@ impl Connection {
                 return Err(violation("handshake bytes left over at the end of their level"));
             }
         }
-        if done && !self.handshake.complete {
+        if done && !self.handshake.progress.complete {
             self.on_handshake_complete(now)?;
         }
         Ok(())
@@ -320,21 +320,21 @@ impl Connection {
             self.on_peer_parameters(now, parameters)?;
             self.check_version_information()?;
         }
-        self.handshake.complete = true;
+        self.handshake.progress.complete = true;
         self.idle.on_handshake_complete();
         self.handshake.read_level = Some(SpaceId::Data);
         self.handshake.client = None;
-        self.events.push_back(Event::Connected { early_data_accepted: accepted == Some(true) });
+        self.output.events.push_back(Event::Connected { early_data_accepted: accepted == Some(true) });
         if self.side.is_server() {
             // RFC 9001 §4.1.2: a server confirms as soon as the handshake is complete.
             self.pending.handshake_done = true;
             self.pending.new_tokens = self.server.as_ref().map_or(0, |server| server.new_tokens);
             self.handshake.early_until = Some(now + self.paths.list.max_pto() * 3);
-            self.endpoint_events.push_back(EndpointEvent::HandshakeOver);
+            self.output.endpoint_events.push_back(EndpointEvent::HandshakeOver);
             self.confirm(now);
         }
         self.issue_cids();
-        self.undecrypted.retry = true;
+        self.keys.undecrypted.retry = true;
         Ok(())
     }
 
@@ -352,15 +352,15 @@ impl Connection {
 
     /// The handshake is confirmed (RFC 9001 §4.1.2): Handshake keys go.
     pub(super) fn confirm(&mut self, now: Time) {
-        if self.handshake.confirmed {
+        if self.handshake.progress.confirmed {
             return;
         }
-        self.handshake.confirmed = true;
+        self.handshake.progress.confirmed = true;
         self.discard_space(now, SpaceId::Initial);
         self.discard_space(now, SpaceId::Handshake);
         self.set_progress();
         self.trace(now, &TraceEvent::HandshakeConfirmed);
-        self.events.push_back(Event::Confirmed);
+        self.output.events.push_back(Event::Confirmed);
         if self.side.is_client() {
             self.begin_preferred_address(now);
         }
@@ -395,25 +395,25 @@ impl Connection {
     /// How far the handshake is as the path of its packets sees it, or another one: those need not keep it going.
     pub(super) fn progress(&self, is_main: bool) -> Progress {
         Progress {
-            has_handshake_keys: self.keys.handshake.is_some() || self.handshake.complete,
+            has_handshake_keys: self.keys.handshake.is_some() || self.handshake.progress.complete,
             peer_validated_address: !is_main
                 || self.side.is_server()
-                || self.handshake.confirmed
+                || self.handshake.progress.confirmed
                 || self.levels[1].largest_acked.is_some(),
-            handshake_confirmed: self.handshake.confirmed,
+            handshake_confirmed: self.handshake.progress.confirmed,
         }
     }
 
     /// Keeps as many connection IDs out at the peer as it wants (RFC 9000 §5.1.1).
     pub(super) fn issue_cids(&mut self) {
-        if !self.handshake.complete || self.shared.cid_len() == 0 {
+        if !self.handshake.progress.complete || self.shared.cid_len() == 0 {
             return;
         }
         for path in self.paths.list.iter_mut().filter(|path| !path.is_abandoned()) {
             for _ in 0..path.local_cids.wanted() {
                 let cid = self.random.cid(self.shared.cid_len());
                 path.local_cids.issue(cid, self.shared.reset_token(&cid));
-                self.endpoint_events.push_back(EndpointEvent::CidIssued(cid));
+                self.output.endpoint_events.push_back(EndpointEvent::CidIssued(cid));
             }
         }
         self.issue_path_cids();
@@ -423,7 +423,7 @@ impl Connection {
     pub(super) fn collect_reset_tokens(&mut self) {
         for path in self.paths.list.iter_mut() {
             while let Some(event) = path.remote_cids.poll_endpoint_event() {
-                self.endpoint_events.push_back(event);
+                self.output.endpoint_events.push_back(event);
             }
         }
         self.collect_pooled_reset_tokens();
@@ -451,7 +451,7 @@ impl Connection {
             // RFC 9000 §19.7
             return Err(violation("NEW_TOKEN from a client").in_frame(Frame::NewToken { token }.kind()));
         }
-        self.events.push_back(Event::NewToken(Bytes::copy_from_slice(token)));
+        self.output.events.push_back(Event::NewToken(Bytes::copy_from_slice(token)));
         Ok(())
     }
 }

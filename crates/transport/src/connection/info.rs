@@ -82,12 +82,12 @@ impl Connection {
 
     /// Whether the handshake is not complete yet.
     pub fn is_handshaking(&self) -> bool {
-        !self.handshake.complete && !self.is_closed()
+        !self.handshake.progress.complete && !self.is_closed()
     }
 
     /// Whether the handshake is confirmed (RFC 9001 §4.1.2).
     pub fn is_confirmed(&self) -> bool {
-        self.handshake.confirmed
+        self.handshake.progress.confirmed
     }
 
     /// Whether a client may send early data now.
@@ -158,7 +158,7 @@ impl Connection {
             paths: self.paths().collect(),
             closed: self.paths.closed.as_ref().map(|closed| closed.kept().to_vec()).unwrap_or_default(),
             merged: self.paths.closed.as_ref().map(|closed| closed.merged()).unwrap_or_default(),
-            acks: self.ack_stats,
+            acks: self.acks.stats,
             key_updates: self.keys.one_rtt.as_ref().map_or(0, |keys| keys.generation),
             undecryptable: self.keys.failed_opens,
             received: self.streams.received(),

@@ -39,7 +39,7 @@ impl Connection {
         if self.side.is_server() {
             return Err(MigrateError::Server);
         }
-        if !self.handshake.confirmed {
+        if !self.handshake.progress.confirmed {
             return Err(MigrateError::NotConfirmed);
         }
         let forbids = |parameters: &anabranch_wire::TransportParameters| parameters.disable_active_migration;
@@ -152,7 +152,7 @@ impl Connection {
         let assigned = TraceEvent::PathAssigned { path: context.path, tuple: *context.tuple, validated };
         self.trace(now, &assigned);
         if validated {
-            self.events.push_back(Event::PathChanged { path: context.path, tuple: *context.tuple });
+            self.output.events.push_back(Event::PathChanged { path: context.path, tuple: *context.tuple });
         }
     }
 
@@ -223,7 +223,7 @@ impl Connection {
         self.collect_reset_tokens();
         self.trace(now, &TraceEvent::PathAssigned { path: id, tuple, validated: true });
         if !opened {
-            self.events.push_back(Event::PathChanged { path: id, tuple });
+            self.output.events.push_back(Event::PathChanged { path: id, tuple });
         }
     }
 
@@ -262,7 +262,7 @@ impl Connection {
         path.set_validated();
         let tuple = path.tuple;
         self.trace(now, &TraceEvent::PathAssigned { path: id, tuple, validated: true });
-        self.events.push_back(Event::PathChanged { path: id, tuple });
+        self.output.events.push_back(Event::PathChanged { path: id, tuple });
     }
 }
 

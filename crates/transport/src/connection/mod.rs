@@ -19,7 +19,7 @@ mod rotate;
 mod send;
 mod timers;
 
-pub use self::connection::{ConnectError, Connection};
+pub use self::connection::{ConnectError, ConnectTarget, Connection};
 pub use self::info::ConnectionStats;
 #[cfg(test)]
 pub(crate) use self::{

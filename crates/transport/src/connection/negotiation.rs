@@ -27,20 +27,20 @@ impl Connection {
     pub(super) fn choose_version(&mut self, now: Time) -> Result<(), TransportError> {
         let offered = self.handshake.peer_parameters.as_ref().and_then(|p| p.version_information.as_ref());
         let Some(offered) = offered else { return Ok(()) };
-        if offered.chosen != self.original_version {
+        if offered.chosen != self.origin.version {
             return Err(negotiation_error("chosen version is not the one in use"));
         }
         if !offered.available.contains(&offered.chosen) {
             return Err(negotiation_error("chosen version is not among the available ones"));
         }
         let preferred = self.config.versions.iter().copied();
-        let chosen = preferred.into_iter().find(|version| {
-            offered.available.contains(version) && compatible(self.original_version, *version)
-        });
+        let chosen = preferred
+            .into_iter()
+            .find(|version| offered.available.contains(version) && compatible(self.origin.version, *version));
         if let Some(format) =
             chosen.filter(|version| *version != self.format.version).and_then(Version::format)
         {
-            let dcid = self.initial_dcid_for_server;
+            let dcid = self.origin.initial_dcid;
             let keys = Box::new(initial_keys(format, &dcid, self.side));
             self.keys.other_initial = self.keys.initial.replace(keys);
             self.format = format;
@@ -60,7 +60,7 @@ impl Connection {
     /// out are put aside; nothing changes before the packet proves to be authentic ([`Self::follow_version`]).
     pub(super) fn may_follow_version(&mut self, version: Version) -> bool {
         let allowed = self.side.is_client()
-            && self.format.version == self.original_version
+            && self.format.version == self.origin.version
             && self.keys.handshake.is_none()
             && self.config.versions.contains(&version)
             && compatible(self.format.version, version);
@@ -89,9 +89,9 @@ impl Connection {
         let chosen = self.format.version;
         let offered = self.handshake.peer_parameters.as_ref().and_then(|p| p.version_information.as_ref());
         let Some(offered) = offered else {
-            let changed = chosen != self.original_version || self.handshake.negotiated;
+            let changed = chosen != self.origin.version || self.handshake.progress.negotiated;
             // RFC 9368 §4: a server that made the client change must authenticate the reason, save that of v1.
-            return if changed && !(self.handshake.negotiated && chosen == Version::V1) {
+            return if changed && !(self.handshake.progress.negotiated && chosen == Version::V1) {
                 Err(negotiation_error("version_information is missing after a change of version"))
             } else {
                 Ok(())
@@ -100,10 +100,10 @@ impl Connection {
         if offered.chosen != chosen {
             return Err(negotiation_error("the server chose another version than the one in use"));
         }
-        if self.handshake.negotiated {
+        if self.handshake.progress.negotiated {
             // Would the authenticated list have led to the same choice?
             let best = self.config.versions.iter().find(|version| offered.available.contains(version));
-            if best != Some(&self.original_version) && best != Some(&chosen) {
+            if best != Some(&self.origin.version) && best != Some(&chosen) {
                 return Err(negotiation_error("version negotiation was tampered with"));
             }
         }
@@ -116,11 +116,11 @@ impl Connection {
         let ours = path.used_local_cid == header.dcid && path.remote_cids.active() == header.scid;
         let versions: Vec<Version> = offered_versions(&packet[header.pn_offset..header.end]).collect();
         if self.side.is_server()
-            || self.handshake.heard
-            || self.handshake.negotiated
+            || self.handshake.progress.heard
+            || self.handshake.progress.negotiated
             || self.handshake.retry_scid.is_some()
             || !ours
-            || versions.contains(&self.original_version)
+            || versions.contains(&self.origin.version)
         {
             return self.drop_packet(
                 now,
@@ -135,8 +135,8 @@ impl Connection {
             return self.end_silently(now, ConnectionError::VersionMismatch);
         };
         self.format = format;
-        self.original_version = format.version;
-        self.handshake.negotiated = true;
+        self.origin.version = format.version;
+        self.handshake.progress.negotiated = true;
         self.forget_first_flight();
         self.trace(now, &TraceEvent::VersionChosen { version: format.version });
         if let Err(error) = self.make_client_session(now) {
@@ -153,7 +153,7 @@ impl Connection {
             && packet.len() > RETRY_TAG_LEN
             && self.retry_tag_matches(&packet[..header.end]);
         if self.side.is_server()
-            || self.handshake.heard
+            || self.handshake.progress.heard
             || self.handshake.retry_scid.is_some()
             || token.is_empty()
             || token.len() > MAX_TOKEN

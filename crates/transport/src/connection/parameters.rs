@@ -65,7 +65,7 @@ impl Connection {
                 if let Some(cids) = self.paths.local_cids_mut(PathId::ZERO) {
                     cids.issue_preferred(cid, token);
                 }
-                self.endpoint_events.push_back(EndpointEvent::CidIssued(cid));
+                self.output.endpoint_events.push_back(EndpointEvent::CidIssued(cid));
                 parameters.preferred_address =
                     Some(PreferredAddress { v4: addresses.v4, v6: addresses.v6, cid, token });
             }

@@ -117,7 +117,7 @@ impl Connection {
     pub(super) fn ask_again(&mut self, now: Time) {
         let path = self.paths.list.main_mut();
         path.recovery.forget_backoff();
-        path.ping |= self.handshake.confirmed;
+        path.ping |= self.handshake.progress.confirmed;
         path.address.validations.iter_mut().for_each(|one| one.hurry(now));
     }
 
@@ -125,7 +125,7 @@ impl Connection {
     /// connection whose server has never answered, and no other, because anybody can make such messages up (RFC 9000 §21.6).
     /// Says whether it did.
     pub fn refuse(&mut self, now: Time, obstacle: Obstacle) -> bool {
-        let never = self.side.is_client() && !self.handshake.complete && self.idle.heard().is_none();
+        let never = self.side.is_client() && !self.handshake.progress.complete && self.idle.heard().is_none();
         if never && self.state.is_active() {
             self.end_silently(now, ConnectionError::Unreachable(obstacle));
             return true;
@@ -179,7 +179,7 @@ impl Connection {
     /// When the path is to be asked whether it still works, because data has ceased to come.
     #[inline]
     pub(super) fn quiet_timeout(&self) -> Option<Time> {
-        if !self.roaming.watches || !self.handshake.confirmed {
+        if !self.roaming.watches || !self.handshake.progress.confirmed {
             return None;
         }
         let heard = self.idle.heard().filter(|_| self.streams.bytes_received() != self.roaming.traffic)?;
@@ -211,7 +211,7 @@ impl Connection {
         let id = self.paths.list.main().id;
         let works = |other: &crate::path::Path| other.id != id && other.is_usable() && !other.is_failing;
         if self.state.is_active() && !self.paths.list.iter().any(works) {
-            self.events.push_back(Event::PathSilent(id));
+            self.output.events.push_back(Event::PathSilent(id));
         }
     }
 

@@ -10,7 +10,7 @@ impl Connection {
     /// happens: the first packet after a long silence has them changed.
     #[inline]
     pub(super) fn rotate_old_cids(&mut self, now: Time) {
-        if self.config.cid_rotation.is_some() && self.handshake.confirmed && self.state.is_active() {
+        if self.config.cid_rotation.is_some() && self.handshake.progress.confirmed && self.state.is_active() {
             self.rotate_due_cids(now);
         }
     }

@@ -18,7 +18,7 @@ impl Connection {
         }
         let acks = self.levels.iter().filter_map(Level::ack_timeout).min();
         let paced = self.paths.list.iter().filter_map(|path| path.paced_until).min();
-        let keep_alive = self.idle.keep_alive_deadline().filter(|_| self.handshake.confirmed);
+        let keep_alive = self.idle.keep_alive_deadline().filter(|_| self.handshake.progress.confirmed);
         let timers = [
             self.paths.list.timeout(),
             acks,
@@ -45,7 +45,8 @@ impl Connection {
             return self.end_silently(now, error);
         }
         self.levels.iter_mut().for_each(|level| level.acks.release(now));
-        if self.handshake.confirmed && self.idle.keep_alive_deadline().is_some_and(|deadline| now >= deadline)
+        if self.handshake.progress.confirmed
+            && self.idle.keep_alive_deadline().is_some_and(|deadline| now >= deadline)
         {
             self.idle.last_traffic = now;
             self.paths.list.main_mut().ping = true;

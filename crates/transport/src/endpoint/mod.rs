@@ -28,6 +28,7 @@ pub use self::stateless::{
     RESETS_PER_SECOND, Response,
 };
 use crate::config::{ClientConfig, EndpointConfig, ServerConfig};
+use crate::connection::ConnectTarget;
 use crate::connection::{ConnectError, Connection};
 use crate::datagram_io::{Datagram, FourTuple, Transmit, TransmitBuf};
 use crate::event::{EndpointEvent, Event};
@@ -123,7 +124,8 @@ impl Endpoint {
         let registered = if unusable { None } else { self.router.connect(tuple) };
         let (handle, local_cid) = registered.ok_or(ConnectError::InvalidRemoteAddress(tuple.remote))?;
         let (shared, seed) = (self.router.shared(), self.router.next_seed());
-        match Connection::client(now, config, shared, seed, tuple, server_name, local_cid) {
+        let target = ConnectTarget { tuple, server_name, local_cid, seed };
+        match Connection::client(now, config, shared, target) {
             Ok(connection) => {
                 self.insert(handle, connection);
                 Ok(handle)

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use anabranch_tls::{TAG_LEN, initial_keys, retry_tag};
 use anabranch_wire::{
-    ConnectionClose, ConnectionId, Format, Frame, PacketKind, ResetToken, Side, Time, TransportErrorCode,
-    Version, Writer, write_retry, write_version_negotiation,
+    ConnectionClose, ConnectionId, Format, Frame, NewLong, NewNumber, PacketKind, ResetToken, Side, Time,
+    TransportErrorCode, Version, Writer, write_retry, write_version_negotiation,
 };
 
 use crate::datagram_io::{FourTuple, Transmit};
@@ -132,7 +132,17 @@ pub(super) fn refusal(
     let kind = PacketKind::Initial;
     let mut packet = vec![0; MAX_REFUSAL_LEN];
     // Our connection ID is the client's choice: there is no connection that another one could belong to.
-    let outgoing = format.write_long(&mut packet, kind, client, initial_dcid, &[], 0, 1, true, None)?;
+    let outgoing = format.write_long(
+        &mut packet,
+        &NewLong {
+            kind,
+            dcid: client,
+            scid: initial_dcid,
+            token: &[],
+            number: NewNumber { pn: 0, unacked: 1, announced: None },
+            fixed_bit: true,
+        },
+    )?;
     let mut payload = Writer::new(packet.get_mut(outgoing.header_len..)?, format.direction);
     let close = ConnectionClose { application: false, code: code.0, frame_type: 0, reason: &[] };
     payload.frame(&Frame::ConnectionClose(close)).ok()?;

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use anabranch_seeded::{Identity, deterministic_provider, seed_thread};
 use anabranch_tls as tls;
 use anabranch_tls::{DirectionKeys, TAG_LEN, initial_keys};
-use anabranch_wire::{ConnectionId, Frame, Frames, PacketKind, PathId, Side, Version, parse_packet};
+use anabranch_wire::{
+    ConnectionId, Frame, Frames, NewLong, NewNumber, PacketKind, PathId, Side, Version, parse_packet,
+};
 
 use crate::config::{ClientConfig, EndpointConfig, ServerConfig};
 use crate::datagram_io::{Datagram, FourTuple};
@@ -66,7 +68,17 @@ pub(super) fn initial(version: Version, dcid: &ConnectionId, token: &[u8], size:
     let keys = initial_keys(format, dcid, Side::Client).local;
     let mut packet = vec![0; size];
     let outgoing = format
-        .write_long(&mut packet, PacketKind::Initial, dcid, &cid(0xc11e), token, 0, 1, true, None)
+        .write_long(
+            &mut packet,
+            &NewLong {
+                kind: PacketKind::Initial,
+                dcid,
+                scid: &cid(0xc11e),
+                token,
+                number: NewNumber { pn: 0, unacked: 1, announced: None },
+                fixed_bit: true,
+            },
+        )
         .unwrap();
     packet[outgoing.header_len] = 1;
     format.set_length(&mut packet, &outgoing);

@@ -24,7 +24,7 @@ pub(crate) use self::health::Health;
 pub use self::info::PathInfo;
 pub(crate) use self::manager::Paths;
 pub(crate) use self::path::{
-    AMPLIFICATION_FACTOR, MAX_VALIDATIONS, MIN_PACKET_ROOM, MIN_VALIDATION_ROOM, Path, Phase,
+    AMPLIFICATION_FACTOR, MAX_VALIDATIONS, MIN_PACKET_ROOM, MIN_VALIDATION_ROOM, Path, PathCids, Phase,
 };
 pub(crate) use self::set::*;
 pub use self::set::{AckStats, AlternativeAddress, Held, MigrateError, OpenPathError};

@@ -87,16 +87,26 @@ const CHALLENGE_RESERVE: u64 = 4 * SHORT_CHALLENGE;
 /// Validations under way at the same time on one path.
 pub(crate) const MAX_VALIDATIONS: usize = 4;
 
+/// Connection IDs of a path that begins.
+#[derive(Debug)]
+pub(crate) struct PathCids {
+    /// IDs that this end has issued.
+    pub(crate) local: LocalCids,
+    /// IDs that the peer has issued.
+    pub(crate) remote: RemoteCids,
+    /// ID among `local` that the peer uses.
+    pub(crate) used_local: ConnectionId,
+}
+
 impl Path {
     pub(crate) fn new(
         id: PathId,
         tuple: FourTuple,
         recovery: Recovery<Tokens>,
-        local_cids: LocalCids,
-        remote_cids: RemoteCids,
-        local_cid: ConnectionId,
+        cids: PathCids,
         ack: &AckConfig,
     ) -> Self {
+        let PathCids { local: local_cids, remote: remote_cids, used_local: local_cid } = cids;
         Self {
             id,
             tuple,

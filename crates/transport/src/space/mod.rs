@@ -15,10 +15,11 @@ use anabranch_recovery::{EcnFinding, SharedEcn};
 use anabranch_wire::{AckRanges, Ecn, EcnCounts, PathId, SpaceId, Time, Writer};
 
 use self::per_path::PerPath;
-pub(crate) use self::received::{AckPolicy, MAX_RANGES, Numbers, Received, Told};
+pub(crate) use self::received::{AckForm, AckPolicy, MAX_RANGES, Numbers, Received, Told};
 use self::single::{Ranges, RunOrders, Single};
 use crate::config::AckConfig;
 use crate::random::Random;
+use crate::space::received::Packets;
 use crate::token::Tokens;
 
 /// A packet's number on the wire and its place in its path's order.
@@ -292,7 +293,7 @@ impl Numbering {
             Self::PerPath(_) => numbers,
             Self::Single(inner) => &mut inner.received,
         };
-        received::receive(numbers, debt, now, came, ack_eliciting, ecn, policy);
+        received::receive(numbers, debt, now, Packets { numbers: came, ack_eliciting, ecn }, policy);
     }
 
     /// Writes the ACK of a path; as a PATH_ACK if `multipath` and the numbers are the path's own. The number of its ranges.
@@ -305,11 +306,12 @@ impl Numbering {
         exponent: u64,
         tokens: &mut Tokens,
     ) -> usize {
+        let form = AckForm { space: SpaceId::Data, multipath, ack_delay_exponent: exponent };
         match self {
-            Self::PerPath(_) => received.write_ack(now, w, SpaceId::Data, multipath, exponent, tokens),
+            Self::PerPath(_) => received.write_ack(now, w, form, tokens),
             Self::Single(inner) => {
                 let (numbers, debt) = (&mut inner.received, &mut received.debt);
-                debt.write_ack(now, w, SpaceId::Data, false, exponent, numbers, tokens)
+                debt.write_ack(now, w, AckForm { multipath: false, ..form }, numbers, tokens)
             }
         }
     }

@@ -71,7 +71,8 @@ impl Received {
         ecn: Option<Ecn>,
         policy: &AckPolicy,
     ) {
-        receive(&mut self.numbers, &mut self.debt, now, pn..pn + 1, ack_eliciting, ecn, policy);
+        let packets = Packets { numbers: pn..pn + 1, ack_eliciting, ecn };
+        receive(&mut self.numbers, &mut self.debt, now, packets, policy);
     }
 
     /// Like [`Debt::write_ack`].
@@ -79,13 +80,30 @@ impl Received {
         &mut self,
         now: Time,
         w: &mut Writer<'_>,
-        space: SpaceId,
-        multipath: bool,
-        ack_delay_exponent: u64,
+        form: AckForm,
         tokens: &mut Tokens,
     ) -> usize {
-        self.debt.write_ack(now, w, space, multipath, ack_delay_exponent, &mut self.numbers, tokens)
+        self.debt.write_ack(now, w, form, &mut self.numbers, tokens)
     }
+}
+
+/// Packets that arrived one after another with numbers in a row and the same ECN codepoint.
+#[derive(Clone, Debug)]
+pub(crate) struct Packets {
+    pub(crate) numbers: Range<u64>,
+    pub(crate) ack_eliciting: bool,
+    pub(crate) ecn: Option<Ecn>,
+}
+
+/// Form of an ACK frame.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AckForm {
+    /// The packet number space.
+    pub(crate) space: SpaceId,
+    /// `true` for a PATH_ACK frame.
+    pub(crate) multipath: bool,
+    /// The exponent of the ACK Delay field (RFC 9000 §19.3).
+    pub(crate) ack_delay_exponent: u64,
 }
 
 /// Notes a packet, or several that came one after another with numbers in a row and the same mark, among the numbers of their
@@ -95,11 +113,10 @@ pub(crate) fn receive(
     numbers: &mut Numbers,
     debt: &mut Debt,
     now: Time,
-    came: Range<u64>,
-    ack_eliciting: bool,
-    ecn: Option<Ecn>,
+    packets: Packets,
     policy: &AckPolicy,
 ) {
+    let Packets { numbers: came, ack_eliciting, ecn } = packets;
     numbers.insert(debt.path, came.clone(), ack_eliciting, ecn);
     debt.on_packets(now, came, ack_eliciting, ecn, numbers, policy);
 }

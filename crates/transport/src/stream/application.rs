@@ -59,9 +59,9 @@ impl Streams {
         if n > 0 {
             self.set_hungry(key, false);
         }
-        self.send_credit.take(n);
-        self.buffered += n;
-        self.pending += n;
+        self.flow.send_credit.take(n);
+        self.flow.buffered += n;
+        self.flow.pending += n;
         if n < len as u64 {
             self.want_room(key);
         }
@@ -82,14 +82,14 @@ impl Streams {
         if send.credit.available() == 0 {
             send.credit.want_more();
         } else if !std::mem::replace(&mut send.in_line, true) {
-            self.line.push(stream.id);
+            self.waiting.queue.push(stream.id);
         }
         self.note_hunger(key);
-        if self.send_credit.available() == 0 {
-            self.send_credit.want_more();
+        if self.flow.send_credit.available() == 0 {
+            self.flow.send_credit.want_more();
         }
         self.note_blocked(key);
-        if self.buffered == 0 {
+        if self.flow.buffered == 0 {
             // No acknowledgment is to come that would tell of room; if there is some, it is left to others.
             self.wake_line();
         }
@@ -124,9 +124,9 @@ impl Streams {
         stream.control.reset = true;
         stream.control.blocked = false;
         self.set_hungry(key, false);
-        self.pending -= pending;
-        self.buffered -= released;
-        self.send_credit.give_back(unsent);
+        self.flow.pending -= pending;
+        self.flow.buffered -= released;
+        self.flow.send_credit.give_back(unsent);
         self.queue_control(key);
         self.requeue(key);
         self.wake_line();

@@ -25,7 +25,7 @@ impl Streams {
                 let segment = Segment { range: offset..offset + u64::from(len), fin };
                 return self.write_data_copy(id, &segment, carrier, w, tokens);
             }
-            Token::MaxData => Frame::MaxData(self.receive_credit.limit()),
+            Token::MaxData => Frame::MaxData(self.flow.receive_credit.limit()),
             Token::MaxStreamData(id) => {
                 let key = self.table.find(id, self.now)?;
                 let half = self.table.stream(key).receive.as_ref()?;
@@ -98,8 +98,8 @@ impl Streams {
     /// Bytes from the oldest unacknowledged one to the end of the peer's flow control: for the connection or for the stream
     /// whose turn it is, whichever is less.
     pub(crate) fn send_window(&mut self) -> u64 {
-        let acked = self.send_credit.used().saturating_sub(self.buffered);
-        let connection = self.send_credit.limit().saturating_sub(acked);
+        let acked = self.flow.send_credit.used().saturating_sub(self.flow.buffered);
+        let connection = self.flow.send_credit.limit().saturating_sub(acked);
         let place = self.ready.next(None);
         let Some(key) = place.and_then(|place| self.table.find(place.id(), self.now)) else {
             return connection;
@@ -111,6 +111,6 @@ impl Streams {
 
     /// Bytes that the peer's limit for the connection lets the application write.
     pub(crate) fn credit(&self) -> u64 {
-        self.send_credit.available()
+        self.flow.send_credit.available()
     }
 }

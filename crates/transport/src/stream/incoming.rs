@@ -12,6 +12,14 @@ use super::types::StreamEvent;
 use crate::error::TransportError;
 use crate::flow::ReceiveCredit;
 
+/// Range of a stream that a STREAM frame carries.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece {
+    pub(super) offset: u64,
+    pub(super) len: usize,
+    pub(super) fin: bool,
+}
+
 impl Streams {
     /// STREAM (RFC 9000 §19.8). `now` and the path's `rtt` serve to size windows.
     pub(crate) fn on_stream(
@@ -28,16 +36,13 @@ impl Streams {
     }
 
     /// `len` bytes of a stream, which `put` puts into its buffer.
-    #[expect(clippy::too_many_arguments, reason = "a frame's fields, and where it came")]
     #[inline]
     pub(super) fn take_in(
         &mut self,
         now: Time,
         rtt: Duration,
         key: usize,
-        offset: u64,
-        len: usize,
-        fin: bool,
+        Piece { offset, len, fin }: Piece,
         put: impl FnOnce(&mut ReceiveBuffer, &mut Pool) -> Result<bool, TooFragmented>,
     ) -> Result<(), TransportError> {
         self.now = now;
@@ -48,7 +53,7 @@ impl Streams {
             return Ok(());
         };
         let new = half.claim(offset.saturating_add(len as u64), fin)?;
-        claim(&mut self.receive_credit, &mut self.due.max_data, new)?;
+        claim(&mut self.flow.receive_credit, &mut self.due.max_data, new)?;
         let pool = &mut self.pool;
         let news = half.on_data(offset, len, fin, |buffer| put(buffer, pool))?;
         if half.stopped.is_some() {
@@ -63,7 +68,7 @@ impl Streams {
             half.buffer.prepare_next(&mut self.pool);
         }
         let is_held_up = half.is_held_up();
-        if self.receive_credit.multiply_by_received(rtt) {
+        if self.flow.receive_credit.multiply_by_received(rtt) {
             self.due.max_data = true;
         }
         if is_held_up {
@@ -81,7 +86,7 @@ impl Streams {
             stream.control.max_data = true;
             self.queue_control(key);
         }
-        if self.receive_credit.is_tight() && self.receive_credit.widen() {
+        if self.flow.receive_credit.is_tight() && self.flow.receive_credit.widen() {
             self.due.max_data = true;
         }
     }
@@ -120,7 +125,7 @@ impl Streams {
         let Some(half) = &mut self.table.stream(key).receive else {
             return Ok(());
         };
-        claim(&mut self.receive_credit, &mut self.due.max_data, half.claim(end, fin)?)
+        claim(&mut self.flow.receive_credit, &mut self.due.max_data, half.claim(end, fin)?)
     }
 
     /// STOP_SENDING (RFC 9000 §19.5): the stream is reset with the same code unless all its data is acknowledged.
@@ -139,7 +144,7 @@ impl Streams {
 
     /// MAX_DATA (RFC 9000 §19.9).
     pub(crate) fn on_max_data(&mut self, maximum: u64) {
-        if self.send_credit.raise(maximum) {
+        if self.flow.send_credit.raise(maximum) {
             self.due.data_blocked = false;
             self.unpark();
             self.wake_line();
@@ -175,7 +180,7 @@ impl Streams {
 
     /// Streams that were held back get another chance.
     fn unpark(&mut self) {
-        for id in std::mem::take(&mut self.parked) {
+        for id in std::mem::take(&mut self.waiting.parked) {
             if let Some(key) = self.table.find(id, self.now) {
                 self.requeue(key);
                 self.queue_control(key);
@@ -185,7 +190,7 @@ impl Streams {
 
     /// DATA_BLOCKED (RFC 9000 §19.12): gives what credit there is without waiting for half a window.
     pub(crate) fn on_data_blocked(&mut self) {
-        self.due.max_data |= self.receive_credit.can_grant();
+        self.due.max_data |= self.flow.receive_credit.can_grant();
     }
 
     /// STREAM_DATA_BLOCKED (RFC 9000 §19.13), answered like [`Self::on_data_blocked`].

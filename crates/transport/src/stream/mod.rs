@@ -9,6 +9,7 @@
 
 mod application;
 mod copies;
+mod flow;
 mod incoming;
 mod named;
 mod outgoing;
@@ -22,13 +23,15 @@ mod state;
 mod table;
 mod train;
 mod types;
+mod waiting;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use anabranch_wire::{Dir, Side, StreamId, Time, TransportParameters};
 
+use self::flow::Flow;
 pub(crate) use self::named::{MIN_NAMED_ROOM, Named};
 pub use self::placed::ReceivedBytes;
 pub(crate) use self::placed::Reserved;
@@ -42,6 +45,7 @@ pub(crate) use self::train::StreamTrain;
 pub(crate) use self::train::{FAULT, Fault};
 pub use self::types::SendProgress;
 pub use self::types::{ClosedStream, Priority, ReadError, StreamEvent, StreamsConfig, WriteError};
+use self::waiting::Waiting;
 use crate::error::TransportError;
 use crate::flow::{ReceiveCredit, SendCredit};
 
@@ -60,33 +64,11 @@ const MAX_IDLE_TURNS: u32 = 64;
 #[derive(Debug)]
 pub struct Streams {
     table: Table,
-    /// Credit that we give the peer over all streams.
-    receive_credit: ReceiveCredit,
-    /// Credit that the peer gives us over all streams, charged by writing.
-    send_credit: SendCredit,
-    /// New bytes sent over all streams, what RFC 9000 §4.1 counts.
-    sent: u64,
-    /// Bytes written and not acknowledged.
-    buffered: u64,
-    max_buffered: u64,
-    /// Stream bytes that the peer has acknowledged, each stream's up to the first that it has not.
-    delivered: u64,
-    /// Bytes to be sent, new and lost.
-    pending: u64,
+    flow: Flow,
     ready: ReadyQueue,
     /// Whether any stream has ever had a route of its own.
     is_routed: bool,
-    /// Streams with data that the connection's limits do not let out yet, only after a refused 0-RTT.
-    parked: Vec<StreamId>,
-    /// Streams whose application waits for the connection's credit or the send buffer, those that came first in front.
-    line: Vec<StreamId>,
-    /// Streams that have little or nothing to send because the connection has no room for it: by level, the numbers by which they
-    /// came.
-    hungry: BTreeMap<Reverse<i32>, BTreeSet<u64>>,
-    /// The last such number.
-    turns: u64,
-    /// Those of them whose application was told of room, and how often others were told since.
-    told: Vec<(StreamId, u32)>,
+    waiting: Waiting,
     /// Streams with control frames to send.
     control: VecDeque<StreamId>,
     due: Due,
@@ -142,25 +124,23 @@ impl Streams {
         pool.set_window(config.connection_window);
         Self {
             table: Table::new(side, config, hash_seed),
-            receive_credit: ReceiveCredit::new(
-                config.window_rule,
-                config.connection_window,
-                config.connection_window_max,
-                Time::ZERO,
-            ),
-            send_credit: SendCredit::default(),
-            sent: 0,
-            buffered: 0,
-            max_buffered: config.send_buffer.max(1),
-            delivered: 0,
-            pending: 0,
+            flow: Flow {
+                receive_credit: ReceiveCredit::new(
+                    config.window_rule,
+                    config.connection_window,
+                    config.connection_window_max,
+                    Time::ZERO,
+                ),
+                send_credit: SendCredit::default(),
+                sent: 0,
+                buffered: 0,
+                max_buffered: config.send_buffer.max(1),
+                delivered: 0,
+                pending: 0,
+            },
             ready: ReadyQueue::default(),
             is_routed: false,
-            parked: Vec::new(),
-            line: Vec::new(),
-            hungry: BTreeMap::new(),
-            turns: 0,
-            told: Vec::new(),
+            waiting: Waiting::default(),
             control: VecDeque::new(),
             due: Due::default(),
             events: VecDeque::new(),
@@ -189,7 +169,7 @@ impl Streams {
         parameters: &TransportParameters,
     ) -> Result<(), TransportError> {
         self.table.set_peer_parameters(parameters)?;
-        if parameters.initial_max_data < self.send_credit.limit() {
+        if parameters.initial_max_data < self.flow.send_credit.limit() {
             return Err(table::reduced_limits());
         }
         for dir in [Dir::Bi, Dir::Uni] {
@@ -208,18 +188,18 @@ impl Streams {
     /// remembered. [`Self::set_peer_parameters`] gives the new ones, which may be lower.
     pub(crate) fn reject_zero_rtt(&mut self) {
         self.table.forget_peer_parameters();
-        self.send_credit.restart();
-        self.pending = 0;
+        self.flow.send_credit.restart();
+        self.flow.pending = 0;
         for key in self.table.keys() {
             let stream = self.table.stream(key);
             let stopped = stream.receive.as_ref().is_some_and(|half| half.stopped.is_some());
             if let Some(send) = &mut stream.send {
                 let sent = send.restart();
-                self.sent -= sent;
-                self.pending += send.buffer.pending();
+                self.flow.sent -= sent;
+                self.flow.pending += send.buffer.pending();
                 if !send.state.may_send() {
                     stream.control.reset = true;
-                    self.send_credit.give_back(sent);
+                    self.flow.send_credit.give_back(sent);
                 }
             }
             stream.control.stop |= stopped;
@@ -250,12 +230,12 @@ impl Streams {
 
     /// Stream bytes received for the first time, holes included.
     pub fn bytes_received(&self) -> u64 {
-        self.receive_credit.received()
+        self.flow.receive_credit.received()
     }
 
     /// Stream bytes sent for the first time.
     pub fn bytes_sent(&self) -> u64 {
-        self.sent
+        self.flow.sent
     }
 
     /// Whether streams may have routes of their own.
@@ -266,27 +246,27 @@ impl Streams {
     /// Stream bytes that the peer has acknowledged, each stream's up to the first that it has not: what shows that sending goes
     /// on.
     pub fn bytes_delivered(&self) -> u64 {
-        self.delivered
+        self.flow.delivered
     }
 
     /// Stream bytes that wait to be sent, new and lost.
     pub fn pending_bytes(&self) -> u64 {
-        self.pending
+        self.flow.pending
     }
 
     /// Stream bytes written that were never sent.
     pub(crate) fn new_bytes(&self) -> u64 {
-        self.send_credit.used().saturating_sub(self.sent)
+        self.flow.send_credit.used().saturating_sub(self.flow.sent)
     }
 
     /// Stream bytes that were lost and wait to be sent again.
     pub(crate) fn lost_bytes(&self) -> u64 {
-        self.pending.saturating_sub(self.new_bytes())
+        self.flow.pending.saturating_sub(self.new_bytes())
     }
 
     /// Stream bytes written that the peer has not acknowledged.
     pub fn buffered_bytes(&self) -> u64 {
-        self.buffered
+        self.flow.buffered
     }
 
     /// Puts the stream into, or takes it out of, the queue of those with something to send.
@@ -340,18 +320,18 @@ impl Streams {
 
     /// `n` received bytes have left a stream's buffer.
     fn release(&mut self, n: u64) {
-        let due = self.receive_credit.consume(n, self.now, self.rtt);
-        self.due.max_data |= due || self.receive_credit.is_starved();
+        let due = self.flow.receive_credit.consume(n, self.now, self.rtt);
+        self.due.max_data |= due || self.flow.receive_credit.is_starved();
     }
 
     /// Room on the connection for what the application writes to a stream. Room is left to those of its level, and of higher ones,
     /// that want it and have little or nothing to send, whoever writes first: else the fastest writer would take all of it,
     /// every time.
     fn room_for(&mut self, key: usize) -> u64 {
-        let room = self.send_credit.available().min(self.max_buffered - self.buffered);
+        let room = self.flow.send_credit.available().min(self.flow.max_buffered - self.flow.buffered);
         let Some(send) = &self.table.stream(key).send else { return room };
         let (own, level) = (send.hungry, Reverse(send.priority.level));
-        let equals = self.hungry.range(..=level).map(|(_, turns)| turns.len() as u64).sum::<u64>();
+        let equals = self.waiting.hungry.range(..=level).map(|(_, turns)| turns.len() as u64).sum::<u64>();
         let others = equals - u64::from(own.is_some());
         if others == 0 {
             return room;
@@ -359,16 +339,17 @@ impl Streams {
         let share = MIN_SHARE.max(room / (others + 1));
         let rest = room.saturating_sub(others.saturating_mul(share));
         // They come in turn: who has waited longest gets something in any case.
-        let next = self.hungry.first_key_value().and_then(|(level, turns)| Some((*level, *turns.first()?)));
+        let next =
+            self.waiting.hungry.first_key_value().and_then(|(level, turns)| Some((*level, *turns.first()?)));
         let is_next = own.is_some_and(|turn| next == Some((level, turn)));
         // If nothing is under way, no acknowledgment will tell of room: somebody has to begin.
-        let begins = rest == 0 && self.buffered == 0;
+        let begins = rest == 0 && self.flow.buffered == 0;
         if is_next || begins { rest.max(room.min(MIN_SHARE)) } else { rest }
     }
 
     /// A stream that wants to write and has fewer bytes to send than this is left room.
     fn low_water(&self) -> u64 {
-        MIN_SHARE.min(self.max_buffered / 16).max(1)
+        MIN_SHARE.min(self.flow.max_buffered / 16).max(1)
     }
 
     /// The stream has fewer bytes to send than before, or wants room.
@@ -385,16 +366,16 @@ impl Streams {
         let level = Reverse(send.priority.level);
         match send.hungry {
             None if hungry => {
-                self.turns += 1;
-                send.hungry = Some(self.turns);
-                self.hungry.entry(level).or_default().insert(self.turns);
+                self.waiting.turns += 1;
+                send.hungry = Some(self.waiting.turns);
+                self.waiting.hungry.entry(level).or_default().insert(self.waiting.turns);
             }
             Some(turn) if !hungry => {
                 send.hungry = None;
-                if let Some(turns) = self.hungry.get_mut(&level) {
+                if let Some(turns) = self.waiting.hungry.get_mut(&level) {
                     turns.remove(&turn);
                     if turns.is_empty() {
-                        self.hungry.remove(&level);
+                        self.waiting.hungry.remove(&level);
                     }
                 }
             }
@@ -404,8 +385,8 @@ impl Streams {
 
     /// Whether writers may be woken: the connection has credit, and the send buffer room worth the while.
     fn has_room(&self) -> bool {
-        let wake_room = (self.max_buffered / 8).clamp(1, WAKE_ROOM);
-        self.send_credit.available() > 0 && self.buffered + wake_room <= self.max_buffered
+        let wake_room = (self.flow.max_buffered / 8).clamp(1, WAKE_ROOM);
+        self.flow.send_credit.available() > 0 && self.flow.buffered + wake_room <= self.flow.max_buffered
     }
 
     /// Tells the application of room on a stream if it waits for that and there is some.
@@ -422,19 +403,19 @@ impl Streams {
             send.wants_room = false;
             self.events.push_back(StreamEvent::Writable(stream.id));
         } else if !std::mem::replace(&mut send.in_line, true) {
-            self.line.push(stream.id);
+            self.waiting.queue.push(stream.id);
         }
     }
 
     /// Wakes all that wait for the connection's room, once there is some: in the order in which their data would be sent,
     /// because whoever writes first may take all of it.
     fn wake_line(&mut self) {
-        if self.line.is_empty() || !self.has_room() {
+        if self.waiting.queue.is_empty() || !self.has_room() {
             return;
         }
         self.forget_idle_writers();
-        let mut waiting = Vec::with_capacity(self.line.len());
-        for id in std::mem::take(&mut self.line) {
+        let mut waiting = Vec::with_capacity(self.waiting.queue.len());
+        for id in std::mem::take(&mut self.waiting.queue) {
             if let Some(key) = self.table.find(id, self.now)
                 && let Some(send) = &mut self.table.stream(key).send
             {
@@ -447,22 +428,22 @@ impl Streams {
             self.wake(key);
             let send = self.table.stream(key).send.as_ref();
             let is_told = send.is_some_and(|send| send.hungry.is_some() && !send.wants_room);
-            if is_told && self.told.iter().all(|(id, _)| *id != place.id()) {
-                self.told.push((place.id(), 0));
+            if is_told && self.waiting.notified.iter().all(|(id, _)| *id != place.id()) {
+                self.waiting.notified.push((place.id(), 0));
             }
         }
     }
 
     /// Room is not left for ever to those who were told of it and do not write.
     fn forget_idle_writers(&mut self) {
-        for (id, turns) in std::mem::take(&mut self.told) {
+        for (id, turns) in std::mem::take(&mut self.waiting.notified) {
             let Some(key) = self.table.find(id, self.now) else { continue };
             match &self.table.stream(key).send {
                 Some(send) if send.hungry.is_some() && !send.wants_room => {}
                 _ => continue,
             }
             if turns < MAX_IDLE_TURNS {
-                self.told.push((id, turns + 1));
+                self.waiting.notified.push((id, turns + 1));
             } else {
                 self.set_hungry(key, false);
             }
@@ -476,7 +457,8 @@ impl Streams {
             stream.control.blocked = true;
             self.queue_control(key);
         }
-        self.due.data_blocked |= self.send_credit.should_report() && self.sent >= self.send_credit.limit();
+        self.due.data_blocked |=
+            self.flow.send_credit.should_report() && self.flow.sent >= self.flow.send_credit.limit();
     }
 }
 

@@ -54,7 +54,7 @@ impl Streams {
             let mut is_held = false;
             if let Some(Segment { range, fin }) = next {
                 let is_repeated = range.start < send.buffer.unsent();
-                let credit = self.send_credit.limit().saturating_sub(self.sent);
+                let credit = self.flow.send_credit.limit().saturating_sub(self.flow.sent);
                 is_held = !may_send || !is_repeated && credit == 0 && !range.is_empty();
                 if !is_held {
                     let end = match is_repeated {
@@ -69,7 +69,7 @@ impl Streams {
             }
             self.withdraw(key);
             if is_held {
-                self.parked.push(id);
+                self.waiting.parked.push(id);
             } else {
                 self.note_blocked(key);
             }
@@ -118,8 +118,8 @@ impl Streams {
         }
         tokens.push(Token::Stream { id, offset, len, fin: segment.fin });
         send.buffer.cut_at(segment.range.end);
-        self.sent += send.on_sent(&segment);
-        self.pending -= taken;
+        self.flow.sent += send.on_sent(&segment);
+        self.flow.pending -= taken;
         self.after_named(key);
         None
     }

@@ -60,8 +60,8 @@ impl Streams {
     /// Returns early if the packet is full.
     fn write_connection_control(&mut self, w: &mut Writer<'_>, tokens: &mut Tokens) -> Option<()> {
         if self.due.max_data {
-            put(w, tokens, &Frame::MaxData(self.receive_credit.grant()), Token::MaxData)?;
-            self.pool.set_window(self.receive_credit.window());
+            put(w, tokens, &Frame::MaxData(self.flow.receive_credit.grant()), Token::MaxData)?;
+            self.pool.set_window(self.flow.receive_credit.window());
             self.due.max_data = false;
         }
         for dir in [Dir::Bi, Dir::Uni] {
@@ -78,7 +78,7 @@ impl Streams {
             }
         }
         if self.due.data_blocked {
-            if let Some(limit) = self.send_credit.report() {
+            if let Some(limit) = self.flow.send_credit.report() {
                 put(w, tokens, &Frame::DataBlocked(limit), Token::DataBlocked)?;
             }
             self.due.data_blocked = false;
@@ -94,7 +94,7 @@ impl Streams {
         if !self.table.may_send_on(id) {
             // The stream does not exist for the peer yet; see `reject_zero_rtt`.
             self.table.stream(key).control.queued = false;
-            self.parked.push(id);
+            self.waiting.parked.push(id);
             return true;
         }
         let stream = self.table.stream(key);
@@ -165,7 +165,7 @@ impl Streams {
             self.note_hunger(key);
             match progress {
                 Progress::Full { .. } | Progress::Passed => return,
-                Progress::Held => self.parked.push(place.id()),
+                Progress::Held => self.waiting.parked.push(place.id()),
                 Progress::Drained => self.note_blocked(key),
             }
         }
@@ -188,7 +188,8 @@ impl Streams {
         };
         while let Some(Segment { range, fin }) = send.next_of(kinds) {
             let is_new = range.start >= send.buffer.unsent();
-            let credit = if is_new { self.send_credit.limit().saturating_sub(self.sent) } else { u64::MAX };
+            let credit =
+                if is_new { self.flow.send_credit.limit().saturating_sub(self.flow.sent) } else { u64::MAX };
             let wanted = range.end - range.start;
             if !may_send || (credit == 0 && wanted > 0) {
                 return Progress::Held;
@@ -204,8 +205,8 @@ impl Streams {
                 return Progress::Full { served };
             }
             tokens.push(Token::Stream { id, offset: range.start, len: len as u32, fin: segment.fin });
-            self.sent += send.on_sent(&segment);
-            self.pending -= len;
+            self.flow.sent += send.on_sent(&segment);
+            self.flow.pending -= len;
             served = true;
         }
         if kinds != Kinds::ALL && send.next().is_some() { Progress::Passed } else { Progress::Drained }
@@ -241,7 +242,7 @@ impl Streams {
         let pending = send.buffer.pending();
         let released = send.on_acked(offset..offset + u64::from(len), fin);
         let is_finished = send.state.is_terminal();
-        self.pending -= pending - send.buffer.pending();
+        self.flow.pending -= pending - send.buffer.pending();
         if send.place.is_some() {
             self.requeue(key);
         }
@@ -250,8 +251,8 @@ impl Streams {
             self.settle(key);
         }
         if released > 0 {
-            self.buffered -= released;
-            self.delivered += released;
+            self.flow.buffered -= released;
+            self.flow.delivered += released;
             self.wake_line();
         }
     }
@@ -264,7 +265,7 @@ impl Streams {
             Token::Stream { id, offset, len, fin } => self.on_data_lost(id, offset, len, fin),
             Token::MaxData => self.due.max_data = true,
             Token::MaxStreams(dir) => self.due.max_streams.set(dir, true),
-            Token::DataBlocked => self.due.data_blocked |= self.send_credit.report_again(),
+            Token::DataBlocked => self.due.data_blocked |= self.flow.send_credit.report_again(),
             Token::StreamsBlocked(dir) => {
                 let local = self.table.local(dir);
                 let still = local.wanted && local.reported == Some(local.limit);
@@ -287,7 +288,7 @@ impl Streams {
         };
         let pending = send.buffer.pending();
         send.on_lost(offset..offset + u64::from(len), fin);
-        self.pending += send.buffer.pending() - pending;
+        self.flow.pending += send.buffer.pending() - pending;
         self.requeue(key);
     }
 

@@ -7,6 +7,7 @@ use anabranch_wire::{Placement, Stream, StreamId, Time};
 use super::Streams;
 use super::receive_buffer::{Saved, Slot};
 use crate::error::TransportError;
+use crate::stream::incoming::Piece;
 
 /// How received stream bytes got to where they are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -116,9 +117,8 @@ impl Streams {
         fin: bool,
     ) -> Result<(), TransportError> {
         self.received.placed += len as u64;
-        self.take_in(now, rtt, reserved.key, reserved.slot.offset, len, fin, |buffer, pool| {
-            buffer.commit(&reserved.slot, len, pool)
-        })
+        let piece = Piece { offset: reserved.slot.offset, len, fin };
+        self.take_in(now, rtt, reserved.key, piece, |buffer, pool| buffer.commit(&reserved.slot, len, pool))
     }
 
     /// How the bytes of all streams were received.
@@ -135,8 +135,7 @@ impl Streams {
         frame: &Stream<'_>,
     ) -> Result<(), TransportError> {
         self.received.copied += frame.data.len() as u64;
-        self.take_in(now, rtt, key, frame.offset, frame.data.len(), frame.fin, |buffer, pool| {
-            buffer.insert(frame.offset, frame.data, pool)
-        })
+        let piece = Piece { offset: frame.offset, len: frame.data.len(), fin: frame.fin };
+        self.take_in(now, rtt, key, piece, |buffer, pool| buffer.insert(frame.offset, frame.data, pool))
     }
 }

@@ -107,7 +107,7 @@ impl Streams {
     /// A train of the stream that received data last, if nothing is missing of it and its end is not known.
     pub(crate) fn begin_train(&mut self) -> Option<StreamTrain> {
         let key = self.arrived?;
-        let left = self.receive_credit.left()?;
+        let left = self.flow.receive_credit.left()?;
         let stream = self.table.stream(key);
         let half = stream.receive.as_ref()?;
         let next = half.next_in_order()?;
@@ -131,7 +131,8 @@ impl Streams {
         let half = half.ok_or_else(|| lost("a stream was gone before its data was counted"))?;
         (self.now, self.rtt, self.arrived) = (now, rtt, Some(key));
         let settled = half.claim(next, false);
-        let settled = settled.and_then(|new| claim(&mut self.receive_credit, &mut self.due.max_data, new));
+        let settled =
+            settled.and_then(|new| claim(&mut self.flow.receive_credit, &mut self.due.max_data, new));
         if settled.is_err() || Fault::NotSettled.is_on() {
             return Err(lost("stream data in order was miscounted"));
         }

@@ -3,6 +3,7 @@
 //! The first byte says where the token comes from: 0 as it is, 1 laid over a genuine NEW_TOKEN token, 2 over a genuine
 //! Retry token.
 
+use anabranch_wire::{NewLong, NewNumber};
 use std::cell::RefCell;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -50,8 +51,19 @@ fn initial(dcid: &ConnectionId, token: &[u8]) -> Vec<u8> {
     let keys = initial_keys(format, dcid, Side::Client).local;
     let mut packet = vec![0; 1_200];
     let scid = ConnectionId::new(&[7; 8]).unwrap();
-    let outgoing =
-        format.write_long(&mut packet, PacketKind::Initial, dcid, &scid, token, 0, 1, true, None).unwrap();
+    let outgoing = format
+        .write_long(
+            &mut packet,
+            &NewLong {
+                kind: PacketKind::Initial,
+                dcid,
+                scid: &scid,
+                token,
+                number: NewNumber { pn: 0, unacked: 1, announced: None },
+                fixed_bit: true,
+            },
+        )
+        .unwrap();
     packet[outgoing.header_len] = 1;
     format.set_length(&mut packet, &outgoing);
     keys.packet.seal(PathId::ZERO, 0, outgoing.header_len, &mut packet);

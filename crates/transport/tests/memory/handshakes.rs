@@ -1,5 +1,6 @@
 //! Bytes that clients make a server allocate before their addresses are validated.
 
+use anabranch_wire::{NewLong, NewNumber};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
@@ -41,8 +42,17 @@ impl Attacker {
         let mut packet = vec![0; 1_200];
         let scid = ConnectionId::new(&[7; 8]).unwrap();
         let kind = PacketKind::Initial;
-        let outgoing =
-            format.write_long(&mut packet, kind, &self.dcid, &scid, &[], self.next, 1 << 14, true, None);
+        let outgoing = format.write_long(
+            &mut packet,
+            &NewLong {
+                kind,
+                dcid: &self.dcid,
+                scid: &scid,
+                token: &[],
+                number: NewNumber { pn: self.next, unacked: 1 << 14, announced: None },
+                fixed_bit: true,
+            },
+        );
         let outgoing = outgoing.unwrap();
         let end = packet.len() - 16;
         let mut writer = Writer::new(&mut packet[outgoing.header_len..end], Direction::Forward);

@@ -1,7 +1,7 @@
 //! Fields of headers that have been read, or are to be written.
 
-use super::decode_packet_number;
-use crate::StreamId;
+use super::{PacketKind, decode_packet_number};
+use crate::{ConnectionId, StreamId};
 
 /// Where a packet's data belongs, for formats whose headers say it ([`Format::names_stream`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,6 +12,49 @@ pub struct Announced {
     pub offset: u64,
     /// How far from `offset` the end of what the peer has without a gap may be.
     pub distance: u64,
+}
+
+/// Packet number of a packet that is being written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewNumber {
+    /// The packet number.
+    pub pn: u64,
+    /// Distance to the numbers that the peer knows ([`unacked_numbers`](crate::unacked_numbers)).
+    pub unacked: u64,
+    /// Stream and offset of the packet's data, for formats that name streams.
+    pub announced: Option<Announced>,
+}
+
+/// Fields of an Initial, 0-RTT or Handshake header that is to be written.
+#[derive(Clone, Copy, Debug)]
+pub struct NewLong<'a> {
+    /// The packet's kind.
+    pub kind: PacketKind,
+    /// Destination connection ID.
+    pub dcid: &'a ConnectionId,
+    /// Source connection ID.
+    pub scid: &'a ConnectionId,
+    /// Token; for Initial packets only.
+    pub token: &'a [u8],
+    /// The packet number; announces stream data in 0-RTT packets only.
+    pub number: NewNumber,
+    /// `true` unless the peer allows greasing the fixed bit (RFC 9287).
+    pub fixed_bit: bool,
+}
+
+/// Fields of a 1-RTT header that is to be written.
+#[derive(Clone, Copy, Debug)]
+pub struct NewShort<'a> {
+    /// Destination connection ID.
+    pub dcid: &'a ConnectionId,
+    /// The spin bit.
+    pub spin: bool,
+    /// The key phase bit.
+    pub key_phase: bool,
+    /// The packet number.
+    pub number: NewNumber,
+    /// `true` unless the peer allows greasing the fixed bit (RFC 9287).
+    pub fixed_bit: bool,
 }
 
 /// What header protection hid. None of it is authentic before the packet is decrypted.

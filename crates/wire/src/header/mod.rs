@@ -7,7 +7,7 @@ mod outgoing;
 mod packet_number;
 mod protection;
 
-pub use fields::{Announced, Placement, Unmasked};
+pub use fields::{Announced, NewLong, NewNumber, NewShort, Placement, Unmasked};
 pub use kind::PacketKind;
 pub use negotiation::{MAX_OFFERED_VERSIONS, offered_versions, write_retry, write_version_negotiation};
 pub use outgoing::{MAX_LONG_LENGTH, Outgoing};

@@ -1,10 +1,10 @@
 //! Writing the headers of protected packets (RFC 9000 §17.2, §17.3) and masking them (RFC 9001 §5.4).
 
 use super::protection::{KEY_PHASE, SPIN, protected_bits};
-use super::{Announced, FIXED, LONG, PacketKind};
+use super::{FIXED, LONG, NewLong, NewNumber, NewShort, PacketKind};
 use crate::ConnectionId;
 use crate::varint::varint_len;
-use crate::version::{Format, NewNumber, NumberField};
+use crate::version::{Format, NumberField};
 
 /// The largest Length a long header is written with: packet number, payload and tag.
 pub const MAX_LONG_LENGTH: usize = 0x3fff;
@@ -56,23 +56,9 @@ impl Head<'_> {
 }
 
 impl Format {
-    /// Writes an Initial, 0-RTT or Handshake header without its Length; `None` if `buf` is too short.
-    ///
-    /// `unacked` is the distance to the numbers that the peer knows ([`unacked_numbers`](crate::unacked_numbers)).
-    /// `token` goes into Initial packets only, `announced` into 0-RTT packets of formats that name streams. `fixed_bit` is true unless the peer allows greasing it (RFC 9287).
-    #[expect(clippy::too_many_arguments, reason = "a header has that many fields")]
-    pub fn write_long(
-        &self,
-        buf: &mut [u8],
-        kind: PacketKind,
-        dcid: &ConnectionId,
-        scid: &ConnectionId,
-        token: &[u8],
-        pn: u64,
-        unacked: u64,
-        fixed_bit: bool,
-        announced: Option<Announced>,
-    ) -> Option<Outgoing> {
+    /// Writes a long header without its Length; `None` if `buf` is too short, or the kind has no such header.
+    pub fn write_long(&self, buf: &mut [u8], header: &NewLong<'_>) -> Option<Outgoing> {
+        let NewLong { kind, dcid, scid, token, number, fixed_bit } = *header;
         let mut head = Head { buf, len: 0 };
         head.put(&[LONG | if fixed_bit { FIXED } else { 0 } | self.long_type(kind)? << 4])?;
         head.put(&self.version.0.to_be_bytes())?;
@@ -85,32 +71,19 @@ impl Format {
             head.put(token)?;
         }
         head.put(&[0; LENGTH_LEN])?;
-        head.finish(kind, self.number(kind), NewNumber { pn, unacked, announced })
+        head.finish(kind, self.number(kind), number)
     }
 
     /// Writes a 1-RTT header; `None` if `buf` is too short.
-    ///
-    /// `unacked` is the distance to the numbers that the peer knows ([`unacked_numbers`](crate::unacked_numbers)).
-    /// `announced` is for formats that name streams.
-    #[expect(clippy::too_many_arguments, reason = "a header has that many fields")]
     #[inline]
-    pub fn write_short(
-        &self,
-        buf: &mut [u8],
-        dcid: &ConnectionId,
-        spin: bool,
-        key_phase: bool,
-        pn: u64,
-        unacked: u64,
-        fixed_bit: bool,
-        announced: Option<Announced>,
-    ) -> Option<Outgoing> {
+    pub fn write_short(&self, buf: &mut [u8], header: &NewShort<'_>) -> Option<Outgoing> {
+        let NewShort { dcid, spin, key_phase, number, fixed_bit } = *header;
         let bit = |set: bool, bit: u8| if set { bit } else { 0 };
         let mut head = Head { buf, len: 0 };
         head.put(&[bit(fixed_bit, FIXED) | bit(spin, SPIN) | bit(key_phase, KEY_PHASE)])?;
         head.put(dcid)?;
         let kind = PacketKind::OneRtt;
-        head.finish(kind, self.number(kind), NewNumber { pn, unacked, announced })
+        head.finish(kind, self.number(kind), number)
     }
 
     /// Bytes of frames that a packet with this header needs, for its sample among others (RFC 9001 §5.4.2).

@@ -104,14 +104,14 @@ fn server_initial() {
         let mut outgoing = format
             .write_long(
                 &mut packet,
-                PacketKind::Initial,
-                &ConnectionId::EMPTY,
-                &scid,
-                &[],
-                257,
-                258,
-                true,
-                None,
+                &NewLong {
+                    kind: PacketKind::Initial,
+                    dcid: &ConnectionId::EMPTY,
+                    scid: &scid,
+                    token: &[],
+                    number: NewNumber { pn: 257, unacked: 258, announced: None },
+                    fixed_bit: true,
+                },
             )
             .unwrap();
         packet[18..20].copy_from_slice(&[0, 1]);
@@ -133,8 +133,18 @@ fn server_initial() {
 fn short_header() {
     let mut packet = hex("00 00000000 655e5cd55c41f69080575d7999c25a5bfb");
     let pn = 654_360_564;
-    let outgoing =
-        v1().write_short(&mut packet, &ConnectionId::EMPTY, false, false, pn, 40_000, true, None).unwrap();
+    let outgoing = v1()
+        .write_short(
+            &mut packet,
+            &NewShort {
+                dcid: &ConnectionId::EMPTY,
+                spin: false,
+                key_phase: false,
+                number: NewNumber { pn, unacked: 40_000, announced: None },
+                fixed_bit: true,
+            },
+        )
+        .unwrap();
     assert_eq!(outgoing, Outgoing { kind: PacketKind::OneRtt, pn_offset: 1, pn_len: 3, header_len: 4 });
     assert_eq!(packet[..4], hex("4200bff4"));
     v1().mask(&mut packet, &outgoing, &mask("aefefe7d03"));
@@ -157,7 +167,17 @@ fn short_header_bits() {
         let (spin, key_phase, fixed) = (bits & 1 != 0, bits & 2 != 0, bits & 4 != 0);
         let mut packet = [0; 32];
         let dcid = cid(&[1, 2, 3, 4]);
-        v1().write_short(&mut packet, &dcid, spin, key_phase, 9, 1, fixed, None).unwrap();
+        v1().write_short(
+            &mut packet,
+            &NewShort {
+                dcid: &dcid,
+                spin,
+                key_phase,
+                number: NewNumber { pn: 9, unacked: 1, announced: None },
+                fixed_bit: fixed,
+            },
+        )
+        .unwrap();
         let parsed = parse_packet(&packet, 4).unwrap();
         assert_eq!((parsed.dcid, parsed.fixed_bit, parsed.version), (dcid, fixed, None));
         let opened = v1().unmask(&mut packet, PacketKind::OneRtt, parsed.pn_offset, &[0; 16]);
@@ -263,10 +283,31 @@ fn coalesced_packets_follow_each_other() {
     for (kind, size) in kinds.into_iter().zip([100, 64, 80, 50]) {
         let mut packet = vec![0; size];
         if kind == PacketKind::OneRtt {
-            v2().write_short(&mut packet, &dcid, false, false, 0, 1, true, None).unwrap();
+            v2().write_short(
+                &mut packet,
+                &NewShort {
+                    dcid: &dcid,
+                    spin: false,
+                    key_phase: false,
+                    number: NewNumber { pn: 0, unacked: 1, announced: None },
+                    fixed_bit: true,
+                },
+            )
+            .unwrap();
         } else {
-            let outgoing =
-                v2().write_long(&mut packet, kind, &dcid, &scid, &[9; 10], 0, 1, true, None).unwrap();
+            let outgoing = v2()
+                .write_long(
+                    &mut packet,
+                    &NewLong {
+                        kind,
+                        dcid: &dcid,
+                        scid: &scid,
+                        token: &[9; 10],
+                        number: NewNumber { pn: 0, unacked: 1, announced: None },
+                        fixed_bit: true,
+                    },
+                )
+                .unwrap();
             v2().set_length(&mut packet, &outgoing);
         }
         datagram.extend(packet);
@@ -287,12 +328,44 @@ fn a_header_that_does_not_fit_is_not_written() {
     let long_len = 1 + 4 + 9 + 5 + 1 + 3 + 2 + 1;
     for len in 0..40 {
         let mut buf = vec![0; len];
-        let long = v1().write_long(&mut buf, PacketKind::Initial, &dcid, &scid, b"tok", 0, 1, true, None);
+        let long = v1().write_long(
+            &mut buf,
+            &NewLong {
+                kind: PacketKind::Initial,
+                dcid: &dcid,
+                scid: &scid,
+                token: b"tok",
+                number: NewNumber { pn: 0, unacked: 1, announced: None },
+                fixed_bit: true,
+            },
+        );
         assert_eq!(long.is_some(), len >= long_len, "{len}");
-        let short = v1().write_short(&mut buf, &dcid, false, false, 0, 1, true, None);
+        let short = v1().write_short(
+            &mut buf,
+            &NewShort {
+                dcid: &dcid,
+                spin: false,
+                key_phase: false,
+                number: NewNumber { pn: 0, unacked: 1, announced: None },
+                fixed_bit: true,
+            },
+        );
         assert_eq!(short.is_some(), len >= 10, "{len}");
     }
-    assert!(v1().write_long(&mut [0; 99], PacketKind::OneRtt, &dcid, &scid, &[], 0, 1, true, None).is_none());
+    assert!(
+        v1().write_long(
+            &mut [0; 99],
+            &NewLong {
+                kind: PacketKind::OneRtt,
+                dcid: &dcid,
+                scid: &scid,
+                token: &[],
+                number: NewNumber { pn: 0, unacked: 1, announced: None },
+                fixed_bit: true
+            }
+        )
+        .is_none()
+    );
 }
 
 proptest! {
@@ -313,7 +386,7 @@ proptest! {
         let (dcid, scid, pn) = (cid(&dcid), cid(&scid), acked + ahead);
         let mut packet = vec![0x77; 600];
         let outgoing =
-            format.write_long(&mut packet, kind, &dcid, &scid, &token, pn, pn - acked, fixed_bit, None).unwrap();
+            format.write_long(&mut packet, &NewLong { kind, dcid: &dcid, scid: &scid, token: &token, number: NewNumber { pn, unacked: pn - acked, announced: None }, fixed_bit }).unwrap();
         format.set_length(&mut packet, &outgoing);
         let plain = packet.clone();
         format.mask(&mut packet, &outgoing, &mask);
@@ -345,7 +418,7 @@ proptest! {
         let (dcid, pn) = (cid(&dcid), acked + ahead);
         let mut packet = vec![0x77; 60];
         let outgoing =
-            v1().write_short(&mut packet, &dcid, spin, key_phase, pn, pn - acked, fixed_bit, None).unwrap();
+            v1().write_short(&mut packet, &NewShort { dcid: &dcid, spin, key_phase, number: NewNumber { pn, unacked: pn - acked, announced: None }, fixed_bit }).unwrap();
         v1().mask(&mut packet, &outgoing, &mask);
         let parsed = parse_packet(&packet, dcid.len()).unwrap();
         prop_assert_eq!((parsed.dcid, parsed.fixed_bit, parsed.end), (dcid, fixed_bit, 60));

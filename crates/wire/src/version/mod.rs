@@ -2,7 +2,7 @@
 
 mod number;
 
-pub(crate) use number::{Front, NewNumber, NumberField};
+pub(crate) use number::{Front, NumberField};
 
 use core::fmt;
 

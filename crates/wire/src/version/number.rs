@@ -1,6 +1,6 @@
 //! What header protection covers after the first byte: the packet number, and in some formats more.
 
-use crate::header::{Announced, Unmasked, packet_number_len};
+use crate::header::{NewNumber, Unmasked, packet_number_len};
 
 /// Reads and writes the protected field that follows the destination connection ID or the Length.
 #[derive(Debug)]
@@ -24,16 +24,6 @@ pub(crate) struct Front {
     pub(crate) first: u8,
     /// Where the field starts.
     pub(crate) len: usize,
-}
-
-/// What a number field is to carry.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct NewNumber {
-    pub(crate) pn: u64,
-    /// How far the numbers that the peer knows may be away.
-    pub(crate) unacked: u64,
-    /// Stream and offset of the packet's data, for formats that name it.
-    pub(crate) announced: Option<Announced>,
 }
 
 /// What a number field took.

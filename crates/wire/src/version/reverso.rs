@@ -6,11 +6,11 @@
 //! ```
 //! The two top bits of the packet number give the length of the stream ID, those of the stream ID the length of the offset.
 
-use super::number::{Front, Lengths, NewNumber};
+use super::number::{Front, Lengths};
 use super::{Format, NumberField, Version, v1};
 use crate::StreamId;
 use crate::cursor::Direction;
-use crate::header::{Announced, Placement, Unmasked};
+use crate::header::{Announced, NewNumber, Placement, Unmasked};
 
 pub(super) const FORMAT: Format = Format {
     version: Version(0x0079_1097),
@@ -175,6 +175,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::NewShort;
     use crate::testing::hex;
     use crate::{ConnectionId, PacketKind, decode_packet_number};
 
@@ -270,7 +271,7 @@ mod tests {
             let dcid = ConnectionId::new(&[7; 8]).unwrap();
             let mut packet = [0x55; 80];
             let outgoing = FORMAT
-                .write_short(&mut packet, &dcid, false, true, pn, ahead, true, at(stream, offset, distance))
+                .write_short(&mut packet, &NewShort { dcid: &dcid, spin: false, key_phase: true, number: NewNumber { pn, unacked: ahead, announced: at(stream, offset, distance) }, fixed_bit: true })
                 .unwrap();
             let plain = packet;
             FORMAT.mask(&mut packet, &outgoing, &mask);

@@ -55,7 +55,7 @@ pub(super) fn check(sources: &[Source], metadata: &Value) -> Vec<Fault> {
         match table.get(name) {
             Some(row) => faults.extend(of(name, row, &table, array(&package["dependencies"]))),
             None => {
-                faults.push(fault(format!("crate {name}"), "is not in ARCHITECTURE.md's table of floors"))
+                faults.push(fault(format!("crate {name}"), "is not in ARCHITECTURE.md's table of floors"));
             }
         }
     }

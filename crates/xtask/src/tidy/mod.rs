@@ -11,6 +11,7 @@ mod limits;
 mod portable;
 mod registries;
 mod rust;
+mod shapes;
 mod sizes;
 mod threats;
 mod unsafe_code;
@@ -70,6 +71,7 @@ pub(crate) fn run(root: &Path) -> Result<bool, String> {
         sizes::check(&sources),
         arrows::check(&sources, &arrows::metadata(root)?),
         imports::check(&sources),
+        shapes::check(&sources),
         leftovers::check(&sources),
         unsafe_code::check(&sources),
         determinism::check(&sources),

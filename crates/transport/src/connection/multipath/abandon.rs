@@ -84,14 +84,14 @@ impl Connection {
     }
 
     fn close_path(&mut self, now: Time, id: PathId, code: u64, by_peer: bool) {
-        let after = now.saturating_since(self.begun);
+        let after = now.saturating_since(self.origin.time);
         let Some(path) = self.paths.list.get_mut(id) else { return };
         path.phase = Phase::Abandoned { until: None };
         path.closure = Some(Closure { after, code, by_peer });
         path.address.validations.clear();
         path.ping = false;
         path.paced_until = None;
-        if !self.handshake.confirmed {
+        if !self.handshake.progress.confirmed {
             self.set_progress(); // Another path may have to keep the handshake going now.
         }
         let Some(path) = self.paths.list.get_mut(id) else { return };
@@ -103,13 +103,13 @@ impl Connection {
         self.requeue_unacked(now, id);
         self.collect_reset_tokens();
         self.owe_abandon(id, code);
-        self.events.push_back(Event::PathAbandoned { path: id, code });
+        self.output.events.push_back(Event::PathAbandoned { path: id, code });
         self.trace(now, &TraceEvent::PathAbandoned { path: id, code });
     }
 
     fn owe_abandon(&mut self, path: PathId, code: u64) {
         if let Some(multipath) = &mut self.paths.multipath {
-            multipath.abandons.push(Abandon { path, code, sent: false });
+            multipath.owed.abandons.push(Abandon { path, code, sent: false });
             multipath.closed = multipath.closed.saturating_add(1);
             multipath.stop_scheduling(path);
         }
@@ -130,7 +130,7 @@ impl Connection {
         let Some(multipath) = &mut self.paths.multipath else { return };
         let Some(unopened) = multipath.unopened.change().remove(&id) else { return };
         for (_, cid) in unopened.local.iter() {
-            self.endpoint_events.push_back(EndpointEvent::CidRetired(cid));
+            self.output.endpoint_events.push_back(EndpointEvent::CidRetired(cid));
         }
     }
 
@@ -143,7 +143,7 @@ impl Connection {
             let Some(path) = self.paths.list.remove(id) else { return };
             info.into_iter().for_each(|info| self.paths.closed.get_or_insert_default().add(info));
             for (_, cid) in path.local_cids.iter() {
-                self.endpoint_events.push_back(EndpointEvent::CidRetired(cid));
+                self.output.endpoint_events.push_back(EndpointEvent::CidRetired(cid));
             }
             self.paths.numbering.forget(id);
             if let Some(multipath) = &mut self.paths.multipath {

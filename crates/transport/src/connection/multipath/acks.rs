@@ -16,7 +16,7 @@ impl Connection {
             return;
         }
         let unacked = self.paths.list.iter().map(|path| u64::from(path.received.debt.unacked())).sum::<u64>();
-        let threshold = self.ack_policy.threshold;
+        let threshold = self.acks.policy.threshold;
         if let Some(path) = self.paths.list.get_mut(id).filter(|path| path.received.debt.unacked() > 0)
             && unacked >= threshold
         {
@@ -92,7 +92,7 @@ impl Connection {
         let before = writer.len();
         let ranges =
             self.paths.numbering.write_ack(&mut path.received, now, writer, multipath, exponent, tokens);
-        let stats = &mut self.ack_stats;
+        let stats = &mut self.acks.stats;
         stats.frames += u64::from(ranges > 0);
         stats.ranges += ranges as u64;
         stats.full_frames += u64::from(ranges >= self.config.ack.max_ranges.clamp(2, MAX_RANGES));

@@ -5,8 +5,7 @@ use std::net::SocketAddr;
 use anabranch_wire::{AddressFlags, TransportParameters};
 
 use crate::connection::connection::Connection;
-use crate::error::TransportError;
-use crate::error::violation;
+use crate::error::{TransportError, violation};
 use crate::event::Event;
 use crate::path::{Word, may_follow};
 
@@ -35,7 +34,7 @@ impl Connection {
         let sane = may_follow(&self.paths.list.main().tuple.remote, &address);
         let Some(multipath) = self.paths.multipath.as_mut().filter(|_| sane) else { return Ok(()) };
         if multipath.alternatives.learn(Word { address, flags, sequence, owed: false }) {
-            self.events.push_back(Event::ServerAddresses);
+            self.output.events.push_back(Event::ServerAddresses);
         }
         Ok(())
     }

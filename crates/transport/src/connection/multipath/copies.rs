@@ -48,7 +48,8 @@ impl Connection {
 
     /// Looks for data under way that a path with nothing else to do would bring sooner. Says whether there was any.
     pub(in crate::connection) fn reinject(&mut self, now: Time) -> bool {
-        if self.paths.multipath.is_none() || self.paths.list.len() == 1 || !self.handshake.confirmed {
+        if self.paths.multipath.is_none() || self.paths.list.len() == 1 || !self.handshake.progress.confirmed
+        {
             return false;
         }
         if self.paths.list.iter().all(|path| path.recovery.bytes_in_flight() == 0) {

@@ -4,8 +4,7 @@ use anabranch_wire::{Frame, NewConnectionId, PathId, Time};
 
 use crate::connection::connection::Connection;
 use crate::context::Context;
-use crate::error::TransportError;
-use crate::error::violation;
+use crate::error::{TransportError, violation};
 use crate::event::EndpointEvent;
 use crate::path::{Path, not_negotiated};
 
@@ -58,7 +57,7 @@ impl Connection {
                     return Err(violation("PATHS_BLOCKED above the maximum"));
                 }
                 // A maximum that has been raised since is on its way, or is told again.
-                multipath.owes_max_path_id |= maximum < u64::from(multipath.local_max.0);
+                multipath.owed.max_path_id |= maximum < u64::from(multipath.local_max.0);
                 Ok(())
             }
             Frame::PathCidsBlocked { path, next_sequence } => {
@@ -83,8 +82,8 @@ impl Connection {
             }
         } else if let Some(unopened) = multipath.unopened.change().get_mut(&path) {
             unopened.remote.on_new(issued)?;
-            if multipath.cids_blocked == Some(path) {
-                multipath.cids_blocked = None;
+            if multipath.owed.cids_blocked == Some(path) {
+                multipath.owed.cids_blocked = None;
             }
         }
         // Anything else is a path that is gone.
@@ -107,7 +106,7 @@ impl Connection {
             (None, None) => None,
         };
         if let Some(cid) = retired {
-            self.endpoint_events.push_back(EndpointEvent::CidRetired(cid));
+            self.output.endpoint_events.push_back(EndpointEvent::CidRetired(cid));
             self.after_local_retire(path, cid);
             self.pending.issue_cids = true;
         }
@@ -123,7 +122,7 @@ impl Connection {
         }
         if PathId(maximum) > multipath.remote_max {
             multipath.remote_max = PathId(maximum);
-            multipath.paths_blocked = None;
+            multipath.owed.paths_blocked = None;
             self.pending.issue_cids = true;
         }
         Ok(())

@@ -75,7 +75,7 @@ impl Connection {
             if closing < MAX_CLOSING_PATHS as usize {
                 pool.use_up(id);
                 let code = TransportErrorCode::PATH_RESOURCE_LIMIT_REACHED.0;
-                multipath.abandons.push(Abandon { path: id, code, sent: false });
+                multipath.owed.abandons.push(Abandon { path: id, code, sent: false });
             }
             return false;
         }

@@ -6,7 +6,7 @@ use anabranch_wire::{ConnectionId, PathId, Time};
 use crate::connection::connection::{Connection, recovery_config};
 use crate::datagram_io::FourTuple;
 use crate::event::{EndpointEvent, Event};
-use crate::path::{OpenPathError, Path, Phase, Purpose, Unopened, opens_paths};
+use crate::path::{OpenPathError, Path, PathCids, Phase, Purpose, Unopened, opens_paths};
 use crate::trace::TraceEvent;
 
 impl Connection {
@@ -17,7 +17,7 @@ impl Connection {
             for _ in 0..pool.local.wanted() {
                 let cid = self.random.cid(self.shared.cid_len());
                 pool.local.issue(cid, self.shared.reset_token(&cid));
-                self.endpoint_events.push_back(EndpointEvent::CidIssued(cid));
+                self.output.endpoint_events.push_back(EndpointEvent::CidIssued(cid));
             }
         }
         // RFC 10069 §3.2: none above the peer's maximum.
@@ -26,7 +26,7 @@ impl Connection {
             for _ in 0..unopened.local.wanted() {
                 let cid = self.random.cid(self.shared.cid_len());
                 unopened.local.issue(cid, self.shared.reset_token(&cid));
-                self.endpoint_events.push_back(EndpointEvent::CidIssued(cid));
+                self.output.endpoint_events.push_back(EndpointEvent::CidIssued(cid));
             }
         }
     }
@@ -40,7 +40,7 @@ impl Connection {
         if !opens_paths(self.side) {
             return Err(OpenPathError::Server);
         }
-        if !self.handshake.complete {
+        if !self.handshake.progress.complete {
             return Err(OpenPathError::NotConnected);
         }
         if self.paths.list.iter().any(|path| !path.is_abandoned() && path.tuple == tuple) {
@@ -57,12 +57,12 @@ impl Connection {
             return Ok(id);
         }
         let Some(id) = multipath.next() else {
-            multipath.paths_blocked = multipath.is_blocked().then_some(multipath.remote_max);
+            multipath.owed.paths_blocked = multipath.is_blocked().then_some(multipath.remote_max);
             return Err(OpenPathError::NoPathId);
         };
         let ready = multipath.unopened.get(&id).is_some_and(|unopened| unopened.remote.has_unused());
         if !ready {
-            multipath.cids_blocked = Some(id);
+            multipath.owed.cids_blocked = Some(id);
             return Err(OpenPathError::NoConnectionId);
         }
         self.insert_path(now, id, tuple, None);
@@ -115,7 +115,8 @@ impl Connection {
         remote.next();
         let first = used_local_cid.or_else(|| local.iter().next().map(|(_, cid)| cid));
         let first = first.unwrap_or(ConnectionId::EMPTY);
-        let mut path = Path::new(id, tuple, recovery, local, remote, first, &self.config.ack);
+        let mut path =
+            Path::new(id, tuple, recovery, PathCids { local, remote, used_local: first }, &self.config.ack);
         path.phase = Phase::Opening;
         path.address.chose_local = opens_paths(self.side);
         path.status.peer = status;
@@ -158,7 +159,7 @@ impl Connection {
         if opens_paths(self.side) && !self.paths.numbering.is_single() {
             path.status.is_owed |= path.status.local.repeat();
         }
-        self.events.push_back(Event::PathOpened(id));
+        self.output.events.push_back(Event::PathOpened(id));
         if let Some(multipath) = &mut self.paths.multipath {
             multipath.states_changed = true; // The peer may have made it a backup already.
         }

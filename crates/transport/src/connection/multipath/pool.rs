@@ -5,8 +5,7 @@ use anabranch_wire::{NewConnectionId, Time, TransportErrorCode};
 use crate::connection::connection::Connection;
 use crate::context::Context;
 use crate::datagram_io::FourTuple;
-use crate::error::TransportError;
-use crate::error::violation;
+use crate::error::{TransportError, violation};
 use crate::event::EndpointEvent;
 
 impl Connection {
@@ -75,7 +74,7 @@ impl Connection {
         };
         if let Some(cid) = pool.local.on_retire(sequence, context.dcid)? {
             pool.bound.retain(|bound| bound.cid != cid);
-            self.endpoint_events.push_back(EndpointEvent::CidRetired(cid));
+            self.output.endpoint_events.push_back(EndpointEvent::CidRetired(cid));
             self.pending.issue_cids = true;
         }
         Ok(())
@@ -85,7 +84,7 @@ impl Connection {
     pub(in crate::connection) fn collect_pooled_reset_tokens(&mut self) {
         if let Some(pool) = self.paths.multipath.as_mut().and_then(|multipath| multipath.pool.as_mut()) {
             while let Some(event) = pool.remote.poll_endpoint_event() {
-                self.endpoint_events.push_back(event);
+                self.output.endpoint_events.push_back(event);
             }
         }
     }
@@ -93,7 +92,7 @@ impl Connection {
     /// A client without connection IDs is found by its addresses: says which ones lead to it.
     pub(in crate::connection) fn route_tuple(&mut self, tuple: FourTuple) {
         if self.shared.cid_len() == 0 && self.side.is_client() {
-            self.endpoint_events.push_back(EndpointEvent::TupleAdded(tuple));
+            self.output.endpoint_events.push_back(EndpointEvent::TupleAdded(tuple));
         }
     }
 
@@ -104,7 +103,7 @@ impl Connection {
                 path.tuple.remote == tuple.remote && path.tuple.local.port() == tuple.local.port()
             });
         if self.shared.cid_len() == 0 && self.side.is_client() && !shared {
-            self.endpoint_events.push_back(EndpointEvent::TupleRemoved(tuple));
+            self.output.endpoint_events.push_back(EndpointEvent::TupleRemoved(tuple));
         }
     }
 }

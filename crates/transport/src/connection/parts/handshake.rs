@@ -59,16 +59,7 @@ pub(crate) struct Handshake {
     pub(crate) token: Bytes,
     /// The application protocol, once it is settled.
     pub(crate) alpn: Option<Bytes>,
-    /// TLS is done on this side (RFC 9001 §4.1.1).
-    pub(crate) complete: bool,
-    /// RFC 9001 §4.1.2.
-    pub(crate) confirmed: bool,
-    /// A client reacted to a Version Negotiation packet (RFC 9368 §4).
-    pub(crate) negotiated: bool,
-    /// A packet of the server was processed, so that Retry and Version Negotiation come too late.
-    pub(crate) heard: bool,
-    /// Whether the application was told of ALPN and server name.
-    pub(crate) data_reported: bool,
+    pub(crate) progress: Progress,
     /// What early data was sent under.
     pub(crate) remembered: Option<Box<Remembered>>,
     /// Until when 0-RTT packets are still read after 1-RTT keys are there (RFC 9001 §4.9.3).
@@ -82,4 +73,19 @@ pub(crate) const HELLO_STEP: usize = 1024;
 pub(crate) struct ClientStart {
     pub(crate) tls: TlsClientConfig,
     pub(crate) server_name: String,
+}
+
+/// Steps of the handshake that are done.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Progress {
+    /// TLS is done on this side (RFC 9001 §4.1.1).
+    pub(crate) complete: bool,
+    /// RFC 9001 §4.1.2.
+    pub(crate) confirmed: bool,
+    /// A client reacted to a Version Negotiation packet (RFC 9368 §4).
+    pub(crate) negotiated: bool,
+    /// A packet of the server was processed, so that Retry and Version Negotiation come too late.
+    pub(crate) heard: bool,
+    /// Whether the application was told of ALPN and server name.
+    pub(crate) data_reported: bool,
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use anabranch_tls::{DirectionKeys, Keys, PacketKey, Secrets, Suite};
 use anabranch_wire::{Format, PacketKind, Time, TransportErrorCode};
 
+use super::Undecrypted;
 use crate::error::TransportError;
 
 /// Packets that may still be sealed when an update is begun, so that the limit is never reached while it is under way.
@@ -22,6 +23,8 @@ pub(crate) struct KeyRing {
     pub(crate) one_rtt: Option<OneRtt>,
     /// Packets that failed to open, over all keys and paths (RFC 9001 §6.6).
     pub(crate) failed_opens: u64,
+    /// Packets that arrived before their keys.
+    pub(crate) undecrypted: Undecrypted,
 }
 
 impl KeyRing {

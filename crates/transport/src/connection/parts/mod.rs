@@ -2,11 +2,14 @@
 
 mod ack_budget;
 mod ack_request;
+mod acks;
 mod closing;
 mod crypto_stream;
 mod handshake;
 mod idle;
 mod keys;
+mod origin;
+mod output;
 mod pending;
 mod remembered;
 mod roaming;
@@ -14,11 +17,14 @@ mod undecrypted;
 
 pub(crate) use self::ack_budget::AckBudget;
 pub(crate) use self::ack_request::AckRequest;
+pub(crate) use self::acks::Acks;
 pub(crate) use self::closing::{CloseFrame, Closing, State};
 pub(crate) use self::crypto_stream::{CryptoStream, MAX_UNVALIDATED_CRYPTO};
 pub(crate) use self::handshake::{ClientStart, HELLO_STEP, Handshake, Level};
 pub(crate) use self::idle::Idle;
 pub(crate) use self::keys::{KeyRing, OneRtt, Phase};
+pub(crate) use self::origin::Origin;
+pub(crate) use self::output::Output;
 pub(crate) use self::pending::Pending;
 pub(crate) use self::remembered::Remembered;
 pub(crate) use self::roaming::Roaming;

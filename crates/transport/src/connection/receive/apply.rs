@@ -126,7 +126,7 @@ impl Connection {
             false => Some(path),
         };
         let path = path.ok_or(Stop::Drop(DropReason::Unexpected))?;
-        if self.observer.is_some() {
+        if self.output.observer.is_some() {
             self.trace_short(now, path, short, payload);
         }
         self.idle.on_received(now);

@@ -11,8 +11,7 @@ use super::envelope::Stop;
 use super::named::{STREAM, leading_stream};
 use super::short::Short;
 use crate::connection::connection::Connection;
-use crate::error::TransportError;
-use crate::error::violation;
+use crate::error::{TransportError, violation};
 use crate::stream::{Reserved, Saved};
 
 /// Bytes of other frames beside stream data, usually; more are put on the heap.
@@ -66,7 +65,7 @@ impl Connection {
             return Some(Err(self.on_unopened()));
         }
         let mut others = Others::new();
-        let (direction, is_observed) = (self.format.direction, self.observer.is_some());
+        let (direction, is_observed) = (self.format.direction, self.output.observer.is_some());
         let contents = Contents::read(window, &reserved, named, direction, is_observed, &mut others);
         self.streams.restore(&reserved, &saved);
         self.on_opened(now, short);

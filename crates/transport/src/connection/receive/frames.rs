@@ -6,8 +6,7 @@ use anabranch_wire::{Ack, Ecn, Frame, Frames, PacketKind, Stream, Time, Transpor
 
 use crate::connection::connection::Connection;
 use crate::context::Context;
-use crate::error::TransportError;
-use crate::error::violation;
+use crate::error::{TransportError, violation};
 use crate::path::Response;
 use crate::space::AckPolicy;
 
@@ -117,7 +116,7 @@ impl Connection {
     #[inline]
     fn after_data_packet(&mut self, now: Time, context: &Context<'_>, ecn: Option<Ecn>, seen: Seen) {
         let Some(path) = self.paths.list.get_mut(context.path) else { return };
-        let (received, policy) = (&mut path.received, &self.ack_policy);
+        let (received, policy) = (&mut path.received, &self.acks.policy);
         let number = context.number;
         self.paths.numbering.on_received(received, now, number..number + 1, seen.eliciting, ecn, policy);
         let moved = Self::note_data_packet(path, context, seen.probing);
@@ -200,7 +199,7 @@ impl Connection {
             Frame::RetireConnectionId { path: None, sequence } if self.paths.multipath.is_none() => {
                 let retired = self.paths.list.main_mut().local_cids.on_retire(sequence, context.dcid)?;
                 if let Some(cid) = retired {
-                    self.endpoint_events.push_back(crate::event::EndpointEvent::CidRetired(cid));
+                    self.output.endpoint_events.push_back(crate::event::EndpointEvent::CidRetired(cid));
                     self.after_local_retire(anabranch_wire::PathId::ZERO, cid);
                 }
                 // After the packet, or a packet full of retirements would have hundreds of IDs made.
@@ -252,7 +251,7 @@ impl Connection {
             // RFC 9000 §19.20
             return Err(violation("HANDSHAKE_DONE from a client"));
         }
-        if self.handshake.complete {
+        if self.handshake.progress.complete {
             self.confirm(now);
         }
         Ok(())

@@ -30,7 +30,7 @@ impl Connection {
         if self.format.names_stream && space == SpaceId::Data {
             check_named(payload, direction, unmasked.placement.as_ref())?;
         }
-        if self.observer.is_some() {
+        if self.output.observer.is_some() {
             self.trace_long(now, path, header, number, payload);
         }
         let context = Context {
@@ -84,7 +84,7 @@ impl Connection {
     /// Checks the version and the connection IDs of a packet, and finds its path.
     pub(in crate::connection) fn check_addressee(&mut self, header: &Protected) -> Result<PathId, Stop> {
         if let Some(version) = header.version {
-            let original = version == self.original_version && self.side.is_server();
+            let original = version == self.origin.version && self.side.is_server();
             let known = version == self.format.version
                 || original && matches!(header.kind, PacketKind::Initial | PacketKind::ZeroRtt);
             let followed = !known && header.kind == PacketKind::Initial && self.may_follow_version(version);
@@ -105,7 +105,7 @@ impl Connection {
         }
         let first_flight = self.side.is_server()
             && matches!(header.kind, PacketKind::Initial | PacketKind::ZeroRtt)
-            && (header.dcid == self.handshake.original_dcid || header.dcid == self.initial_dcid_for_server);
+            && (header.dcid == self.handshake.original_dcid || header.dcid == self.origin.initial_dcid);
         if first_flight { Ok(PathId::ZERO) } else { Err(Stop::Drop(DropReason::UnknownConnectionId)) }
     }
 
@@ -188,8 +188,8 @@ impl Connection {
         {
             self.follow_version(now, version);
         }
-        if self.side.is_client() && !self.handshake.heard {
-            self.handshake.heard = true;
+        if self.side.is_client() && !self.handshake.progress.heard {
+            self.handshake.progress.heard = true;
             // RFC 9000 §7.2: the server's connection ID replaces the one that the client made up.
             self.handshake.peer_scid = Some(header.scid);
             self.paths.list.main_mut().remote_cids.set_first(header.scid);

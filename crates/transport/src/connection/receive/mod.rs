@@ -156,10 +156,11 @@ impl Connection {
         kind: PacketKind,
         packet: &[u8],
     ) -> Result<(), Stop> {
-        let early = !self.handshake.complete || kind == PacketKind::OneRtt;
+        let early = !self.handshake.progress.complete || kind == PacketKind::OneRtt;
         let wanted = early && kind != PacketKind::Initial && !self.is_key_gone(kind);
         let validated = self.paths.list.main().address.validated;
-        if wanted && self.undecrypted.keep(envelope.tuple, envelope.ecn, envelope.len, packet, validated) {
+        if wanted && self.keys.undecrypted.keep(envelope.tuple, envelope.ecn, envelope.len, packet, validated)
+        {
             Ok(())
         } else {
             Err(Stop::Drop(DropReason::KeyUnavailable))
@@ -170,7 +171,7 @@ impl Connection {
     pub(in crate::connection) fn has_open_key(&self, kind: PacketKind) -> bool {
         match kind {
             // RFC 9001 §5.7: a server must not process 1-RTT packets before the handshake is complete.
-            PacketKind::OneRtt => self.keys.one_rtt.is_some() && self.handshake.complete,
+            PacketKind::OneRtt => self.keys.one_rtt.is_some() && self.handshake.progress.complete,
             PacketKind::ZeroRtt => self.side.is_server() && self.keys.early.is_some(),
             _ => self.keys.open(kind).is_some(),
         }
@@ -181,7 +182,7 @@ impl Connection {
         match kind {
             PacketKind::Initial => true,
             PacketKind::ZeroRtt => self.side.is_client() || self.handshake.session.is_some(),
-            PacketKind::Handshake => self.handshake.complete,
+            PacketKind::Handshake => self.handshake.progress.complete,
             _ => false,
         }
     }
@@ -197,8 +198,8 @@ impl Connection {
     /// Packets whose keys were missing, once more.
     fn retry_undecrypted(&mut self, now: Time) {
         // Each round needs new keys, of which a connection gets few.
-        while std::mem::take(&mut self.undecrypted.retry) {
-            for Kept { tuple, ecn, len, mut packet } in std::mem::take(&mut self.undecrypted.packets) {
+        while std::mem::take(&mut self.keys.undecrypted.retry) {
+            for Kept { tuple, ecn, len, mut packet } in std::mem::take(&mut self.keys.undecrypted.packets) {
                 let envelope =
                     Envelope { tuple: &tuple, ecn, len, is_on_only_path: false, is_one_of_many: false };
                 self.handle_packets(now, &envelope, &mut packet, &mut None);

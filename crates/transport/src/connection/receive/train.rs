@@ -78,7 +78,7 @@ impl Connection {
         let &Short { envelope, dcid, path, number, .. } = short;
         let is_plain = envelope.is_one_of_many
             && short.phase == Phase::Current
-            && self.observer.is_none()
+            && self.output.observer.is_none()
             && self.state.is_active()
             && !self.paths.numbering.is_single();
         if !is_plain || !self.paths.came_as_usual_on(envelope.tuple, path, dcid) {
@@ -162,7 +162,7 @@ impl Connection {
         path.counters.data_packets += count;
         path.numbers.largest = Some(numbers.end - 1);
         path.numbers.largest_moving = path.numbers.largest;
-        self.paths.numbering.on_received(&mut path.received, now, numbers, true, ecn, &self.ack_policy);
+        self.paths.numbering.on_received(&mut path.received, now, numbers, true, ecn, &self.acks.policy);
         #[cfg(test)]
         SETTLED.set(SETTLED.get() + count);
         Ok(())

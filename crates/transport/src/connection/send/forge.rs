@@ -138,9 +138,9 @@ impl Connection {
         Held {
             path_responses: path.address.responses.len(),
             validations: path.address.validations.len(),
-            undecrypted: self.undecrypted.len(),
-            events: self.events.len(),
-            endpoint_events: self.endpoint_events.len(),
+            undecrypted: self.keys.undecrypted.len(),
+            events: self.output.events.len(),
+            endpoint_events: self.output.endpoint_events.len(),
             local_cids: path.local_cids.iter().count(),
             sent_packets: path.recovery.unacked(SpaceId::Data).count(),
             next_number: path.recovery.next_order(SpaceId::Data),

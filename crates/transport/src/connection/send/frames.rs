@@ -2,11 +2,11 @@
 
 use anabranch_wire::{Frame, PacketKind, PathId, SpaceId, Time, Writer};
 
-use super::draft::Fill;
-use super::draft::is_eliciting;
+use super::draft::{Fill, is_eliciting};
 use crate::connection::connection::Connection;
 use crate::path::Path;
 use crate::schedule::Carrier;
+use crate::space::AckForm;
 use crate::token::{Token, Tokens};
 
 impl Connection {
@@ -22,7 +22,12 @@ impl Connection {
     ) {
         let Some(index) = Self::level_index(space) else { return };
         if fill.ack {
-            self.levels[index].received.write_ack(now, writer, space, false, 0, tokens);
+            self.levels[index].received.write_ack(
+                now,
+                writer,
+                AckForm { space, multipath: false, ack_delay_exponent: 0 },
+                tokens,
+            );
         }
         if fill.probe && !self.levels[index].crypto.has_pending() {
             // The probe before this one has taken what was to be repeated. An Initial without CRYPTO is of no use to a peer that

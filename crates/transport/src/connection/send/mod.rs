@@ -12,8 +12,7 @@ use anabranch_recovery::Permit;
 use anabranch_tls::TAG_LEN;
 use anabranch_wire::{Ecn, PacketKind, PathId, SpaceId, Time};
 
-use self::draft::Draft;
-use self::draft::Target;
+use self::draft::{Draft, Target};
 #[cfg(test)]
 pub(crate) use self::{owed::MAX_NUDGES, packet::forge::Forged};
 use crate::connection::connection::Connection;
@@ -83,7 +82,7 @@ impl Connection {
     }
 
     fn update_keys_if_due(&mut self, now: Time) {
-        let confirmed = self.handshake.confirmed;
+        let confirmed = self.handshake.progress.confirmed;
         let Some(keys) = self.keys.one_rtt.as_mut().filter(|keys| confirmed && keys.update_due(now)) else {
             return;
         };

@@ -2,11 +2,11 @@
 
 use anabranch_recovery::Sent;
 use anabranch_tls::TAG_LEN;
-use anabranch_wire::{Outgoing, PacketKind, PathId, SpaceId, Time, Writer, unacked_numbers};
+use anabranch_wire::{
+    NewLong, NewNumber, NewShort, Outgoing, PacketKind, PathId, SpaceId, Time, Writer, unacked_numbers,
+};
 
-use super::draft::Draft;
-use super::draft::Fill;
-use super::draft::Target;
+use super::draft::{Draft, Fill, Target};
 use crate::connection::connection::Connection;
 use crate::error::TransportError;
 use crate::path::Path;
@@ -84,7 +84,16 @@ impl Connection {
         if kind == PacketKind::OneRtt {
             let unacked = self.paths.numbering.unacked(path, number);
             let phase = self.keys.one_rtt.as_ref()?.phase;
-            return self.format.write_short(room, &dcid, false, phase, number, unacked, fixed_bit, announced);
+            return self.format.write_short(
+                room,
+                &NewShort {
+                    dcid: &dcid,
+                    spin: false,
+                    key_phase: phase,
+                    number: NewNumber { pn: number, unacked, announced },
+                    fixed_bit,
+                },
+            );
         }
         let unacked = match Self::level_index(space) {
             Some(index) => unacked_numbers(number, self.levels[index].largest_acked),
@@ -94,23 +103,24 @@ impl Connection {
             if kind == PacketKind::Initial && self.side.is_client() { &self.handshake.token } else { &[] };
         self.format.write_long(
             room,
-            kind,
-            &dcid,
-            &self.first_local_cid,
-            token,
-            number,
-            unacked,
-            fixed_bit,
-            announced,
+            &NewLong {
+                kind,
+                dcid: &dcid,
+                scid: &self.origin.local_cid,
+                token,
+                number: NewNumber { pn: number, unacked, announced },
+                fixed_bit,
+            },
         )
     }
 
     /// The bit that peers should ignore, if they say that they do (RFC 9287 §3).
     fn fixed_bit(&self, number: u64) -> bool {
         let peer = self.handshake.peer_parameters.as_ref();
-        let grease =
-            self.config.grease && self.handshake.complete && peer.is_some_and(|peer| peer.grease_quic_bit);
-        !grease || self.grease_bits >> (number % 64) & 1 == 1
+        let grease = self.config.grease
+            && self.handshake.progress.complete
+            && peer.is_some_and(|peer| peer.grease_quic_bit);
+        !grease || self.origin.grease_bits >> (number % 64) & 1 == 1
     }
 
     /// Pads, protects and accounts for a drafted packet. `datagram` is the whole datagram, `end` where the packet is to
@@ -132,7 +142,7 @@ impl Connection {
         draft.end = end;
         let packet = &mut datagram[draft.start..end];
         self.format.set_length(packet, &draft.outgoing);
-        if self.observer.is_some() {
+        if self.output.observer.is_some() {
             self.trace_sent(now, path, packet, &draft);
         }
         let nonce_path = match draft.kind {
@@ -184,14 +194,14 @@ impl Connection {
     fn trace_sent(&mut self, now: Time, path: PathId, packet: &[u8], draft: &Draft) {
         let payload = &packet[draft.outgoing.header_len..packet.len() - TAG_LEN];
         let long = draft.kind != PacketKind::OneRtt;
-        let dcid = self.paths.list.get(path).map_or(self.first_local_cid, |path| path.remote_cids.active());
+        let dcid = self.paths.list.get(path).map_or(self.origin.local_cid, |path| path.remote_cids.active());
         let trace = PacketTrace {
             kind: draft.kind,
             version: self.format.version,
             path,
             number: draft.numbered.number,
             dcid,
-            scid: if long { self.first_local_cid } else { anabranch_wire::ConnectionId::EMPTY },
+            scid: if long { self.origin.local_cid } else { anabranch_wire::ConnectionId::EMPTY },
             key_phase: self.keys.one_rtt.as_ref().is_some_and(|keys| keys.phase),
             size: packet.len(),
             payload,

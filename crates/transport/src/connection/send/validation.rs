@@ -4,8 +4,7 @@ use anabranch_wire::{Frame, PacketKind, PathId, SpaceId, Time};
 
 use super::draft::Target;
 use crate::connection::connection::Connection;
-use crate::datagram_io::MIN_INITIAL_SIZE;
-use crate::datagram_io::{FourTuple, Transmit, TransmitBuf};
+use crate::datagram_io::{FourTuple, MIN_INITIAL_SIZE, Transmit, TransmitBuf};
 use crate::path::Path;
 use crate::token::Token;
 
@@ -20,7 +19,7 @@ impl Connection {
     ) -> Option<Transmit> {
         self.paths.list.get(id).filter(|path| path.owes_validation())?;
         self.keys.one_rtt.as_ref()?;
-        if !self.handshake.complete {
+        if !self.handshake.progress.complete {
             return None;
         }
         let (tuple, dcid, budget) = self.paths.next_validation(now, id)?;
@@ -119,7 +118,7 @@ impl Connection {
         id: PathId,
         out: &mut TransmitBuf,
     ) -> Option<Transmit> {
-        if !self.handshake.confirmed {
+        if !self.handshake.progress.confirmed {
             return None;
         }
         let path = self.paths.list.get_mut(id).filter(|path| path.address.validated && path.is_usable())?;

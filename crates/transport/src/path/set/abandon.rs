@@ -31,7 +31,7 @@ impl PathSet {
         let Some(multipath) = &self.multipath else { return 0 };
         let kept = self.list.iter().filter(|path| path.is_abandoned()).count();
         let unacknowledged =
-            multipath.abandons.iter().filter(|abandon| self.list.get(abandon.path).is_none());
+            multipath.owed.abandons.iter().filter(|abandon| self.list.get(abandon.path).is_none());
         kept + unacknowledged.count()
     }
 }

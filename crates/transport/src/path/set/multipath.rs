@@ -38,13 +38,7 @@ pub(crate) struct Multipath {
     pub(crate) weights: Vec<(PathId, u32)>,
     /// `active_connection_id_limit` of this end and of the peer.
     pub(crate) cid_limits: (u64, u64),
-    /// PATH_ABANDON frames that the peer has to get.
-    pub(crate) abandons: Vec<Abandon>,
-    pub(crate) owes_max_path_id: bool,
-    /// What a PATHS_BLOCKED is to name.
-    pub(crate) paths_blocked: Option<PathId>,
-    /// What PATH_CIDS_BLOCKED frames are to name.
-    pub(crate) cids_blocked: Option<PathId>,
+    pub(crate) owed: Owed,
     /// This end's `initial_max_path_id`.
     pub(crate) initial_max: u32,
     /// Whether each path works, as far as there has been traffic on it.
@@ -83,10 +77,7 @@ impl Multipath {
             ack_copies: Vec::new(),
             weights: Vec::new(),
             cid_limits,
-            abandons: Vec::new(),
-            owes_max_path_id: false,
-            paths_blocked: None,
-            cids_blocked: None,
+            owed: Owed::default(),
             initial_max: local_max,
             health: Vec::new(),
             alternatives: Alternatives::default(),
@@ -96,7 +87,7 @@ impl Multipath {
             pool: None,
         };
         new.offer(0);
-        new.owes_max_path_id = false; // The transport parameter says it.
+        new.owed.max_path_id = false; // The transport parameter says it.
         new
     }
 
@@ -107,7 +98,7 @@ impl Multipath {
         // One below the largest ID there is, so that there is always a next one.
         while self.local_max.0 < max.min(u32::MAX - 1) {
             self.local_max = PathId(self.local_max.0 + 1);
-            self.owes_max_path_id = true;
+            self.owed.max_path_id = true;
             let mut local = LocalCids::unopened(self.local_max);
             local.set_limit(self.cid_limits.1.min(CIDS_AHEAD as u64));
             let remote = RemoteCids::unopened(self.local_max, self.cid_limits.0);
@@ -180,7 +171,7 @@ impl Multipath {
     #[cfg(test)]
     pub(crate) fn held(&self) -> (usize, usize, usize) {
         let cids = self.unopened.values().map(|unopened| unopened.local.iter().count()).sum();
-        (self.unopened.len(), self.abandons.len(), cids)
+        (self.unopened.len(), self.owed.abandons.len(), cids)
     }
 
     /// Acknowledgments that are to be repeated.
@@ -216,4 +207,16 @@ impl Multipath {
 /// Which end opens paths (RFC 10069 §3.1).
 pub(crate) fn opens_paths(side: Side) -> bool {
     side.is_client()
+}
+
+/// Frames that are owed to the peer.
+#[derive(Debug, Default)]
+pub(crate) struct Owed {
+    /// PATH_ABANDON frames that the peer has to get.
+    pub(crate) abandons: Vec<Abandon>,
+    pub(crate) max_path_id: bool,
+    /// What a PATHS_BLOCKED is to name.
+    pub(crate) paths_blocked: Option<PathId>,
+    /// What PATH_CIDS_BLOCKED frames are to name.
+    pub(crate) cids_blocked: Option<PathId>,
 }

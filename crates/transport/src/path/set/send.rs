@@ -2,19 +2,18 @@
 
 use anabranch_wire::{Frame, PathId, Writer};
 
-use super::PathSet;
 use super::pool::{Pool, is_unnamed};
-use super::{Multipath, opens_paths};
+use super::{Multipath, PathSet, opens_paths};
 use crate::token::{Token, Tokens};
 
 impl Multipath {
     /// Whether anything is owed.
     pub(crate) fn has_pending(&self) -> bool {
-        self.owes_max_path_id
-            || self.paths_blocked.is_some()
-            || self.cids_blocked.is_some()
+        self.owed.max_path_id
+            || self.owed.paths_blocked.is_some()
+            || self.owed.cids_blocked.is_some()
             || self.alternatives.has_pending()
-            || self.abandons.iter().any(|abandon| !abandon.sent)
+            || self.owed.abandons.iter().any(|abandon| !abandon.sent)
             || self.pool.as_ref().is_some_and(Pool::has_pending)
             || self.unopened.has_pending()
     }
@@ -23,22 +22,22 @@ impl Multipath {
         if !self.write_abandons(writer, tokens) {
             return;
         }
-        if self.owes_max_path_id && writer.frame(&Frame::MaxPathId(self.local_max.0.into())).is_ok() {
-            self.owes_max_path_id = false;
+        if self.owed.max_path_id && writer.frame(&Frame::MaxPathId(self.local_max.0.into())).is_ok() {
+            self.owed.max_path_id = false;
             tokens.push(Token::MaxPathId);
         }
-        if let Some(max) = self.paths_blocked
+        if let Some(max) = self.owed.paths_blocked
             && writer.frame(&Frame::PathsBlocked(max.0.into())).is_ok()
         {
-            self.paths_blocked = None;
+            self.owed.paths_blocked = None;
             tokens.push(Token::PathsBlocked);
         }
-        if let Some(path) = self.cids_blocked
+        if let Some(path) = self.owed.cids_blocked
             && let Some(unopened) = self.unopened.get(&path)
         {
             let next_sequence = unopened.remote.next_sequence();
             if writer.frame(&Frame::PathCidsBlocked { path, next_sequence }).is_ok() {
-                self.cids_blocked = None;
+                self.owed.cids_blocked = None;
                 tokens.push(Token::PathCidsBlocked(path));
             }
         }
@@ -56,7 +55,7 @@ impl Multipath {
 
     /// Says which paths are given up; whether there was room for all of it.
     pub(crate) fn write_abandons(&mut self, writer: &mut Writer<'_>, tokens: &mut Tokens) -> bool {
-        for abandon in self.abandons.iter_mut().filter(|abandon| !abandon.sent) {
+        for abandon in self.owed.abandons.iter_mut().filter(|abandon| !abandon.sent) {
             let frame = Frame::PathAbandon { path: abandon.path, code: abandon.code };
             if writer.frame(&frame).is_err() {
                 return false;
@@ -69,13 +68,13 @@ impl Multipath {
 
     /// The PATH_ABANDON was lost.
     pub(crate) fn on_abandon_lost(&mut self, path: PathId) {
-        if let Some(abandon) = self.abandons.iter_mut().find(|abandon| abandon.path == path) {
+        if let Some(abandon) = self.owed.abandons.iter_mut().find(|abandon| abandon.path == path) {
             abandon.sent = false;
         }
     }
 
     pub(crate) fn on_abandon_acked(&mut self, path: PathId) {
-        self.abandons.retain(|abandon| abandon.path != path);
+        self.owed.abandons.retain(|abandon| abandon.path != path);
     }
 }
 
@@ -97,7 +96,7 @@ impl PathSet {
     /// that the other one sends on: then nothing is acknowledged any longer, and nothing but these frames matters.
     pub(crate) fn repeat_abandons(&mut self) {
         if let Some(multipath) = &mut self.multipath {
-            multipath.abandons.iter_mut().for_each(|abandon| abandon.sent = false);
+            multipath.owed.abandons.iter_mut().for_each(|abandon| abandon.sent = false);
         }
     }
 
@@ -153,14 +152,14 @@ impl PathSet {
                 }
             }
             Token::AlternativeAddress(sequence) => multipath.alternatives.on_lost(sequence),
-            Token::MaxPathId => multipath.owes_max_path_id = true,
+            Token::MaxPathId => multipath.owed.max_path_id = true,
             Token::PathsBlocked if multipath.is_blocked() => {
-                multipath.paths_blocked = Some(multipath.remote_max);
+                multipath.owed.paths_blocked = Some(multipath.remote_max);
             }
             Token::PathCidsBlocked(path) => {
                 let blocked =
                     multipath.unopened.get(&path).is_some_and(|unopened| !unopened.remote.has_unused());
-                multipath.cids_blocked = blocked.then_some(path).or(multipath.cids_blocked);
+                multipath.owed.cids_blocked = blocked.then_some(path).or(multipath.owed.cids_blocked);
             }
             _ => {}
         }

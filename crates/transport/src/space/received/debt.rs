@@ -2,11 +2,12 @@
 
 use std::ops::Range;
 
-use anabranch_wire::{Ecn, EcnCounts, PathId, SpaceId, Time, Writer, write_ack};
+use anabranch_wire::{Ecn, EcnCounts, PathId, Time, Writer, write_ack};
 
 use super::history::Telling;
 use super::numbers::Choice;
 use super::{AckPolicy, Numbers};
+use crate::space::AckForm;
 use crate::token::{Token, Tokens};
 
 /// Room that one more range and a longer count of them take at most.
@@ -156,17 +157,15 @@ impl Debt {
 
     /// Writes an ACK, or a PATH_ACK of the path if `multipath`, with as many ranges as fit and the strategy in use allows,
     /// and settles the debt. The number of ranges; 0 if not even one fits, or nothing was received.
-    #[expect(clippy::too_many_arguments, reason = "what an ACK frame depends on, once per packet")]
     pub(crate) fn write_ack(
         &mut self,
         now: Time,
         w: &mut Writer<'_>,
-        space: SpaceId,
-        multipath: bool,
-        ack_delay_exponent: u64,
+        form: AckForm,
         numbers: &mut Numbers,
         tokens: &mut Tokens,
     ) -> usize {
+        let AckForm { space, multipath, ack_delay_exponent } = form;
         let Some(largest) = self.largest() else { return 0 };
         let delay = now.saturating_since(self.largest_at).as_micros() >> ack_delay_exponent.min(20);
         let delay = u64::try_from(delay).unwrap_or(u64::MAX).min(anabranch_wire::MAX_VARINT);

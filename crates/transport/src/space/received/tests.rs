@@ -30,7 +30,13 @@ fn receive(received: &mut Received, policy: &AckPolicy, numbers: impl IntoIterat
 
 /// Receives an ack-eliciting packet of a path that has these numbers.
 fn receive_one(numbers: &mut Numbers, debt: &mut Debt, now: Time, pn: u64, policy: &AckPolicy) {
-    super::receive(numbers, debt, now, pn..pn + 1, true, None, policy);
+    super::receive(
+        numbers,
+        debt,
+        now,
+        Packets { numbers: pn..pn + 1, ack_eliciting: true, ecn: None },
+        policy,
+    );
 }
 
 /// Ranges, delay and counts of an ACK.
@@ -47,7 +53,15 @@ fn tell_for(numbers: &mut Numbers, debt: &mut Debt, now: Time) -> (Vec<(u64, u64
     let mut buf = [0; 5000];
     let mut w = Writer::new(&mut buf, Direction::Forward);
     let mut tokens = Tokens::new();
-    assert!(debt.write_ack(now, &mut w, SpaceId::Data, false, 3, numbers, &mut tokens) > 0);
+    assert!(
+        debt.write_ack(
+            now,
+            &mut w,
+            AckForm { space: SpaceId::Data, multipath: false, ack_delay_exponent: 3 },
+            numbers,
+            &mut tokens
+        ) > 0
+    );
     let frame = Frames::new(w.written(), Direction::Forward).next().unwrap().unwrap();
     let (Frame::Ack(ack), [Token::Ack { told, .. }]) = (frame, &tokens[..]) else { panic!("{tokens:?}") };
     (ack.ranges().map(|range| (*range.start(), *range.end())).collect(), *told)
@@ -58,7 +72,13 @@ fn ack_in(received: &mut Received, now: Time, room: usize) -> Option<Said> {
     let mut buf = vec![0; room];
     let mut tokens = Tokens::new();
     let mut w = Writer::new(&mut buf, Direction::Forward);
-    if received.write_ack(now, &mut w, SpaceId::Data, true, 3, &mut tokens) == 0 {
+    if received.write_ack(
+        now,
+        &mut w,
+        AckForm { space: SpaceId::Data, multipath: true, ack_delay_exponent: 3 },
+        &mut tokens,
+    ) == 0
+    {
         assert!(w.is_empty() && tokens.is_empty());
         return None;
     }
@@ -227,7 +247,14 @@ fn a_small_packet_takes_the_newest_ranges_and_proves_nothing_of_the_others() {
     receive(&mut received, &POLICY, (0..10).map(|n| 2 * n));
     let (mut buf, mut tokens) = ([0; 12], Tokens::new());
     let mut w = Writer::new(&mut buf, Direction::Forward);
-    assert!(received.write_ack(at(0), &mut w, SpaceId::Data, true, 3, &mut tokens) < 10);
+    assert!(
+        received.write_ack(
+            at(0),
+            &mut w,
+            AckForm { space: SpaceId::Data, multipath: true, ack_delay_exponent: 3 },
+            &mut tokens
+        ) < 10
+    );
     let [Token::Ack { told, .. }] = tokens[..] else { panic!("{tokens:?}") };
     received.numbers.on_ack_acked(told);
     assert_eq!(ack(&mut received).len(), 10);
@@ -316,7 +343,7 @@ proptest! {
             let came = next + skipped..next + skipped + len;
             let (now, ecn) = (at(step as u64), [None, Some(Ecn::Ect0), Some(Ecn::Ce)][mark]);
             let Received { numbers, debt } = &mut together;
-            super::receive(numbers, debt, now, came.clone(), eliciting, ecn, &policy);
+            super::receive(numbers, debt, now, Packets { numbers: came.clone(), ack_eliciting: eliciting, ecn }, &policy);
             came.clone().for_each(|pn| alone.on_packet(now, pn, eliciting, ecn, &policy));
             next = came.end;
             if write {
@@ -398,7 +425,15 @@ fn the_delay_counts_from_the_largest_packet_of_the_path() {
     for (debt, delay) in [(&mut fast, 1_250), (&mut slow, 2_500)] {
         let (mut buf, mut tokens) = ([0; 50], Tokens::new());
         let mut w = Writer::new(&mut buf, Direction::Forward);
-        assert!(debt.write_ack(at(30), &mut w, SpaceId::Data, false, 3, &mut numbers, &mut tokens) > 0);
+        assert!(
+            debt.write_ack(
+                at(30),
+                &mut w,
+                AckForm { space: SpaceId::Data, multipath: false, ack_delay_exponent: 3 },
+                &mut numbers,
+                &mut tokens
+            ) > 0
+        );
         let frame = Frames::new(w.written(), Direction::Forward).next().unwrap().unwrap();
         let Frame::Ack(ack) = frame else { panic!("{frame:?}") };
         assert_eq!(ack.delay, delay, "in units of 8 µs");
@@ -630,7 +665,7 @@ proptest! {
             if numbers.is_duplicate(largest) && !numbers.ranges.contains(largest) {
                 let mut w = Writer::new(&mut [], Direction::Forward);
                 let mut tokens = Tokens::new();
-                let written = debt.write_ack(at(step), &mut w, SpaceId::Data, false, 3, &mut numbers, &mut tokens);
+                let written = debt.write_ack(at(step), &mut w, AckForm { space: SpaceId::Data, multipath: false, ack_delay_exponent: 3 }, &mut numbers, &mut tokens);
                 prop_assert!(written == 0 && !debt.ack_now() && debt.ack_deadline().is_none(), "nothing is left to say");
             } else {
                 let (ranges, told) = tell_for(&mut numbers, debt, at(step));

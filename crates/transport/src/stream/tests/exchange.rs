@@ -186,11 +186,11 @@ fn check_quiet(host: &mut Host, peer: &Streams) {
     let streams = &host.streams;
     assert_eq!(streams.open_streams(), 0);
     assert_eq!((streams.pending_bytes(), streams.buffered_bytes()), (0, 0));
-    assert_eq!(streams.receive_credit.outstanding(), 0, "all credit has been returned");
+    assert_eq!(streams.flow.receive_credit.outstanding(), 0, "all credit has been returned");
     assert_eq!(streams.bytes_received(), peer.bytes_sent());
-    assert_eq!(peer.send_credit.limit() - peer.send_credit.available(), peer.bytes_sent());
+    assert_eq!(peer.flow.send_credit.limit() - peer.flow.send_credit.available(), peer.bytes_sent());
     assert!(!streams.has_pending_data() && !streams.has_pending_control());
-    assert!(streams.parked.is_empty());
+    assert!(streams.waiting.parked.is_empty());
 }
 
 fn run(seed: u64, loss: u64, to_open: u64) {

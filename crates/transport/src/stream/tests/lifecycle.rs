@@ -108,7 +108,7 @@ fn a_reset_drops_data_and_is_told() {
     lost(&mut client, &packet);
     assert_eq!(send(&mut client, 1200).map(|packet| packet.frames), None);
     assert_eq!(client.open_streams(), 0);
-    assert_eq!(server.receive_credit.outstanding(), 0, "unread data counts as read");
+    assert_eq!(server.flow.receive_credit.outstanding(), 0, "unread data counts as read");
     assert_eq!(server.open_streams(), 1, "the application does not know yet");
     assert_eq!(server.peek(id), Err(ReadError::Reset(42)));
     assert_eq!(server.open_streams(), 0);
@@ -126,7 +126,7 @@ fn a_reset_after_all_data_changes_nothing() {
     deliver(&mut server, &data);
     deliver(&mut server, &reset);
     assert_eq!(read(&mut server, id), (b"all".to_vec(), ReadError::Finished));
-    assert_eq!(server.receive_credit.outstanding(), 0);
+    assert_eq!(server.flow.receive_credit.outstanding(), 0);
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn data_after_a_reset_is_dropped() {
     assert_eq!(read(&mut server, id), (vec![], ReadError::Reset(1)));
     deliver(&mut server, &data);
     assert_eq!(server.open_streams(), 0, "a late frame does not open the stream again");
-    assert_eq!(server.receive_credit.outstanding(), 0);
+    assert_eq!(server.flow.receive_credit.outstanding(), 0);
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn stop_sending_makes_the_peer_reset() {
     assert_eq!(server.stop(id, 8), Err(ClosedStream));
     assert_eq!(server.peek(id), Err(ReadError::Closed));
     assert_eq!(server.consume(id, 1), Err(ClosedStream));
-    assert_eq!(server.receive_credit.outstanding(), 0);
+    assert_eq!(server.flow.receive_credit.outstanding(), 0);
     events(&mut client);
     settle(&mut client, &mut server);
     assert_eq!(events(&mut client), [StreamEvent::Stopped(id, 7), StreamEvent::ResetAcknowledged(id)]);
@@ -212,10 +212,10 @@ fn data_on_a_stopped_stream_returns_its_credit() {
         receive(&mut server, Time::ZERO, &stream_frame(id, offset, &[0; 100], false)).unwrap();
     }
     assert_eq!(server.bytes_received(), 800);
-    assert_eq!(server.receive_credit.outstanding(), 0);
+    assert_eq!(server.flow.receive_credit.outstanding(), 0);
     receive(&mut server, Time::ZERO, &stream_frame(id, 900, &[], true)).unwrap();
     assert_eq!(server.bytes_received(), 900);
-    assert_eq!(server.receive_credit.outstanding(), 0);
+    assert_eq!(server.flow.receive_credit.outstanding(), 0);
     assert_eq!(server.open_streams(), 0, "the final size is all that was still wanted");
 }
 
@@ -241,7 +241,7 @@ fn opening_a_high_stream_makes_no_objects_for_lower_ones() {
 #[test]
 fn an_idle_connection_owns_no_memory() {
     let streams = streams(Side::Server, &config());
-    assert_eq!(streams.control.capacity() + streams.events.capacity() + streams.line.capacity(), 0);
+    assert_eq!(streams.control.capacity() + streams.events.capacity() + streams.waiting.queue.capacity(), 0);
     assert_eq!(streams.table.capacity(), 0);
 }
 

@@ -316,7 +316,7 @@ fn window_after(rounds: u64, round_trip: Duration) -> (u64, u64) {
         }
         now += round_trip;
     }
-    (client.writable(id).unwrap(), server.receive_credit.window())
+    (client.writable(id).unwrap(), server.flow.receive_credit.window())
 }
 
 #[test]

@@ -216,7 +216,7 @@ fn room_that_is_left_and_not_used_holds_nobody_up() {
         let _ = client.write(ids[0], &[0; 200_000]);
     }
     assert!((1..=10 * MAX_IDLE_TURNS).contains(&held_up), "{held_up} turns");
-    assert_eq!((client.hungry.len(), client.told.len()), (0, 0));
+    assert_eq!((client.waiting.hungry.len(), client.waiting.notified.len()), (0, 0));
 }
 
 /// Nothing is under way, so that no acknowledgment will tell of room: it is not left to others then.

@@ -104,5 +104,5 @@ fn refused_resets_and_stops_are_sent_again() {
     let packet = send(&mut client, 1200).unwrap();
     let reset = Frame::ResetStream { id, code: 5, final_size: 0 };
     assert_eq!(packet.frames(), [reset, Frame::StopSending { id, code: 6 }]);
-    assert_eq!(client.send_credit.available(), 5000);
+    assert_eq!(client.flow.send_credit.available(), 5000);
 }

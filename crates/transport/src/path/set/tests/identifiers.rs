@@ -46,7 +46,7 @@ fn an_abandoned_path_makes_room_for_one_more() {
     multipath.closed += 1;
     multipath.offer(1);
     assert_eq!(multipath.local_max, PathId(MAX_ID + 1));
-    assert!(multipath.owes_max_path_id);
+    assert!(multipath.owed.max_path_id);
 }
 
 #[test]

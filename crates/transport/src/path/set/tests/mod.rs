@@ -17,7 +17,7 @@ use anabranch_wire::{ConnectionId, PathId, Side, SpaceId, Time};
 use super::{Multipath, PathSet};
 use crate::config::TransportConfig;
 use crate::datagram_io::FourTuple;
-use crate::path::{LocalCids, Path, RemoteCids};
+use crate::path::{LocalCids, Path, PathCids, RemoteCids};
 use crate::token::{Token, Tokens};
 use crate::{AckPath, MultipathConfig};
 
@@ -59,9 +59,11 @@ fn path(id: PathId, config: &TransportConfig) -> Path {
         id,
         tuple(id.0),
         Recovery::new(&config.recovery, Time::ZERO),
-        LocalCids::new(id, cid(number)),
-        RemoteCids::new(id, cid(0x80 + number), 4),
-        cid(number),
+        PathCids {
+            local: LocalCids::new(id, cid(number)),
+            remote: RemoteCids::new(id, cid(0x80 + number), 4),
+            used_local: cid(number),
+        },
         &config.ack,
     );
     path.set_validated();

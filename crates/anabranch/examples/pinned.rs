@@ -1,9 +1,10 @@
 //! Keeps two streams of one connection to a path each, over the loopback interface: `cargo run --example pinned`.
 
+use anabranch::{
+    Connection, Endpoint, Error, MultipathConfig, Route, SelfSigned, TransportConfig, VarInt, config,
+};
 use std::net::IpAddr;
 use std::sync::Arc;
-
-use anabranch::{Connection, Endpoint, Error, MultipathConfig, Route, SelfSigned, TransportConfig, config};
 
 const LEN: usize = 1_000_000;
 
@@ -36,7 +37,7 @@ async fn main() -> Result<(), Error> {
         stream.stopped().await?;
         report(&connection, path.0);
     }
-    connection.close(0, b"");
+    connection.close(VarInt::from_u32(0), b"");
     client.wait_idle().await;
     Ok(())
 }

@@ -10,11 +10,11 @@ use std::time::Duration;
 use anabranch_tls::rustls::pki_types::CertificateDer;
 use anabranch_transport::schedule::Route;
 use anabranch_transport::{ConnectionError, ConnectionStats, MigrateError, Silence};
-use anabranch_wire::{ConnectionId, Dir, MAX_VARINT, PathId, StreamId, Version};
+use anabranch_wire::{ConnectionId, Dir, PathId, StreamId, VarInt, Version};
 use bytes::Bytes;
 
 use crate::connection_inner::{ConnectionInner, ConnectionRef, State};
-use crate::error::SendDatagramError;
+use crate::error::{ExportError, SendDatagramError};
 use crate::recv_stream::RecvStream;
 use crate::send_stream::SendStream;
 
@@ -289,8 +289,8 @@ impl Connection {
 
     /// Closes at once: streams end, and what the peer has not received yet is lost. The peer's application reads `code`
     /// (at most 2^62 - 1) and `reason`.
-    pub fn close(&self, code: u64, reason: &[u8]) {
-        self.0.close(code.min(MAX_VARINT), Bytes::copy_from_slice(reason));
+    pub fn close(&self, code: VarInt, reason: &[u8]) {
+        self.0.close(code.get(), Bytes::copy_from_slice(reason));
     }
 
     /// Waits for the connection's end.
@@ -307,8 +307,7 @@ impl Connection {
 
     /// The peer's address. It may change (RFC 9000 §9).
     pub fn remote_address(&self) -> SocketAddr {
-        let address = self.0.with_state(|state| state.core.paths().next().map(|path| path.tuple.remote));
-        let address = address.unwrap_or_else(|| SocketAddr::new([0, 0, 0, 0].into(), 0));
+        let address = self.0.with_state(|state| state.core.remote_address());
         SocketAddr::new(address.ip().to_canonical(), address.port())
     }
 
@@ -354,14 +353,23 @@ impl Connection {
         self.0.with_state(|state| state.core.peer_certificates().map(<[_]>::to_vec))
     }
 
-    /// Fills `output` with keying material that only both ends of this connection can compute (RFC 8446 §7.5); `false` if
-    /// the handshake is not complete, the connection is closed, or `output` is too long.
-    pub fn export_keying_material(&self, output: &mut [u8], label: &[u8], context: &[u8]) -> bool {
+    /// Fills `output` with keying material that only both ends of this connection can compute (RFC 8446 §7.5).
+    ///
+    /// # Errors
+    /// If the handshake is not complete, the connection is closed, or `output` is too long.
+    pub fn export_keying_material(
+        &self,
+        output: &mut [u8],
+        label: &[u8],
+        context: &[u8],
+    ) -> Result<(), ExportError> {
         self.0.with_state(|state| {
-            state
-                .core
-                .tls()
-                .is_some_and(|tls| tls.export_keying_material(output, label, Some(context)).is_ok())
+            if let Some(error) = &state.ended {
+                return Err(error.clone().into());
+            }
+            let tls = state.core.tls().filter(|_| state.connected.is_some());
+            let tls = tls.ok_or(ExportError::HandshakeIncomplete)?;
+            tls.export_keying_material(output, label, Some(context)).map_err(|_| ExportError::TooLong)
         })
     }
 

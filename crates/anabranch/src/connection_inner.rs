@@ -187,6 +187,7 @@ impl State {
                 self.apply_path(PathEvent::Opened { path });
             }
             Event::PathSilent(_) => self.on_silent(driver),
+            Event::PathsAvailable => self.progress.drain_into(woken),
             Event::ServerAddresses => self.apply_path(PathEvent::ServerAddresses),
             Event::PathStatus { path, state } => {
                 self.ask_backup(path, state);

@@ -9,7 +9,7 @@ use std::task::Poll;
 
 use anabranch_transport::trace::Observer;
 use anabranch_transport::{self as core, ClientConfig, EndpointConfig, Router, ServerConfig};
-use anabranch_wire::{InvalidSetting, MAX_VARINT, PathId, Side};
+use anabranch_wire::{InvalidSetting, PathId, Side, VarInt};
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
@@ -220,9 +220,9 @@ impl Endpoint {
         self.inner.driver.sockets().all().iter().for_each(|socket| socket.set_receive_buffers(buffers));
     }
 
-    /// Closes all connections with the application's `code` (at most 2^62 - 1) and `reason`; none begins any longer.
+    /// Closes all connections with the application's `code` and `reason`; none begins any longer.
     /// [`Endpoint::wait_idle`] waits for the peers to learn of it.
-    pub fn close(&self, code: u64, reason: &[u8]) {
+    pub fn close(&self, code: VarInt, reason: &[u8]) {
         let (connections, refusals) = {
             let mut table = self.inner.table();
             table.closed = true;
@@ -234,7 +234,7 @@ impl Endpoint {
         let reason = Bytes::copy_from_slice(reason);
         for connection in connections {
             if connection.with_state(|state| state.ended.is_none()) {
-                connection.close(code.min(MAX_VARINT), reason.clone());
+                connection.close(code.get(), reason.clone());
             }
         }
     }

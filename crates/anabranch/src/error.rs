@@ -51,6 +51,21 @@ impl AttemptError {
     }
 }
 
+/// Why [`Connection::export_keying_material`](crate::Connection::export_keying_material) failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExportError {
+    /// There are no secrets to export from before that.
+    #[error("the handshake is not complete")]
+    HandshakeIncomplete,
+    /// TLS exports at most 255 hash lengths at once (RFC 8446 §7.5).
+    #[error("so many bytes cannot be exported at once")]
+    TooLong,
+    /// The connection has ended.
+    #[error(transparent)]
+    ConnectionLost(#[from] ConnectionError),
+}
+
 /// Why [`Connection::open_path`](crate::Connection::open_path) failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -44,18 +44,20 @@ pub use anabranch_transport::schedule::Route;
 pub use anabranch_transport::stream::{ClosedStream, Priority};
 pub use anabranch_transport::tls;
 pub use anabranch_transport::{
-    AlternativeAddress, ClientConfig, ConnectionError, ConnectionStats, EndpointConfig, FourTuple,
-    IdleReason, MigrateError, MultipathConfig, Obstacle, PathInfo, PathState, RetryPolicy, ServerConfig,
-    Silence, TransportConfig, schedule,
+    AlternativeAddress, AnnounceError, ClientConfig, ConnectionError, ConnectionStats, EndpointConfig,
+    FourTuple, IdleReason, MigrateError, MultipathConfig, Obstacle, PathError, PathInfo, PathState,
+    RetryPolicy, ServerConfig, Silence, TransportConfig, schedule,
 };
-pub use anabranch_wire::{ConnectionId, InvalidSetting, PathId, StreamId, TransportErrorCode, Version};
+pub use anabranch_wire::{
+    ConnectionId, InvalidSetting, PathId, StreamId, TransportErrorCode, VarInt, VarIntTooLarge, Version,
+};
 
 pub use crate::config::SelfSigned;
 pub use crate::connection::{Connecting, Connection, HandshakeData, ZeroRttAccepted};
 pub use crate::endpoint::{Endpoint, random_config};
 pub use crate::error::{
-    AttemptError, ConnectError, OpenPathError, ReadError, ReadExactError, ReadToEndError, SendDatagramError,
-    WriteError,
+    AttemptError, ConnectError, ExportError, OpenPathError, ReadError, ReadExactError, ReadToEndError,
+    SendDatagramError, WriteError,
 };
 pub use crate::incoming::{Incoming, IncomingFuture};
 pub use crate::paths::unspecified_for;

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use anabranch_transport::stream::{self, ClosedStream, Streams};
-use anabranch_wire::{MAX_VARINT, StreamId};
+use anabranch_wire::{StreamId, VarInt};
 use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, ReadBuf};
 
@@ -231,9 +231,9 @@ impl RecvStream {
     ///
     /// # Errors
     /// If the stream was stopped or read to its end before.
-    pub fn stop(&mut self, code: u64) -> Result<(), ClosedStream> {
+    pub fn stop(&mut self, code: VarInt) -> Result<(), ClosedStream> {
         self.held = Bytes::new();
-        self.connection.update(|state| state.core.streams().stop(self.id, code.min(MAX_VARINT)))
+        self.connection.update(|state| state.core.streams().stop(self.id, code.get()))
     }
 
     /// Lends the next piece to `copy` under the connection's lock: for code of this crate only, which does nothing but copy.

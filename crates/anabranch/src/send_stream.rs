@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use anabranch_transport::ConnectionError;
 use anabranch_transport::schedule::Route;
 use anabranch_transport::stream::{self, ClosedStream, Priority, SendState, Streams};
-use anabranch_wire::{MAX_VARINT, StreamId};
+use anabranch_wire::{StreamId, VarInt};
 use bytes::Bytes;
 use tokio::io::AsyncWrite;
 
@@ -102,8 +102,8 @@ impl SendStream {
     ///
     /// # Errors
     /// If the stream was closed before and all of it has arrived.
-    pub fn reset(&mut self, code: u64) -> Result<(), ClosedStream> {
-        self.connection.update(|state| state.core.streams().reset(self.id, code.min(MAX_VARINT)))
+    pub fn reset(&mut self, code: VarInt) -> Result<(), ClosedStream> {
+        self.connection.update(|state| state.core.streams().reset(self.id, code.get()))
     }
 
     /// Waits until the peer stops the stream, with the code that its application gave, or has acknowledged all of it,

@@ -3,15 +3,15 @@
 
 mod common;
 
+use anabranch::{
+    ConnectError, Connecting, Connection, ConnectionError, Endpoint, EndpointConfig, InvalidSetting,
+    RetryPolicy, SelfSigned, TransportConfig, TransportErrorCode, VarInt, Version, config,
+};
 use std::net::UdpSocket;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anabranch::transport::AckConfig;
-use anabranch::{
-    ConnectError, Connecting, Connection, ConnectionError, Endpoint, EndpointConfig, InvalidSetting,
-    RetryPolicy, SelfSigned, TransportConfig, TransportErrorCode, Version, config,
-};
 use bytes::Bytes;
 
 use self::common::{ALPN, Pair, connect, connected, loopback, pattern, within};
@@ -48,10 +48,10 @@ async fn the_handshake_tells_who_is_there() {
     assert_eq!(it.ours.peer_certificates().unwrap()[0], *pair.identity.certificate());
     assert_eq!(it.ours.remote_address(), it.server.local_addr().unwrap());
     let (mut a, mut b) = ([0; 32], [0; 32]);
-    assert!(it.ours.export_keying_material(&mut a, b"label", b"context"));
-    assert!(it.theirs.export_keying_material(&mut b, b"label", b"context"));
+    it.ours.export_keying_material(&mut a, b"label", b"context").unwrap();
+    it.theirs.export_keying_material(&mut b, b"label", b"context").unwrap();
     assert_eq!(a, b);
-    assert!(it.ours.export_keying_material(&mut b, b"another label", b"context"));
+    it.ours.export_keying_material(&mut b, b"another label", b"context").unwrap();
     assert_ne!(a, b);
     within(it.ours.confirmed()).await.unwrap();
     assert!(it.ours.rtt() > Duration::ZERO);
@@ -60,7 +60,7 @@ async fn the_handshake_tells_who_is_there() {
 #[tokio::test]
 async fn close_codes_arrive() {
     let it = connected(&Pair::new()).await;
-    it.ours.close(42, b"enough");
+    it.ours.close(VarInt::from_u32(42), b"enough");
     assert_eq!(it.ours.close_reason(), Some(ConnectionError::LocallyClosed));
     let reason = Bytes::from_static(b"enough");
     assert_eq!(within(it.theirs.closed()).await, ConnectionError::PeerApplication { code: 42, reason });
@@ -87,7 +87,7 @@ async fn endpoints_close_and_become_idle() {
         let server = it.server.clone();
         async move { server.accept().await.is_none() }
     });
-    it.server.close(7, b"maintenance");
+    it.server.close(VarInt::from_u32(7), b"maintenance");
     assert!(within(accepting).await.unwrap(), "accept ends");
     assert!(matches!(within(it.ours.closed()).await, ConnectionError::PeerApplication { code: 7, .. }));
     within(it.server.wait_idle()).await;
@@ -97,7 +97,7 @@ async fn endpoints_close_and_become_idle() {
     let refused = within(connecting(&it.client, &it.server)).await.unwrap_err();
     let ConnectionError::PeerTransport(error) = refused else { panic!("{refused}") };
     assert_eq!(error.code, TransportErrorCode::CONNECTION_REFUSED);
-    it.client.close(0, b"");
+    it.client.close(VarInt::from_u32(0), b"");
     let address = it.server.local_addr().unwrap();
     assert!(matches!(it.client.connect(address, "localhost"), Err(ConnectError::EndpointClosed)));
 }
@@ -114,7 +114,7 @@ async fn a_close_is_sent_long_before_its_period_is_over() {
     });
     tokio::time::sleep(Duration::from_millis(20)).await;
     assert!(!waiting.is_finished(), "a connection is open");
-    it.ours.close(7, b"done");
+    it.ours.close(VarInt::from_u32(7), b"done");
     within(waiting).await.unwrap();
     assert_eq!(it.client.open_connections(), 1, "its state is kept for three probe timeouts");
     assert!(matches!(within(it.theirs.closed()).await, ConnectionError::PeerApplication { code: 7, .. }));
@@ -221,7 +221,7 @@ async fn closed_endpoints_accept_nobody() {
     let (client, server) = Pair::new().endpoints();
     let ours = connecting(&client, &server);
     let incoming = within(server.accept()).await.unwrap();
-    server.close(0, b"");
+    server.close(VarInt::from_u32(0), b"");
     assert!(within(incoming.into_future()).await.is_err());
     assert!(within(ours).await.is_err(), "the client is refused");
 }
@@ -288,7 +288,7 @@ async fn early_data(server: &Endpoint, client: &Endpoint) -> (bool, Connection) 
     let (ours, theirs) = connect(client, server).await;
     serve(theirs);
     echo(&ours, b"first").await;
-    ours.close(0, b"");
+    ours.close(VarInt::from_u32(0), b"");
     let (again, accepted) = connecting(client, server).into_0rtt().expect("the server is remembered");
     let (mut send, mut receive) = again.open_bi().await.unwrap();
     let data = pattern(3_000);
@@ -319,7 +319,7 @@ async fn rejected_early_data_is_sent_again() {
     let (ours, theirs) = connect(&client, &first).await;
     serve(theirs);
     echo(&ours, b"first").await;
-    ours.close(0, b"");
+    ours.close(VarInt::from_u32(0), b"");
     let second = Endpoint::server(pair.another_server(), loopback()).unwrap();
     let (again, accepted) = connecting(&client, &second).into_0rtt().expect("the name is remembered");
     let (mut send, mut receive) = again.open_bi().await.unwrap();
@@ -591,7 +591,7 @@ async fn traces_are_written() {
     let (ours, theirs) = connect(&client, &server).await;
     serve(theirs);
     echo(&ours, &pattern(10_000)).await;
-    ours.close(0, b"");
+    ours.close(VarInt::from_u32(0), b"");
     within(client.wait_idle()).await;
     within(server.wait_idle()).await;
     let mut names: Vec<_> = std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -634,7 +634,7 @@ async fn many_connections_at_once() {
                 for round in 0..ROUNDS {
                     let connection = within(client.connect(address, "localhost").unwrap()).await.unwrap();
                     echo(&connection, &data[..data.len() / (round + 1)]).await;
-                    connection.close(0, b"");
+                    connection.close(VarInt::from_u32(0), b"");
                 }
             })
         })
@@ -643,7 +643,7 @@ async fn many_connections_at_once() {
         task.await.unwrap();
     }
     within(client.wait_idle()).await;
-    server.close(0, b"");
+    server.close(VarInt::from_u32(0), b"");
     within(server.wait_idle()).await;
     within(accepting).await.unwrap();
     assert_eq!((client.open_connections(), server.open_connections()), (0, 0));

@@ -2,10 +2,10 @@
 //! wrong for one that happens for the first time while a subscriber comes or goes: so this is a process of its own, with one test.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
 
+use anabranch::{Endpoint, MultipathConfig, SelfSigned, TransportConfig, VarInt, config};
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
-use anabranch::{Endpoint, MultipathConfig, SelfSigned, TransportConfig, config};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -61,8 +61,8 @@ async fn play() {
     client.set_default_client_config(client_config);
     let connection = client.connect(address, "localhost").unwrap().await.unwrap();
     let second = connection.open_path(std::net::IpAddr::from([127, 0, 0, 1]), None).await.unwrap();
-    assert!(connection.abandon_path(second, 0x3e));
-    connection.close(7, b"enough");
+    connection.abandon_path(second, VarInt::from_u32(0x3e)).unwrap();
+    connection.close(VarInt::from_u32(7), b"enough");
     serving.await.unwrap();
 }
 

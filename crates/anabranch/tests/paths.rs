@@ -3,13 +3,12 @@
 
 mod common;
 
-use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
-
 use anabranch::{
     Connection, MultipathConfig, OpenPathError, PathEvent, PathEvents, PathId, PathPolicy, PathStatus, Route,
-    TransportConfig,
+    TransportConfig, VarInt,
 };
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use self::common::{Connected, Pair, connect, connected, pattern, within};
 
@@ -107,7 +106,7 @@ async fn a_path_abandoned_in_the_middle_of_a_transfer_costs_no_data() {
             while it.ours.paths()[abandoned.0 as usize].bytes_sent < 100_000 {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
-            assert!(it.ours.abandon_path(abandoned, 0x3e));
+            it.ours.abandon_path(abandoned, VarInt::from_u32(0x3e)).unwrap();
         };
         within(async { tokio::join!(transfer(&it.ours, &it.theirs, pattern(20_000_000)), abandoning) }).await;
         let gone = PathEvent::Abandoned { path: abandoned, code: 0x3e };
@@ -119,7 +118,7 @@ async fn a_path_abandoned_in_the_middle_of_a_transfer_costs_no_data() {
             }
         })
         .await;
-        assert!(!it.ours.abandon_path(PathId(1 - abandoned.0), 0), "the last one");
+        it.ours.abandon_path(PathId(1 - abandoned.0), VarInt::from_u32(0)).unwrap_err(); // the last one
     }
 }
 
@@ -134,7 +133,7 @@ async fn events_tell_and_end_with_the_connection() {
     for events in [&mut ours, &mut theirs] {
         assert_eq!(happens(events).await, Some(PathEvent::Opened { path: id }));
     }
-    it.ours.close(0, b"");
+    it.ours.close(VarInt::from_u32(0), b"");
     assert_eq!(happens(&mut ours).await, None);
     assert_eq!(happens(&mut theirs).await, None);
     assert_eq!(within(it.ours.path_events().next()).await, None);
@@ -152,7 +151,7 @@ async fn sockets_go_with_their_paths() {
         matches!(shared, OpenPathError::Refused(anabranch::transport::OpenPathError::Exists)),
         "{shared}"
     );
-    assert!(it.ours.abandon_path(PathId(1), 0));
+    it.ours.abandon_path(PathId(1), VarInt::from_u32(0)).unwrap();
     let free = async {
         while std::net::UdpSocket::bind(bound).is_err() {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -161,7 +160,7 @@ async fn sockets_go_with_their_paths() {
     within(free).await;
     // And with the connection.
     within(it.ours.open_path(bound, None)).await.unwrap();
-    it.ours.close(0, b"");
+    it.ours.close(VarInt::from_u32(0), b"");
     within(it.client.wait_idle()).await;
     within(async {
         while std::net::UdpSocket::bind(bound).is_err() {
@@ -174,13 +173,13 @@ async fn sockets_go_with_their_paths() {
 #[tokio::test]
 async fn a_backup_waits_for_its_turn() {
     let it = two_paths().await;
-    assert!(it.ours.set_path_status(PathId(1), PathStatus::Backup));
+    it.ours.set_path_status(PathId(1), PathStatus::Backup).unwrap();
     let before = sent(&it.ours);
     transfer(&it.ours, &it.theirs, pattern(5_000_000)).await;
     let after = sent(&it.ours);
     assert!(after[1].1 - before[1].1 < 100_000, "{before:?} {after:?}");
-    assert!(it.ours.set_path_status(PathId(1), PathStatus::Available));
-    assert!(!it.ours.set_path_status(PathId(7), PathStatus::Available), "no such path");
+    it.ours.set_path_status(PathId(1), PathStatus::Available).unwrap();
+    it.ours.set_path_status(PathId(7), PathStatus::Available).unwrap_err(); // no such path
 }
 
 #[tokio::test]
@@ -212,13 +211,13 @@ async fn a_manager_opens_what_its_policy_says() {
         it.ours.paths().iter().map(|path| path.tuple.local.port()).collect();
     assert_eq!(ports.len(), 3, "a port each");
     // One that dies comes back after a while, the application's decisions are respected.
-    assert!(it.theirs.abandon_path(PathId(1), 0x3e76));
+    it.theirs.abandon_path(PathId(1), VarInt::from_u32(0x3e76)).unwrap();
     assert_eq!(
         happens_to_open(&mut events).await,
         Some(PathEvent::Abandoned { path: PathId(1), code: 0x3e76 })
     );
     assert_eq!(happens_to_open(&mut events).await, Some(PathEvent::Opened { path: PathId(3) }));
-    assert!(it.ours.abandon_path(PathId(3), 0x3e));
+    it.ours.abandon_path(PathId(3), VarInt::from_u32(0x3e)).unwrap();
     assert_eq!(
         happens_to_open(&mut events).await,
         Some(PathEvent::Abandoned { path: PathId(3), code: 0x3e })
@@ -250,7 +249,7 @@ async fn a_client_that_came_by_ipv4_finds_the_ipv6_address() {
     assert_eq!(ours.paths()[1].tuple.remote, address);
     assert_eq!(ours.server_addresses()[0].address, address);
     transfer(&theirs, &ours, pattern(1_000_000)).await;
-    assert!(theirs.withdraw_address(address));
+    theirs.withdraw_address(address).unwrap();
     while !matches!(happens(&mut events).await, Some(PathEvent::Abandoned { path: PathId(1), .. })) {}
     transfer(&ours, &theirs, pattern(100_000)).await;
 }

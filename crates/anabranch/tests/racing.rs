@@ -3,14 +3,14 @@
 
 mod common;
 
+use anabranch::{
+    AttemptError, ConnectError, Connection, ConnectionError, Endpoint, LocalAddress, MultipathConfig, PathId,
+    RacePolicy, TransportConfig, VarInt, Way,
+};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use anabranch::paths::{ATTEMPT_DELAY, MAX_ATTEMPTS};
-use anabranch::{
-    AttemptError, ConnectError, Connection, ConnectionError, Endpoint, LocalAddress, MultipathConfig, PathId,
-    RacePolicy, TransportConfig, Way,
-};
 
 use self::common::{Pair, loopback, within};
 
@@ -135,7 +135,7 @@ async fn a_local_address_that_gets_no_answer_is_passed_over_and_its_socket_goes(
     until(|| client.open_connections() == 1 && UdpSocket::bind(given_up).is_ok()).await;
     assert!(UdpSocket::bind(bound).is_err());
     works(&ours, &theirs).await;
-    ours.close(0, b"");
+    ours.close(VarInt::from_u32(0), b"");
     within(client.wait_idle()).await;
     until(|| UdpSocket::bind(bound).is_ok()).await;
 }
@@ -198,7 +198,7 @@ async fn silence_everywhere_is_a_failure_after_a_bounded_number_of_attempts() {
     assert!(racing.attempts() > 2, "{racing:?}");
     drop(racing);
     within(client.wait_idle()).await;
-    client.close(0, b"");
+    client.close(VarInt::from_u32(0), b"");
     let closed =
         within(client.connect_any(&pair.client, vec![Way::from(loopback())], "localhost", quick)).await;
     assert!(matches!(closed, Err(AttemptError::NotBegun(ConnectError::InvalidRemoteAddress(_)))), "port 0");
@@ -215,7 +215,7 @@ async fn a_connection_can_leave_where_it_began() {
     let bound = ours.local_address().unwrap();
     let second = within(ours.open_path(IpAddr::from([127, 0, 0, 2]), None)).await.unwrap();
     assert!(UdpSocket::bind(bound).is_err());
-    assert!(ours.abandon_path(PathId(0), 0));
+    ours.abandon_path(PathId(0), VarInt::from_u32(0)).unwrap();
     until(|| UdpSocket::bind(bound).is_ok()).await;
     assert_eq!(ours.paths().iter().map(|path| path.id).collect::<Vec<_>>(), [second]);
     works(&ours, &theirs).await;
@@ -232,7 +232,7 @@ async fn early_data_goes_one_way_only() {
     works(&ours, &theirs).await;
     // The ticket has come with the server's answer by now.
     works(&theirs, &ours).await;
-    ours.close(0, b"");
+    ours.close(VarInt::from_u32(0), b"");
     let transport = TransportConfig::default().with_handshake_timeout(Duration::from_secs(2));
     pair.client = pair.client.with_transport(transport);
     let racing = client.connect_any(&pair.client, ways, "localhost", RacePolicy::default());

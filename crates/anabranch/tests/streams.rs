@@ -4,7 +4,8 @@
 mod common;
 
 use anabranch::{
-    ReadError, ReadExactError, ReadToEndError, SendDatagramError, TransportConfig, Version, WriteError,
+    ReadError, ReadExactError, ReadToEndError, SendDatagramError, TransportConfig, VarInt, Version,
+    WriteError,
 };
 use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -65,7 +66,7 @@ async fn big_transfer(len: usize) {
     };
     within(async { tokio::join!(sending, receiving) }).await;
     assert_eq!(within(send.stopped()).await.unwrap(), None);
-    pair.ours.close(0, b"");
+    pair.ours.close(VarInt::from_u32(0), b"");
     within(peer).await.unwrap();
 }
 
@@ -175,7 +176,7 @@ async fn codes_of_reset_and_stop_arrive() {
     send.write_all(b"x").await.unwrap();
     let (mut back, mut there) = within(pair.theirs.accept_bi()).await.unwrap();
     there.read_exact(&mut [0; 1]).await.unwrap();
-    send.reset(17).unwrap();
+    send.reset(VarInt::from_u32(17)).unwrap();
     assert_eq!(within(there.read(&mut [0; 1])).await, Err(ReadError::Reset(17)));
 
     // Dropped without having been read to its end: code 0.
@@ -186,7 +187,7 @@ async fn codes_of_reset_and_stop_arrive() {
     let (mut send, _receive) = pair.ours.open_bi().await.unwrap();
     send.write_all(b"x").await.unwrap();
     let (_back, mut there) = within(pair.theirs.accept_bi()).await.unwrap();
-    there.stop(18).unwrap();
+    there.stop(VarInt::from_u32(18)).unwrap();
     assert_eq!(within(send.stopped()).await.unwrap(), Some(18));
     assert!(there.read(&mut [0; 1]).await.is_err());
 }

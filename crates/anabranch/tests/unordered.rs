@@ -3,13 +3,13 @@
 
 mod common;
 
+use anabranch::{
+    Chunk, Connection, Endpoint, ReadError, ReadExactError, RecvStream, TransportConfig, VarInt, Version,
+};
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use anabranch::transport::stream::StreamsConfig;
-use anabranch::{
-    Chunk, Connection, Endpoint, ReadError, ReadExactError, RecvStream, TransportConfig, Version,
-};
 use bytes::Bytes;
 use tokio::net::UdpSocket;
 
@@ -139,7 +139,7 @@ async fn reading_in_order_ends_where_the_other_begins() {
     assert_eq!(receive.read_with(<[u8]>::len).await, Err(illegal.clone()));
     assert_eq!(receive.read_exact(&mut first).await, Err(ReadExactError::Read(illegal.clone())));
     assert_eq!(receive.read_to_end(10).await, Err(illegal.into()));
-    send.reset(9).unwrap();
+    send.reset(VarInt::from_u32(9)).unwrap();
     assert_eq!(within(receive.read_unordered(1)).await, Err(ReadError::Reset(9)));
 }
 
@@ -156,7 +156,7 @@ async fn the_reader_is_woken_and_stops() {
     send.write_all(b"b").await.unwrap();
     let (chunk, mut receive) = within(waiting).await.unwrap();
     assert_eq!(chunk.unwrap().map(|chunk| (chunk.offset, chunk.bytes)), Some((1, Bytes::from_static(b"b"))));
-    receive.stop(4).unwrap();
+    receive.stop(VarInt::from_u32(4)).unwrap();
     assert_eq!(receive.read_unordered(1).await, Err(ReadError::ClosedStream));
     assert_eq!(within(send.stopped()).await, Ok(Some(4)));
 }

@@ -1,9 +1,9 @@
 //! `hq-interop`: HTTP/0.9 over QUIC, as interoperability tests speak it. A request is `GET /path\r\n` on a stream of its
 //! own; the answer is the file, or a reset.
 
+use anabranch::{Connection, RecvStream, SendStream, VarInt};
 use std::convert::Infallible;
 
-use anabranch::{Connection, RecvStream, SendStream};
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body::{Body, Frame};
@@ -20,7 +20,7 @@ const MAX_REQUEST: usize = 4_096;
 /// Most bytes of an answer that are passed on at a time.
 const ANSWER_PIECE: usize = 64 * 1024;
 /// Code of the reset that ends an answer which cannot be finished; before it has begun, the code is HTTP's status.
-const BROKEN: u64 = 500;
+const BROKEN: VarInt = VarInt::from_u32(500);
 
 /// Answers one request with what `service` has; ends silently when the client has lost interest.
 pub(crate) async fn answer<S, B>(mut service: S, mut send: SendStream, mut receive: RecvStream) -> Option<()>
@@ -50,7 +50,7 @@ where
 
 /// Answers a request with a status, of which only the number gets through.
 pub(crate) fn refuse(mut send: SendStream, status: StatusCode) -> Option<()> {
-    send.reset(status.as_u16().into()).ok()
+    send.reset(u32::from(status.as_u16()).into()).ok()
 }
 
 /// `GET /path`, with or without the end of the line.

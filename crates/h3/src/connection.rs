@@ -1,12 +1,12 @@
 //! Connections, and the streams that are opened and accepted on them.
 
+use crate::error::{connection_error, lost, varint};
 use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes};
 use h3::error::Code;
 use h3::quic::{self, ConnectionErrorIncoming, StreamErrorIncoming, StreamId, WriteBuf};
 
-use crate::error::{connection_error, lost};
 use crate::recv_stream::RecvStream;
 use crate::send_stream::SendStream;
 
@@ -90,7 +90,7 @@ impl<B: Buf> quic::OpenStreams<B> for OpenStreams {
     }
 
     fn close(&mut self, code: Code, reason: &[u8]) {
-        self.0.close(code.value(), reason);
+        self.0.close(varint(code.value()), reason);
     }
 }
 

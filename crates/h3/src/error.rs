@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anabranch::{ConnectionError, ReadError, WriteError};
+use anabranch::{ConnectionError, ReadError, VarInt, WriteError};
 use h3::quic::{ConnectionErrorIncoming, StreamErrorIncoming, StreamId};
 
 /// Only what the peer's application says, and silence, mean something to h3.
@@ -40,6 +40,11 @@ pub(crate) fn write_error(error: WriteError) -> StreamErrorIncoming {
 #[expect(clippy::expect_used, reason = "both kinds of identifier are below 2^62")]
 pub(crate) fn stream_id(id: anabranch::StreamId) -> StreamId {
     StreamId::try_from(id.as_u64()).expect("stream identifiers are varints")
+}
+
+/// Converts a code of `h3`, whose type holds numbers that no packet can carry: those become the largest code.
+pub(crate) fn varint(code: u64) -> VarInt {
+    VarInt::try_from(code).unwrap_or(VarInt::MAX)
 }
 
 #[cfg(test)]

@@ -1,11 +1,10 @@
 //! The receiving half of a stream.
 
+use crate::error::{read_error, stream_id, varint};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use h3::quic::{self, StreamErrorIncoming, StreamId};
-
-use crate::error::{read_error, stream_id};
 
 /// The receiving half of a stream.
 #[derive(Debug)]
@@ -26,7 +25,7 @@ impl quic::RecvStream for RecvStream {
 
     fn stop_sending(&mut self, error_code: u64) {
         // Fails if the stream was read to its end, which is as well.
-        let _ = self.0.stop(error_code);
+        let _ = self.0.stop(varint(error_code));
     }
 
     fn recv_id(&self) -> StreamId {

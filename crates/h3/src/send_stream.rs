@@ -1,13 +1,12 @@
 //! The sending half of a stream.
 
+use crate::error::{stream_id, varint, write_error};
 use std::fmt;
 use std::task::{Context, Poll, ready};
 
 use bytes::Buf;
 use h3::error::Code;
 use h3::quic::{self, StreamErrorIncoming, StreamId, WriteBuf};
-
-use crate::error::{stream_id, write_error};
 
 /// The sending half of a stream.
 ///
@@ -64,7 +63,7 @@ impl<B: Buf> quic::SendStream<B> for SendStream<B> {
     fn reset(&mut self, reset_code: u64) {
         self.writing = None;
         // Fails if all of the stream has arrived, which is as well.
-        let _ = self.stream.reset(reset_code);
+        let _ = self.stream.reset(varint(reset_code));
     }
 
     fn send_id(&self) -> StreamId {
@@ -91,7 +90,7 @@ impl<B: Buf> Drop for SendStream<B> {
     fn drop(&mut self) {
         // A stream that ends within a frame costs the peer the whole connection (H3_FRAME_ERROR, RFC 9114 §7.1).
         if self.writing.as_ref().is_some_and(Buf::has_remaining) {
-            let _ = self.stream.reset(Code::H3_REQUEST_CANCELLED.value());
+            let _ = self.stream.reset(varint(Code::H3_REQUEST_CANCELLED.value()));
         }
     }
 }

@@ -3,18 +3,44 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use anabranch_wire::VarInt;
+
 /// An application error code (RFC 9114 §8.1, RFC 9204 §6, RFC 9297 §5.2).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Code(pub u64);
+pub struct Code(VarInt);
+
+impl Code {
+    /// Returns the code's value.
+    pub const fn get(self) -> u64 {
+        self.0.get()
+    }
+
+    /// Creates a code that a peer has sent, which is a variable-length integer; a larger number becomes the largest of those.
+    pub fn from_peer(code: u64) -> Self {
+        Self(VarInt::try_from(code).unwrap_or(VarInt::MAX))
+    }
+}
+
+impl From<VarInt> for Code {
+    fn from(code: VarInt) -> Self {
+        Self(code)
+    }
+}
+
+impl From<Code> for VarInt {
+    fn from(code: Code) -> Self {
+        code.0
+    }
+}
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $value:literal, $text:literal;)*) => {
         impl Code {
-            $($(#[$doc])* pub const $name: Self = Self($value);)*
+            $($(#[$doc])* pub const $name: Self = Self(VarInt::from_u32($value));)*
 
             /// The name in the registry; `None` for a code that is not in it.
             pub fn name(self) -> Option<&'static str> {
-                match self.0 {
+                match self.get() {
                     $($value => Some($text),)*
                     _ => None,
                 }
@@ -72,7 +98,7 @@ impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.name() {
             Some(name) => f.write_str(name),
-            None => write!(f, "{:#x}", self.0),
+            None => write!(f, "{:#x}", self.get()),
         }
     }
 }

@@ -47,6 +47,9 @@ pub enum Event {
     /// Client: the main path has owed an answer for a probe timeout and no other path works; see
     /// [`Connection::watch_silence`](crate::Connection::watch_silence). Comes again with each probe timeout.
     PathSilent(PathId),
+    /// Client: [`Connection::open_path`](crate::Connection::open_path) failed for want of a path ID or a connection ID, and the
+    /// server has sent one since.
+    PathsAvailable,
     /// Client: the server has announced or withdrawn further addresses of its own.
     ServerAddresses,
     /// A path was given up, here or by the peer.

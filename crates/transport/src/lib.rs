@@ -39,6 +39,6 @@ pub use error::{ConnectionError, Obstacle, Silence, TransportError};
 pub use event::{EndpointEvent, Event};
 pub use flow::WindowRule;
 pub use path::{
-    AckStats, AlternativeAddress, Closure, Held, IdleReason, MAX_CLOSED_PATHS, MigrateError, OpenPathError,
-    PathInfo, PathState, PathTotals,
+    AckStats, AlternativeAddress, AnnounceError, Closure, Held, IdleReason, MAX_CLOSED_PATHS, MigrateError,
+    OpenPathError, PathError, PathInfo, PathState, PathTotals,
 };

@@ -27,5 +27,5 @@ pub use header::*;
 pub use id::*;
 pub use parameters::*;
 pub use time::Time;
-pub use varint::{MAX_VARINT, push_varint, varint_len};
+pub use varint::{MAX_VARINT, VarInt, VarIntTooLarge, push_varint, varint_len};
 pub use version::{Format, Labels, Version};

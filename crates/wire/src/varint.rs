@@ -1,7 +1,68 @@
-//! Variable-length integers (RFC 9000 §16): sizes. The cursors read and write them.
+//! Variable-length integers (RFC 9000 §16): values and sizes. The cursors read and write them.
+
+use core::fmt;
 
 /// The largest value of a varint, 2^62 - 1.
 pub const MAX_VARINT: u64 = (1 << 62) - 1;
+
+/// An integer that a variable-length field carries, at most 2^62 - 1 (RFC 9000 §16): error codes of applications among others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VarInt(u64);
+
+/// An integer above 2^62 - 1, which no variable-length field carries (RFC 9000 §16).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VarIntTooLarge(pub u64);
+
+impl fmt::Display for VarIntTooLarge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is more than 2^62 - 1, the largest value of a variable-length integer", self.0)
+    }
+}
+
+impl core::error::Error for VarIntTooLarge {}
+
+impl VarInt {
+    /// The smallest value, 0.
+    pub const ZERO: Self = Self(0);
+    /// The largest value, 2^62 - 1.
+    pub const MAX: Self = Self(MAX_VARINT);
+
+    /// Creates an integer from one that is small enough in any case.
+    pub const fn from_u32(value: u32) -> Self {
+        Self(value as u64)
+    }
+
+    /// Returns the value.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl From<u32> for VarInt {
+    fn from(value: u32) -> Self {
+        Self::from_u32(value)
+    }
+}
+
+impl From<VarInt> for u64 {
+    fn from(value: VarInt) -> Self {
+        value.0
+    }
+}
+
+impl TryFrom<u64> for VarInt {
+    type Error = VarIntTooLarge;
+
+    fn try_from(value: u64) -> Result<Self, VarIntTooLarge> {
+        if value > MAX_VARINT { Err(VarIntTooLarge(value)) } else { Ok(Self(value)) }
+    }
+}
+
+impl fmt::Display for VarInt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
 
 /// Bytes of `value`'s shortest encoding: 1, 2, 4 or 8. A value above [`MAX_VARINT`] is the caller's bug.
 #[inline]
@@ -27,6 +88,14 @@ pub fn push_varint(out: &mut Vec<u8>, value: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn larger_values_are_no_varints() {
+        assert_eq!(VarInt::try_from(MAX_VARINT), Ok(VarInt::MAX));
+        assert_eq!(VarInt::try_from(MAX_VARINT + 1), Err(VarIntTooLarge(1 << 62)));
+        assert_eq!(VarInt::from(u32::MAX).get(), u64::from(u32::MAX));
+        assert_eq!(VarInt::MAX.to_string(), "4611686018427387903");
+    }
 
     #[test]
     fn lengths_change_at_the_powers_of_two() {

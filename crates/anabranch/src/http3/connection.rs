@@ -241,7 +241,7 @@ impl Connection {
 
     /// Closes at once.
     pub fn close_with(&self, code: Code, reason: &str) {
-        self.quic.close(code.0, reason.as_bytes());
+        self.quic.close(code.into(), reason.as_bytes());
     }
 
     /// Waits for the connection's end and says why it came.

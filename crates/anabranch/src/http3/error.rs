@@ -81,7 +81,9 @@ impl Error {
             Self::Reset(code) | Self::Stopped(code) | Self::Malformed(code) => Some(*code),
             Self::Protocol(fault) => Some(fault.code),
             Self::Rejected => Some(Code::REQUEST_REJECTED),
-            Self::ConnectionLost(ConnectionError::PeerApplication { code, .. }) => Some(Code(*code)),
+            Self::ConnectionLost(ConnectionError::PeerApplication { code, .. }) => {
+                Some(Code::from_peer(*code))
+            }
             _ => None,
         }
     }
@@ -92,7 +94,7 @@ impl Error {
             Self::ConnectionLost(ConnectionError::LocallyClosed | ConnectionError::TimedOut(_)) => true,
             Self::ConnectionLost(ConnectionError::PeerApplication { code, .. }) => {
                 // Some peers have never heard of H3_NO_ERROR.
-                Code(*code) == Code::NO_ERROR || *code == 0
+                Code::from_peer(*code) == Code::NO_ERROR || *code == 0
             }
             _ => false,
         }

@@ -167,7 +167,7 @@ impl session::Session for Http3State {
             self.tasks.on_event(event, woken);
         }
         let Some(fault) = self.session.take_fault() else { return Ok(()) };
-        core.close(now, fault.code.0, Bytes::copy_from_slice(fault.reason.as_bytes()));
+        core.close(now, fault.code.get(), Bytes::copy_from_slice(fault.reason.as_bytes()));
         self.fault.get_or_insert(fault);
         Err(ConnectionError::LocallyClosed)
     }
@@ -177,7 +177,7 @@ impl session::Session for Http3State {
     }
 
     fn close_code(&self) -> u64 {
-        Code::NO_ERROR.0
+        Code::NO_ERROR.get()
     }
 }
 

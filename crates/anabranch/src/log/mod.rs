@@ -153,6 +153,7 @@ impl Log {
             Event::NewToken(token) => {
                 debug!(target: CONNECTION, parent: &self.span, bytes = token.len(), "address token");
             }
+            Event::PathsAvailable => debug!(target: CONNECTION, parent: &self.span, "a path may be opened"),
             Event::ServerAddresses => {
                 let known: Vec<_> = core.server_addresses().iter().map(|known| known.address).collect();
                 debug!(target: CONNECTION, parent: &self.span, ?known, "server addresses");

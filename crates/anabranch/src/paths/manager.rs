@@ -140,8 +140,8 @@ impl Manager {
                 match self.connection.begin_path(&local, remote) {
                     Ok(id) => {
                         self.connection.update(|state| {
-                            state.core.set_path_available(id, status == PathStatus::Available);
-                            state.core.set_path_weight(id, weight);
+                            let _ = state.core.set_path_available(id, status == PathStatus::Available);
+                            let _ = state.core.set_path_weight(id, weight);
                         });
                         self.plan.on_begun(slot, id);
                     }
@@ -153,7 +153,7 @@ impl Manager {
             }
             Command::Abandon(id) => {
                 let code = TransportErrorCode::PATH_UNSTABLE_OR_POOR.0;
-                if !self.connection.update(|state| state.core.abandon_path(now, id, code)) {
+                if self.connection.update(|state| state.core.abandon_path(now, id, code)).is_err() {
                     // The last one stays, whatever its address: the system may find another way for it.
                     self.adopt(id);
                 }

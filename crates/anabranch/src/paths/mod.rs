@@ -7,7 +7,7 @@
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), anabranch::Error> {
 //! use std::{net::IpAddr, sync::Arc};
 //!
-//! use anabranch::{Endpoint, MultipathConfig, SelfSigned, TransportConfig, config};
+//! use anabranch::{Endpoint, MultipathConfig, SelfSigned, TransportConfig, VarInt, config};
 //!
 //! let multipath = Some(MultipathConfig::default());
 //! let transport = Arc::new(TransportConfig::default().with_multipath(multipath));
@@ -26,7 +26,7 @@
 //! let connection = client.connect(address, "localhost")?.await?;
 //! let second = connection.open_path(IpAddr::from([127, 0, 0, 1]), None).await?;
 //! assert_eq!(connection.paths().len(), 2);
-//! assert!(connection.abandon_path(second, 0x3e));
+//! connection.abandon_path(second, VarInt::from_u32(0x3e))?;
 //! # Ok(()) }
 //! ```
 
@@ -54,9 +54,11 @@ use std::net::SocketAddr;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use anabranch_transport::{self as core, AlternativeAddress, ConnectionError, FourTuple, Obstacle, PathInfo};
-use anabranch_wire::{PathId, Time};
-use tokio::time::Instant;
+use anabranch_transport::{
+    self as core, AlternativeAddress, AnnounceError, ConnectionError, FourTuple, Obstacle, PathError,
+    PathInfo,
+};
+use anabranch_wire::{PathId, Time, VarInt};
 use tracing::debug;
 
 pub use self::attempt::PathAttempt;
@@ -81,8 +83,6 @@ use crate::log::PATH;
 
 /// How long [`Connection::open_path`] waits for the peer to send the connection IDs that a path needs.
 const CID_PATIENCE: Duration = Duration::from_secs(1);
-/// How often it looks whether they have come.
-const CID_INTERVAL: Duration = Duration::from_millis(10);
 
 /// What a path is for (RFC 10069 §3.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -131,29 +131,36 @@ impl Connection {
         let local = local.into();
         self.confirmed().await?;
         let remote = remote.unwrap_or_else(|| self.remote_address());
-        let patience = Instant::now() + CID_PATIENCE;
-        loop {
-            match self.0.begin_path(&local, remote) {
-                Err(OpenPathError::Refused(core::OpenPathError::NoConnectionId))
-                    if Instant::now() < patience =>
-                {
-                    tokio::time::sleep(CID_INTERVAL).await;
-                }
-                begun => return begun,
+        let begun = poll_fn(|cx| {
+            // Registered before the attempt: the connection IDs may arrive while it fails.
+            if let Poll::Ready(ended) = self.0.with_state(|state| state.wait(cx, |state| &mut state.progress))
+            {
+                return Poll::Ready(ended.map_err(OpenPathError::from));
             }
-        }
+            match self.0.begin_path(&local, remote) {
+                Err(OpenPathError::Refused(core::OpenPathError::NoConnectionId)) => Poll::Pending,
+                begun => Poll::Ready(begun),
+            }
+        });
+        let late = OpenPathError::Refused(core::OpenPathError::NoConnectionId);
+        tokio::time::timeout(CID_PATIENCE, begun).await.unwrap_or(Err(late))
     }
 
-    /// Gives a path up and tells the peer why: a code of RFC 10069 §5 or of the application (at most 2^62 - 1). Data that is
-    /// under way on it is sent again on others. `false` if there is no such path, or no other: close the connection instead.
-    pub fn abandon_path(&self, id: PathId, code: u64) -> bool {
+    /// Gives a path up and tells the peer why: a code of RFC 10069 §5 or of the application. Data that is
+    /// under way on it is sent again on others.
+    ///
+    /// # Errors
+    /// If there is no such path, or no other: close the connection instead.
+    pub fn abandon_path(&self, id: PathId, code: VarInt) -> Result<(), PathError> {
         let now = self.0.driver.now();
-        self.0.update(|state| state.core.abandon_path(now, id, code.min(anabranch_wire::MAX_VARINT)))
+        self.0.update(|state| state.core.abandon_path(now, id, code.get()))
     }
 
-    /// Says what a path is for. The peer is told; it is free to use the path differently for what it sends. `false` if there is
-    /// no such path.
-    pub fn set_path_status(&self, id: PathId, status: PathStatus) -> bool {
+    /// Says what a path is for. The peer is told; it is free to use the path differently for what it sends.
+    ///
+    /// # Errors
+    /// If there is no such path, or only one may exist.
+    pub fn set_path_status(&self, id: PathId, status: PathStatus) -> Result<(), PathError> {
         self.0.update(|state| state.core.set_path_available(id, status == PathStatus::Available))
     }
 
@@ -168,15 +175,20 @@ impl Connection {
         self.0.with_state(|state| state.core.server_addresses())
     }
 
-    /// Server: tells the client that the server can be reached at `address` as well, and whether that is better. `false` if the
-    /// client does not want to know, or too many addresses were announced. See also
+    /// Server: tells the client that the server can be reached at `address` as well, and whether that is better. See also
     /// [`ServerConfig::alternative_addresses`](crate::ServerConfig::alternative_addresses).
-    pub fn announce_address(&self, address: SocketAddr, preferred: bool) -> bool {
+    ///
+    /// # Errors
+    /// If the client does not accept further addresses, or too many were announced.
+    pub fn announce_address(&self, address: SocketAddr, preferred: bool) -> Result<(), AnnounceError> {
         self.0.update(|state| state.core.announce_address(address, preferred))
     }
 
-    /// Server: withdraws an announced address; clients should leave it. `false` if it was not announced.
-    pub fn withdraw_address(&self, address: SocketAddr) -> bool {
+    /// Server: withdraws an announced address; clients should leave it.
+    ///
+    /// # Errors
+    /// If it was not announced.
+    pub fn withdraw_address(&self, address: SocketAddr) -> Result<(), AnnounceError> {
         self.0.update(|state| state.core.withdraw_address(address))
     }
 
@@ -185,9 +197,11 @@ impl Connection {
         self.0.with_state(|state| PathEvents::subscribe(&mut state.paths.events, state.ended.is_some()))
     }
 
-    /// Weighs a path for schedulers that share by weight: 1 without being told, 0 for when no other has room. `false` if there
-    /// is no such path.
-    pub fn set_path_weight(&self, id: PathId, weight: u32) -> bool {
+    /// Weighs a path for schedulers that share by weight: 1 by default, 0 for when no other has room.
+    ///
+    /// # Errors
+    /// If there is no such path, or only one may exist.
+    pub fn set_path_weight(&self, id: PathId, weight: u32) -> Result<(), PathError> {
         self.0.update(|state| state.core.set_path_weight(id, weight))
     }
 }

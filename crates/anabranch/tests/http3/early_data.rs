@@ -1,12 +1,12 @@
 //! Requests in early data (RFC 8470).
 
+use anabranch::{Endpoint, TransportConfig, VarInt};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anabranch::http3::{Client, ConnectionInfo};
-use anabranch::{Endpoint, TransportConfig};
 use http::{Method, Request};
 use tokio::net::UdpSocket;
 
@@ -61,7 +61,7 @@ async fn a_server_has_unsafe_requests_wait_for_the_handshake() {
     let first = within(endpoint.connect(site.address, "localhost").unwrap()).await.unwrap();
     within(first.confirmed()).await.unwrap();
     tokio::time::sleep(Duration::from_millis(50)).await;
-    first.close(0, b"");
+    first.close(VarInt::from_u32(0), b"");
     let (quic, accepted) = endpoint.connect(site.address, "localhost").unwrap().into_0rtt().unwrap();
     let connection = anabranch::http3::Connection::new(quic, Default::default());
     let safe = within(connection.request_without_body(site.get("/"))).await.unwrap();
@@ -105,7 +105,7 @@ async fn an_unsafe_request_of_a_handshake_that_fails_is_not_answered() {
     let first = within(endpoint.connect(site.address, "localhost").unwrap()).await.unwrap();
     within(first.confirmed()).await.unwrap();
     tokio::time::sleep(Duration::from_millis(50)).await;
-    first.close(0, b"");
+    first.close(VarInt::from_u32(0), b"");
     let address = one_way(site.address).await;
     let (quic, _) = endpoint.connect(address, "localhost").unwrap().into_0rtt().unwrap();
     let connection = anabranch::http3::Connection::new(quic, Default::default());

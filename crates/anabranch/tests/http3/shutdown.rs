@@ -1,11 +1,11 @@
 //! The end of connections in good order, and requests that are made again.
 
+use anabranch::{ConnectionError, VarInt};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use anabranch::ConnectionError;
 use anabranch::http3::{Body, Code, Error, Server};
 use tokio::sync::{Notify, oneshot};
 
@@ -31,7 +31,7 @@ fn serve(site: &Site, drain: Duration) -> (Arc<Notify>, oneshot::Sender<()>, tok
 }
 
 fn is_no_error(error: &Error) -> bool {
-    matches!(error, Error::ConnectionLost(ConnectionError::PeerApplication { code, .. }) if Code(*code) == Code::NO_ERROR)
+    matches!(error, Error::ConnectionLost(ConnectionError::PeerApplication { code, .. }) if Code::from_peer(*code) == Code::NO_ERROR)
 }
 
 #[tokio::test]
@@ -89,7 +89,7 @@ async fn closing_the_endpoint_ends_the_server() {
     let (_word, _signal, serving) = serve(&site, Duration::from_secs(30));
     let connection = site.connect().await;
     within(within(connection.request_without_body(site.get("/"))).await.unwrap().response()).await.unwrap();
-    site.endpoint.close(0, b"");
+    site.endpoint.close(VarInt::from_u32(0), b"");
     within(serving).await.unwrap();
 }
 

@@ -1,12 +1,12 @@
 //! A transfer from a server to a client in this process, over links between them.
 
+use anabranch::{ClientConfig, Connection, Endpoint, ServerConfig, VarInt};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use anabranch::{ClientConfig, Connection, Endpoint, ServerConfig};
 use anabranch_lab::relay::Relay;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -127,7 +127,7 @@ impl Scene {
             }
         };
         let took = begin.elapsed();
-        client.close(0, b"");
+        client.close(VarInt::from_u32(0), b"");
         let refusals = opening.await.unwrap_or_default();
         self.farewell().await?;
         timeline.events.retain(|event| event.at <= took);
@@ -153,7 +153,7 @@ impl Scene {
             counted = settled => Ok(counted),
         };
         let (end, moved) = (begin.elapsed(), bytes.load(Ordering::Relaxed));
-        client.close(0, b"");
+        client.close(VarInt::from_u32(0), b"");
         self.farewell().await?;
         let (from, before) = counted?;
         Ok((moved - before) as f64 * 8.0 / (end - from).as_secs_f64())
@@ -215,7 +215,7 @@ async fn serve(endpoint: Endpoint, source: Source, tell: oneshot::Sender<Connect
         let piece = match piece {
             Ok(piece) => piece,
             Err(error) => {
-                connection.close(1, b"cannot read");
+                connection.close(VarInt::from_u32(1), b"cannot read");
                 return Err(Failure::io("cannot read what is to be moved", &error));
             }
         };

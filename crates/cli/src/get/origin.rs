@@ -1,10 +1,10 @@
 //! One server: its connection, and what is asked of it.
 
+use anabranch::{ClientConfig, Connection, VarInt, ZeroRttAccepted};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anabranch::http3::{self, Code};
-use anabranch::{ClientConfig, Connection, ZeroRttAccepted};
 use serde_json::json;
 use tokio::sync::OnceCell;
 
@@ -95,8 +95,8 @@ impl Origin {
     /// Closes the connection: nothing more is wanted.
     pub(super) fn close(&self) {
         match &self.protocol {
-            Protocol::Hq(connection) => connection.close(0, b""),
-            Protocol::Http3(connection) => connection.quic().close(Code::NO_ERROR.0, b""),
+            Protocol::Hq(connection) => connection.close(VarInt::from_u32(0), b""),
+            Protocol::Http3(connection) => connection.quic().close(Code::NO_ERROR.into(), b""),
         }
     }
 

@@ -1,13 +1,13 @@
 //! The server: it serves `/www` until it is told to stop.
 
+use anabranch::{
+    Endpoint, MultipathConfig, RetryPolicy, ServerConfig, TransportConfig, VarInt, Version, config, tls,
+};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch::transport::PreferredAddresses;
-use anabranch::{
-    Endpoint, MultipathConfig, RetryPolicy, ServerConfig, TransportConfig, Version, config, tls,
-};
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::InterfaceFlags;
 
@@ -34,7 +34,7 @@ pub(super) async fn run(contract: &Contract, case: TestCase) -> Result {
         () = server::accept(endpoint.clone(), services) => return Err(Failure::new(Exit::Io, "the socket failed")),
         () = stop.wait() => {}
     }
-    endpoint.close(0, b"");
+    endpoint.close(VarInt::from_u32(0), b"");
     let _ = tokio::time::timeout(FAREWELL, endpoint.wait_idle()).await;
     Ok(())
 }

@@ -1,14 +1,14 @@
 //! `anabranch perf client`: the interoperability cases.
 
+use anabranch::{
+    ClientConfig, Connection, Endpoint, RacePolicy, TransportConfig, VarInt, Version, Way, unspecified_for,
+};
 use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use anabranch::{
-    ClientConfig, Connection, Endpoint, RacePolicy, TransportConfig, Version, Way, unspecified_for,
-};
 use bytes::Bytes;
 use clap::{Args, ValueEnum};
 use serde_json::json;
@@ -251,7 +251,7 @@ impl Caller {
 
     async fn close(&self, connection: Connection) {
         let http3 = connection.handshake_data().protocol.as_deref() == Some(http3::ALPN.as_bytes());
-        connection.close(if http3 { http3::no_error() } else { 0 }, b"");
+        connection.close(if http3 { http3::no_error() } else { VarInt::from_u32(0) }, b"");
         // Kept until the packet that says so has left.
         self.farewell().await;
     }
@@ -497,7 +497,7 @@ async fn handshakes(caller: Caller, count: u64, concurrency: u64) -> Result {
         lanes.spawn(async move {
             let next = || left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
             while next().is_ok() {
-                caller.connect().await?.close(0, b"");
+                caller.connect().await?.close(VarInt::from_u32(0), b"");
             }
             Ok::<_, Failure>(())
         });

@@ -1,5 +1,6 @@
 //! `anabranch perf` over HTTP/3: `/bytes/N` from memory, anything else from the root; files, and many small requests.
 
+use anabranch::VarInt;
 use std::convert::Infallible;
 use std::future::{Ready, ready};
 use std::pin::Pin;
@@ -174,8 +175,8 @@ pub(super) fn begin(connection: &anabranch::Connection) -> Connection {
 }
 
 /// The end that HTTP/3 wants.
-pub(super) fn no_error() -> u64 {
-    Code::NO_ERROR.0
+pub(super) fn no_error() -> VarInt {
+    Code::NO_ERROR.into()
 }
 
 /// Makes `count` requests for `path`, `concurrency` at once on each connection.

@@ -1,12 +1,12 @@
 //! `anabranch perf server`.
 
+use anabranch::{Connection, Endpoint, RecvStream, RetryPolicy, SendStream, ServerConfig, VarInt};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch::transport::PreferredAddresses;
-use anabranch::{Connection, Endpoint, RecvStream, RetryPolicy, SendStream, ServerConfig};
 use bytes::Bytes;
 use clap::Args;
 use serde_json::json;
@@ -90,7 +90,7 @@ pub(crate) async fn run(options: Server) -> Result {
         () = stop.wait() => {}
         () = end_of_input() => {}
     }
-    endpoint.close(0, b"");
+    endpoint.close(VarInt::from_u32(0), b"");
     let _ = tokio::time::timeout(FAREWELL, endpoint.wait_close_sent()).await;
     events.tell("end", || json!({ "exit": 0 }));
     events.flush();

@@ -1,5 +1,6 @@
 //! What a client does on a connection.
 
+use anabranch::{Connection, VarInt};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -9,15 +10,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use anabranch::Connection;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
 use super::http3;
 use super::server::write_pattern;
 use crate::exit::{Exit, Failure, Result};
-use crate::hq;
-use crate::size;
+use crate::{hq, size};
 
 /// Something to do, on either protocol.
 #[derive(Clone, Debug)]
@@ -214,7 +213,7 @@ async fn timed(connection: &Connection, until: Instant, reverse: bool, progress:
             written?;
         }
         // Fails if the server has stopped the stream, and then there is nothing to give up.
-        let _ = send.reset(0);
+        let _ = send.reset(VarInt::from_u32(0));
         return Ok(());
     }
     send.finish().map_err(|error| Failure::new(Exit::Protocol, error))?;

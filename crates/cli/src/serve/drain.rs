@@ -13,7 +13,7 @@ const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Closes every connection, whatever it carries, and says why.
 fn close(endpoint: &Endpoint) {
-    endpoint.close(Code::NO_ERROR.0, b"the server is shutting down");
+    endpoint.close(Code::NO_ERROR.into(), b"the server is shutting down");
 }
 
 /// Nothing new begins; returns when everything has ended, when `patience` is over, or with the next signal.

@@ -1,8 +1,8 @@
 //! `hq-interop` over the file service: HTTP/0.9, as interoperability tests speak it.
 
+use anabranch::{Connection, VarInt};
 use std::sync::Arc;
 
-use anabranch::Connection;
 use tokio::task::JoinSet;
 
 use super::protocol::Protocol;
@@ -25,5 +25,5 @@ pub(super) async fn serve(connection: Connection, shared: Arc<Shared>) {
         }
     }
     while answers.join_next().await.is_some() {}
-    connection.close(0, b"");
+    connection.close(VarInt::from_u32(0), b"");
 }

@@ -109,7 +109,7 @@ impl Session {
             {
                 request.incoming.abandon(&mut self.qpack, rejected, ReadError::Rejected);
                 request.outgoing.abandon();
-                let code = Code::REQUEST_CANCELLED.0;
+                let code = Code::REQUEST_CANCELLED.get();
                 // Either half may be over.
                 let _ = (streams.stop(rejected, code), streams.reset(rejected, code));
                 self.events.push_back(Event::Failed(rejected));

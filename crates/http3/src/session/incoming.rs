@@ -274,11 +274,11 @@ impl Incoming {
             }
             // A server that has answered has processed the request, whatever it says.
             stream::ReadError::Reset(code)
-                if !cx.is_server && is_head && Code(code) == Code::REQUEST_REJECTED =>
+                if !cx.is_server && is_head && Code::from_peer(code) == Code::REQUEST_REJECTED =>
             {
                 ReadError::Rejected
             }
-            stream::ReadError::Reset(code) => ReadError::Reset(Code(code)),
+            stream::ReadError::Reset(code) => ReadError::Reset(Code::from_peer(code)),
         };
         self.abandon(cx.qpack, cx.id, why);
         Ok(Progress::End)

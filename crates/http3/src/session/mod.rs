@@ -148,7 +148,7 @@ impl Session {
                 self.unidirectional.on_stopped(&self.qpack, id)
             }
             StreamEvent::Stopped(id, code) => {
-                self.on_request_stopped(streams, id, Code(code));
+                self.on_request_stopped(streams, id, Code::from_peer(code));
                 Ok(())
             }
             StreamEvent::Available(Dir::Uni) => {

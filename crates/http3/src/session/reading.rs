@@ -107,7 +107,7 @@ impl Session {
         {
             request.incoming.abandon(&mut self.qpack, id, ReadError::Closed);
             // Fails if all of it has arrived, which is as well.
-            let _ = streams.stop(id, code.0);
+            let _ = streams.stop(id, code.get());
             let flushed = self.qpack.flush_decoder_if_due(streams);
             self.note(flushed);
         }
@@ -117,7 +117,7 @@ impl Session {
     pub(super) fn on_request_opened(&mut self, streams: &mut Streams, id: StreamId) {
         self.next_request = self.next_request.max(StreamId::from_u64(id.as_u64() + 4));
         if self.goaway_sent.is_some_and(|first| id >= first) {
-            let code = Code::REQUEST_REJECTED.0;
+            let code = Code::REQUEST_REJECTED.get();
             // A stream that was just opened can be stopped and reset.
             let _ = (streams.stop(id, code), streams.reset(id, code));
             self.early_priorities.remove(&id);
@@ -180,7 +180,7 @@ impl Session {
             request.incoming.abandon(&mut self.qpack, id, ReadError::Closed);
             self.ready.retain(|(ready, _)| *ready != id);
             // Either half may be over.
-            let _ = (streams.stop(id, code.0), streams.reset(id, code.0));
+            let _ = (streams.stop(id, code.get()), streams.reset(id, code.get()));
         }
     }
 
@@ -229,7 +229,7 @@ impl Session {
         request.incoming.abandon(&mut self.qpack, id, ReadError::Malformed(code));
         request.outgoing.abandon();
         // Either half may be over.
-        let _ = (streams.stop(id, code.0), streams.reset(id, code.0));
+        let _ = (streams.stop(id, code.get()), streams.reset(id, code.get()));
         self.events.push_back(Event::Failed(id));
     }
 

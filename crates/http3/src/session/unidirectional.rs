@@ -222,7 +222,7 @@ impl Unidirectional {
             });
         } else {
             // RFC 9114 §6.2.3: unknown types are no fault; nobody reads them.
-            let _ = streams.stop(id, Code::STREAM_CREATION_ERROR.0);
+            let _ = streams.stop(id, Code::STREAM_CREATION_ERROR.get());
         }
         Ok(())
     }

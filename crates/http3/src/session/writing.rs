@@ -204,7 +204,7 @@ impl Session {
         if let Some(request) = self.requests.get_mut(&id) {
             request.outgoing.abandon();
             // Fails if all of it has arrived, which is as well.
-            let _ = streams.reset(id, code.0);
+            let _ = streams.reset(id, code.get());
         }
     }
 

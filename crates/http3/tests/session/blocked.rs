@@ -230,7 +230,10 @@ fn streams_that_are_given_up_are_cancelled() {
     let message = duel.head();
     duel.send(id, &message, true);
     assert_eq!(instructions.take(&mut duel), [0x40 | id.as_u64() as u8]);
-    assert_eq!(duel.received(id).1, anabranch_transport::stream::ReadError::Reset(Code::REQUEST_REJECTED.0));
+    assert_eq!(
+        duel.received(id).1,
+        anabranch_transport::stream::ReadError::Reset(Code::REQUEST_REJECTED.get())
+    );
     duel.assert_settles(&[]);
 }
 

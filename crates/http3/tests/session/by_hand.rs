@@ -97,13 +97,13 @@ impl Duel {
 
     /// Resets the peer's half of a stream and lets everything happen.
     pub(crate) fn reset(&mut self, id: StreamId, code: Code) {
-        self.peer().connection().streams().reset(id, code.0).unwrap();
+        self.peer().connection().streams().reset(id, code.get()).unwrap();
         self.pair.pump();
     }
 
     /// Asks the victim to stop sending on a stream, and lets everything happen.
     pub(crate) fn stop(&mut self, id: StreamId, code: Code) {
-        self.peer().connection().streams().stop(id, code.0).unwrap();
+        self.peer().connection().streams().stop(id, code.get()).unwrap();
         self.pair.pump();
     }
 

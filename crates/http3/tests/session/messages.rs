@@ -1,8 +1,7 @@
 //! Messages that are malformed: they end their stream, with the right code, and nothing of them reaches the application.
 
 use anabranch_http3::{Code, Config, Event, ReadError};
-use anabranch_transport::TransportConfig;
-use anabranch_transport::stream;
+use anabranch_transport::{TransportConfig, stream};
 use anabranch_wire::{Side, StreamId};
 
 use crate::by_hand::{Duel, REQUEST, RESPONSE, ROLES, data, frame, headers};
@@ -24,7 +23,7 @@ fn assert_spoiled(duel: &mut Duel, id: StreamId, code: Code, what: &str) {
     assert_eq!(duel.close_code(), None, "{what}: the connection is closed");
     match duel.side {
         Side::Server => {
-            assert_eq!(duel.received(id), (Vec::new(), stream::ReadError::Reset(code.0)), "{what}");
+            assert_eq!(duel.received(id), (Vec::new(), stream::ReadError::Reset(code.get())), "{what}");
             assert_eq!(duel.accept(), None, "{what}");
         }
         Side::Client => {
@@ -152,7 +151,10 @@ fn trailers_that_are_malformed() {
             assert_eq!(duel.victim().session.as_mut().unwrap().trailers(id), None);
             assert_eq!(duel.close_code(), None);
             if side == Side::Server {
-                assert_eq!(duel.received(id), (Vec::new(), stream::ReadError::Reset(Code::MESSAGE_ERROR.0)));
+                assert_eq!(
+                    duel.received(id),
+                    (Vec::new(), stream::ReadError::Reset(Code::MESSAGE_ERROR.get()))
+                );
             }
             duel.assert_settles(&[id]);
         }

@@ -201,7 +201,7 @@ impl Host {
         self.events.extend(std::iter::from_fn(|| session.poll_event()));
         if let Some(fault) = session.take_fault() {
             let reason = Bytes::from(fault.reason.into_owned());
-            self.connection().close(now, fault.code.0, reason);
+            self.connection().close(now, fault.code.get(), reason);
         }
     }
 
@@ -258,7 +258,7 @@ impl Host {
     /// The code with which the other side closed the connection.
     pub(crate) fn close_code(&self) -> Option<Code> {
         match &self.closed {
-            Some(ConnectionError::PeerApplication { code, .. }) => Some(Code(*code)),
+            Some(ConnectionError::PeerApplication { code, .. }) => Some(Code::from_peer(*code)),
             _ => None,
         }
     }

@@ -217,7 +217,7 @@ impl Application for DownloadServer {
         if let Some(connection) = endpoint.connection(handle) {
             for (path, weight) in (0..).map(PathId).zip(&self.weights) {
                 // Paths that are not open yet come with an event of their own.
-                connection.set_path_weight(path, *weight);
+                let _ = connection.set_path_weight(path, *weight);
             }
         }
         match event {

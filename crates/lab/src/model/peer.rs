@@ -155,12 +155,12 @@ impl Peer {
             }
             Operation::Abandon { nth, .. } => {
                 if let Some(path) = nth_path(connection, nth) {
-                    self.tally.abandoned += u64::from(connection.abandon_path(now, path, ABANDON));
+                    self.tally.abandoned += u64::from(connection.abandon_path(now, path, ABANDON).is_ok());
                 }
             }
             Operation::Status { nth, available, .. } => {
                 if let Some(path) = nth_path(connection, nth) {
-                    connection.set_path_available(path, available);
+                    let _ = connection.set_path_available(path, available);
                 }
             }
             Operation::UpdateKeys { .. } => connection.update_keys(),

@@ -6,9 +6,14 @@ use anabranch_wire::PathId;
 
 use crate::config::Numbering;
 use crate::connection::connection::Connection;
-use crate::path::{AlternativeAddress, Held};
+use crate::path::{AlternativeAddress, AnnounceError, Held, PathError};
 
 impl Connection {
+    /// Returns the peer's address on the first path; that of the last one if none is left.
+    pub fn remote_address(&self) -> SocketAddr {
+        self.paths.list.main().tuple.remote
+    }
+
     /// Reports whether both ends allow several paths.
     pub fn is_multipath(&self) -> bool {
         self.paths.is_multipath()
@@ -19,14 +24,19 @@ impl Connection {
         self.paths.numbering()
     }
 
-    /// Server: announces to the client a further address of the server, and whether it is a better one. Returns `false` if
-    /// the client does not want to know, or too many addresses were announced.
-    pub fn announce_address(&mut self, address: SocketAddr, preferred: bool) -> bool {
+    /// Server: announces to the client a further address of the server, and whether it is a better one.
+    ///
+    /// # Errors
+    /// If the client does not accept further addresses, or too many were announced.
+    pub fn announce_address(&mut self, address: SocketAddr, preferred: bool) -> Result<(), AnnounceError> {
         self.paths.announce_address(address, preferred)
     }
 
-    /// Server: withdraws an announced address; the client should leave it. Returns `false` if it was not announced.
-    pub fn withdraw_address(&mut self, address: SocketAddr) -> bool {
+    /// Server: withdraws an announced address; the client should leave it.
+    ///
+    /// # Errors
+    /// If it was not announced.
+    pub fn withdraw_address(&mut self, address: SocketAddr) -> Result<(), AnnounceError> {
         self.paths.withdraw_address(address)
     }
 
@@ -53,14 +63,20 @@ impl Connection {
     }
 
     /// Sets the weight of a path for schedulers that share by weight; the default is 1, and a path with 0 is used when no
-    /// other has room. Returns whether there is such a path.
-    pub fn set_path_weight(&mut self, id: PathId, weight: u32) -> bool {
+    /// other has room.
+    ///
+    /// # Errors
+    /// If there is no such path, or only one may exist.
+    pub fn set_path_weight(&mut self, id: PathId, weight: u32) -> Result<(), PathError> {
         self.paths.set_path_weight(id, weight)
     }
 
     /// Sets whether a path is used like others, or as a backup when no other works. The peer learns of it by PATH_STATUS
-    /// frames and decides by itself where it sends. Returns whether there is such a path.
-    pub fn set_path_available(&mut self, id: PathId, available: bool) -> bool {
+    /// frames and decides by itself where it sends.
+    ///
+    /// # Errors
+    /// If there is no such path, or only one may exist.
+    pub fn set_path_available(&mut self, id: PathId, available: bool) -> Result<(), PathError> {
         self.paths.set_path_available(id, available)
     }
 

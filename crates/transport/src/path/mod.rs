@@ -27,7 +27,9 @@ pub(crate) use self::path::{
     AMPLIFICATION_FACTOR, MAX_VALIDATIONS, MIN_PACKET_ROOM, MIN_VALIDATION_ROOM, Path, PathCids, Phase,
 };
 pub(crate) use self::set::*;
-pub use self::set::{AckStats, AlternativeAddress, Held, MigrateError, OpenPathError};
+pub use self::set::{
+    AckStats, AlternativeAddress, AnnounceError, Held, MigrateError, OpenPathError, PathError,
+};
 pub use self::state::{IdleReason, PathState};
 pub(crate) use self::status::Status;
 #[cfg(test)]

@@ -206,7 +206,7 @@ fn what_is_to_be_repeated_is_forgotten_with_the_paths() {
         assert!(pair.client().held().ack_copies > 0, "round {round}");
         let now = pair.now;
         for path in paths {
-            assert!(pair.client().abandon_path(now, path, 0x3e));
+            pair.client().abandon_path(now, path, 0x3e).unwrap();
         }
         pair.run_for(Duration::from_secs(5));
         assert_eq!(ids(&mut pair, Side::Client), [0]);

@@ -34,7 +34,7 @@ fn known(pair: &mut Pair) -> Vec<SocketAddr> {
 fn a_client_learns_an_address_and_opens_a_path_there() {
     let mut pair = multipath();
     assert_eq!(pair.client().server_addresses(), []);
-    assert!(pair.server().announce_address(other(), true));
+    pair.server().announce_address(other(), true).unwrap();
     pair.settle();
     let learnt = AlternativeAddress { address: other(), preferred: true };
     assert_eq!(pair.client().server_addresses(), [learnt]);
@@ -44,8 +44,8 @@ fn a_client_learns_an_address_and_opens_a_path_there() {
     pair.run_until(SECOND, |pair| pair.client_events.contains(&Event::PathOpened(PathId(1))));
     let data = pattern(500_000);
     assert!(pair.transfer(Side::Server, &data) == data);
-    assert!(pair.server().withdraw_address(other()));
-    assert!(!pair.server().withdraw_address(other()), "no longer there");
+    pair.server().withdraw_address(other()).unwrap();
+    pair.server().withdraw_address(other()).unwrap_err(); // no longer there
     pair.settle();
     assert_eq!(known(&mut pair), []);
 }
@@ -55,10 +55,10 @@ fn a_lost_word_is_said_again_unless_there_is_a_newer_one() {
     let mut pair = multipath();
     pair.network =
         Some(Box::new(|side, flying| if side == Side::Client { Vec::new() } else { vec![flying] }));
-    assert!(pair.server().announce_address(other(), false));
+    pair.server().announce_address(other(), false).unwrap();
     pair.run_for(Duration::from_millis(50));
-    assert!(pair.server().withdraw_address(other()));
-    assert!(pair.server().announce_address("127.0.0.9:4433".parse().unwrap(), false));
+    pair.server().withdraw_address(other()).unwrap();
+    pair.server().announce_address("127.0.0.9:4433".parse().unwrap(), false).unwrap();
     pair.run_for(Duration::from_millis(50));
     pair.network = None;
     pair.run_for(Duration::from_secs(5));
@@ -106,7 +106,7 @@ fn only_who_is_asked_may_speak() {
     // To a client that has not asked.
     let mut pair = Pair::new();
     pair.connect();
-    assert!(!pair.server().announce_address(other(), false));
+    pair.server().announce_address(other(), false).unwrap_err();
     inject(&mut pair, Side::Server, &[v4(1, 0, false)]);
     let error = pair.closed(Side::Client).unwrap();
     let ConnectionError::Transport(error) = error else { panic!("{error}") };

@@ -137,8 +137,8 @@ fn ends_that_give_up_paths_crosswise_find_out() {
             cut[0].set(true);
             pair.client().streams().write(stream, &pattern(20_000)).unwrap();
             let now = pair.now;
-            assert!(pair.client().abandon_path(now, PathId(0), 0x3e));
-            assert!(pair.server().abandon_path(now, PathId(1), 0x3e));
+            pair.client().abandon_path(now, PathId(0), 0x3e).unwrap();
+            pair.server().abandon_path(now, PathId(1), 0x3e).unwrap();
             pair.run_for(outage * SECOND);
             cut[1].set(false);
             pair.run_for(SECOND);
@@ -179,7 +179,7 @@ fn a_path_that_the_peer_uses_already_is_not_given_up() {
         pair.run_for(SECOND / 2);
         assert_eq!(open(&mut pair, dead), Ok(PathId(2)));
         let now = pair.now;
-        assert!(pair.server().abandon_path(now, PathId(0), 0x3e));
+        pair.server().abandon_path(now, PathId(0), 0x3e).unwrap();
         pair.run_for(20 * SECOND);
         for side in SIDES {
             assert_eq!(
@@ -217,8 +217,8 @@ fn a_guess_does_not_keep_a_path_that_never_answers() {
     // The server gives up one of the two other paths and does not hear that the client has given up the second.
     is_cut.set(true);
     let now = pair.now;
-    assert!(pair.server().abandon_path(now, PathId(1), 0x3e));
-    assert!(pair.client().abandon_path(now, PathId(0), 0x3e));
+    pair.server().abandon_path(now, PathId(1), 0x3e).unwrap();
+    pair.client().abandon_path(now, PathId(0), 0x3e).unwrap();
     pair.run_for(10 * SECOND);
     match pair.closed(Side::Client) {
         Some(ConnectionError::Transport(error)) => assert_eq!(error.code, Code::NO_VIABLE_PATH),

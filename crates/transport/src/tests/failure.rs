@@ -391,7 +391,7 @@ fn keep_alive_pings_every_path() {
 fn the_applications_wish_outlasts_a_failure() {
     for wish in [false, true] {
         let (mut pair, wires) = two_paths(|_| {});
-        assert!(pair.client().set_path_available(PathId(1), wish));
+        pair.client().set_path_available(PathId(1), wish).unwrap();
         pair.settle();
         wires.cut(1, [true; 2]);
         pair.client().ping(PathId(1));
@@ -409,7 +409,7 @@ fn the_applications_wish_outlasts_a_failure() {
         wires.cut(1, [true; 2]);
         pair.client().ping(PathId(1));
         pair.settle();
-        assert!(pair.client().set_path_available(PathId(1), !wish));
+        pair.client().set_path_available(PathId(1), !wish).unwrap();
         pair.settle();
         assert!(!pair.server().peer_available(PathId(1)), "it still fails");
         wires.cut(1, [false; 2]);
@@ -425,7 +425,7 @@ fn a_backup_by_choice_does_not_look_like_a_failure() {
     let mut transfer = Transfer::new(&mut pair, Side::Server, &data);
     let middle = pair.now + MS * 150;
     pair.run_until(SECOND * 10, |pair| transfer.go_on(pair) || pair.now >= middle);
-    assert!(pair.client().set_path_available(PathId(0), false));
+    pair.client().set_path_available(PathId(0), false).unwrap();
     let told = pair.now + MS * 40;
     pair.run_until(SECOND, |pair| transfer.go_on(pair) || pair.now >= told);
     assert_eq!(states(&pair.server_events), [(0, PathState::Backup)], "with data of its own under way");
@@ -480,7 +480,7 @@ fn acknowledgments_leave_a_path_that_is_given_up_or_fails() {
         let (mut pair, _) = two_paths(|_| {});
         let log = watch(&mut pair, from.peer());
         let now = pair.now;
-        assert!(pair.end(from).abandon_path(now, PathId(0), 0x3e));
+        pair.end(from).abandon_path(now, PathId(0), 0x3e).unwrap();
         pair.run_for(MS * 30);
         // RFC 10069 §3.4: its receiver acknowledges what came on the path, promptly.
         assert!(log.0.lock().unwrap().iter().any(moved), "{from:?}");
@@ -520,7 +520,7 @@ fn each_path_says_why_it_is_idle() {
     let waits = [Some(IdleReason::CongestionWindow), Some(IdleReason::Pacing)];
     assert!(reasons.iter().all(|reason| waits.contains(reason)), "{reasons:?}");
     pair.run_for(SECOND);
-    assert!(pair.client().set_path_available(PathId(1), false));
+    pair.client().set_path_available(PathId(1), false).unwrap();
     assert_eq!(idle(&mut pair, 1), Some(IdleReason::BackupHere));
     pair.settle();
     assert_eq!(path(&mut pair, Side::Server, 1).idle, Some(IdleReason::BackupByPeer));
@@ -529,7 +529,7 @@ fn each_path_says_why_it_is_idle() {
     pair.run_for(SECOND);
     assert_eq!(idle(&mut pair, 1), Some(IdleReason::PotentiallyFailed));
     let now = pair.now;
-    assert!(pair.client().abandon_path(now, PathId(1), 0x3e));
+    pair.client().abandon_path(now, PathId(1), 0x3e).unwrap();
     assert_eq!(idle(&mut pair, 1), Some(IdleReason::Abandoned));
     let tuple = FourTuple { local: ([127, 0, 0, 9], 50_009).into(), remote: server_addr() };
     let opening = pair.client().open_path(now, tuple).unwrap();

@@ -111,7 +111,7 @@ fn an_abandoned_path_is_gone_at_both_ends_and_the_other_goes_on() {
     for (side, id) in [(Side::Client, 0), (Side::Client, 1), (Side::Server, 0), (Side::Server, 1)] {
         let mut pair = two_paths();
         let now = pair.now;
-        assert!(pair.end(side).abandon_path(now, PathId(id), 0x3e));
+        pair.end(side).abandon_path(now, PathId(id), 0x3e).unwrap();
         pair.run_for(Duration::from_secs(5));
         let event = Event::PathAbandoned { path: PathId(id), code: 0x3e };
         assert!(pair.client_events.contains(&event) && pair.server_events.contains(&event));
@@ -120,7 +120,7 @@ fn an_abandoned_path_is_gone_at_both_ends_and_the_other_goes_on() {
             assert_eq!(left, [1 - id], "{side:?}");
         }
         let now = pair.now;
-        assert!(!pair.end(side).abandon_path(now, PathId(1 - id), 0x3e), "the last one");
+        pair.end(side).abandon_path(now, PathId(1 - id), 0x3e).unwrap_err(); // the last one
         let data = pattern(300_000);
         assert!(pair.transfer(Side::Server, &data) == data);
         assert!(pair.transfer(Side::Client, &data) == data);
@@ -132,7 +132,7 @@ fn paths_can_be_opened_and_abandoned_over_and_over() {
     let mut pair = two_paths();
     for round in 1..40_u32 {
         let now = pair.now;
-        assert!(pair.client().abandon_path(now, PathId(round), 0x3e));
+        pair.client().abandon_path(now, PathId(round), 0x3e).unwrap();
         pair.run_for(Duration::from_secs(2));
         let now = pair.now;
         let tuple = FourTuple { local: second_addr(), remote: server_addr() };
@@ -173,7 +173,7 @@ fn the_status_of_a_path_is_said_again_once_the_peer_knows_it() {
     let now = pair.now;
     let tuple = FourTuple { local: second_addr(), remote: server_addr() };
     let id = pair.client().open_path(now, tuple).unwrap();
-    assert!(pair.client().set_path_available(id, false));
+    pair.client().set_path_available(id, false).unwrap();
     pair.run_for(Duration::from_millis(50));
     assert!(pair.server().ignore_early_statuses(), "it came");
     pair.run_for(Duration::from_secs(1));
@@ -206,7 +206,7 @@ fn a_path_does_not_fail_right_after_it_was_opened() {
 #[test]
 fn a_backup_carries_nothing_while_another_path_works() {
     let mut pair = two_paths();
-    assert!(pair.client().set_path_available(PathId(1), false));
+    pair.client().set_path_available(PathId(1), false).unwrap();
     pair.settle();
     for from in [Side::Client, Side::Server] {
         let before = sent(&mut pair, from);
@@ -225,7 +225,7 @@ fn the_bytes_of_closed_paths_stay_in_the_totals() {
         let data = pattern(1_000_000);
         assert!(pair.transfer(Side::Server, &data) == data);
         let now = pair.now;
-        assert!(pair.end(side).abandon_path(now, PathId(id), 0x3e));
+        pair.end(side).abandon_path(now, PathId(id), 0x3e).unwrap();
         pair.run_for(Duration::from_secs(5));
         assert!(pair.transfer(Side::Server, &data) == data);
         for end in [Side::Client, Side::Server] {
@@ -250,7 +250,7 @@ fn entries_of_closed_paths_are_bounded() {
     for round in 1..MAX_CLOSED_PATHS as u32 + 10 {
         let now = pair.now;
         let before = pair.client().stats().bytes_sent();
-        assert!(pair.client().abandon_path(now, PathId(round), 0x3e));
+        pair.client().abandon_path(now, PathId(round), 0x3e).unwrap();
         pair.run_for(Duration::from_secs(2));
         assert!(pair.client().stats().bytes_sent() >= before);
         let now = pair.now;

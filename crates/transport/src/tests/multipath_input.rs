@@ -376,7 +376,7 @@ fn frames_without_a_path_id_mean_path_0_even_when_it_is_gone() {
     for from in SIDES {
         let mut pair = two_paths();
         let now = pair.now;
-        assert!(pair.end(from).abandon_path(now, PathId(0), 0x3e));
+        pair.end(from).abandon_path(now, PathId(0), 0x3e).unwrap();
         pair.run_for(Duration::from_secs(5));
         assert_eq!(ids(&mut pair, from.peer()), [1]);
         // On path 1 the first would change an ID, and the second retire one that does not exist.
@@ -390,7 +390,7 @@ fn frames_without_a_path_id_mean_path_0_even_when_it_is_gone() {
 fn a_client_moves_the_path_that_is_left_with_that_paths_connection_ids() {
     let mut pair = two_paths();
     let now = pair.now;
-    assert!(pair.client().abandon_path(now, PathId(0), 0x3e));
+    pair.client().abandon_path(now, PathId(0), 0x3e).unwrap();
     pair.settle();
     let now = pair.now;
     pair.client().migrate(now, address(77)).unwrap();
@@ -422,6 +422,7 @@ fn a_path_that_comes_before_its_connection_ids_waits_for_them() {
     }));
     pair.inject_frames(Side::Server, &[Frame::MaxPathId(3)]);
     pair.run_for(Duration::from_millis(20));
+    assert_eq!(available(&pair), 1, "the client learns that it may try again");
     open(&mut pair, second_addr()).unwrap();
     pair.run_for(Duration::from_millis(20));
     assert!(pair.client().paths().nth(1).unwrap().bytes_sent >= 1200, "the client has asked");
@@ -429,6 +430,10 @@ fn a_path_that_comes_before_its_connection_ids_waits_for_them() {
     lossy.set(false);
     pair.run_until(Duration::from_secs(3), |pair| pair.server_events.contains(&Event::PathOpened(PathId(1))));
     still_works(&mut pair);
+}
+
+fn available(pair: &Pair) -> usize {
+    pair.client_events.iter().filter(|event| **event == Event::PathsAvailable).count()
 }
 
 // Acknowledgments and statuses.
@@ -476,7 +481,7 @@ fn row_m3_frames_for_an_abandoned_path_are_ignored() {
         for wait in [Duration::ZERO, Duration::from_secs(5)] {
             let mut pair = two_paths();
             let now = pair.now;
-            assert!(pair.end(from.peer()).abandon_path(now, PathId(1), 0x3e));
+            pair.end(from.peer()).abandon_path(now, PathId(1), 0x3e).unwrap();
             pair.settle();
             pair.run_for(wait);
             let before = (pair.end(from.peer()).held().abandons, ids(&mut pair, from.peer()));
@@ -504,7 +509,7 @@ fn row_m8_an_abandon_that_is_doubled_or_lost_counts_once() {
             }
         }));
         let now = pair.now;
-        assert!(pair.end(from).abandon_path(now, PathId(1), 0x3e));
+        pair.end(from).abandon_path(now, PathId(1), 0x3e).unwrap();
         send(&mut pair, from, &encode(&[abandon(1), abandon(1)]));
         pair.run_for(Duration::from_secs(5));
         for side in SIDES {
@@ -542,7 +547,7 @@ fn row_m8_the_last_path_may_be_one_that_never_opens() {
     }));
     open(&mut pair, second_addr()).unwrap();
     let now = pair.now;
-    assert!(!pair.client().abandon_path(now, PathId(0), 0x3e), "nothing else is in use");
+    pair.client().abandon_path(now, PathId(0), 0x3e).unwrap_err(); // nothing else is in use
     send(&mut pair, Side::Server, &encode(&[abandon(0)]));
     pair.run_for(Duration::from_secs(10));
     let Some(ConnectionError::Transport(error)) = pair.closed(Side::Client) else { panic!("the end") };
@@ -610,7 +615,7 @@ fn row_m5_opening_and_abandoning_without_a_pause_leaves_nothing_behind() {
                 opened += 1;
                 pair.run_for(Duration::from_millis(45));
                 let now = pair.now;
-                assert!(pair.end(abandoning).abandon_path(now, id, 0x3e));
+                pair.end(abandoning).abandon_path(now, id, 0x3e).unwrap();
             }
             pair.run_for(Duration::from_millis(45));
             for side in SIDES {
@@ -757,7 +762,7 @@ fn stateless_resets_count_for_every_path_in_use_and_for_no_other() {
     let mut pair = two_paths();
     let reset = reset_of_path_1(&mut pair);
     let now = pair.now;
-    assert!(pair.client().abandon_path(now, PathId(1), 0x3e));
+    pair.client().abandon_path(now, PathId(1), 0x3e).unwrap();
     pair.settle();
     pair.send_raw(Side::Server, reset);
     pair.settle();

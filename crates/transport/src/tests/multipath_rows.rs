@@ -152,7 +152,7 @@ fn row_m8_path_abandon_in_every_pair_of_states() {
                 pair.client().open_path(now, tuple).unwrap();
             }
             if state == Abandoned {
-                assert!(pair.end(from.peer()).abandon_path(now, PathId(1), 0x3e));
+                pair.end(from.peer()).abandon_path(now, PathId(1), 0x3e).unwrap();
             }
             let frame = anabranch_wire::Frame::PathAbandon { path: PathId(1), code: 0x3e };
             for _ in 0..times {
@@ -251,7 +251,7 @@ fn row_m11_the_first_path_removed_while_it_carries_everything() {
         let mut pair = two_paths();
         let id = begin_upload(&mut pair, side);
         let now = pair.now;
-        assert!(pair.end(side.peer()).abandon_path(now, PathId(0), 0x3e));
+        pair.end(side.peer()).abandon_path(now, PathId(0), 0x3e).unwrap();
         let mut received = Vec::new();
         pair.run_until(Duration::from_secs(5), |pair| pair.read(side.peer(), id, &mut received));
         assert!(received == pattern(100_000));

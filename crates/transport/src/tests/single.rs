@@ -207,7 +207,7 @@ fn an_abandoned_path_is_gone_at_both_ends_and_the_other_goes_on() {
         for (side, id) in [(Side::Client, 0), (Side::Client, 1), (Side::Server, 0), (Side::Server, 1)] {
             let mut pair = with_paths(2, cids);
             let now = pair.now;
-            assert!(pair.end(side).abandon_path(now, PathId(id), 0x3e));
+            pair.end(side).abandon_path(now, PathId(id), 0x3e).unwrap();
             pair.run_for(Duration::from_secs(5));
             let event = Event::PathAbandoned { path: PathId(id), code: 0x3e };
             assert!(pair.client_events.contains(&event) && pair.server_events.contains(&event));
@@ -242,7 +242,7 @@ fn a_path_is_abandoned_in_the_middle_of_a_transfer() {
             }
             if read.len() > 500_000 && !std::mem::replace(&mut abandoned, true) {
                 let now = pair.now;
-                assert!(pair.end(side).abandon_path(now, PathId(id), 0x3e));
+                pair.end(side).abandon_path(now, PathId(id), 0x3e).unwrap();
             }
             pair.read(Side::Client, stream, &mut read)
         });
@@ -261,7 +261,7 @@ fn paths_can_be_opened_and_abandoned_over_and_over() {
         for round in 1..40_u32 {
             let now = pair.now;
             let side = if round % 2 == 0 { Side::Client } else { Side::Server };
-            assert!(pair.end(side).abandon_path(now, PathId(round), 0x3e));
+            pair.end(side).abandon_path(now, PathId(round), 0x3e).unwrap();
             pair.run_for(Duration::from_millis(100));
             assert_eq!(open(&mut pair, address(1)), Ok(PathId(round + 1)), "IDs are never used again");
             pair.run_until(SECOND, |pair| pair.server_events.contains(&Event::PathOpened(PathId(round + 1))));
@@ -321,7 +321,7 @@ fn a_path_that_does_not_answer_is_closed() {
 #[test]
 fn a_backup_carries_nothing_while_another_path_works() {
     let mut pair = with_paths(2, true);
-    assert!(pair.client().set_path_available(PathId(1), false));
+    pair.client().set_path_available(PathId(1), false).unwrap();
     pair.settle();
     for from in SIDES {
         let before = sent(&mut pair, from);
@@ -378,7 +378,7 @@ fn answers_that_come_round_by_a_slow_path_draw_no_probes_for_good() {
     for _ in 0..5 {
         still_works(&mut pair);
     }
-    assert!(pair.client().set_path_available(PathId(0), false));
+    pair.client().set_path_available(PathId(0), false).unwrap();
     pair.run_for(30 * SECOND);
     let packets = |pair: &mut Pair| pair.client().paths().next().unwrap().recovery.sent_packets;
     let before = packets(&mut pair);
@@ -464,7 +464,7 @@ fn a_challenge_for_a_path_that_cannot_be_opened_is_not_answered_on_another() {
     assert!(pair.client_events.contains(&Event::PathOpened(PathId(1))));
     assert!(!pair.client_events.contains(&Event::PathOpened(PathId(2))));
     let now = pair.now;
-    assert!(pair.client().abandon_path(now, PathId(1), 0x3e));
+    pair.client().abandon_path(now, PathId(1), 0x3e).unwrap();
     pair.run_for(10 * SECOND);
     assert!(pair.client_events.contains(&Event::PathOpened(PathId(2))), "there is one to spare now");
     for side in SIDES {
@@ -486,7 +486,7 @@ fn addresses_that_another_path_has_left_do_not_hide_a_new_one() {
             if lost { Vec::new() } else { vec![flying] }
         }));
         let now = pair.now;
-        assert!(pair.client().abandon_path(now, PathId(1), 0x3e));
+        pair.client().abandon_path(now, PathId(1), 0x3e).unwrap();
         assert_eq!(open(&mut pair, address(1)), Ok(PathId(2)));
         pair.run_for(SECOND / 2);
         is_cut.set(false);

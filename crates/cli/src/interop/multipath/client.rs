@@ -1,10 +1,10 @@
 //! The client's side.
 
+use anabranch::{Connection, VarInt, Version};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use anabranch::{Connection, Version};
 use clap::Args;
 use serde_json::json;
 use tokio::sync::watch;
@@ -81,7 +81,7 @@ pub(super) async fn run(options: Client) -> Result {
         "seconds": start.elapsed().as_secs_f64(),
         "key_updates": connection.stats().key_updates,
     }))?;
-    connection.close(0, b"");
+    connection.close(VarInt::from_u32(0), b"");
     // A server that misses it finds out by its idle timeout.
     let _ = tokio::time::timeout(FAREWELL, endpoint.wait_idle()).await;
     Ok(())

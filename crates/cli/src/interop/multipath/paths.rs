@@ -1,10 +1,10 @@
 //! Goes through a plan.
 
+use anabranch::{Connection, OpenPathError, PathEvent, PathEvents, PathId, PathStatus, VarInt};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anabranch::{Connection, OpenPathError, PathEvent, PathEvents, PathId, PathStatus};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How often something is looked at that nobody tells of.
 const LOOK: Duration = Duration::from_millis(5);
 /// APPLICATION_ABANDON_PATH (RFC 10069 §5).
-const ABANDON: u64 = 0x3e;
+const ABANDON: VarInt = VarInt::from_u32(0x3e);
 
 /// The paths of a connection, and the plan for them.
 pub(super) struct Paths {
@@ -80,7 +80,10 @@ impl Paths {
                     return Err(Failure::new(Exit::Failed, format!("it is path {}", path.0)));
                 }
             }
-            Step::Abandon(path) => known(self.connection.abandon_path(PathId(path), ABANDON))?,
+            Step::Abandon(path) => self
+                .connection
+                .abandon_path(PathId(path), ABANDON)
+                .map_err(|error| Failure::new(Exit::Failed, error))?,
             Step::Gone(path) => {
                 // Without a sender the connection has ended, and its paths with it.
                 let _ = self.gone.clone().wait_for(|gone| gone.contains(&PathId(path))).await;
@@ -92,7 +95,7 @@ impl Paths {
 
     fn set(&self, path: PathId, backup: bool) -> Result {
         let status = if backup { PathStatus::Backup } else { PathStatus::Available };
-        known(self.connection.set_path_status(path, status))
+        self.connection.set_path_status(path, status).map_err(|error| Failure::new(Exit::Failed, error))
     }
 
     /// Opens a path as soon as the other end allows it, and waits for its answer there.
@@ -118,10 +121,6 @@ impl Step {
             _ => PATIENCE,
         }
     }
-}
-
-fn known(path: bool) -> Result {
-    path.then_some(()).ok_or_else(|| Failure::new(Exit::Failed, "there is no such path"))
 }
 
 fn no_path(error: OpenPathError) -> Failure {

@@ -1,9 +1,9 @@
 //! The server's side.
 
+use anabranch::{Incoming, RetryPolicy, VarInt};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anabranch::{Incoming, RetryPolicy};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -54,7 +54,7 @@ pub(super) async fn run(options: Server) -> Result {
         () = stop.wait() => {}
         () = end_of_input() => {}
     }
-    endpoint.close(0, b"");
+    endpoint.close(VarInt::from_u32(0), b"");
     let _ = tokio::time::timeout(FAREWELL, endpoint.wait_idle()).await;
     let went = went.lock().unwrap_or_else(PoisonError::into_inner).take();
     let steps = went.ok_or_else(|| Failure::new(Exit::Failed, "the plan did not come to its end"))??;

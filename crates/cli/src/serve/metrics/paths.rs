@@ -1,10 +1,10 @@
 //! What QUIC connections moved, by path: read from those that are open when somebody asks, and added up when they end.
 
+use anabranch::{Connection, ConnectionStats};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use anabranch::{Connection, ConnectionStats};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
@@ -251,7 +251,7 @@ mod tests {
         assert!(sent(&while_open) > 1_000, "{while_open}");
         assert!(while_open.contains("quic_rtt_seconds{path=\"0\"}"), "{while_open}");
         assert!(while_open.contains("quic_paths{state=\"open\"} 1"), "{while_open}");
-        connection.close(0, b"");
+        connection.close(anabranch::VarInt::ZERO, b"");
         accepted.closed().await;
         drop(watched);
         let afterwards = text();

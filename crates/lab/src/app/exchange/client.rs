@@ -200,6 +200,7 @@ impl Application for ExchangeClient {
             Event::HandshakeDataReady
             | Event::PathOpened(_)
             | Event::PathStatus { .. }
+            | Event::PathsAvailable
             | Event::ServerAddresses
             | Event::PathSilent(_)
             | Event::PathAbandoned { .. } => {}

@@ -5,20 +5,25 @@ use anabranch_wire::{PathId, Time, TransportErrorCode};
 use crate::connection::connection::Connection;
 use crate::error::TransportError;
 use crate::event::{EndpointEvent, Event};
-use crate::path::{Abandon, Closure, MAX_CLOSING_PATHS, Path, Phase, Purpose, no_path_left};
+use crate::path::{Abandon, Closure, MAX_CLOSING_PATHS, Path, PathError, Phase, Purpose, no_path_left};
 use crate::trace::TraceEvent;
 
 impl Connection {
     /// Gives a path up; the peer is told `code`. Data under way on it is sent again on others. Without another path in use that
-    /// is not possible: close the connection instead. Says whether there was such a path.
-    pub fn abandon_path(&mut self, now: Time, id: PathId, code: u64) -> bool {
+    /// is not possible: close the connection instead.
+    ///
+    /// # Errors
+    /// If there is no such path, or no other that is usable.
+    pub fn abandon_path(&mut self, now: Time, id: PathId, code: u64) -> Result<(), PathError> {
+        if self.paths.list.get(id).is_none_or(Path::is_abandoned) {
+            return Err(PathError::Unknown(id));
+        }
         let others = self.paths.list.iter().any(|path| path.id != id && path.is_usable());
-        let open = self.paths.list.get(id).is_some_and(|path| !path.is_abandoned());
-        if !(others && open && self.paths.is_multipath()) {
-            return false;
+        if !(others && self.paths.is_multipath()) {
+            return Err(PathError::Only(id));
         }
         self.give_up_path(now, id, code);
-        true
+        Ok(())
     }
 
     /// The peer has given a path up, or agrees that this end has.

@@ -16,7 +16,8 @@ impl Connection {
         multipath.alternatives.wanted = self.side.is_server() && parameters.alternative_address;
         let server = self.server.clone();
         for address in server.iter().flat_map(|server| &server.alternative_addresses) {
-            self.paths.announce_address(*address, false);
+            // A client that does not accept further addresses does without.
+            let _ = self.paths.announce_address(*address, false);
         }
     }
 

@@ -85,6 +85,7 @@ impl Connection {
             if multipath.owed.cids_blocked == Some(path) {
                 multipath.owed.cids_blocked = None;
             }
+            self.report_available_paths();
         }
         // Anything else is a path that is gone.
         Ok(())
@@ -124,6 +125,7 @@ impl Connection {
             multipath.remote_max = PathId(maximum);
             multipath.owed.paths_blocked = None;
             self.pending.issue_cids = true;
+            self.report_available_paths();
         }
         Ok(())
     }

@@ -48,11 +48,13 @@ impl Connection {
         }
         let room = self.paths.has_room_for_path();
         let multipath = self.paths.multipath.as_mut().ok_or(OpenPathError::NotNegotiated)?;
+        multipath.wants_path = true;
         if let Some(pool) = &multipath.pool {
             let id = pool.next_id().filter(|_| room).ok_or(OpenPathError::NoPathId)?;
             if !pool.has_cid() {
                 return Err(OpenPathError::NoConnectionId);
             }
+            multipath.wants_path = false;
             self.insert_path(now, id, tuple, None);
             return Ok(id);
         }
@@ -65,8 +67,17 @@ impl Connection {
             multipath.owed.cids_blocked = Some(id);
             return Err(OpenPathError::NoConnectionId);
         }
+        multipath.wants_path = false;
         self.insert_path(now, id, tuple, None);
         Ok(id)
+    }
+
+    /// Reports that a path may be opened now, if one could not be before.
+    pub(super) fn report_available_paths(&mut self) {
+        let multipath = self.paths.multipath.as_mut();
+        if multipath.is_some_and(|multipath| std::mem::take(&mut multipath.wants_path)) {
+            self.output.events.push_back(Event::PathsAvailable);
+        }
     }
 
     /// Server: an authentic packet came for a path that is not open. A client's path cannot begin like that, and no path can

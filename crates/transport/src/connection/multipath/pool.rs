@@ -33,6 +33,7 @@ impl Connection {
         // More of them may follow in the same packet.
         pool.prior_to = pool.prior_to.max(issued.retire_prior_to);
         self.collect_reset_tokens();
+        self.report_available_paths();
         Ok(())
     }
 

@@ -1,11 +1,11 @@
 //! Further addresses of the server (draft-munizaga-quic-alternative-server-address): announced and withdrawn by the server,
 //! kept by a client that asked for them and may open paths to them.
 
+use super::{AnnounceError, PathSet};
 use std::net::SocketAddr;
 
 use anabranch_wire::{AddressFlags, Frame, Writer};
 
-use super::PathSet;
 use crate::token::{Token, Tokens};
 
 /// Addresses of a server that either end remembers, those included that were withdrawn; further ones are ignored.
@@ -65,10 +65,15 @@ impl Alternatives {
         true
     }
 
-    pub(crate) fn say(&mut self, address: SocketAddr, flags: AddressFlags) -> bool {
-        let said = self.wanted && self.learn(Word { address, flags, sequence: self.next, owed: true });
-        self.next += u64::from(said);
-        said
+    pub(crate) fn say(&mut self, address: SocketAddr, flags: AddressFlags) -> Result<(), AnnounceError> {
+        if !self.wanted {
+            return Err(AnnounceError::NotWanted);
+        }
+        if !self.learn(Word { address, flags, sequence: self.next, owed: true }) {
+            return Err(AnnounceError::TooMany);
+        }
+        self.next += 1;
+        Ok(())
     }
 
     pub(crate) fn write(&mut self, writer: &mut Writer<'_>, tokens: &mut Tokens) {
@@ -100,16 +105,22 @@ impl PathSet {
 
     /// Server: tells the client that this is an address of the server as well, and whether it is a better one. `false` if the
     /// client does not want to know, or too many addresses were announced.
-    pub(crate) fn announce_address(&mut self, address: SocketAddr, preferred: bool) -> bool {
-        let flags = AddressFlags { preferred, retire: false };
-        self.multipath.as_mut().is_some_and(|multipath| multipath.alternatives.say(address, flags))
+    pub(crate) fn announce_address(
+        &mut self,
+        address: SocketAddr,
+        preferred: bool,
+    ) -> Result<(), AnnounceError> {
+        let multipath = self.multipath.as_mut().ok_or(AnnounceError::NotWanted)?;
+        multipath.alternatives.say(address, AddressFlags { preferred, retire: false })
     }
 
     /// Server: withdraws an announced address; the client should leave it. `false` if it was not announced.
-    pub(crate) fn withdraw_address(&mut self, address: SocketAddr) -> bool {
-        let Some(multipath) = &mut self.multipath else { return false };
-        let announced = multipath.alternatives.current().any(|known| known.address == address);
-        announced && multipath.alternatives.say(address, AddressFlags { preferred: false, retire: true })
+    pub(crate) fn withdraw_address(&mut self, address: SocketAddr) -> Result<(), AnnounceError> {
+        let multipath = self.multipath.as_mut().ok_or(AnnounceError::NotAnnounced)?;
+        if !multipath.alternatives.current().any(|known| known.address == address) {
+            return Err(AnnounceError::NotAnnounced);
+        }
+        multipath.alternatives.say(address, AddressFlags { preferred: false, retire: true })
     }
 
     /// Client: the addresses that the server has announced and not withdrawn; [`Event::ServerAddresses`] tells of changes.

@@ -43,7 +43,7 @@ pub(crate) use self::failure::{Attention, MAX_PROBE_INTERVAL};
 pub(crate) use self::frames::not_negotiated;
 pub(crate) use self::lookup::Addressee;
 pub(crate) use self::multipath::{Abandon, Multipath, opens_paths};
-pub use self::open::OpenPathError;
+pub use self::open::{AnnounceError, OpenPathError, PathError};
 pub(crate) use self::pool::Certainty;
 pub(crate) use self::schedule::{Tried, Turn};
 pub(crate) use self::unopened::Unopened;

@@ -47,6 +47,8 @@ pub(crate) struct Multipath {
     pub(crate) alternatives: Alternatives,
     /// DATAGRAM frames sent and received.
     pub(crate) messages: u64,
+    /// Set when a path could not be opened for want of a path ID or a connection ID of the peer.
+    pub(crate) wants_path: bool,
     /// Paths may be in other states than the application knows of.
     pub(crate) states_changed: bool,
     /// Path IDs that are gone, each of which makes room for another.
@@ -82,6 +84,7 @@ impl Multipath {
             health: Vec::new(),
             alternatives: Alternatives::default(),
             messages: 0,
+            wants_path: false,
             states_changed: false,
             closed: 0,
             pool: None,

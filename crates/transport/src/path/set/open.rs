@@ -1,4 +1,6 @@
-//! Reasons for which a path cannot be opened.
+//! Reasons for which a path cannot be opened or changed.
+
+use anabranch_wire::PathId;
 
 use super::PathSet;
 
@@ -24,6 +26,36 @@ pub enum OpenPathError {
     /// There is an open path between these addresses.
     #[error("there is a path between these addresses already")]
     Exists,
+}
+
+/// Why a path was not changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PathError {
+    /// No path has this ID, or it was given up.
+    #[error("there is no path {}", .0.0)]
+    Unknown(PathId),
+    /// Only a connection with several paths has such a choice.
+    #[error("multipath was not negotiated")]
+    NotNegotiated,
+    /// No other path is usable: close the connection instead.
+    #[error("path {} is the only one in use: close the connection instead", .0.0)]
+    Only(PathId),
+}
+
+/// Why an address was not announced, or not withdrawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AnnounceError {
+    /// The client has not sent the transport parameter that allows it.
+    #[error("the client does not accept further addresses")]
+    NotWanted,
+    /// As many addresses are announced as there may be.
+    #[error("no more addresses can be announced")]
+    TooMany,
+    /// The address to withdraw was never announced, or is withdrawn already.
+    #[error("the address is not announced")]
+    NotAnnounced,
 }
 
 impl PathSet {

@@ -1,11 +1,11 @@
 //! Paths as schedulers see them, and their picks.
 
+use super::{PathError, PathSet};
 use std::time::Duration;
 
 use anabranch_wire::PathId;
 use smallvec::SmallVec;
 
-use super::PathSet;
 use super::acks::min_rtt;
 use crate::path::{LocalCids, Path, RemoteCids};
 use crate::schedule::{Kinds, PathView, Pick, Scheduler as _, Views, rank};
@@ -85,15 +85,18 @@ impl PathSet {
         view(path, weight, self.way_back(path))
     }
 
-    /// Weighs a path for schedulers that share by weight; 1 without being told, 0 for when no other has room. Says whether
-    /// there is such a path.
-    pub(crate) fn set_path_weight(&mut self, id: PathId, weight: u32) -> bool {
+    /// Weighs a path for schedulers that share by weight; 1 by default, 0 for when no other has room.
+    pub(crate) fn set_path_weight(&mut self, id: PathId, weight: u32) -> Result<(), PathError> {
+        self.open_path(id)?;
+        let multipath = self.multipath.as_mut().ok_or(PathError::NotNegotiated)?;
+        multipath.set_weight(id, weight);
+        Ok(())
+    }
+
+    /// Checks that a path exists and is not given up.
+    pub(super) fn open_path(&self, id: PathId) -> Result<(), PathError> {
         let open = self.list.get(id).is_some_and(|path| !path.is_abandoned());
-        match &mut self.multipath {
-            Some(multipath) if open => multipath.set_weight(id, weight),
-            _ => return false,
-        }
-        true
+        if open { Ok(()) } else { Err(PathError::Unknown(id)) }
     }
 
     /// Connection IDs that this end has issued for `path`, open or not.

@@ -1,20 +1,20 @@
 //! Status of paths (RFC 10069 §3.3): wanted by the application, sent to the peer, received from it.
 
+use super::{PathError, PathSet};
 use anabranch_wire::{PathId, Time};
 
-use super::PathSet;
 use crate::path::{Path, PathState, Phase};
 
 impl PathSet {
     /// Says whether a path is to be used like others or only when no other works; the peer is told, and is free to do as it
-    /// likes with what it sends. Says whether there is such a path.
-    pub(crate) fn set_path_available(&mut self, id: PathId, available: bool) -> bool {
-        let open = self.list.get(id).is_some_and(|path| !path.is_abandoned());
-        let Some(multipath) = self.multipath.as_mut().filter(|_| open) else { return false };
+    /// likes with what it sends.
+    pub(crate) fn set_path_available(&mut self, id: PathId, available: bool) -> Result<(), PathError> {
+        self.open_path(id)?;
+        let multipath = self.multipath.as_mut().ok_or(PathError::NotNegotiated)?;
         // Whatever is open has been heard of, so that the time is not looked at.
         multipath.health_mut(id, Time::ZERO).wanted = available;
         self.review_status(id);
-        true
+        Ok(())
     }
 
     /// Tells the peer what the path is for: what the application wants it for, and a backup while it fails. Both share the

@@ -88,8 +88,8 @@ fn a_lone_path_has_no_siblings_and_coupled_ones_have() {
 #[test]
 fn weights_belong_to_open_paths_and_reach_the_scheduler() {
     let mut set = two();
-    assert!(set.set_path_weight(ONE, 7));
-    assert!(!set.set_path_weight(TWO, 7), "there is no such path");
+    set.set_path_weight(ONE, 7).unwrap();
+    set.set_path_weight(TWO, 7).unwrap_err(); // there is no such path
     let weights: Vec<u32> = set.views().iter().map(|view| view.weight).collect();
     assert_eq!(weights, [1, 7]);
     set.multipath.as_mut().unwrap().stop_scheduling(ONE);
@@ -99,10 +99,10 @@ fn weights_belong_to_open_paths_and_reach_the_scheduler() {
 #[test]
 fn a_status_is_owed_when_it_changes_and_only_then() {
     let mut set = two();
-    assert!(set.set_path_available(ONE, false));
+    set.set_path_available(ONE, false).unwrap();
     assert!(set.list.get(ONE).unwrap().status.is_owed);
     change(&mut set, ONE, |path| path.status.is_owed = false);
-    assert!(set.set_path_available(ONE, false));
+    set.set_path_available(ONE, false).unwrap();
     assert!(!set.list.get(ONE).unwrap().status.is_owed);
-    assert!(!set.set_path_available(TWO, false));
+    set.set_path_available(TWO, false).unwrap_err();
 }

@@ -89,7 +89,7 @@ fn a_failing_path_is_a_backup_for_the_peer_unless_that_is_switched_off() {
 #[test]
 fn what_the_application_wants_outlives_a_failure() {
     let mut set = two();
-    set.set_path_available(ZERO, false);
+    set.set_path_available(ZERO, false).unwrap();
     change(&mut set, ZERO, |path| path.is_failing = true);
     set.review_status(ZERO);
     acknowledge(&mut set, at(400), ZERO);

@@ -14,7 +14,7 @@ pub struct Events<T> {
     heap: BinaryHeap<Reverse<Entry<T>>>,
     lines: Vec<VecDeque<Entry<T>>>,
     added: u64,
-    /// Where the next thing waits; `None` if there is none.
+    /// Place of the next entry; `None` if there is none.
     next: Option<Place>,
 }
 
@@ -68,7 +68,7 @@ impl<T> Events<T> {
         Entry { at, sequence: self.added, what }
     }
 
-    /// Whether what is added for `at` comes before all that is there.
+    /// Returns whether an entry added for `at` comes before all others.
     fn is_next(&self, at: Time) -> bool {
         self.next_time().is_none_or(|next| at < next)
     }
@@ -80,12 +80,12 @@ impl<T> Events<T> {
         }
     }
 
-    /// When the next thing happens.
+    /// Returns the time of the next entry.
     pub fn next_time(&self) -> Option<Time> {
         self.first().map(|entry| entry.at)
     }
 
-    /// The next thing without taking it.
+    /// Returns the next entry without removing it.
     pub fn peek(&self) -> Option<(Time, &T)> {
         self.first().map(|entry| (entry.at, &entry.what))
     }

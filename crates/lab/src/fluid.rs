@@ -56,7 +56,7 @@ pub fn bound(paths: &[FluidPath], payload: f64) -> f64 {
 }
 
 impl FluidPath {
-    /// When the first byte reaches the client, in seconds.
+    /// Returns the time at which the first byte reaches the client, in seconds.
     fn arrival(&self, is_first: bool, first: &Self) -> f64 {
         let start = if is_first { 3.0 * first.delay } else { 2.0 * first.delay + 3.0 * self.delay };
         start + self.delay

@@ -1,4 +1,4 @@
-//! What connections do, line by line, for people who look for a fault.
+//! Log of the connections' events, line by line, for debugging.
 
 use anabranch_transport::Handle;
 use anabranch_transport::trace::{Observer, PacketTrace, TraceEvent};

@@ -19,7 +19,7 @@ pub struct HostId(pub usize);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LinkId(pub usize);
 
-/// What a [`Network`] reports.
+/// Event that a [`Network`] reports.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Happening {
     /// A packet arrived at a host.
@@ -71,7 +71,7 @@ enum Event {
 }
 
 impl Network {
-    /// A network without hosts; everything random in it follows from `seed`.
+    /// Creates a network without hosts; all its randomness follows from `seed`.
     pub fn new(seed: Seed) -> Self {
         Self {
             seed,
@@ -137,7 +137,7 @@ impl Network {
         }
     }
 
-    /// The link from `host` to `destination` and which of its ends `host` is.
+    /// Returns the link from `host` to `destination` and which of its ends `host` is.
     fn route(&self, host: HostId, source: IpAddr, destination: IpAddr) -> Option<(usize, usize)> {
         let ends = self.links.iter().enumerate().flat_map(|(link, _)| [(link, 0), (link, 1)]);
         ends.into_iter().find(|&(link, end)| {
@@ -157,13 +157,13 @@ impl Network {
         }
     }
 
-    /// When the next thing happens.
+    /// Returns the time of the next event.
     pub fn next_time(&mut self) -> Option<Time> {
         self.drop_superseded();
         self.events.next_time()
     }
 
-    /// The next thing that happens. Give its packet's buffer back with [`Network::recycle`].
+    /// Takes the next event. Give its packet's buffer back with [`Network::recycle`].
     pub fn next_event(&mut self) -> Option<(Time, Happening)> {
         self.drop_superseded();
         let (at, event) = self.events.pop()?;
@@ -192,7 +192,7 @@ impl Network {
         }
     }
 
-    /// The next thing if it is another packet for `host` at the very instant `now`.
+    /// Takes the next event if it is another packet for `host` at the same instant `now`.
     pub fn next_arrival(&mut self, now: Time, host: HostId) -> Option<Packet> {
         match self.events.peek() {
             Some((at, Event::Arrival(to, _))) if at == now && *to == host => match self.next_event() {
@@ -218,7 +218,8 @@ impl Network {
         chains[1].set(inbound);
     }
 
-    /// From now on `link` is down at these times: on the way from its first end to its second, and back.
+    /// Sets the times at which `link` is down from now on: on the way from its first end to its second, and
+    /// back.
     pub fn black_out(&mut self, link: LinkId, ways: [Blackout; 2]) {
         for (chain, blackout) in self.chains[self.links[link.0].chains].iter_mut().zip(ways) {
             chain.set(blackout);
@@ -230,13 +231,13 @@ impl Network {
         self.buffers.give(packet.payload);
     }
 
-    /// Numbers of a link: from its first end to its second, and back.
+    /// Returns the counters of a link: from its first end to its second, and back.
     pub fn counters(&self, link: LinkId) -> [Counters; 2] {
         let [there, back] = &self.chains[self.links[link.0].chains];
         [there.counters(), back.counters()]
     }
 
-    /// Everything that happened so far, and where applications add what they see.
+    /// Returns the trace of everything that happened so far, to which applications add their observations.
     pub fn trace(&mut self) -> &mut Trace {
         &mut self.trace
     }

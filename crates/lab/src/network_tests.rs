@@ -14,7 +14,7 @@ fn ms(millis: u64) -> Time {
     Time::from_millis(millis)
 }
 
-/// Two hosts with two parallel links of 10 and 20 ms between them.
+/// Creates two hosts with two parallel links of 10 and 20 ms between them.
 fn parallel() -> (Network, HostId, HostId) {
     let mut network = Network::new(Seed(1));
     let [client, server] = [network.add_host(), network.add_host()];

@@ -24,7 +24,7 @@ pub struct Node {
     pub(crate) endpoint: Endpoint,
     pub(crate) application: Box<dyn Application>,
     out: TransmitBuf,
-    /// Who watches connections.
+    /// Functions that create the observers of connections.
     watchers: Vec<Watcher>,
     /// Connections that are watched, and whether they have ended: handles are used again.
     watched: BTreeMap<Handle, bool>,
@@ -97,7 +97,7 @@ impl Node {
         self.drain(now, network)
     }
 
-    /// A deadline may have passed.
+    /// Handles deadlines that may have passed.
     pub(crate) fn wake(&mut self, now: Time, network: &mut Network) -> Result<(), Spinning> {
         if self.endpoint.poll_timeout().is_some_and(|at| at <= now) {
             self.endpoint.handle_timeout(now);

@@ -28,7 +28,7 @@ pub struct Buffers {
 const MAX_SPARE: usize = 16_384;
 
 impl Buffers {
-    /// A buffer that holds a copy of `payload`.
+    /// Returns a buffer that holds a copy of `payload`.
     pub fn copy(&mut self, payload: &[u8]) -> Vec<u8> {
         let mut buffer = self.spare.pop().unwrap_or_default();
         buffer.clear();

@@ -19,7 +19,7 @@ pub const CLIENT_PORT: u16 = 40_000;
 /// Port of the server.
 pub const SERVER_PORT: u16 = 443;
 
-/// What two hosts are made from.
+/// Configuration from which two hosts are made.
 #[derive(Clone, Debug)]
 pub struct PairConfig {
     /// Everything random follows from it.
@@ -62,17 +62,17 @@ pub struct Pair {
     pub links: Vec<LinkId>,
 }
 
-/// The client's address on link number `link`.
+/// Returns the client's address on link number `link`.
 pub fn client_ip(link: u8) -> IpAddr {
     IpAddr::from([10, 0, link + 1, 2])
 }
 
-/// The address under which a NAT may show the client after its `rebinding`-th change.
+/// Returns the address under which a NAT may show the client after its `rebinding`-th change.
 pub fn outside_ip(rebinding: u8) -> IpAddr {
     IpAddr::from([192, 0, 2, rebinding])
 }
 
-/// The server's address.
+/// Returns the server's address.
 pub fn server_address() -> SocketAddr {
     SocketAddr::from(([10, 0, 0, 1], SERVER_PORT))
 }

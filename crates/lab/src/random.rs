@@ -11,10 +11,10 @@ use siphasher::sip::SipHasher13;
 pub struct Seed(pub u64);
 
 impl Seed {
-    /// The random numbers of the thing called `label`.
+    /// Returns the random number generator of the thing called `label`.
     ///
-    /// Each label has a stream of its own, so that adding one thing to a simulation leaves the others' draws
-    /// as they were.
+    /// Each label has a stream of its own, so adding one thing to a simulation leaves the draws of the others
+    /// unchanged.
     pub fn rng(self, label: &str) -> Rng {
         let mut hasher = SipHasher13::new();
         hasher.write(label.as_bytes());
@@ -40,7 +40,7 @@ impl Rng {
         (self.bits() >> 11) as f64 * SCALE
     }
 
-    /// Whether something of this `probability` happens.
+    /// Returns `true` with this `probability`.
     pub fn chance(&mut self, probability: f64) -> bool {
         self.unit() < probability
     }
@@ -56,7 +56,7 @@ impl Rng {
         low + self.below(high.saturating_sub(low).saturating_add(1))
     }
 
-    /// One of `choices`.
+    /// Returns one of `choices`.
     ///
     /// # Panics
     /// If `choices` is empty.

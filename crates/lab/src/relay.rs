@@ -27,10 +27,10 @@ use crate::random::Seed;
 const MAX_CLIENTS: usize = 4096;
 /// Reads of datagrams between the sockets and the link; further ones are dropped as by a full socket buffer.
 const MAX_PENDING: usize = 4096;
-/// How often blocked threads look whether the relay is to stop.
+/// Interval at which blocked threads check whether the relay is to stop.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// Which way a datagram goes.
+/// Direction of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// From a client to the server.
@@ -68,7 +68,7 @@ impl Relay {
         Self::tapped(listen, server, spec, seed, clock, Box::new(|_, _, _| true))
     }
 
-    /// Like [`Relay::start`], with somebody who watches.
+    /// Starts a relay like [`Relay::start`], with a tap that sees the datagrams.
     pub fn tapped(
         listen: SocketAddr,
         server: SocketAddr,
@@ -103,19 +103,19 @@ impl Relay {
         Ok(Self { address, stop, counters, inbox: inbox_in, engine: Some(engine) })
     }
 
-    /// Where clients send to.
+    /// Returns the address to which clients send.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Nothing gets through in either direction during `window`, which counts from now; it takes the place of the
-    /// blackouts of the link's description.
+    /// Drops all packets in both directions during `window`, which counts from now. It replaces the blackouts
+    /// of the link's description.
     pub fn blackout(&self, window: Range<Duration>) {
         // An engine that is gone lets nothing through either.
         let _ = self.inbox.send(Input::Blackout(window));
     }
 
-    /// Numbers so far: from clients to the server, and back.
+    /// Returns the counters so far: from clients to the server, and back.
     pub fn counters(&self) -> [Counters; 2] {
         *self.counters.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -151,7 +151,7 @@ enum Event {
 struct Session {
     client: SocketAddr,
     upstream: Arc<Socket>,
-    /// What is about to leave there.
+    /// Packets about to leave through `upstream`.
     batch: Batch,
     /// Tells the thread that reads `upstream` to end.
     retired: Arc<AtomicBool>,
@@ -179,9 +179,9 @@ struct Engine {
     rebindings: Vec<Rebinding>,
     sessions: Vec<Session>,
     events: Events<Event>,
-    /// Where a packet comes out of the link; empty between packets.
+    /// Packets that come out of the link; empty between packets.
     arrivals: Vec<(Time, Packet)>,
-    /// What is about to leave for clients.
+    /// Packets about to leave for clients.
     batch: Batch,
     buffers: Buffers,
     clock: Clock,
@@ -241,7 +241,7 @@ impl Engine {
         *self.counters.lock().unwrap_or_else(PoisonError::into_inner) = counters;
     }
 
-    /// A packet enters the link.
+    /// Sends a packet into the link.
     fn travel(&mut self, direction: usize, packet: Packet) {
         let now = self.clock.now();
         self.chains[direction].push(now, packet, &mut self.buffers, &mut self.arrivals);
@@ -280,8 +280,8 @@ impl Engine {
         self.sessions.iter_mut().for_each(|session| session.batch.flush(&session.upstream));
     }
 
-    /// The session of `client`, opened if it is new; `None` when there are too many or no socket is to be
-    /// had.
+    /// Returns the session of `client`, which is opened if it is new; `None` when there are too many sessions
+    /// or no socket is available.
     fn session(&mut self, client: SocketAddr) -> Option<usize> {
         match self.sessions.iter().position(|session| session.client == client) {
             Some(index) => Some(index),

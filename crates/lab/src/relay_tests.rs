@@ -3,7 +3,7 @@ use std::net::UdpSocket;
 
 use super::*;
 
-/// The relay's clock in these tests, which send over real sockets.
+/// Returns the time of the relay's clock in these tests, which send over real sockets.
 #[expect(clippy::disallowed_methods, reason = "sockets are read in real time")]
 fn real_time() -> Instant {
     Instant::now()
@@ -19,8 +19,8 @@ fn socket() -> UdpSocket {
     socket
 }
 
-/// A server that answers every datagram with itself until the relay's end has been gone for a while, and
-/// returns the addresses that it saw.
+/// Starts a server that answers every datagram with itself until the relay's end has been gone for a while,
+/// and returns the addresses that it saw.
 fn echo(server: UdpSocket) -> JoinHandle<BTreeSet<SocketAddr>> {
     thread::spawn(move || {
         let (mut seen, mut buffer) = (BTreeSet::new(), [0; 2048]);

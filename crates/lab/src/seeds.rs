@@ -4,15 +4,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-/// What came of one seed.
+/// Report of one seed's run.
 pub trait SeedReport: Send {
-    /// The report of a seed whose run ended with `fault`.
+    /// Creates the report of a seed whose run ended with `fault`.
     fn failed(seed: u64, fault: String) -> Self;
 
-    /// The seed.
+    /// Returns the seed.
     fn seed(&self) -> u64;
 
-    /// Everything that was not as it must be; empty if all is well.
+    /// Returns everything that was not as it must be; empty if all is well.
     fn faults(&self) -> &[String];
 }
 

@@ -20,10 +20,10 @@ use crate::random::{Rng, Seed};
 /// Happenings at one instant before time counts as standing still.
 const MAX_AT_ONCE: u64 = 20_000;
 
-/// How a run ended.
+/// Reason that a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// What was waited for has happened.
+    /// The awaited condition holds.
     Done,
     /// Nothing will ever happen again.
     Quiet,
@@ -47,8 +47,8 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// An empty simulation at [`Time::ZERO`]. It seeds the randomness of TLS on this thread: run one at a
-    /// time per thread.
+    /// Creates an empty simulation at [`Time::ZERO`]. It seeds the randomness of TLS on this thread: run one
+    /// at a time per thread.
     pub fn new(seed: Seed) -> Self {
         seed_thread(seed.0);
         Self {
@@ -68,7 +68,7 @@ impl Simulation {
         self.seed.rng(label)
     }
 
-    /// The clock that TLS configurations of this simulation should use.
+    /// Returns the clock that TLS configurations of this simulation should use.
     pub fn clock(&self) -> Arc<VirtualClock> {
         Arc::clone(&self.clock)
     }
@@ -95,12 +95,12 @@ impl Simulation {
         self.nodes[host.0].observe(Box::new(watcher));
     }
 
-    /// Time in the simulation.
+    /// Returns the time in the simulation.
     pub fn now(&self) -> Time {
         self.now
     }
 
-    /// The network, to change links or to look at their numbers.
+    /// Returns the network, to change links or to read their counters.
     pub fn network(&mut self) -> &mut Network {
         &mut self.network
     }
@@ -118,7 +118,7 @@ impl Simulation {
         application.downcast_ref().expect("an application of the type that was added")
     }
 
-    /// The endpoint of `host`.
+    /// Returns the endpoint of `host`.
     pub fn endpoint(&self, host: HostId) -> &Endpoint {
         &self.nodes[host.0].endpoint
     }
@@ -187,7 +187,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// The next happening, together with all packets that reach the same host at the same instant.
+    /// Handles the next event, together with all packets that reach the same host at the same instant.
     fn step(&mut self) -> Result<(), Spinning> {
         match self.network.next_event() {
             Some((now, Happening::Arrival(host, packet))) => {

@@ -15,18 +15,18 @@ impl FromIterator<f64> for Sample {
 }
 
 impl Sample {
-    /// How many values there are.
+    /// Returns the number of values.
     pub fn n(&self) -> usize {
         self.0.len()
     }
 
-    /// The values, the smallest first.
+    /// Returns the values in ascending order.
     pub fn sorted(&self) -> &[f64] {
         &self.0
     }
 
-    /// The value that `share` (0 to 1) of the values lie below: between two of them it is interpolated linearly, as numpy and
-    /// pandas do. `None` of nothing.
+    /// Returns the value below which `share` (0 to 1) of the values lie. Between two values it is
+    /// interpolated linearly, as in numpy and pandas. `None` if there are no values.
     pub fn quantile(&self, share: f64) -> Option<f64> {
         let last = self.0.len().checked_sub(1)?;
         let place = share.clamp(0.0, 1.0) * last as f64;
@@ -35,8 +35,9 @@ impl Sample {
         Some(low + (high - low) * place.fract())
     }
 
-    /// The same, but `None` too if there are too few values to say it: one at least must be expected beyond it, so that the 95th
-    /// percentile takes 20 values, and the 10th takes 10. The median, the least and the greatest take one.
+    /// Returns the same value as [`Self::quantile`], but `None` also if there are too few values: at least
+    /// one must be expected beyond it. The 95th percentile thus takes 20 values, and the 10th takes 10. The
+    /// median, the least and the greatest take one.
     pub fn percentile(&self, share: f64) -> Option<f64> {
         // Shares such as 0.9 are not exact.
         const ROUNDING: f64 = 1e-9;
@@ -45,18 +46,18 @@ impl Sample {
         self.quantile(share).filter(|_| carried)
     }
 
-    /// The value in the middle, the mean of two where the middle is between them; `None` of nothing.
+    /// Returns the value in the middle, or the mean of the two middle values; `None` if there are no values.
     pub fn median(&self) -> Option<f64> {
         self.quantile(0.5)
     }
 
-    /// The mean; `None` of nothing.
+    /// Returns the mean; `None` if there are no values.
     pub fn mean(&self) -> Option<f64> {
         (!self.0.is_empty()).then(|| self.0.iter().sum::<f64>() / self.0.len() as f64)
     }
 }
 
-/// The median of values in any order; `None` of nothing.
+/// Returns the median of values in any order; `None` if there are no values.
 pub fn median(values: &[f64]) -> Option<f64> {
     values.iter().copied().collect::<Sample>().median()
 }
@@ -65,7 +66,7 @@ pub fn median(values: &[f64]) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// What `numpy.percentile(values, [0, 5, 25, 50, 90, 95, 100])` gives.
+    /// Quantiles equal those of `numpy.percentile(values, [0, 5, 25, 50, 90, 95, 100])`.
     #[test]
     fn percentiles_are_those_of_numpy() {
         let shares = [0.0, 0.05, 0.25, 0.5, 0.9, 0.95, 1.0];

@@ -10,8 +10,8 @@ pub const SERVER_NAME: &str = "server.lab";
 /// Application protocol of every simulated connection.
 pub const ALPN: &str = "lab";
 
-/// A client and a server that trust each other and allow resumption and early data. The thread must have been
-/// seeded, as [`crate::sim::Simulation::new`] does.
+/// Creates a client and a server configuration that trust each other and allow resumption and early data. The
+/// thread must have been seeded, as [`crate::sim::Simulation::new`] does.
 ///
 /// # Errors
 /// If TLS refuses the configuration, which would be a fault of this crate.

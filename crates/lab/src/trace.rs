@@ -49,7 +49,7 @@ impl Trace {
         self.hasher.finish()
     }
 
-    /// Number of events so far.
+    /// Returns the number of events so far.
     pub fn events(&self) -> u64 {
         self.events
     }

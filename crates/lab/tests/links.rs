@@ -25,7 +25,7 @@ impl Line {
         Self { network, link }
     }
 
-    /// The first host sends `len` bytes, headers included.
+    /// Sends `len` bytes, headers included, from the first host.
     fn send(&mut self, at: Time, len: usize) {
         let tuple = (SocketAddr::new(ip(1), 1), SocketAddr::new(ip(2), 2));
         self.network.send(at, HostId(0), tuple, None, &vec![0; len - HEADERS]);

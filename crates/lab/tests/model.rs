@@ -23,7 +23,7 @@ fn number(variable: &str) -> Option<u64> {
     Some(value.parse().unwrap_or_else(|_| panic!("{variable}={value} is not a number")))
 }
 
-/// The reports of `seeds`, on all cores.
+/// Returns the reports of `seeds`, run on all cores.
 fn run(numbering: Numbering, seeds: &[u64]) -> Vec<Report> {
     sweep(seeds.iter().copied(), |seed| Model::random(seed, numbering).run(), |_| ())
 }

@@ -1,4 +1,4 @@
-//! What a path carries after nothing has come through it for a while.
+//! Data that a path carries after nothing has passed through it for a while.
 #![expect(clippy::unwrap_used, reason = "a test fails where it fails")]
 
 use core::ops::Range;

@@ -25,7 +25,7 @@ fn packet(size: u32) -> Packet {
     Packet { source: address, destination: address, ecn: None, payload: vec![0; size as usize] }
 }
 
-/// One direction of a link whose packets are as large on the wire as their payload.
+/// Creates one direction of a link whose packets are as large on the wire as their payload.
 fn queue(rate: Rate, limit: Limit) -> Chain {
     built(&LinkSpec::default().both(Queue::new(rate, limit).overhead(0)), 1)
 }
@@ -35,7 +35,7 @@ fn built(spec: &LinkSpec, seed: u64) -> Chain {
     there
 }
 
-/// Whether a count of `trials` draws of `probability` is within four and a half standard deviations.
+/// Returns whether a count of `trials` draws of `probability` is within four and a half standard deviations.
 fn binomial(count: usize, trials: usize, probability: f64) -> bool {
     let (count, trials) = (count as f64, trials as f64);
     let deviation = (trials * probability * (1.0 - probability)).sqrt();
@@ -88,7 +88,8 @@ fn a_queue_counted_in_bytes_takes_what_still_fits() {
     assert_eq!(later, [None, Some(2_100_000), None, Some(3_600_000)]);
 }
 
-/// What is accepted, and when it leaves, by the definition: whatever was accepted and has not begun yet waits.
+/// Returns the time at which each packet leaves if it is accepted, by the definition: every accepted packet
+/// that has not begun to leave waits.
 fn by_definition(rate: u64, limit: Limit, sent: &[(u64, u32)]) -> Vec<Option<u64>> {
     let mut accepted: Vec<(u64, u64, u64)> = Vec::new();
     let mut leave = Vec::new();
@@ -206,7 +207,7 @@ fn delay_is_added_after_serialization_and_keeps_the_order() {
     }
 }
 
-/// Which of `count` packets, one a microsecond, are lost.
+/// Returns which of `count` packets, one a microsecond, are lost.
 fn lost(spec: &LinkSpec, seed: u64, count: u64) -> Vec<bool> {
     let sent: Vec<_> = (0..count).map(|k| (k * 1_000, 1)).collect();
     through(&mut built(spec, seed), &sent).iter().map(Option::is_none).collect()

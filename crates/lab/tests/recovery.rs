@@ -1,4 +1,4 @@
-//! What becomes of a download when the network misbehaves in one particular way.
+//! Tests of downloads while the network misbehaves in one particular way.
 #![expect(clippy::unwrap_used, reason = "a test fails where it fails")]
 
 use core::time::Duration;
@@ -28,7 +28,7 @@ fn download(config: &PairConfig, sizes: &[u64], adjust: impl FnOnce(&mut ServerC
     Pair::new(config, client, DownloadServer::default(), adjust).unwrap()
 }
 
-/// When everything was there; the download must have succeeded.
+/// Runs the download, which must succeed, and returns the time at which it was complete.
 fn finish(pair: &mut Pair) -> Time {
     let client = pair.client;
     let outcome = pair.sim.run(HOUR, |sim| sim.application::<DownloadClient>(client).is_done());

@@ -13,11 +13,12 @@ use anabranch_lab::stats::Sample;
 use anabranch_lab::{experiment::End, plan};
 use anabranch_transport::schedule::Algorithm;
 
-/// How far two values of schedulers that differ are apart, as a share of the smaller one.
+/// Minimum distance between the values of two schedulers that differ, as a share of the smaller value.
 const APART: f64 = 0.02;
 
-/// What users meet: the median and the 95th percentile of delays in seconds, or the time of a transfer twice; how long the client
-/// waited for a byte that others had overtaken; and the share of the bytes that the first path carried.
+/// Values that users experience: the median and the 95th percentile of delays in seconds, or of the transfer
+/// time. Then the time for which the client waited for a byte that others had overtaken, and the share of the
+/// bytes that the first path carried.
 #[derive(Clone, Debug, Default)]
 struct Met {
     median: f64,
@@ -26,7 +27,7 @@ struct Met {
     share: f64,
 }
 
-/// What was met with each variant at each point.
+/// Values of each variant at each point.
 type Results = BTreeMap<(String, u64), Met>;
 
 fn read(name: &str) -> Experiment {
@@ -72,7 +73,7 @@ fn met(rows: &[Row]) -> Met {
     }
 }
 
-/// A download of limited windows, smaller than in the plan.
+/// Returns the download with limited windows, smaller than in the plan.
 fn limited() -> Experiment {
     let mut experiment = read("limited-window");
     experiment.workload = Workload::Download { bytes: 4_000_000, until: End::LastByte };

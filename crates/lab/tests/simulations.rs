@@ -15,7 +15,7 @@ fn number(variable: &str) -> Option<u64> {
     Some(value.parse().unwrap_or_else(|_| panic!("{variable}={value} is not a number")))
 }
 
-/// The reports of `seeds`, on all cores.
+/// Returns the reports of `seeds`, run on all cores.
 fn run(seeds: impl IntoIterator<Item = u64, IntoIter: Send>) -> Vec<Report> {
     sweep(seeds.into_iter(), |seed| Scenario::random(seed).run(), |_| ())
 }

@@ -30,11 +30,11 @@ pub struct DownloadClient {
     pub paths: PathOpener,
     /// Bytes received in all.
     pub received: u64,
-    /// When the handshake was complete.
+    /// Time at which the handshake was complete.
     pub connected: Option<Time>,
-    /// When the last byte of the last download had come.
+    /// Time at which the last byte of the last download had arrived.
     pub finished: Option<Time>,
-    /// What ended the connection if it was not the client.
+    /// Error that ended the downloads or the connection, unless the client closed it.
     pub failure: Option<String>,
 }
 
@@ -62,12 +62,12 @@ impl DownloadClient {
         self
     }
 
-    /// The connection, once it has begun.
+    /// Returns the connection's handle, once the connection has begun.
     pub fn handle(&self) -> Option<Handle> {
         self.handle
     }
 
-    /// Whether there is nothing left to wait for.
+    /// Returns whether the client has nothing left to wait for.
     pub fn is_done(&self) -> bool {
         self.finished.is_some() || self.failure.is_some()
     }
@@ -157,14 +157,14 @@ impl Application for DownloadClient {
 pub struct DownloadServer {
     zeros: Bytes,
     requests: BTreeMap<(Handle, StreamId), Request>,
-    /// What paths are weighed with, by their identifiers.
+    /// Weights of the paths, by path ID.
     weights: Vec<u32>,
 }
 
 #[derive(Debug, Default)]
 struct Request {
     head: Vec<u8>,
-    /// Whether all of it has come, with whatever follows the head.
+    /// Set when the whole request has arrived, including any bytes after its head.
     complete: bool,
     /// Bytes to be written, known once the head is complete.
     left: Option<u64>,

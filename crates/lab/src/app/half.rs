@@ -9,7 +9,7 @@ use crate::random::Rng;
 /// Bytes given to the stream at once, at most.
 const MAX_WRITE: u64 = 4096;
 
-/// How a half ended.
+/// Way in which a half of a stream ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// All bytes and the end: acknowledged when sending, read when receiving.
@@ -30,7 +30,7 @@ pub struct Sender {
     written: u64,
     /// Reset the stream with a code once this many bytes are written, head included.
     reset: Option<(u64, u64)>,
-    /// Whether the stream was finished or reset.
+    /// Set when the stream has been finished or reset.
     closed: bool,
     /// Set once nothing more is to be done or to be waited for.
     pub end: Option<End>,
@@ -72,7 +72,7 @@ impl Sender {
         Ok(())
     }
 
-    /// The peer has acknowledged everything.
+    /// Takes the peer's acknowledgment of all data.
     pub fn on_finished(&mut self) -> Result<(), String> {
         if !self.closed || self.reset.is_some() {
             return Err(format!("stream {}: finished after {} bytes", self.id, self.written));
@@ -81,12 +81,12 @@ impl Sender {
         Ok(())
     }
 
-    /// The peer does not want more.
+    /// Takes the peer's STOP_SENDING.
     pub fn on_stopped(&mut self, code: u64) {
         self.end.get_or_insert(End::Stopped(code));
     }
 
-    /// Bytes that will be written.
+    /// Returns the number of bytes that will be written.
     fn last(&self) -> u64 {
         let all = self.head.len() as u64 + self.length;
         self.reset.map_or(all, |(after, _)| after.min(all))

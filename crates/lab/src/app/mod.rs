@@ -20,19 +20,20 @@ pub use pattern::Pattern;
 pub use requests::{Asked, RequestClient};
 pub use upload::{UploadClient, UploadServer};
 
-/// What runs on top of a host's endpoint. Whatever it does to the endpoint is sent when it returns.
+/// Application on top of a host's endpoint. Everything that a method does to the endpoint is sent when the
+/// method returns.
 pub trait Application: Any {
-    /// The simulation begins.
+    /// Starts the application when the simulation begins.
     fn start(&mut self, _now: Time, _endpoint: &mut Endpoint) {}
 
-    /// A connection has something to tell.
+    /// Handles an event of a connection.
     fn on_event(&mut self, now: Time, endpoint: &mut Endpoint, handle: Handle, event: Event);
 
-    /// When the application wants [`Application::on_time`] to be called.
+    /// Returns the time at which [`Application::on_time`] is to be called.
     fn next_time(&self) -> Option<Time> {
         None
     }
 
-    /// The time that [`Application::next_time`] named has come.
+    /// Runs when the time that [`Application::next_time`] returned has come.
     fn on_time(&mut self, _now: Time, _endpoint: &mut Endpoint) {}
 }

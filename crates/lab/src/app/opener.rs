@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use anabranch_transport::{Connection, FourTuple, OpenPathError};
 use anabranch_wire::{PathId, Time};
 
-/// How long after a refusal that may pass to try again: connection IDs come without an event.
+/// Time from a temporary refusal to the next attempt; no event reports the arrival of connection IDs.
 const RETRY: Duration = Duration::from_millis(1);
 
 /// Opens paths between given addresses, in their order, on a client's connection.
@@ -16,7 +16,7 @@ pub struct PathOpener {
     next: Option<Time>,
     /// Paths that were opened, with the time of their first challenge.
     pub opened: Vec<(PathId, Time)>,
-    /// Why the rest was given up.
+    /// Error because of which the remaining paths were given up.
     pub refused: Option<OpenPathError>,
 }
 
@@ -50,7 +50,7 @@ impl PathOpener {
         }
     }
 
-    /// When to try again.
+    /// Returns the time of the next attempt.
     pub fn next_time(&self) -> Option<Time> {
         self.next
     }

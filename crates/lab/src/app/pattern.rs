@@ -11,7 +11,7 @@ impl Pattern {
         self.words(offset, buf.len(), |range, bytes| buf[range].copy_from_slice(bytes));
     }
 
-    /// Whether `data` are the bytes from `offset` on.
+    /// Returns whether `data` equals the pattern's bytes from `offset` on.
     pub fn matches(self, offset: u64, data: &[u8]) -> bool {
         let mut equal = true;
         self.words(offset, data.len(), |range, bytes| equal &= data[range] == *bytes);
@@ -32,7 +32,7 @@ impl Pattern {
         }
     }
 
-    /// The finalizer of splitmix64, which spreads every input bit over the word.
+    /// Returns word `index` with the finalizer of splitmix64, which spreads every input bit over the word.
     fn word(self, index: u64) -> u64 {
         let mut z = self.0.wrapping_add(index.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -11,9 +11,9 @@ use super::{Application, PathOpener};
 /// A request that was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// When it was given to the transport.
+    /// Time at which the request was given to the transport.
     pub made: Time,
-    /// When the last byte of the answer was there.
+    /// Time at which the last byte of the answer had arrived.
     pub answered: Option<Time>,
     id: StreamId,
 }
@@ -29,15 +29,15 @@ pub struct RequestClient {
     every: Duration,
     count: usize,
     handle: Option<Handle>,
-    /// When to ask again.
+    /// Time of the next request.
     next: Option<Time>,
     /// Further paths.
     pub paths: PathOpener,
-    /// What was asked so far.
+    /// Requests made so far.
     pub requests: Vec<Asked>,
-    /// When the handshake was complete; the first request is made then.
+    /// Time at which the handshake was complete; the first request is made then.
     pub connected: Option<Time>,
-    /// What ended the connection.
+    /// Error that ended the requests or the connection.
     pub failure: Option<String>,
 }
 
@@ -73,12 +73,12 @@ impl RequestClient {
         self
     }
 
-    /// The connection, once it has begun.
+    /// Returns the connection's handle, once the connection has begun.
     pub fn handle(&self) -> Option<Handle> {
         self.handle
     }
 
-    /// Whether there is nothing left to wait for.
+    /// Returns whether the client has nothing left to wait for.
     pub fn is_done(&self) -> bool {
         let answered = self.requests.iter().all(|request| request.answered.is_some());
         self.failure.is_some() || self.requests.len() == self.count && answered

@@ -23,9 +23,9 @@ pub struct UploadClient {
     handle: Option<Handle>,
     /// Further paths.
     pub paths: PathOpener,
-    /// When the handshake was complete.
+    /// Time at which the handshake was complete.
     pub connected: Option<Time>,
-    /// What ended the connection.
+    /// Error that ended the upload or the connection.
     pub failure: Option<String>,
 }
 
@@ -114,9 +114,9 @@ impl Application for UploadClient {
 pub struct UploadServer {
     /// Bytes received.
     pub received: u64,
-    /// When the last byte had come.
+    /// Time at which the last byte had arrived.
     pub finished: Option<Time>,
-    /// Why it does not come any more.
+    /// Error because of which the last byte will not arrive.
     pub failure: Option<String>,
 }
 

@@ -434,7 +434,7 @@ fn limit_share(row: &Row) -> Option<f64> {
     row.limit_share
 }
 
-/// The largest delay of the point's paths over the smallest.
+/// Returns the ratio of the largest to the smallest delay of the point's paths.
 fn delay_ratio(row: &Row) -> Option<f64> {
     let smallest = row.path_owd_ms.iter().copied().min_by(f64::total_cmp)?;
     Some(largest(row.path_owd_ms.iter().copied())? / smallest)
@@ -456,13 +456,13 @@ fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// The median of the time with one number space over that with multiple ones.
+/// Returns the median ratio of the time with one number space to that with multiple ones.
 fn numberings(results: &Results, experiment: &str, congestion: &str, behaviour: &str) -> Option<f64> {
     let variants = ["single", "multiple"].map(|numbering| format!("{numbering}-{congestion}-{behaviour}"));
     middle(results.ratios(experiment, [&variants[0], &variants[1]], time))
 }
 
-/// Whether in nine of ten runs at least `least` of the ACK frames are at the limit of ranges.
+/// Judges whether in nine of ten runs at least `least` of the ACK frames are at the limit of ranges.
 fn at_limit(results: &Results, experiment: &str, variant: &str, least: f64) -> Option<Finding> {
     let metric: Metric = limit_share;
     let shares = results.values(experiment, variant, metric);

@@ -139,7 +139,7 @@ const Q7: Claim = Claim {
     beyond: None,
 };
 
-/// What using several paths brought over the points of an experiment.
+/// Benefit of using several paths, over the points of an experiment.
 struct Benefit {
     positive: f64,
     median: f64,

@@ -1,7 +1,8 @@
-//! What the papers claim, as thresholds that were written before the first run, and what our rows say about it.
+//! Claims of the papers, as thresholds written before the first run, and the verdicts that follow from our
+//! rows.
 //!
-//! A claim names the runs it needs; judging it looks at rows only. Adding the claims of another paper is one file and one
-//! line in `registry!`.
+//! A claim names the runs that it needs, and judging it reads only rows. Adding the claims of another paper
+//! takes one file and one line in `registry!`.
 
 mod results;
 
@@ -15,7 +16,7 @@ pub struct Paper {
     pub name: &'static str,
     /// Its title.
     pub title: &'static str,
-    /// What it claims.
+    /// Claims of the paper.
     pub claims: &'static [Claim],
 }
 
@@ -44,15 +45,15 @@ pub struct Claim {
     pub shown: &'static str,
     /// The claim in one line.
     pub text: &'static str,
-    /// What our figures must be for the claim to hold.
+    /// Condition that our figures must meet for the claim to hold.
     pub threshold: &'static str,
-    /// Why the threshold is where it is.
+    /// Reason for the threshold.
     pub reason: &'static str,
     /// The runs without which it cannot be judged.
     pub needs: &'static [Need],
-    /// What our runs say.
+    /// Function that judges our runs.
     pub judge: fn(&Results) -> Option<Finding>,
-    /// What of the claim cannot be judged here at all, and why; the rest is.
+    /// Part of the claim that cannot be judged here at all, and the reason; the rest is judged.
     pub beyond: Option<&'static str>,
 }
 
@@ -65,12 +66,12 @@ pub struct Need {
     pub variants: &'static [&'static str],
 }
 
-/// What was found.
+/// Result of judging a claim.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
     /// The figures, in one line.
     pub figure: String,
-    /// Whether they reach the threshold.
+    /// `true` if the figures reach the threshold.
     pub holds: bool,
 }
 
@@ -79,9 +80,9 @@ pub struct Finding {
 pub struct Verdict {
     /// The figures, in one line; empty if there are none.
     pub figure: String,
-    /// Whether the claim holds; `None` if that cannot be decided here.
+    /// `true` if the claim holds; `None` if that cannot be decided here.
     pub holds: Option<bool>,
-    /// Why it cannot be decided, or what of it was left out.
+    /// Reason that the claim cannot be decided, or the part of it that was left out.
     pub why: Option<String>,
 }
 
@@ -107,7 +108,7 @@ impl Claim {
     }
 }
 
-/// The paper called `name`.
+/// Returns the paper called `name`.
 pub fn paper(name: &str) -> Option<&'static Paper> {
     PAPERS.iter().find(|paper| paper.name == name)
 }

@@ -26,12 +26,12 @@ impl FromIterator<Row> for Results {
 }
 
 impl Results {
-    /// Whether there are runs of the variant.
+    /// Returns whether there are runs of the variant.
     pub fn has(&self, experiment: &str, variant: &str) -> bool {
         self.rows.contains_key(&(experiment.to_owned(), variant.to_owned()))
     }
 
-    /// All rows of the variant that did not fail.
+    /// Returns all rows of the variant that did not fail.
     pub fn rows(&self, experiment: &str, variant: &str) -> impl Iterator<Item = &Row> + Clone {
         let points = self.rows.get(&(experiment.to_owned(), variant.to_owned()));
         points.into_iter().flat_map(BTreeMap::values).flatten().filter(|row| row.failure.is_empty())
@@ -44,7 +44,7 @@ impl Results {
         (rows().filter(|row| !row.failure.is_empty()).count(), rows().count())
     }
 
-    /// The metric's median over the repetitions at each point.
+    /// Returns the metric's median over the repetitions at each point.
     pub fn by_point(&self, experiment: &str, variant: &str, metric: Metric) -> BTreeMap<u64, f64> {
         let mut values: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
         for row in self.rows(experiment, variant) {
@@ -53,17 +53,17 @@ impl Results {
         values.into_iter().filter_map(|(point, values)| Some((point, median(&values)?))).collect()
     }
 
-    /// The metric at each point, without the points.
+    /// Returns the metric at each point, without the points.
     pub fn values(&self, experiment: &str, variant: &str, metric: Metric) -> Vec<f64> {
         self.by_point(experiment, variant, metric).into_values().collect()
     }
 
-    /// The metric of one variant over that of another, at each point that both have.
+    /// Returns the ratio of one variant's metric to that of another, at each point that both have.
     pub fn ratios(&self, experiment: &str, over: [&str; 2], metric: Metric) -> BTreeMap<u64, f64> {
         self.paired(experiment, over, metric, |one, other| one / other)
     }
 
-    /// What `f` makes of the metric of two variants, at each point that both have.
+    /// Returns `f` of the metric's values for two variants, at each point that both have.
     pub fn paired(
         &self,
         experiment: &str,
@@ -77,13 +77,13 @@ impl Results {
     }
 }
 
-/// The part of `values` that `f` is true for; `None` of nothing.
+/// Returns the share of `values` for which `f` is true; `None` if there are no values.
 pub(super) fn share(values: &[f64], f: impl Fn(f64) -> bool) -> Option<f64> {
     let matching = values.iter().filter(|value| f(**value)).count();
     (!values.is_empty()).then(|| matching as f64 / values.len() as f64)
 }
 
-/// The largest value; `None` of nothing.
+/// Returns the largest value; `None` if there are no values.
 pub(super) fn largest(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     values.into_iter().max_by(f64::total_cmp)
 }

@@ -19,7 +19,7 @@ const NOT_MEASURED: Option<&str> = Some("is about the time of a processor, and n
 const LOOPBACK: &str = "is about networks in the wild; a download over loopback says nothing about them";
 const HALF: &str = "half of the paper's gain: version 1 of the reference moves its bytes more often than ours, so there is less to win here";
 
-/// A claim that is judged by what was measured, and by no run.
+/// Creates a claim that is judged by measurements and not by runs.
 const fn measured(id: &'static str, shown: &'static str, text: &'static str) -> Claim {
     Claim { id, shown, text, threshold: "", reason: HALF, needs: &[], judge: |_| None, beyond: NOT_MEASURED }
 }
@@ -52,8 +52,8 @@ const R5: Claim = Claim {
     ..measured("R5", "in the wild", "more than 99.5 % of all packets arrive in order")
 };
 
-/// What `anabranch-bench claims --json -` prints. Ratios are of VReverso's time to version 1's; the reference's are missing if it is
-/// not built.
+/// Output of `anabranch-bench claims --json -`. Ratios are VReverso's time over version 1's; those of the
+/// reference are missing if it is not built.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Measured {
     receive: Vec<Receive>,
@@ -93,10 +93,10 @@ struct Download {
 /// Figures in one line, and whether they reach the threshold, or why that cannot be said.
 type Found = (String, Result<bool, &'static str>);
 
-/// What is found about a claim, if it was measured.
+/// Function that returns the finding about a claim, if it was measured.
 type Judge = fn(&Measured) -> Option<Found>;
 
-/// How each claim is judged.
+/// Functions that judge the claims, by claim.
 const JUDGES: [(&str, Judge); 5] = [
     ("R1", Measured::batches),
     ("R2", Measured::windows),
@@ -109,7 +109,7 @@ const JUDGES: [(&str, Judge); 5] = [
 const WINDOW: u64 = 10;
 
 impl Measured {
-    /// Whether what is measured decides about a claim, and not runs.
+    /// Returns whether measurements, and not runs, decide a claim.
     pub fn decides(claim: &Claim) -> bool {
         JUDGES.iter().any(|(id, _)| *id == claim.id)
     }

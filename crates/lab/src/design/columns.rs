@@ -9,7 +9,7 @@ use super::{Change, MAX_NUMBER, MAX_PATHS, PathDesign, Point, QueueRule};
 /// A column's name and its place.
 type Column = (String, usize);
 
-/// Where the columns are: `run`, then those of each path.
+/// Positions of the columns: `run`, then those of each path.
 pub(super) struct Columns {
     run: usize,
     paths: Vec<[Direction; 2]>,
@@ -84,7 +84,7 @@ impl Columns {
         Ok(Self { run, paths })
     }
 
-    /// Why the value in the column `run` cannot be.
+    /// Returns the error for an invalid value in the column `run`.
     pub(super) fn wrong_number(
         &self,
         file: &str,
@@ -129,7 +129,7 @@ impl Direction {
 }
 
 impl Line<'_> {
-    /// The text of a cell that says something.
+    /// Returns a cell's column and text if the text is not empty.
     fn cell<'a>(&'a self, column: &'a Option<Column>) -> Option<(&'a Column, &'a str)> {
         let column = column.as_ref()?;
         Some((column, &self.record[column.1])).filter(|(_, text)| !text.is_empty())
@@ -147,7 +147,7 @@ impl Line<'_> {
         value.map(Some).ok_or_else(|| wrong(self.file, self.record, name, *index, expected))
     }
 
-    /// The fault of a cell that must not be empty.
+    /// Returns the error for the first of `columns` that exists, whose cell is not as expected.
     fn empty(&self, columns: [&Option<Column>; 2], expected: &'static str) -> DesignError {
         let nowhere = (String::new(), 0);
         let (name, index) = columns.into_iter().flatten().next().unwrap_or(&nowhere);
@@ -210,7 +210,7 @@ impl Line<'_> {
         Ok(Read { design, queuing })
     }
 
-    /// Packets that the queue holds, and the delay that they were computed from.
+    /// Returns the number of packets that the queue holds, and the delay from which it was computed, if any.
     fn queue(
         &self,
         columns: &Direction,
@@ -231,7 +231,8 @@ impl Line<'_> {
         }
     }
 
-    /// The share of packets that are held back, and for how long.
+    /// Returns the percentage of packets that are held back, and the longest time for which they are, in
+    /// milliseconds.
     fn reordering(&self, columns: &Direction, other: Option<&PathDesign>) -> Result<(f64, f64), DesignError> {
         let share = self.number(&columns.reorder, 0.0, 100.0, "a share from 0 to 100")?;
         let held_back = self.number(&columns.held_back, 0.0, 1e4, "a time from 0 to 10000")?;

@@ -21,7 +21,7 @@ pub fn smallest_distance(points: &[Coordinates]) -> f64 {
     pairs.map(|(a, b)| distance_squared(a, b)).fold(f64::INFINITY, f64::min).sqrt()
 }
 
-/// So many points, evenly distributed.
+/// Returns `count` evenly distributed points.
 pub(super) fn uniform(seed: Seed, count: usize, dimensions: usize) -> Vec<Coordinates> {
     let mut rng: Rng = seed.rng("design/uniform");
     (0..count).map(|_| (0..dimensions).map(|_| rng.unit()).collect()).collect()

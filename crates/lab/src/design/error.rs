@@ -1,6 +1,6 @@
 //! Faults of design files, with their lines.
 
-/// What is wrong with a design, in one line.
+/// Error in a design, in one line.
 #[derive(Debug, thiserror::Error)]
 pub enum DesignError {
     /// The file cannot be read, or is no CSV.
@@ -8,7 +8,7 @@ pub enum DesignError {
     File {
         /// The file's name.
         file: String,
-        /// What happened.
+        /// Underlying error.
         error: csv::Error,
     },
     /// A column is not there.
@@ -28,9 +28,9 @@ pub enum DesignError {
         line: u64,
         /// The column's name.
         column: String,
-        /// What stands there.
+        /// Value that was found.
         value: String,
-        /// What should.
+        /// Value that was expected.
         expected: &'static str,
     },
     /// A column is there that means nothing.
@@ -50,9 +50,9 @@ pub enum DesignError {
         file: String,
         /// The line, from 1 on.
         line: u64,
-        /// What stands there.
+        /// Value that was found.
         value: String,
-        /// What should.
+        /// Value that was expected.
         expected: &'static str,
     },
     /// There is more than anybody needs.
@@ -60,7 +60,7 @@ pub enum DesignError {
     TooLong {
         /// The file's name.
         file: String,
-        /// How much there may be.
+        /// Maximum number of items.
         most: u64,
         /// Of what.
         what: &'static str,
@@ -70,12 +70,12 @@ pub enum DesignError {
     Empty {
         /// The file's name.
         file: String,
-        /// What is missing.
+        /// Contents that are missing.
         of: &'static str,
     },
 }
 
-/// The fault of a value.
+/// Returns the error for an invalid value.
 pub(super) fn wrong(
     file: &str,
     record: &csv::StringRecord,

@@ -1,4 +1,4 @@
-//! What a coordinate of a design means: the value of one parameter.
+//! Meaning of a design's coordinate: the value of one parameter.
 
 /// The values that a parameter may take.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,13 +12,14 @@ pub enum Factor {
 }
 
 impl Factor {
-    /// Whether a design has a dimension for it.
+    /// Returns whether a design has a dimension for the parameter.
     pub fn varies(&self) -> bool {
         !matches!(self, Self::Constant(_))
     }
 
-    /// The value at coordinate `unit`: `lowest + unit · (highest − lowest)` with two decimals, as the published designs have
-    /// them (more in a range that is narrower than theirs), or the value whose share of the coordinate it is.
+    /// Returns the value at coordinate `unit`. In a range it is `lowest + unit · (highest − lowest)` with two
+    /// decimals, as in the published designs. A range narrower than theirs has more decimals. In a list it is
+    /// the value in whose share of the coordinate `unit` lies.
     pub fn at(&self, unit: f64) -> f64 {
         match self {
             Self::Constant(value) => *value,

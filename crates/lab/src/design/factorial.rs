@@ -2,8 +2,8 @@
 
 use super::cube::{Coordinates, MAX_GENERATED};
 
-/// One point for each combination of levels, which lie evenly from 0 to 1 (a single one at 0.5); the last parameter changes
-/// fastest. `None` if there would be more than [`MAX_GENERATED`] points.
+/// Returns one point for each combination of levels; the last parameter changes fastest. Levels lie evenly
+/// from 0 to 1, a single one at 0.5. Returns `None` if there would be more than [`MAX_GENERATED`] points.
 pub fn factorial(levels: &[usize]) -> Option<Vec<Coordinates>> {
     let count = levels.iter().try_fold(1_usize, |count, levels| count.checked_mul(*levels))?;
     (count <= MAX_GENERATED).then(|| (0..count).map(|number| combination(number, levels)).collect())

@@ -3,7 +3,7 @@
 use super::cube::{Coordinates, smallest_distance};
 use crate::random::{Rng, Seed};
 
-/// How many points, and how many cubes they are the best of.
+/// Latin hypercube design: the number of points, and the number of cubes from which the best is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Latin {
     /// Points, and strata of each dimension.
@@ -15,7 +15,7 @@ pub struct Latin {
 }
 
 impl Latin {
-    /// The points.
+    /// Returns the points.
     pub fn points(&self, seed: Seed) -> Vec<Coordinates> {
         let mut rng = seed.rng("design/latin");
         let mut best = (f64::NEG_INFINITY, Vec::new());
@@ -29,7 +29,7 @@ impl Latin {
         best.1
     }
 
-    /// One cube: a permutation of the strata for each dimension, and a place within each stratum.
+    /// Draws one cube: a permutation of the strata for each dimension, and a position within each stratum.
     fn draw(&self, rng: &mut Rng) -> Vec<Coordinates> {
         let mut points = vec![Vec::with_capacity(self.dimensions); self.count];
         for _ in 0..self.dimensions {

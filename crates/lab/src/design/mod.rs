@@ -56,7 +56,7 @@ pub struct PathDesign {
     pub queue_packets: usize,
     /// Packets lost at random in each direction, in percent.
     pub loss_percent: f64,
-    /// What changes later, in order of time.
+    /// Later changes of the parameters, in order of time.
     pub changes: Vec<Change>,
     /// Milliseconds that a packet may take longer, evenly distributed; order is kept.
     pub jitter_ms: f64,
@@ -84,7 +84,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// The change without rate, delay and loss where `own` says so, because a direction has its own.
+    /// Returns the change without rate, delay or loss where `own` is set, because a direction has its own.
     pub(crate) fn without(&self, own: [bool; 3]) -> Self {
         let [rate, delay, loss] = own;
         Self {
@@ -96,18 +96,18 @@ impl Change {
     }
 }
 
-/// What a queuing delay of the 2017 experiments means for the queue.
+/// Meaning of a queuing delay of the 2017 experiments for the length of the queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum QueueRule {
-    /// What the paper means: the queue holds this delay beyond what the path holds in a round trip.
+    /// The paper's intention: the queue holds this delay in addition to what the path holds in a round trip.
     #[default]
     Intended,
-    /// What the authors' scripts did, where a slip of units left the queuing delay out.
+    /// The behaviour of the authors' scripts, in which an error of units left out the queuing delay.
     Scripts,
 }
 
 impl QueueRule {
-    /// Packets of 1500 bytes that the queue holds, at least ten.
+    /// Returns the number of packets of 1500 bytes that the queue holds, at least ten.
     pub fn packets(self, rate_mbps: f64, owd_ms: f64, queuing_delay_ms: f64) -> usize {
         match self {
             Self::Intended => PathDesign::queue_of_delay(rate_mbps, owd_ms, queuing_delay_ms),
@@ -117,7 +117,8 @@ impl QueueRule {
 }
 
 impl PathDesign {
-    /// The link: serialization behind a drop-tail queue counted in packets, delay, and loss, in each direction.
+    /// Returns the link: serialization behind a drop-tail queue counted in packets, delay, and loss, in each
+    /// direction.
     pub fn link(&self) -> LinkSpec {
         let link = LinkSpec::default().both(Mtu(MAX_UDP_PAYLOAD));
         let up = self.up.as_deref().unwrap_or(self);
@@ -125,7 +126,7 @@ impl PathDesign {
         self.direction().into_iter().fold(link, LinkSpec::back)
     }
 
-    /// What packets meet in one direction.
+    /// Returns the elements that packets pass in one direction.
     fn direction(&self) -> Vec<Stage> {
         let mut stages: Vec<Stage> = vec![Queue::new(self.rate(), Limit::Packets(self.queue_packets)).into()];
         let delays = self.steps(self.owd_ms, |change| change.owd_ms, millis);
@@ -157,20 +158,20 @@ impl PathDesign {
         }
     }
 
-    /// A parameter over time.
+    /// Returns the values of a parameter over time.
     fn steps<T>(&self, first: f64, of: fn(&Change) -> Option<f64>, unit: fn(f64) -> T) -> Vec<(Time, T)> {
         let later = self.changes.iter().filter_map(|change| Some((time(change.at), unit(of(change)?))));
         core::iter::once((Time::ZERO, unit(first))).chain(later).collect()
     }
 
-    /// The queue of the 2017 experiments: what the path holds in a round trip and in `queuing_delay_ms` more, at
-    /// least ten packets of 1500 bytes.
+    /// Returns the queue of the 2017 experiments, at least ten packets of 1500 bytes. It holds what the path
+    /// carries in a round trip and in `queuing_delay_ms` more.
     pub fn queue_of_delay(rate_mbps: f64, owd_ms: f64, queuing_delay_ms: f64) -> usize {
         let bytes = rate_mbps * 1e6 / 8.0 * (2.0 * owd_ms + queuing_delay_ms) / 1e3;
         ((bytes / 1500.0) as usize).max(10)
     }
 
-    /// The path in the fluid model.
+    /// Returns the path in the fluid model.
     pub fn fluid(&self) -> FluidPath {
         FluidPath { bits_per_second: self.rate_mbps * 1e6, delay: self.owd_ms / 1e3 }
     }
@@ -185,12 +186,12 @@ fn time(since_start: Duration) -> Time {
 }
 
 impl Point {
-    /// Its links.
+    /// Returns the links of the point.
     pub fn links(&self) -> Vec<LinkSpec> {
         self.paths.iter().map(PathDesign::link).collect()
     }
 
-    /// Its paths in the fluid model.
+    /// Returns the point's paths in the fluid model.
     pub fn fluid(&self) -> Vec<FluidPath> {
         self.paths.iter().map(PathDesign::fluid).collect()
     }

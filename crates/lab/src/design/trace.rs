@@ -37,7 +37,7 @@ impl RateTrace {
         Self::parse(&name, &text(path)?)
     }
 
-    /// The same from text; `file` names it in errors.
+    /// Parses a trace from text; `file` names it in errors.
     ///
     /// # Errors
     /// As [`RateTrace::read`].
@@ -83,7 +83,7 @@ impl RateTrace {
         (packets * OPPORTUNITY) as f64 / self.period as f64 / 1e3
     }
 
-    /// The rate in each millisecond, again and again.
+    /// Returns the rate in each millisecond, repeated without end.
     pub(super) fn rate(&self) -> Rate {
         let mut steps = Vec::new();
         let mut free_from = 0;
@@ -111,7 +111,7 @@ pub fn read_changes(path: &Path) -> Result<Vec<Change>, DesignError> {
     parse_changes(&name, &text(path)?)
 }
 
-/// The same from text; `file` names it in errors.
+/// Parses changes of a path from text; `file` names it in errors.
 ///
 /// # Errors
 /// As [`read_changes`].
@@ -180,7 +180,7 @@ pub fn parse_changes(file: &str, text: &str) -> Result<Vec<Change>, DesignError>
     Ok(changes)
 }
 
-/// A file's text if it is not too long.
+/// Reads a file's text if it is not too long.
 fn text(path: &Path) -> Result<String, DesignError> {
     let name = || path.display().to_string();
     let fault = |error: std::io::Error| DesignError::File { file: name(), error: error.into() };

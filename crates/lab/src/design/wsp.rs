@@ -6,7 +6,8 @@ use crate::random::Seed;
 /// Halvings of the spacing that is looked for; it is known to a thousandth of the cube's diagonal then.
 const BISECTIONS: usize = 10;
 
-/// How many candidates there are, in how many dimensions, and how far apart those that stay must be.
+/// WSP design: the number of candidates and of dimensions, and the minimum distance between the candidates
+/// that stay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Wsp {
     /// Points to choose from, evenly distributed in the unit cube.
@@ -21,7 +22,7 @@ impl Wsp {
     /// The design of both published studies of 2022: about 95 of 120 candidates stay.
     pub const CCR22: Self = Self { candidates: 120, dimensions: 20, spacing: 1.2 };
 
-    /// The chosen points, in the order in which they were chosen.
+    /// Returns the chosen points, in the order in which they were chosen.
     pub fn points(&self, seed: Seed) -> Vec<Coordinates> {
         let candidates = uniform(seed, self.candidates, self.dimensions);
         self.choose(&candidates).into_iter().map(|index| candidates[index].clone()).collect()
@@ -45,8 +46,9 @@ impl Wsp {
         points
     }
 
-    /// Which of `candidates` stay: first the one nearest to the centre; all those within the spacing of it are deleted; then the
-    /// nearest of those that are left, and so on. Of equally near ones the earlier counts.
+    /// Returns the indices of the `candidates` that stay. The first is the one nearest to the centre; all
+    /// those within the spacing of it are deleted. Then the nearest of those that are left is chosen, and so
+    /// on. Of equally near candidates, the earlier one is chosen.
     pub fn choose(&self, candidates: &[Coordinates]) -> Vec<usize> {
         let spacing = self.spacing * self.spacing;
         let mut left: Vec<usize> = (0..candidates.len()).collect();

@@ -15,7 +15,8 @@ const TOTAL_RATE: f64 = 100.0;
 /// Simulated time after which a run has failed; the slowest path alone needs 160 s.
 const DEADLINE: Duration = Duration::from_secs(1000);
 
-/// Both paths alike: rate 2.5 to 100 Mbit/s, round-trip time 5 to 100 ms (figure 2).
+/// Creates the experiment with two equal paths: rate 2.5 to 100 Mbit/s, round-trip time 5 to 100 ms (figure
+/// 2).
 pub(super) fn homogeneous_2path(name: &str, data: Option<&Path>) -> Result<Experiment, ExperimentError> {
     let (rate, rtt) = (Factor::Range(2.5, 100.0), Factor::Range(5.0, 100.0));
     let paths = |at: &[f64]| vec![path(rate.at(at[0]), rtt.at(at[1]) / 2.0); 2];
@@ -94,7 +95,8 @@ pub(super) fn heterogeneous_3path(name: &str, data: Option<&Path>) -> Result<Exp
     experiment(name, "CCR 2022, three different paths, 50 MB", data, [plotted, others], paths)
 }
 
-/// A path with the queue of the study: one and a half of what a round trip carries, counted as its scripts do.
+/// Creates a path with the queue of the study: 1.5 times what a round trip carries, counted as the study's
+/// scripts do.
 fn path(rate_mbps: f64, owd_ms: f64) -> PathDesign {
     // Balances have two decimals; what subtraction adds to them is no part of the design.
     let [rate_mbps, owd_ms] = [rate_mbps, owd_ms].map(|value| (value * 1e4).round() / 1e4);
@@ -102,8 +104,9 @@ fn path(rate_mbps: f64, owd_ms: f64) -> PathDesign {
     PathDesign { rate_mbps, owd_ms, queue_packets, ..PathDesign::default() }
 }
 
-/// The published points, or as many generated ones; parameters take coordinates in alphabetical order. Usual variants are those
-/// that the study plots or makes claims of; the others, and single paths, are for questions of one's own.
+/// Creates an experiment with the published points, or with as many generated ones; parameters take
+/// coordinates in alphabetical order. Usual variants are those that the study plots or makes claims about.
+/// The others, and single paths, are for questions of one's own.
 fn experiment(
     name: &str,
     about: &str,

@@ -20,7 +20,7 @@ const DEADLINE: Duration = Duration::from_secs(7200);
 /// Runs of each variant at a point, whose median counts, with and without random losses.
 const REPETITIONS: u32 = 3;
 
-/// What the name of a class says.
+/// Properties that the name of a class states.
 struct Class {
     high_bdp: bool,
     losses: bool,
@@ -44,7 +44,7 @@ impl Class {
         format!("conext17_{bdp}_bdp_{loss}.csv")
     }
 
-    /// The paths of one design: eight parameters in alphabetical order, each for both paths.
+    /// Returns the paths of one design: eight parameters in alphabetical order, each for both paths.
     fn paths(&self, at: &[f64]) -> [PathDesign; 2] {
         let (delays, rtts) = if self.high_bdp { (2000.0, 400.0) } else { (100.0, 50.0) };
         let capacity = Factor::Range(0.1, 100.0);
@@ -59,7 +59,8 @@ impl Class {
         })
     }
 
-    /// All classes rest on the same coordinates, as the published ones do; rows 2k and 2k + 1 swap the paths.
+    /// Generates the points. All classes use the same coordinates, as the published ones do; rows 2k and 2k +
+    /// 1 swap the paths.
     fn generated(&self) -> Vec<Point> {
         let coordinates = Wsp::of_count(DESIGNS, CANDIDATES, 8, SEED);
         let orders = coordinates.iter().flat_map(|at| {

@@ -18,9 +18,9 @@ const QUEUES: [f64; 2] = [0.5, 1.5];
 /// Connections of other clients.
 const OTHERS: u32 = 3;
 
-/// Both paths of a client and three others through one link, with every congestion controller: the coupled ones should take
-/// one share of four, uncoupled ones take two of five. Others run the same controller on one path, which is NewReno for
-/// the coupled ones of the TCP kind.
+/// Creates the experiment in which both paths of a client and three other clients share one link, with every
+/// congestion controller. Coupled controllers should take one share of four, uncoupled ones take two of five.
+/// The others run the same controller on one path; for the coupled ones of the TCP kind, that is NewReno.
 pub(super) fn shared_bottleneck(name: &str, _data: Option<&Path>) -> Result<Experiment, ExperimentError> {
     let all = factorial(&[RATES.len(), DELAYS.len(), QUEUES.len()]).unwrap_or_default();
     let points = (0..).zip(all).map(|(run, at)| {
@@ -44,7 +44,7 @@ pub(super) fn shared_bottleneck(name: &str, _data: Option<&Path>) -> Result<Expe
     })
 }
 
-/// The level at a coordinate of the design.
+/// Returns the level at a coordinate of the design.
 fn pick(levels: &[f64], at: f64) -> f64 {
     levels[(at * (levels.len() - 1) as f64).round() as usize]
 }

@@ -7,14 +7,15 @@ use super::variant::variants;
 use super::{ALL_VARIANTS, Experiment, ExperimentError, Workload};
 use crate::design::{Change, PathDesign, Point};
 
-/// When the first path begins to lose packets.
+/// Time at which the first path begins to lose packets.
 const LOSS_BEGINS: Duration = Duration::from_secs(3);
 /// From one request to the next.
 const EVERY: Duration = Duration::from_millis(400);
 /// Requests: those of sixteen seconds.
 const COUNT: u32 = 40;
 
-/// Two paths of 10 Mbit/s, 15 and 25 ms of round-trip time; the number of a point is the percentage that the first one loses.
+/// Creates the experiment with two paths of 10 Mbit/s, with 15 and 25 ms of round-trip time. The number of a
+/// point is the percentage of packets that the first path loses.
 pub(super) fn handover(name: &str, _data: Option<&Path>) -> Result<Experiment, ExperimentError> {
     let points = [0_u8, 5, 25, 50, 100].map(|percent| {
         let loss = Change { at: LOSS_BEGINS, loss_percent: Some(f64::from(percent)), ..Change::default() };
@@ -35,7 +36,7 @@ pub(super) fn handover(name: &str, _data: Option<&Path>) -> Result<Experiment, E
     })
 }
 
-/// A queue of one bandwidth-delay product, and of ten packets at least.
+/// Creates a path whose queue holds one bandwidth-delay product, and at least ten packets.
 fn path(rtt_ms: f64) -> PathDesign {
     let (rate_mbps, owd_ms) = (10.0, rtt_ms / 2.0);
     let queue_packets = PathDesign::queue_of_delay(rate_mbps, owd_ms, 0.0);

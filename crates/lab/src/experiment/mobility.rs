@@ -17,7 +17,7 @@ use crate::random::{Rng, Seed};
 
 /// Walks.
 const POINTS: u64 = 20;
-/// How long rates change; a step lasts [`STEP`].
+/// Number of steps in which rates change; a step lasts [`STEP`].
 const STEPS: u32 = 600;
 /// From one change of a rate to the next.
 const STEP: Duration = Duration::from_millis(200);
@@ -95,8 +95,8 @@ fn lte(rng: &mut Rng) -> PathDesign {
     })
 }
 
-/// A path of this one-way delay whose rate (and loss, where it changes) is asked for at every step. The queue holds 100 ms
-/// of 40 Mbit/s.
+/// Creates a path with this one-way delay. At every step, `next` returns its rate, and its loss where that
+/// changes. The queue holds 100 ms of 40 Mbit/s.
 fn trace(owd_ms: f64, mut next: impl FnMut(u32) -> (f64, Option<f64>)) -> PathDesign {
     let mut changes = Vec::new();
     for step in 0..STEPS {

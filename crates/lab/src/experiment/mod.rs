@@ -24,30 +24,30 @@ pub const MAX_REPETITIONS: u32 = 10_000;
 pub struct Experiment {
     /// Name on the command line and in results.
     pub name: String,
-    /// What it is and where its points come from, in one line.
+    /// Description of the experiment and of the source of its points, in one line.
     pub about: String,
-    /// What the applications do.
+    /// Work of the applications.
     pub workload: Workload,
     /// Networks.
     pub points: Vec<Point>,
     /// Configurations of the stack.
     pub variants: Vec<Variant>,
-    /// How many of them, from the first on, are run unless others are asked for by name.
+    /// Number of variants, from the first on, that are run unless others are asked for by name.
     pub usual: usize,
-    /// How often each is run, each time with another seed.
+    /// Number of times that each is run, each time with another seed.
     pub repetitions: u32,
     /// Simulated time after which a run has failed.
     pub deadline: Duration,
 }
 
-/// What the applications of a run do.
+/// Work of the applications in a run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Workload {
     /// The client asks for so many bytes on one stream; the run ends as `until` says.
     Download {
         /// Size of the answer.
         bytes: u64,
-        /// Which instant counts as the end.
+        /// Instant that counts as the end.
         until: End,
     },
     /// The client sends so many bytes on one stream; the run ends when the last one is at the server. In a row, what is said of the
@@ -64,7 +64,7 @@ pub enum Workload {
         answer: u64,
         /// From one request to the next.
         every: Duration,
-        /// How many there are.
+        /// Number of requests.
         count: u32,
     },
     /// The client downloads while as many connections of other clients as `others`, configured alike but with a single path,
@@ -72,9 +72,10 @@ pub enum Workload {
     Competition {
         /// Connections of other clients.
         others: u32,
-        /// How long everybody sends.
+        /// Time for which all connections send.
         length: Duration,
-        /// Whether all paths of the client lead over the first link, too. The links of its other paths are not there then.
+        /// `true` if all paths of the client share the first link; the links of its other paths then do not
+        /// exist.
         one_link: bool,
     },
 }
@@ -123,12 +124,12 @@ impl fmt::Display for Workload {
 pub const ALL_VARIANTS: usize = usize::MAX;
 
 impl Experiment {
-    /// The variants that are run unless others are asked for by name.
+    /// Returns the variants that are run unless others are asked for by name.
     pub fn usual_variants(&self) -> &[Variant] {
         &self.variants[..self.usual.min(self.variants.len())]
     }
 
-    /// All its runs, in the order of their rows in the results.
+    /// Returns all runs of the experiment, in the order of their rows in the results.
     pub fn jobs(&self) -> impl Iterator<Item = Job> {
         let (points, repetitions) = (self.points.len(), self.repetitions);
         (0..self.variants.len()).flat_map(move |variant| {
@@ -138,27 +139,28 @@ impl Experiment {
         })
     }
 
-    /// The seed of a run: equal for all variants at a point, so that they meet the same losses, and different for every two
-    /// repetitions and points. What does not fit into the lowest 8 bits of a repetition stands above the 32 of a point.
+    /// Returns the seed of a run. It is equal for all variants at a point, so that they meet the same losses,
+    /// and different for every two repetitions and points. The lowest 8 bits of a repetition stand below the
+    /// 32 bits of a point, and the remaining bits above them.
     pub fn seed(&self, job: Job) -> u64 {
         let repetition = u64::from(job.repetition);
         repetition >> 8 << 40 | self.points[job.point].run << 8 | repetition & 0xff
     }
 
-    /// The same with packets of another look in all variants.
+    /// Sets the wire image of packets in all variants.
     #[must_use]
     pub fn over_wire(mut self, wire: Wire) -> Self {
         self.variants.iter_mut().for_each(|variant| variant.settings.wire = Some(wire));
         self
     }
 
-    /// The same with this congestion controller in all variants.
+    /// Sets this congestion controller in all variants.
     pub fn under_congestion(mut self, congestion: Congestion) -> Self {
         self.variants.iter_mut().for_each(|variant| variant.settings.congestion = Some(congestion));
         self
     }
 
-    /// The same with the points of a CSV file.
+    /// Replaces the points by those of a CSV file.
     ///
     /// # Errors
     /// As [`design::read`].
@@ -169,7 +171,7 @@ impl Experiment {
     }
 }
 
-/// Why there is no such experiment, in one line.
+/// Error that prevents an experiment from being created, in one line.
 #[derive(Debug, thiserror::Error)]
 pub enum ExperimentError {
     /// Its name is not known.
@@ -194,8 +196,9 @@ macro_rules! registry {
         /// The experiments that [`named`] knows.
         pub const NAMES: &[&str] = &[$($($name),+),+];
 
-        /// The experiment of this name. Its points are those of the published CSV file if `data`, the folder with these files, is
-        /// given, and otherwise generated in the same way; `about` says which. Experiments of our own generate theirs always.
+        /// Returns the experiment of this name. Its points are those of the published CSV file if `data`, the
+        /// folder with these files, is given. Otherwise they are generated in the same way; `about` states
+        /// which. Experiments of our own always generate their points.
         ///
         /// # Errors
         /// If there is no such experiment, or the published points cannot be read.

@@ -1,10 +1,11 @@
-//! What the names of variants stand for.
+//! Meaning of the names of variants.
 
 use crate::profile::{Settings, UnknownLayer, Variant};
 
-/// The variant of this name, as the published experiments use it: `{single|multiple}-{cubic|bbr1|olia}`, then any of a receiver's
-/// limit (`-ar5`, `-ah128`, …) and `-noaf`, then `-{original|fixed}` for the stack of 2022; `pquic` for the other one of that
-/// study; `mpquic`, `mpquic-no-signal`, `quic-path-0` and `quic-path-1` for those of 2017.
+/// Returns the variant of this name, as the published experiments use it. For the stack of 2022, a name is
+/// `{single|multiple}-{cubic|bbr1|olia}`, then any of a receiver's limit (`-ar5`, `-ah128`, …) and `-noaf`,
+/// then `-{original|fixed}`. The other stack of that study is `pquic`; those of 2017 are `mpquic`,
+/// `mpquic-no-signal`, `quic-path-0` and `quic-path-1`.
 ///
 /// # Errors
 /// If a part of the name is no layer.
@@ -19,7 +20,8 @@ pub fn variant(name: &str) -> Result<Variant, UnknownLayer> {
     }
 }
 
-/// The behaviour comes last in a name, but its layer lies below those that name single settings.
+/// Returns a variant of the 2022 study. The behaviour comes last in its name, but the behaviour's layer lies
+/// below those that name single settings.
 fn of_2022(name: &str) -> Result<Variant, UnknownLayer> {
     let (choices, behaviour) = name.rsplit_once('-').unwrap_or(("", name));
     let mut layers = vec!["picoquic", behaviour];
@@ -34,7 +36,7 @@ pub(super) fn single_path(layers: &[&str], path: usize) -> Result<Variant, Unkno
     Variant::with(&format!("quic-path-{path}"), layers, set)
 }
 
-/// The variants of these names.
+/// Returns the variants of these names.
 pub(super) fn variants<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Vec<Variant>, UnknownLayer> {
     names.into_iter().map(variant).collect()
 }

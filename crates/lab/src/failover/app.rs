@@ -8,7 +8,7 @@ use crate::app::{Application, PathOpener, Pattern, Receiver, Sender};
 use crate::random::Rng;
 use crate::tls::SERVER_NAME;
 
-/// What is transferred over the one stream.
+/// Order of the transfer over the one stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Order {
     pub(super) upload: bool,
@@ -30,7 +30,7 @@ impl Order {
     }
 }
 
-/// What the receiving end of the transfer has seen.
+/// Data that the receiving end of the transfer has seen.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Arrivals {
     /// Bytes that came in order and were what they must be.
@@ -65,7 +65,7 @@ pub(super) struct Client {
     tuple: FourTuple,
     rng: Rng,
     order: Order,
-    /// Whether to begin by itself.
+    /// `true` if the client begins the transfer by itself.
     at_once: bool,
     handle: Option<Handle>,
     end: Option<(StreamId, End)>,

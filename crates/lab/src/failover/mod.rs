@@ -28,7 +28,7 @@ const SMALL_PACKET: u64 = 100;
 /// Bytes of a bulk transfer: it lasts longer than [`SPREAD`] over three paths.
 const BULK: u64 = 5_000_000;
 
-/// What the connection does when the path dies.
+/// Activity of the connection when the path dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
     /// The client sends.
@@ -45,7 +45,7 @@ impl Class {
     /// All classes.
     pub const ALL: [Self; 4] = [Self::Upload, Self::Download, Self::Acks, Self::Idle];
 
-    /// Its name.
+    /// Returns the name of the class.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Upload => "upload",
@@ -56,7 +56,7 @@ impl Class {
     }
 }
 
-/// Which way a link is dead.
+/// Directions in which a link is dead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dead {
     /// Nothing gets through.
@@ -70,11 +70,11 @@ pub enum Dead {
 /// One schedule.
 #[derive(Clone, Debug)]
 pub struct KillSchedule {
-    /// What it was drawn from.
+    /// Seed from which the schedule was drawn.
     pub seed: u64,
-    /// What the connection does.
+    /// Activity of the connection when the path dies.
     pub class: Class,
-    /// Whether the client sends the data.
+    /// `true` if the client sends the data.
     pub upload: bool,
     /// Bytes of the transfer.
     pub bytes: u64,
@@ -82,18 +82,19 @@ pub struct KillSchedule {
     pub round_trips: Vec<Duration>,
     /// The path that dies.
     pub victim: usize,
-    /// Which way.
+    /// Directions in which the path is dead.
     pub dead: Dead,
-    /// When, counted from the first moment at which both ends have a round-trip sample of the path.
+    /// Time of the kill, counted from the first moment at which both ends have a round-trip sample of the
+    /// path.
     pub after: Duration,
     /// For how long; `None` for ever.
     pub lasts: Option<Duration>,
-    /// When an idle connection is asked for something, counted from the kill.
+    /// Time at which an idle connection gets a request, counted from the kill.
     pub request_after: Duration,
 }
 
 impl KillSchedule {
-    /// The schedule that follows from `seed`. Classes take turns.
+    /// Creates the schedule that follows from `seed`. Classes take turns.
     pub fn random(seed: u64) -> Self {
         let mut rng = Seed(seed).rng("kill schedule");
         let class = Class::ALL[(seed % Class::ALL.len() as u64) as usize];
@@ -134,8 +135,8 @@ impl KillSchedule {
         run::run(self, transport, watch)
     }
 
-    /// What a round trip over the empty link of the path `path` takes: the delay, a packet of full size one way and a small one the
-    /// other way.
+    /// Returns the duration of a round trip over the empty link of the path `path`: the delay, a packet of
+    /// full size one way and a small one the other way.
     pub fn round_trip(&self, path: usize) -> Duration {
         let on_the_wire = Duration::from_nanos((FULL_PACKET + SMALL_PACKET) * 8 * 1_000_000_000 / RATE);
         self.round_trips.get(path).copied().unwrap_or_default() + on_the_wire

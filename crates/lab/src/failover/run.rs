@@ -23,16 +23,16 @@ const WINDOW: Duration = Duration::from_secs(1);
 /// RFC 9002 §6.1.2, kGranularity.
 const GRANULARITY: Duration = Duration::from_millis(1);
 
-/// What came of a [`KillSchedule`].
+/// Outcome of a [`KillSchedule`].
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The schedule's seed.
     pub seed: u64,
-    /// When the path died.
+    /// Time at which the path died.
     pub killed: Time,
     /// The longest wait for new in-order bytes that begins up to one second after the kill, or that the kill falls into.
     pub gap: Duration,
-    /// When that wait began.
+    /// Time at which that wait began.
     pub gap_began: Time,
     /// The dead path's probe timeout at the kill, at the end that sends data.
     pub pto: Duration,
@@ -44,21 +44,22 @@ pub struct Outcome {
     pub lost_bytes: u64,
     /// Bytes that were delivered twice, or are not what was sent.
     pub wrong_bytes: u64,
-    /// What ended the connection, if anything did.
+    /// Error that ended the transfer or the connection, if any.
     pub failure: Option<String>,
     /// Fingerprint of everything that happened.
     pub trace: u64,
 }
 
 impl Outcome {
-    /// What the gap should not exceed: the dead path's probe timeout and one round trip of another path, which is no shorter than
-    /// its link allows.
+    /// Returns the limit that the gap should not exceed: the dead path's probe timeout and one round trip of
+    /// another path, which is no shorter than its link allows.
     pub fn limit(&self) -> Duration {
         self.pto + self.round_trip
     }
 
-    /// The same with the round trip as the sender knows it, which is zero before it has measured one, and too short where
-    /// acknowledgments come back on a shorter path: no answer can be as early as that.
+    /// Returns the same limit with the round trip as the sender knows it. It is zero before the sender has
+    /// measured one. Where acknowledgments return on a shorter path it is too short: no answer can be that
+    /// early.
     pub fn limit_as_known(&self) -> Duration {
         self.pto + self.other_rtt
     }
@@ -101,8 +102,9 @@ pub(super) fn run(
     })
 }
 
-/// The longest wait between arrivals that ends after the kill and begins before [`WINDOW`] is over; `began` is when bytes
-/// were first asked for after the kill, or the kill itself. What has not arrived is waited for until `now`.
+/// Returns the longest wait between arrivals that ends after the kill and begins before [`WINDOW`] is over,
+/// and its beginning. `began` is the time at which bytes were first requested after the kill, or the kill
+/// itself. Bytes that have not arrived count as awaited until `now`.
 fn longest_wait(arrivals: &Arrivals, killed: Time, began: Time, now: Time, bytes: u64) -> (Duration, Time) {
     let missing = (arrivals.good < bytes).then_some(now);
     let before = arrivals.times.iter().rfind(|at| **at <= killed).copied().unwrap_or(began);
@@ -118,7 +120,7 @@ fn longest_wait(arrivals: &Arrivals, killed: Time, began: Time, now: Time, bytes
     longest
 }
 
-/// What a limit is made of; the fields of [`Outcome`].
+/// Parts of a limit, as in the fields of [`Outcome`].
 struct Expectation {
     pto: Duration,
     other_rtt: Duration,
@@ -185,8 +187,9 @@ impl Stage {
         Ok(self.pair.sim.now())
     }
 
-    /// The dead path's PTO and the best round-trip time of another path, at the sender. Who asks is a sender, too:
-    /// the longer PTO of both ends counts when the path dies before a request.
+    /// Returns the dead path's PTO and the best round-trip time of another path, at the sender. The end that
+    /// requests data is a sender, too: the longer PTO of both ends counts when the path dies before a
+    /// request.
     fn expectation(
         &self,
         schedule: &KillSchedule,

@@ -1,4 +1,4 @@
-//! What is drawn: axes and the points of curves and boxes, found in rows.
+//! Contents of a chart: axes and the points of curves and boxes, taken from rows.
 
 use super::{Figure, Form, Style};
 use crate::claim::{Metric, Results};
@@ -14,16 +14,16 @@ pub struct Chart {
     pub x: Axis,
     /// The vertical axis.
     pub y: Axis,
-    /// What is in it.
+    /// Marks of the chart.
     pub marks: Vec<Mark>,
 }
 
 /// An axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
-    /// What it says, with the unit.
+    /// Label of the axis, with the unit.
     pub label: String,
-    /// Whether it is logarithmic.
+    /// `true` if the axis is logarithmic.
     pub log: bool,
     /// Its ends.
     pub range: (f64, f64),
@@ -32,13 +32,13 @@ pub struct Axis {
 /// Something in a chart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mark {
-    /// What the legend says.
+    /// Label in the legend.
     pub label: String,
-    /// How many values it shows.
+    /// Number of values that the mark shows.
     pub n: usize,
     /// Color and dashes.
     pub style: Style,
-    /// Where it is.
+    /// Shape and position of the mark.
     pub shape: Shape,
 }
 
@@ -57,7 +57,7 @@ pub enum Shape {
 const MARGIN: f64 = 0.04;
 
 impl Chart {
-    /// The chart of `figure`, with the variants that there are runs of; `None` if there are none.
+    /// Creates the chart of `figure` with the variants that have runs; `None` if there are none.
     pub fn of(figure: &Figure, results: &Results) -> Option<Self> {
         let experiment = figure.experiment;
         let marks = match figure.form {
@@ -122,7 +122,7 @@ impl Chart {
 }
 
 impl Mark {
-    /// The points that must be inside of the axes.
+    /// Returns the points that must lie within the axes.
     fn points(&self) -> Vec<(f64, f64)> {
         match &self.shape {
             Shape::Line(points) | Shape::Dots(points) => points.clone(),
@@ -135,7 +135,7 @@ fn mark(label: &str, style: Style, (n, shape): (usize, Shape)) -> Option<Mark> {
     (n > 0).then(|| Mark { label: label.to_owned(), n, style, shape })
 }
 
-/// The steps of an empirical distribution function, from 0 to 1, and of how many values it is.
+/// Returns the number of values and the steps of their empirical distribution function, from 0 to 1.
 pub(super) fn distribution(values: &[f64], log: bool) -> (usize, Shape) {
     let shown = |value: &f64| value.is_finite() && (!log || *value > 0.0);
     let sample: Sample = values.iter().copied().filter(shown).collect();
@@ -171,7 +171,7 @@ pub(super) fn quartiles(values: &[f64]) -> (usize, Shape) {
     (sample.n(), Shape::Box([0.1, 0.25, 0.5, 0.75, 0.9].map(|share| sample.percentile(share))))
 }
 
-/// When each request was made, in seconds, and how long its answer took, in milliseconds.
+/// Returns the time at which each request was made, in seconds, and the delay of its answer, in milliseconds.
 fn requests(row: &Row) -> Vec<(f64, f64)> {
     let made = row.request_times_s.iter().copied();
     made.zip(row.request_delays_s.iter().map(|delay| delay * 1e3)).collect()

@@ -38,17 +38,17 @@ pub struct Figure {
     pub id: &'static str,
     /// The experiment that it shows.
     pub experiment: &'static str,
-    /// What it shows, in one line.
+    /// Title of the figure, in one line.
     pub title: &'static str,
-    /// What the horizontal axis says; of boxes, the vertical one.
+    /// Label of the horizontal axis; for boxes, of the vertical one.
     pub axis: &'static str,
-    /// Whether that axis is logarithmic.
+    /// `true` if that axis is logarithmic.
     pub log: bool,
-    /// How it is drawn.
+    /// Form in which the figure is drawn.
     pub form: Form,
 }
 
-/// How a figure is drawn.
+/// Form in which a figure is drawn.
 #[derive(Clone, Copy, Debug)]
 pub enum Form {
     /// The distribution of a metric over the points, a curve for each variant.
@@ -63,7 +63,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// The variants that it shows or compares.
+    /// Returns the variants that the figure shows or compares.
     pub fn variants(&self) -> Vec<&'static str> {
         match self {
             Self::Distribution(_, series) | Self::Boxes(_, series) | Self::Requests(_, series) => {
@@ -77,22 +77,22 @@ impl Form {
 /// A curve.
 #[derive(Clone, Copy, Debug)]
 pub struct Series {
-    /// What the legend says.
+    /// Label in the legend.
     pub label: &'static str,
     /// The variant.
     pub variant: &'static str,
-    /// How it is drawn.
+    /// Style of the curve.
     pub style: Style,
 }
 
 /// A curve of ratios.
 #[derive(Clone, Copy, Debug)]
 pub struct RatioSeries {
-    /// What the legend says.
+    /// Label in the legend.
     pub label: &'static str,
     /// The variants: the first one's value is divided by the second one's.
     pub over: [&'static str; 2],
-    /// How it is drawn.
+    /// Style of the curve.
     pub style: Style,
 }
 
@@ -106,7 +106,8 @@ pub struct Style {
 }
 
 impl Style {
-    /// The style of the curve at this place among many: all colors with a solid line, then all of them broken, and so on.
+    /// Returns the style of the curve at this place among many: all colors with a solid line, then all of
+    /// them with a broken one, and so on.
     pub const fn nth(place: usize) -> Self {
         Self { color: place % svg::PALETTE.len(), dashes: place / svg::PALETTE.len() % svg::DASHES.len() }
     }
@@ -120,7 +121,7 @@ const fn dashed(color: usize) -> Style {
     Style { color, dashes: 1 }
 }
 
-/// The figures of an experiment.
+/// Returns the figures of an experiment.
 pub fn of(experiment: &str) -> impl Iterator<Item = &'static Figure> {
     FIGURES.iter().copied().flatten().filter(move |figure| figure.experiment == experiment)
 }

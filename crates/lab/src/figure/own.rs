@@ -12,7 +12,7 @@ const WIDE: f64 = 50.0;
 
 /// Something that rows tell, each of them any number of times.
 struct Metric {
-    /// What files are called by, behind the experiment's name.
+    /// Name of the files, after the experiment's name.
     id: &'static str,
     title: &'static str,
     axis: &'static str,
@@ -58,7 +58,7 @@ const METRICS: &[Metric] = &[
     },
 ];
 
-/// The charts of `rows`, each with the name of its files. Runs that failed are left out.
+/// Returns the charts of `rows`, each with the name of its files. Runs that failed are left out.
 pub fn charts(experiment: &str, rows: &[Row]) -> Vec<(String, Chart)> {
     let mut variants: Vec<&str> = Vec::new();
     for row in rows {

@@ -3,7 +3,7 @@
 use resvg::usvg::Tree;
 use svg2pdf::{ConversionOptions, PageOptions};
 
-/// The picture as a PDF file of one page.
+/// Renders the picture as a PDF file of one page.
 ///
 /// # Errors
 /// In one line, if it cannot be converted.

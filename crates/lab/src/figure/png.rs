@@ -6,7 +6,7 @@ use resvg::usvg::Tree;
 /// Pixels for each unit of the vector picture: sharp on dense screens.
 const SCALE: f32 = 2.0;
 
-/// The picture as a PNG file.
+/// Renders the picture as a PNG file.
 ///
 /// # Errors
 /// In one line, if it has no size.

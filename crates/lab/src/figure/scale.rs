@@ -1,4 +1,4 @@
-//! How an axis maps values to pixels, and which values it names.
+//! Mapping of an axis's values to pixels, and choice of the values that it names.
 
 use core::ops::Range;
 
@@ -27,13 +27,14 @@ impl From<&Axis> for Scale {
 }
 
 impl Scale {
-    /// How far along the axis the value lies: 0 at its start, 1 at its end.
+    /// Returns the position of the value along the axis: 0 at its start, 1 at its end.
     fn share(&self, value: f64) -> f64 {
         let Range { start, end } = self.range;
         if self.log { (value / start).ln() / (end / start).ln() } else { (value - start) / (end - start) }
     }
 
-    /// The longest part of the axis between neighbours of `values`, which ascend, and its ends.
+    /// Returns the longest part of the axis without a value, between neighbours among `values`, which ascend,
+    /// and the ends of the axis.
     fn longest_blank(&self, values: &[f64]) -> f64 {
         let stops = values.iter().map(|value| self.share(*value)).chain([1.0]);
         let (longest, _) =
@@ -63,7 +64,7 @@ impl Scale {
     }
 }
 
-/// The smallest of 1, 2, 5, 10, 20, … times a power of ten that is at least `least`.
+/// Returns the smallest of 1, 2, 5, 10, 20, … times a power of ten that is at least `least`.
 fn nice_step(least: f64) -> f64 {
     let decade = 10_f64.powf(least.log10().floor());
     let digit = [1.0, 2.0, 5.0].into_iter().find(|digit| digit * decade >= least);
@@ -88,7 +89,7 @@ impl Ranged for Scale {
 }
 
 impl ValueFormatter<f64> for Scale {
-    /// With as many digits as it needs.
+    /// Formats the value with as many digits as it needs.
     fn format(value: &f64) -> String {
         match value.abs() {
             size if size >= 1e6 => format!("{}M", trimmed(value / 1e6)),

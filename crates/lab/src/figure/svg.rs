@@ -25,7 +25,7 @@ pub const DASHES: [(i32, i32); 4] = [(0, 0), (7, 4), (2, 3), (16, 5)];
 
 /// Width and least height of a picture in pixels; a long legend makes it higher.
 pub const SIZE: (u32, u32) = (1040, 480);
-/// Where the legend begins.
+/// Vertical position at which the legend begins.
 const TOP: i32 = 46;
 /// Of which the legend has this width on the right.
 const LEGEND: u32 = 330;
@@ -35,10 +35,10 @@ const LINE: i32 = 24;
 const INK: RGBColor = RGBColor(40, 40, 40);
 const GRID: RGBColor = RGBColor(225, 225, 225);
 
-/// What the drawing library can complain about.
+/// Error of the drawing library.
 type Fault = Box<dyn std::error::Error + Send + Sync>;
 
-/// The chart as an SVG file.
+/// Draws the chart as an SVG file.
 ///
 /// # Errors
 /// If the drawing library cannot draw it.
@@ -113,18 +113,18 @@ fn plot(area: &Area<'_>, chart: &Chart) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Where the box at the place `index` begins, ends, and has its middle.
+/// Returns the left side, the right side and the middle of the box at the place `index`.
 fn box_sides(index: usize) -> [f64; 3] {
     [0.28, 0.72, 0.5].map(|part| index as f64 + part)
 }
 
-/// From quartile to quartile.
+/// Returns two opposite corners of the box, which reaches from quartile to quartile.
 fn box_body(index: usize, [_, first, _, third, _]: &[Option<f64>; 5]) -> Option<[(f64, f64); 2]> {
     let [left, right, _] = box_sides(index);
     Some([(left, (*first)?), (right, (*third)?)])
 }
 
-/// The box's outline, its median, and its whiskers, as far as they are known.
+/// Returns the box's outline, its median and its whiskers, as far as they are known.
 fn box_lines(index: usize, values: &[Option<f64>; 5]) -> Vec<Vec<(f64, f64)>> {
     let [low, first, middle, third, high] = *values;
     let [left, right, centre] = box_sides(index);

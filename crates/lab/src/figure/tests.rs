@@ -119,7 +119,7 @@ fn charts_become_pictures() {
     assert!(parse("no picture").is_err());
 }
 
-/// What a plan's rows tell is drawn, with a curve for each variant that differs from all others; distributions begin at 0.
+/// Rows of a plan are drawn with a distinct curve for each variant, and distributions begin at 0.
 #[test]
 fn experiments_of_our_own_have_figures() {
     let rows: Vec<Row> = (0..25)

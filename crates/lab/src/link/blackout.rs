@@ -16,12 +16,12 @@ pub struct Blackout {
 }
 
 impl Blackout {
-    /// The link is down as long as one of the `windows` lasts.
+    /// Creates a blackout: the link is down during each of the `windows`.
     pub fn new(windows: impl IntoIterator<Item = Range<Time>>) -> Self {
         Self { windows: windows.into_iter().collect(), every: None }
     }
 
-    /// The windows come back with this period, which must be longer than their end.
+    /// Repeats the windows with this period, which must be longer than their end.
     pub fn every(mut self, period: Duration) -> Self {
         self.every = Some(period);
         self

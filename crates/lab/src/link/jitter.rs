@@ -13,7 +13,7 @@ use crate::random::{Rng, Seed};
 #[derive(Clone, Debug)]
 pub struct Jitter {
     longest: Duration,
-    /// When the latest packet so far leaves.
+    /// Time at which the latest packet so far leaves.
     last: Time,
     rng: Rng,
 }

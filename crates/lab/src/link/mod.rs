@@ -82,7 +82,7 @@ registry! {
     reorder::Reorder,
 }
 
-/// Why a packet did not arrive.
+/// Reason that a packet did not arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Lost {
@@ -119,12 +119,12 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Packets that did not arrive because of `why`.
+    /// Returns the number of packets that did not arrive because of `why`.
     pub fn lost(&self, why: Lost) -> u64 {
         self.lost[why as usize]
     }
 
-    /// Packets that did not arrive.
+    /// Returns the number of packets that did not arrive.
     pub fn lost_in_all(&self) -> u64 {
         self.lost.iter().sum()
     }
@@ -147,7 +147,7 @@ impl Chain {
         }
     }
 
-    /// The NAT in the chain.
+    /// Returns the NAT in the chain.
     #[cfg(feature = "sim")]
     pub(crate) fn nat(&self) -> Option<&Nat> {
         self.stages.iter().find_map(|stage| match stage {
@@ -163,7 +163,8 @@ impl Chain {
         }
     }
 
-    /// A packet enters at `now`; what becomes of it is added to `arrivals`.
+    /// Takes a packet that enters at `now`, and adds the packets that will arrive because of it to
+    /// `arrivals`.
     pub fn push(
         &mut self,
         now: Time,
@@ -177,7 +178,7 @@ impl Chain {
         Next { rest: &mut self.stages, buffers, arrivals, counters }.push(now, packet);
     }
 
-    /// Numbers so far.
+    /// Returns the counters so far.
     pub fn counters(&self) -> Counters {
         self.counters
     }
@@ -216,12 +217,12 @@ impl Next<'_> {
         self.buffers.give(packet.payload);
     }
 
-    /// So many packets wait in a queue.
+    /// Notes that this many packets wait in a queue.
     fn waiting(&mut self, packets: usize) {
         self.counters.longest_queue = self.counters.longest_queue.max(packets as u64);
     }
 
-    /// A second packet like `packet`.
+    /// Returns a copy of `packet`.
     pub fn copy(&mut self, packet: &Packet) -> Packet {
         Packet { payload: self.buffers.copy(&packet.payload), ..*packet }
     }

@@ -13,7 +13,7 @@ use crate::packet::Packet;
 /// The mapping that holds from a certain time on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rebinding {
-    /// When it begins.
+    /// Time at which the mapping begins.
     pub from: Time,
     /// Outside IP address; `None` keeps the inside one.
     pub ip: Option<IpAddr>,
@@ -21,7 +21,7 @@ pub struct Rebinding {
     pub port_shift: u16,
 }
 
-/// Which way packets go through a half of a NAT.
+/// Direction of the packets that pass a half of a NAT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
     /// From inside to outside: the source is translated.
@@ -49,7 +49,8 @@ struct Mappings {
 }
 
 impl Nat {
-    /// The outbound and the inbound half of a NAT in front of `inside`, which changes at `rebindings`.
+    /// Creates the outbound and the inbound half of a NAT in front of `inside`, whose mapping changes at
+    /// `rebindings`.
     pub fn pair(inside: IpAddr, rebindings: &[Rebinding]) -> [Self; 2] {
         let active = BTreeMap::new();
         let mut mappings = Mappings { inside, coming: rebindings.to_vec(), current: None, active };

@@ -10,7 +10,7 @@ use crate::packet::Packet;
 /// Bytes of IPv4 and UDP headers around each datagram's payload.
 const IPV4_UDP: u32 = 28;
 
-/// How much may wait. The packet that is being transmitted does not count, as in ns-3.
+/// Maximum number of packets or bytes that may wait. The packet in transmission does not count, as in ns-3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     /// This many packets, whatever their size.
@@ -20,7 +20,8 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// Whether one more packet of `size` bytes stays within the limit when this much waits already.
+    /// Returns whether one more packet of `size` bytes stays within the limit when `packets` and `bytes`
+    /// already wait.
     fn allows(self, packets: usize, bytes: u64, size: u64) -> bool {
         match self {
             Self::Packets(limit) => packets < limit,
@@ -39,13 +40,13 @@ pub struct Queue {
     /// Packets that wait as of the last arrival: when each begins to be transmitted, and its size.
     waiting: VecDeque<(Time, u64)>,
     waiting_bytes: u64,
-    /// When the transmitter has sent everything that was accepted so far.
+    /// Time at which the transmitter has sent everything accepted so far.
     free_at: Time,
 }
 
 impl Queue {
-    /// A transmitter of `rate` with a queue of `limit`; each datagram is 28 bytes larger on the wire than its
-    /// payload.
+    /// Creates a transmitter of `rate` with a queue of `limit`; each datagram is 28 bytes larger on the wire
+    /// than its payload.
     pub fn new(rate: Rate, limit: Limit) -> Self {
         Self {
             rate,
@@ -58,20 +59,20 @@ impl Queue {
         }
     }
 
-    /// Bytes on the wire around each datagram's payload.
+    /// Sets the number of bytes on the wire around each datagram's payload.
     pub fn overhead(mut self, bytes: u32) -> Self {
         self.overhead = bytes;
         self
     }
 
-    /// Packets that would make the queue longer than `threshold` are marked CE if their sender speaks ECN
-    /// (RFC 3168).
+    /// Marks packets CE that would make the queue longer than `threshold`, if their sender uses ECN (RFC
+    /// 3168).
     pub fn mark_above(mut self, threshold: Limit) -> Self {
         self.mark = Some(threshold);
         self
     }
 
-    /// How fast it transmits.
+    /// Returns the transmission rate.
     pub(super) fn rate(&self) -> &Rate {
         &self.rate
     }

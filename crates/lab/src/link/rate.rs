@@ -1,4 +1,4 @@
-//! How many bits a link carries in a second, constant or changing over time.
+//! Number of bits that a link carries in a second, constant or changing over time.
 
 use core::time::Duration;
 
@@ -15,13 +15,13 @@ pub struct Rate {
 const NANOS: u64 = 1_000_000_000;
 
 impl Rate {
-    /// The same rate for ever, at least 1 bit/s.
+    /// Creates a constant rate, at least 1 bit/s.
     pub fn constant(bits_per_second: u64) -> Self {
         Self { steps: vec![(Time::ZERO, bits_per_second.max(1))], period: None }
     }
 
-    /// A rate that changes at the given times, which must ascend. The first step's rate also holds before its
-    /// time; a rate of 0 is a pause, but not as the last step, where it counts as 1 bit/s.
+    /// Creates a rate that changes at the given times, which must ascend. The first step's rate also holds
+    /// before its time. A rate of 0 is a pause, except in the last step, where it counts as 1 bit/s.
     pub fn steps(steps: impl IntoIterator<Item = (Time, u64)>) -> Self {
         let mut steps: Vec<_> = steps.into_iter().collect();
         steps.sort_by_key(|step| step.0);
@@ -32,8 +32,9 @@ impl Rate {
         Self { steps, period: None }
     }
 
-    /// A rate that changes at the given times, which must ascend, and begins again with the first step after each `period`, which
-    /// must be longer than the last time. A rate of 0 is a pause; if all are, the last one counts as 1 bit/s.
+    /// Creates a rate that changes at the given times, which must ascend, and begins again with the first
+    /// step after each `period`. The period must be longer than the last time. A rate of 0 is a pause, except
+    /// in the last step, where it counts as 1 bit/s.
     pub fn repeating(steps: impl IntoIterator<Item = (Time, u64)>, period: Duration) -> Self {
         let mut rate = Self::steps(steps);
         // The last step is no end here.
@@ -46,8 +47,9 @@ impl Rate {
         self.steps[self.index(self.place(at).0)].1
     }
 
-    /// When the last of `bytes` leaves if the first one begins to leave at `start`: the nearest nanosecond, the
-    /// earlier one of two, as ns-3 3.37 does but for a few halves (docs/lab-model.md).
+    /// Returns the time at which the last of `bytes` leaves if the first one begins to leave at `start`. It
+    /// is rounded to the nearest nanosecond, to the earlier of two, as ns-3 3.37 does but for a few halves
+    /// (docs/lab-model.md).
     pub fn finish(&self, start: Time, bytes: u64) -> Time {
         let (place, mut begun) = self.place(start);
         let mut index = self.index(place);
@@ -76,7 +78,7 @@ impl Rate {
         }
     }
 
-    /// Where `at` lies within the steps, and when these began.
+    /// Returns the position of `at` within the steps, and the time at which these began.
     fn place(&self, at: Time) -> (Time, Time) {
         let Some(period) = self.period else { return (at, Time::ZERO) };
         let period = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);

@@ -26,15 +26,15 @@ pub struct LinkSpec {
 }
 
 impl LinkSpec {
-    /// Both directions carry `bits_per_second` with half of `rtt` as delay, behind a queue of one
-    /// bandwidth-delay product (at least ten packets of 1500 bytes).
+    /// Creates a link whose directions each carry `bits_per_second` with half of `rtt` as delay. The queue in
+    /// front of each holds one bandwidth-delay product (at least ten packets of 1500 bytes).
     pub fn new(bits_per_second: u64, rtt: Duration) -> Self {
         let product = u128::from(bits_per_second) * rtt.as_nanos() / 8_000_000_000;
         let queue = u64::try_from(product).unwrap_or(u64::MAX).max(MIN_QUEUE_BYTES);
         Self::unlimited(rtt).queue(Rate::constant(bits_per_second), Limit::Bytes(queue))
     }
 
-    /// Both directions only have a delay, half of `rtt`.
+    /// Creates a link whose directions have only a delay, half of `rtt`.
     pub fn unlimited(rtt: Duration) -> Self {
         Self::default().both(Delay(rtt / 2))
     }
@@ -57,32 +57,32 @@ impl LinkSpec {
         self
     }
 
-    /// Both directions have this rate and queue.
+    /// Sets this rate and queue in both directions.
     pub fn queue(self, rate: Rate, limit: Limit) -> Self {
         self.both(Queue::new(rate, limit))
     }
 
-    /// Both directions lose packets at random.
+    /// Loses packets at random in both directions.
     pub fn loss(self, probability: f64) -> Self {
         self.both(Loss::new(probability))
     }
 
-    /// Both directions damage packets.
+    /// Damages packets in both directions.
     pub fn corrupt(self, probability: f64) -> Self {
         self.both(Corrupt::new(probability))
     }
 
-    /// Both directions double packets.
+    /// Duplicates packets in both directions.
     pub fn duplicate(self, probability: f64) -> Self {
         self.both(Duplicate::new(probability))
     }
 
-    /// Both directions hold packets back for up to `longest`.
+    /// Holds packets back for up to `longest` in both directions.
     pub fn reorder(self, probability: f64, longest: Duration) -> Self {
         self.both(Reorder::new(probability, longest))
     }
 
-    /// Nothing gets through in either direction as long as `window` lasts.
+    /// Drops all packets in both directions during `window`.
     pub fn blackout(self, window: Range<Time>) -> Self {
         self.both(Blackout::new([window]))
     }
@@ -92,8 +92,8 @@ impl LinkSpec {
         self.both(Mtu(bytes))
     }
 
-    /// From `from` on, a NAT in front of the first host shows its ports shifted by `port_shift`, and another
-    /// IP if given.
+    /// Adds a rebinding of the NAT in front of the first host: from `from` on, it shows ports shifted by
+    /// `port_shift`, and another IP address if given.
     pub fn rebind(mut self, from: Time, ip: Option<IpAddr>, port_shift: u16) -> Self {
         self.rebindings.push(Rebinding { from, ip, port_shift });
         self.rebindings.sort_by_key(|rebinding| rebinding.from);
@@ -113,7 +113,7 @@ impl LinkSpec {
         })
     }
 
-    /// The two directions, ready to carry packets; what is random in them follows from `seed` and `label`.
+    /// Builds the two directions, ready to carry packets; their randomness follows from `seed` and `label`.
     /// `behind_nat` is the first host's address if its NAT is part of the link.
     pub fn build(&self, behind_nat: Option<IpAddr>, seed: Seed, label: &str) -> [Chain; 2] {
         let (mut there, mut back) = (self.there.clone(), self.back.clone());
@@ -128,7 +128,7 @@ impl LinkSpec {
     }
 }
 
-/// What is wrong with a link's text form.
+/// Error in a link's text form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("link `{text}`: {fault}; expected RATE/RTT[/LOSS], for example 50mbit/20ms/1%")]
 pub struct ParseLinkError {
@@ -191,8 +191,8 @@ fn parse(text: &str) -> Result<LinkSpec, Fault> {
     }
 }
 
-/// A finite number, not negative, with one of `units`, in base units. The first unit that `text` ends with
-/// counts.
+/// Parses a finite, non-negative number with one of `units`, and returns it in base units. The first unit
+/// that `text` ends with counts.
 fn number(text: &str, units: &[(&str, f64)]) -> Option<f64> {
     let (digits, factor) =
         units.iter().find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, *factor)))?;

@@ -13,7 +13,7 @@ use crate::packet::Packet;
 pub struct VaryingDelay {
     /// Each holds from its time until the next one; before the first there is no delay.
     steps: Vec<(Time, Duration)>,
-    /// When the latest packet so far leaves.
+    /// Time at which the latest packet so far leaves.
     last: Time,
 }
 

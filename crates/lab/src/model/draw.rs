@@ -15,18 +15,18 @@ use crate::random::{Rng, Seed};
 
 /// Bytes that both ends send on streams in one run, about.
 const BYTES: u64 = 600_000;
-/// When the last operation begins at the latest.
+/// Latest time at which the last operation begins.
 const LAST: Duration = Duration::from_secs(20);
 /// Longest that a link is down.
 const LONGEST_DOWN: Duration = Duration::from_secs(8);
 /// Long enough for many probe timeouts in a row, so that only a fault ends a connection.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
-/// How often a client says something when nothing else happens. A server's packets to an old mapping of a NAT are lost
-/// until the client sends something, which it need not do as long as it only reads.
+/// Interval after which an otherwise idle client sends something. A server's packets to an old mapping of a
+/// NAT are lost until the client sends something. A client that only reads need not send.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 impl Model {
-    /// The model that follows from `seed`, with this numbering of packets.
+    /// Creates the model that follows from `seed`, with this numbering of packets.
     pub fn random(seed: u64, numbering: Numbering) -> Self {
         let mut rng = Seed(seed).rng("model");
         let rng = &mut rng;
@@ -114,7 +114,8 @@ fn streams(rng: &mut Rng) -> StreamsConfig {
         .with_send_buffer(rng.between(4_000, 200_000))
 }
 
-/// In some runs all happens within a blink, in others there is time for each.
+/// Draws the operations. In some runs all of them happen within a very short time, in others there is time
+/// for each.
 fn operations(rng: &mut Rng, links: u8) -> Vec<(Duration, Operation)> {
     let within = Duration::from_secs_f64(logarithmic(rng, 0.05, LAST.as_secs_f64()));
     let count = rng.pick(&[5, 15, 40, 80]);

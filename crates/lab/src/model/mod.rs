@@ -21,7 +21,7 @@ pub use run::Report;
 /// Everything that a run depends on.
 #[derive(Clone, Debug)]
 pub struct Model {
-    /// What the rest was drawn from; printed with every failure.
+    /// Seed from which the rest was drawn; printed with every failure.
     pub seed: u64,
     /// Links, each from another address of the client.
     pub links: Vec<LinkSpec>,
@@ -31,13 +31,13 @@ pub struct Model {
     pub server: TransportConfig,
     /// Lengths of the client's and the server's connection IDs.
     pub cid_len: [usize; 2],
-    /// What the ends do, so long after the handshake is confirmed, in order of time.
+    /// Operations of the ends, in order of time, with the time after the handshake is confirmed.
     pub operations: Vec<(Duration, Operation)>,
-    /// What happens to the links, so long after the handshake is confirmed at both ends.
+    /// Disturbances of the links; their times count from the confirmation of the handshake at both ends.
     pub disturbances: Vec<Disturbance>,
 }
 
-/// What one end does. Not all of it is possible at all times; then it is left out.
+/// Operation of one end. Not every operation is possible at all times; an impossible one is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// The client opens a path over a link, from a port so far above its first one.
@@ -49,9 +49,9 @@ pub enum Operation {
     },
     /// An end sends bytes on a new stream.
     Send {
-        /// Which end.
+        /// End that sends.
         from: Side,
-        /// Whether the other end may answer.
+        /// Type of the stream: bidirectional if the other end may answer.
         dir: Dir,
         /// Bytes from the end that opens the stream.
         length: u64,
@@ -60,21 +60,21 @@ pub enum Operation {
     },
     /// An end sends a DATAGRAM.
     SendDatagram {
-        /// Which end.
+        /// End that sends.
         from: Side,
         /// Bytes.
         length: u16,
     },
     /// An end gives up one of its paths.
     Abandon {
-        /// Which end.
+        /// End that gives up the path.
         from: Side,
         /// Position among the end's paths, modulo their number.
         nth: u8,
     },
     /// An end changes its mind about what one of its paths is for.
     Status {
-        /// Which end.
+        /// End that changes the path's status.
         from: Side,
         /// Position among the end's paths, modulo their number.
         nth: u8,
@@ -90,13 +90,13 @@ pub enum Operation {
     },
     /// An end asks for new keys.
     UpdateKeys {
-        /// Which end.
+        /// End that asks for new keys.
         from: Side,
     },
 }
 
 impl Operation {
-    /// The end that does it.
+    /// Returns the end that performs the operation.
     fn side(self) -> Side {
         match self {
             Self::Open { .. } | Self::Migrate { .. } => Side::Client,
@@ -109,7 +109,7 @@ impl Operation {
     }
 }
 
-/// What happens to a link.
+/// Disturbance of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Disturbance {
     /// Nothing gets through.
@@ -118,16 +118,16 @@ pub enum Disturbance {
         link: u8,
         /// From when to when.
         window: Range<Duration>,
-        /// Whether the way to the server and the way back are concerned.
+        /// Directions that are affected: to the server, and back.
         ways: [bool; 2],
     },
     /// A NAT in front of the client begins to show another port, and perhaps another address.
     Rebind {
         /// Number of the link.
         link: u8,
-        /// When.
+        /// Time of the change.
         at: Duration,
-        /// Whether the IP address changes, too.
+        /// `true` if the IP address changes, too.
         address: bool,
     },
 }

@@ -28,10 +28,10 @@ const MAX_CLOSING: usize = 8;
 #[derive(Debug)]
 pub(super) struct Peer {
     side: Side,
-    /// What to connect with, at the client, until it has.
+    /// Configuration and addresses for connecting, at the client, until it has connected.
     connect: Option<(ClientConfig, FourTuple)>,
     pub(super) handle: Option<Handle>,
-    /// When the handshake was confirmed.
+    /// Time at which the handshake was confirmed.
     pub(super) confirmed: Option<Time>,
     operations: VecDeque<(Duration, Operation)>,
     rng: Rng,
@@ -49,7 +49,7 @@ pub(super) struct Peer {
     pub(super) closed: Option<ConnectionError>,
 }
 
-/// What an end has seen.
+/// Counts and records of one end.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
     /// Bytes that came and were what they should be.
@@ -61,7 +61,8 @@ pub(super) struct Tally {
     pub(super) gone: BTreeSet<PathId>,
     /// Paths that this end gave up because its application wanted to.
     pub(super) abandoned: u64,
-    /// When paths were given up that did not answer, as far as this end knows: it may be the other that has given them up.
+    /// Times at which paths that did not answer were given up, as far as this end knows; the other end may
+    /// have given them up.
     pub(super) unanswered: BTreeMap<PathId, Time>,
     pub(super) moves: u64,
 }
@@ -95,7 +96,7 @@ impl Peer {
         }
     }
 
-    /// The paths that may be open at the same time.
+    /// Sets the number of paths that may be open at the same time.
     pub(super) fn with_max_paths(self, max_paths: u32) -> Self {
         Self { max_paths: max_paths as usize, ..self }
     }
@@ -109,7 +110,7 @@ impl Peer {
         self.side
     }
 
-    /// Whether everything planned was done and everything that was to come has come.
+    /// Returns whether all planned operations are done and all expected data has arrived.
     pub(super) fn is_done(&self) -> bool {
         self.confirmed.is_some()
             && self.operations.is_empty()
@@ -118,7 +119,7 @@ impl Peer {
             && self.receivers.is_empty()
     }
 
-    /// What there is still to do, for a report.
+    /// Describes the remaining work, for a report.
     pub(super) fn missing(&self) -> String {
         format!(
             "{} operations, {} streams to open, {} to send, {} to receive",
@@ -271,7 +272,7 @@ impl Peer {
         Ok(())
     }
 
-    /// What `from` sends on a stream.
+    /// Returns the pattern that `from` sends on a stream.
     fn pattern(&self, from: Side, id: StreamId) -> Pattern {
         Pattern(self.salt ^ (id.as_u64() + 1) << 20 ^ u64::from(from.is_client()) << 63)
     }
@@ -280,7 +281,7 @@ impl Peer {
         Pattern(self.salt ^ (number + 1) << 40 ^ u64::from(from.is_client()) << 62)
     }
 
-    /// What must hold at any time.
+    /// Checks the condition that must hold at any time.
     fn check(&mut self, connection: &Connection) {
         let paths = connection.paths().count();
         if paths > self.max_paths + MAX_CLOSING {
@@ -364,8 +365,8 @@ impl Incoming {
     }
 }
 
-/// Whether a connection may end like this after the client's application has closed it. The goodbye may be lost; then the
-/// server is reset, or waits in vain.
+/// Returns whether a connection may end with this error after the client's application has closed it. The
+/// client's close may be lost; then the server is reset or times out.
 pub(super) fn is_goodbye(error: &ConnectionError) -> bool {
     match error {
         ConnectionError::LocallyClosed | ConnectionError::Reset | ConnectionError::TimedOut(_) => true,
@@ -374,8 +375,8 @@ pub(super) fn is_goodbye(error: &ConnectionError) -> bool {
     }
 }
 
-/// Whether all paths of a connection were given up, some by the one end and the rest by the other, or did not answer:
-/// the one reason to close that is nobody's fault.
+/// Returns whether all paths of a connection were given up, some by one end and the rest by the other, or did
+/// not answer. It is the only reason to close that is no fault of either end.
 pub(super) fn is_without_paths(error: &ConnectionError) -> bool {
     match error {
         ConnectionError::Transport(error) | ConnectionError::PeerTransport(error) => {
@@ -395,7 +396,7 @@ fn nth_path(connection: &Connection, nth: u8) -> Option<PathId> {
     paths.get(usize::from(nth) % paths.len().max(1)).copied()
 }
 
-/// The addresses of a path over `link`.
+/// Returns the addresses of a path over `link`.
 fn elsewhere(connection: &Connection, link: u8, port: u16) -> Option<FourTuple> {
     let remote = connection.paths().next()?.tuple.remote;
     Some(FourTuple { local: SocketAddr::new(client_ip(link), CLIENT_PORT + port), remote })

@@ -21,13 +21,13 @@ const DEADLINE: Duration = Duration::from_secs(1800);
 /// After which a connection without anything to do has come to rest: paths on their way out are gone, the search for a
 /// larger MTU is over.
 const SETTLING: Duration = Duration::from_secs(300);
-/// How long it must then stay at rest.
+/// Time for which the connection must then stay at rest.
 const REST: Duration = Duration::from_secs(60);
 /// Packets that may then still be sent if a NAT has changed: keep-alives, their acknowledgments, and probes of a server on
 /// paths whose client it cannot reach before it hears from it there.
 const MAX_AFTER_REBINDING: u64 = 2 * REST.as_secs();
 
-/// What came of a model.
+/// Report of a model's run.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// The model's seed.
@@ -197,7 +197,7 @@ impl Stage {
         until
     }
 
-    /// With nothing left to do.
+    /// Runs on with nothing left to do, and checks that the connection comes to rest.
     fn come_to_rest(&mut self, model: &Model, disturbed_until: Time) {
         let settled = self.sim.now().max(disturbed_until) + SETTLING;
         self.sim.run(settled, |_| false);
@@ -230,7 +230,7 @@ impl Stage {
         }
     }
 
-    /// Packets that any host has sent.
+    /// Returns the number of packets that all hosts have sent.
     fn packets(&mut self) -> u64 {
         let network = self.sim.network();
         self.links.iter().flat_map(|link| network.counters(*link)).map(|way| way.entered).sum()
@@ -277,14 +277,15 @@ impl Stage {
     }
 }
 
-/// Whether an end has given up a path by itself, and not because the other one has.
+/// Returns whether an end has given up a path by itself, and not because the other end had.
 fn gave_up(own: &Peer, other: &Peer) -> bool {
     let theirs = &other.tally.unanswered;
     let mut unanswered = own.tally.unanswered.iter();
     own.tally.abandoned > 0 || unanswered.any(|(path, at)| theirs.get(path).is_none_or(|theirs| at <= theirs))
 }
 
-/// The paths of a connection that has nothing to do.
+/// Returns the paths of a connection that has nothing to do, and adds everything still in flight, pending or
+/// buffered to `faults`.
 fn at_rest(connection: &mut Connection, faults: &mut Vec<String>) -> Vec<PathId> {
     let side = connection.side();
     let mut ids = Vec::new();

@@ -18,20 +18,20 @@ pub(super) struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// A fault of the text at `span`.
+    /// Returns the error for the text at `span`.
     pub(super) fn fault(&self, span: Range<usize>, message: impl Into<String>) -> PlanError {
         let before = self.text.get(..span.start).unwrap_or_default();
         let line = Some(1 + before.matches('\n').count());
         PlanError { file: self.file.to_owned(), line, message: message.into() }
     }
 
-    /// A fault that reading TOML has found.
+    /// Returns the error for a fault that reading TOML has found.
     pub(super) fn syntax(&self, error: &toml::de::Error) -> PlanError {
         let message = error.message().lines().collect::<Vec<_>>().join(", ");
         self.fault(error.span().unwrap_or_default(), message)
     }
 
-    /// A number within bounds.
+    /// Returns a number if it is within bounds.
     pub(super) fn number(
         &self,
         value: &Spanned<f64>,
@@ -47,7 +47,7 @@ impl Source<'_> {
             .fault(value.span(), format!("{number} in `{what}` is not a number from {lowest} to {highest}")))
     }
 
-    /// A whole number within bounds.
+    /// Returns a whole number if it is within bounds.
     pub(super) fn whole(
         &self,
         value: &Spanned<f64>,
@@ -63,7 +63,7 @@ impl Source<'_> {
         Err(self.fault(value.span(), message))
     }
 
-    /// A name that may stand in a file's name.
+    /// Returns a name if it may stand in a file's name.
     pub(super) fn name(&self, value: &Spanned<String>) -> Result<String, PlanError> {
         let name = value.get_ref();
         let allowed = |letter: char| letter.is_ascii_alphanumeric() || "-_.+".contains(letter);
@@ -74,7 +74,7 @@ impl Source<'_> {
         Err(self.fault(value.span(), format!("`{}` is no name: use {allowed}", name.escape_debug())))
     }
 
-    /// The one of `choices` that is there.
+    /// Returns the only one of `choices` that is present.
     pub(super) fn one_of<T>(
         &self,
         span: Range<usize>,

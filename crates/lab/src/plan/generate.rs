@@ -94,7 +94,7 @@ impl<'de> Visitor<'de> for ParameterVisitor {
     }
 }
 
-/// What generated points are made from: groups of paths, each with its factors.
+/// Basis of generated points: groups of paths, each with its factors.
 struct Space<'a> {
     source: &'a Source<'a>,
     groups: Vec<Group<'a>>,
@@ -176,7 +176,7 @@ impl<'a> Space<'a> {
         Ok(space)
     }
 
-    /// Those that have a dimension of their own.
+    /// Returns the factors that have a dimension of their own.
     fn factors(&self) -> impl Iterator<Item = &Factor> {
         self.groups.iter().flat_map(|group| &group.factors).filter(|factor| factor.varies())
     }
@@ -215,7 +215,7 @@ impl<'a> Group<'a> {
         Ok(Self { alike: alike as usize, text, factors })
     }
 
-    /// The path at a point, which takes as many coordinates as it has varying parameters.
+    /// Returns the path at a point; it takes as many coordinates as it has varying parameters.
     fn text(&self, at: &mut impl Iterator<Item = f64>) -> Spanned<path::Text> {
         let numbers = self.factors.iter().map(|factor| {
             let unit = if factor.varies() { at.next() } else { None };
@@ -225,7 +225,7 @@ impl<'a> Group<'a> {
     }
 }
 
-/// A parameter whose values all lie within bounds.
+/// Returns the factor of a parameter if all its values lie within bounds.
 fn factor(
     source: &Source<'_>,
     parameter: &Spanned<Parameter>,

@@ -24,7 +24,7 @@ use check::Source;
 /// Bytes that a plan file may have.
 const MAX_PLAN_BYTES: u64 = 16 << 20;
 
-/// What is wrong with a plan, in one line.
+/// Error in a plan, in one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}{}: {message}", .line.map(|line| format!(", line {line}")).unwrap_or_default())]
 pub struct PlanError {
@@ -32,7 +32,7 @@ pub struct PlanError {
     pub file: String,
     /// The line, from 1 on, if it is the fault of one.
     pub line: Option<usize>,
-    /// What is wrong there, and what may stand there.
+    /// Description of the fault and of the permitted values.
     pub message: String,
 }
 

@@ -29,7 +29,7 @@ pub(super) struct Text<V = f64> {
     changes: Option<Spanned<Vec<ChangeText>>>,
     /// A CSV file of changes.
     trace: Option<Spanned<String>>,
-    /// What is different from client to server.
+    /// Parameters that differ in the direction from client to server.
     pub(super) up: Option<Spanned<Box<Text<V>>>>,
     /// So many paths alike, which vary together; of generated points only.
     pub(super) alike: Option<Spanned<f64>>,
@@ -39,7 +39,7 @@ pub(super) struct Text<V = f64> {
 const PARAMETERS: [Bounds; 9] = [RATE, DELAY, PACKETS, PRODUCTS, QUEUING, LOSS, JITTER, REORDER, HELD_BACK];
 
 impl<V> Text<V> {
-    /// Its parameters with their bounds, those of the way up last.
+    /// Returns the path's parameters with their bounds; those of the direction to the server come last.
     pub(super) fn parameters(&self) -> Vec<(&Spanned<V>, Bounds)> {
         let own = [
             &self.rate_mbps,
@@ -57,7 +57,7 @@ impl<V> Text<V> {
         own.chain(self.up.iter().flat_map(|up| up.get_ref().parameters())).collect()
     }
 
-    /// The same path with numbers, one for each of [`Self::parameters`] in their order.
+    /// Returns the same path with numbers, one for each of [`Self::parameters`] in their order.
     pub(super) fn with(&self, numbers: &mut impl Iterator<Item = f64>) -> Text {
         let mut next = |value: &Option<Spanned<V>>| {
             let span = value.as_ref()?.span();
@@ -93,7 +93,7 @@ struct ChangeText {
     loss_percent: Option<Spanned<f64>>,
 }
 
-/// How long a queue is, before rate and delay are known.
+/// Length of a queue, before rate and delay are known.
 #[derive(Clone, Copy)]
 enum QueueLength {
     Packets(f64),
@@ -121,7 +121,7 @@ struct Direction {
     queue: QueueLength,
 }
 
-/// The path that a text describes.
+/// Returns the path that a text describes.
 pub(super) fn path(source: &Source<'_>, text: &Spanned<Text>) -> Result<PathDesign, PlanError> {
     let further = text.get_ref().up.as_ref().and_then(|up| up.get_ref().alike.as_ref());
     if let Some(alike) = text.get_ref().alike.as_ref().or(further) {
@@ -197,7 +197,7 @@ impl Text<f64> {
     }
 }
 
-/// The rate, or its mean and a trace, if the text has either.
+/// Returns the rate, or its mean and a trace, if the text has either.
 fn rate(
     source: &Source<'_>,
     text: &Text,
@@ -217,7 +217,8 @@ fn rate(
     }
 }
 
-/// The length of the queue: exactly one, but for the one of the other direction.
+/// Returns the length of the queue. The text must have exactly one, unless the other direction's length
+/// applies.
 fn queue(
     source: &Source<'_>,
     text: &Text,
@@ -277,7 +278,8 @@ fn changes(source: &Source<'_>, texts: &Spanned<Vec<ChangeText>>) -> Result<Vec<
     Ok(changes)
 }
 
-/// A fault of a file that the plan names: that file's line if there is one, behind the line that names it.
+/// Returns the error for a file that the plan names: the line that names the file, then the faulty line of
+/// that file, if any.
 pub(super) fn foreign(source: &Source<'_>, named: &Spanned<String>, fault: &DesignError) -> PlanError {
     source.fault(named.span(), fault.to_string().lines().collect::<Vec<_>>().join(", "))
 }
@@ -299,7 +301,7 @@ fn maybe(
 }
 
 impl QueueLength {
-    /// Packets of 1500 bytes; ten at least where they are computed.
+    /// Returns the length in packets of 1500 bytes; a computed length is at least ten.
     fn packets(self, rate_mbps: f64, owd_ms: f64) -> usize {
         let product = rate_mbps * 1e6 / 8.0 * (2.0 * owd_ms) / 1e3 / 1500.0;
         match self {

@@ -34,7 +34,7 @@ struct Inline {
     paths: Spanned<Vec<Spanned<path::Text>>>,
 }
 
-/// The points, and where they come from in words.
+/// Returns the points and a description of their source.
 pub(super) fn points(source: &Source<'_>, text: Spanned<Text>) -> Result<(Vec<Point>, String), PlanError> {
     let span = text.span();
     let Text { published, data, file, inline, wsp, latin, factorial } = text.into_inner();

@@ -32,7 +32,7 @@ fn plan(text: &str) -> Result<Experiment, PlanError> {
     parse("p.toml", text, Path::new("/nowhere"))
 }
 
-/// The fault of [`PLAN`] with one text in place of another.
+/// Returns the error of [`PLAN`] with one text in place of another.
 fn fault(old: &str, new: &str) -> String {
     assert!(PLAN.contains(old), "{old}");
     let fault = plan(&PLAN.replacen(old, new, 1)).unwrap_err().to_string();

@@ -29,7 +29,7 @@ pub(super) struct Text {
     each: Option<Spanned<Each>>,
 }
 
-/// What there is one variant for each of.
+/// Settings of which each value makes one variant.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Each {
@@ -59,7 +59,7 @@ pub(super) fn variants(source: &Source<'_>, texts: Spanned<Vec<Text>>) -> Result
 }
 
 impl Text {
-    /// Where it is, as far as it says anything.
+    /// Returns the position of the variant in the text, if its contents have one.
     fn span(&self) -> Option<core::ops::Range<usize>> {
         let name = self.name.as_ref().or(self.published.as_ref()).or(self.layers.first());
         name.map(Spanned::span).or(self.each.as_ref().map(Spanned::span))

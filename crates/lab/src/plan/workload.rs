@@ -1,4 +1,4 @@
-//! What the applications of a plan do.
+//! Work of the applications in a plan.
 
 use core::time::Duration;
 

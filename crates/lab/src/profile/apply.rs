@@ -1,4 +1,4 @@
-//! What settings mean to a transport.
+//! Conversion of settings into a transport configuration.
 
 use core::time::Duration;
 
@@ -9,7 +9,7 @@ use anabranch_transport::{AckConfig, MultipathConfig, Numbering, TransportConfig
 use super::Settings;
 use crate::design::MAX_PATHS;
 
-/// A configuration with `value` set, if there is one.
+/// Returns the configuration with `value` set, if there is one.
 fn with<C, T>(config: C, value: Option<T>, set: impl FnOnce(C, T) -> C) -> C {
     match value {
         Some(value) => set(config, value),
@@ -17,13 +17,13 @@ fn with<C, T>(config: C, value: Option<T>, set: impl FnOnce(C, T) -> C) -> C {
     }
 }
 
-/// A number that was read within bounds.
+/// Converts a number that was read within bounds.
 fn narrow<T: TryFrom<u64>>(value: Option<u64>) -> Option<T> {
     value.and_then(|value| T::try_from(value).ok())
 }
 
 impl Settings {
-    /// The transport of either end.
+    /// Returns the transport configuration of either end.
     pub(super) fn transport(&self) -> TransportConfig {
         use TransportConfig as Transport;
         let config = Transport::default()
@@ -97,7 +97,7 @@ impl Settings {
         with(streams, self.window_rule, StreamsConfig::with_window_rule)
     }
 
-    /// Which of `of` paths are used.
+    /// Returns which of `of` paths are used.
     pub(super) fn chosen_paths(&self, of: usize) -> Vec<usize> {
         let all: Vec<usize> = (0..of).collect();
         let mut paths = self.paths.clone().unwrap_or(all);

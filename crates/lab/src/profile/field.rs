@@ -1,4 +1,4 @@
-//! How values of settings are read from TOML, so that an error says what would be right.
+//! Reading of settings' values from TOML, with errors that state the valid values.
 
 use core::fmt::Display;
 use core::str::FromStr;
@@ -32,7 +32,7 @@ pub(super) mod named {
     }
 }
 
-/// A number between two others, these included.
+/// Reads a number between two bounds, both included.
 pub(super) fn within<'de, D, const LOWEST: u64, const HIGHEST: u64>(from: D) -> Result<Option<u64>, D::Error>
 where
     D: Deserializer<'de>,

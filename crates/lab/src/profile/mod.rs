@@ -65,7 +65,7 @@ layers! {
     "path-1",
 }
 
-/// What the layer of this name sets.
+/// Returns the settings of the layer of this name.
 ///
 /// # Errors
 /// If there is none.
@@ -80,12 +80,12 @@ pub fn layer(name: &str) -> Result<Settings, UnknownLayer> {
 #[error("{0}")]
 pub struct UnknownLayer(String);
 
-/// How both ends behave in the runs of one curve of a figure.
+/// Behaviour of both ends in the runs of one curve of a figure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Variant {
-    /// What results call it.
+    /// Name in the results.
     pub name: String,
-    /// What differs from the library's defaults.
+    /// Settings that differ from the library's defaults.
     pub settings: Settings,
 }
 
@@ -98,7 +98,7 @@ impl Variant {
         Self::with(name, layers, Settings::default())
     }
 
-    /// The same, with more settings over all layers.
+    /// Creates a variant in the same way, with more settings over all layers.
     ///
     /// # Errors
     /// If a layer does not exist.
@@ -110,22 +110,22 @@ impl Variant {
         Ok(Self { name: name.to_owned(), settings: set.over(settings) })
     }
 
-    /// The client's transport.
+    /// Returns the client's transport configuration.
     pub fn client(&self) -> TransportConfig {
         self.settings.transport()
     }
 
-    /// The server's transport.
+    /// Returns the server's transport configuration.
     pub fn server(&self) -> TransportConfig {
         self.settings.transport()
     }
 
-    /// What both ends' packets look like.
+    /// Returns the wire image of both ends' packets.
     pub fn wire(&self) -> Wire {
         self.settings.wire.unwrap_or_default()
     }
 
-    /// Which of a point's `of` paths are used; the first one carries the handshake.
+    /// Returns which of a point's `of` paths are used; the first one carries the handshake.
     pub fn paths(&self, of: usize) -> Vec<usize> {
         self.settings.chosen_paths(of)
     }

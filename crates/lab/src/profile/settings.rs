@@ -1,4 +1,4 @@
-//! What a layer may set.
+//! Settings that a layer may contain.
 
 use anabranch_transport::recovery::{Algorithm as Congestion, LossDelay};
 use anabranch_transport::schedule::Algorithm as Scheduler;
@@ -16,7 +16,7 @@ macro_rules! settings {
         pub struct $type { $($(#[$meta])* pub $field: Option<$value>,)+ }
 
         impl $type {
-            /// These settings, and where they leave something open, those of `lower`.
+            /// Returns these settings, with those of `lower` where they are not set.
             #[must_use]
             pub fn over(self, lower: Self) -> Self {
                 Self { $($field: self.$field.or(lower.$field),)+ }
@@ -30,22 +30,24 @@ settings! {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Whether several paths are used at once; without it, the first of `paths` is the only one.
+    /// `true` if several paths are used at once; `false` if the first of `paths` is the only one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub multipath: Option<bool>,
-    /// Which of a point's paths are used, by their places from 0 on; the first one carries the handshake. All without it.
+    /// Paths of the point that are used, by their places from 0 on; the first one carries the handshake. All
+    /// paths if this is not set.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "field::paths")]
     pub paths: Option<Vec<usize>>,
-    /// What packets look like. Without it the client begins with version 1 and offers version 2, too.
+    /// Wire image of packets. If this is not set, the client begins with version 1 and offers version 2, too.
     #[serde(skip_serializing_if = "Option::is_none", with = "field::named")]
     pub wire: Option<Wire>,
-    /// How the packets of several paths are numbered.
+    /// Numbering of the packets of several paths.
     #[serde(skip_serializing_if = "Option::is_none", with = "field::named")]
     pub numbering: Option<Numbering>,
-    /// Which path the next packet takes.
+    /// Scheduler that chooses the path of the next packet.
     #[serde(skip_serializing_if = "Option::is_none", with = "field::named")]
     pub scheduler: Option<Scheduler>,
-    /// What the server weighs its paths with, for the scheduler that shares by weight; 1 for those that are not named.
+    /// Weights of the server's paths, for the scheduler that shares by weight; 1 for paths that are not
+    /// named.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "field::weights")]
     pub weights: Option<Vec<u32>>,
     /// Congestion controller.
@@ -58,13 +60,13 @@ pub struct Settings {
     /// Ranges that one ACK frame names at most, the top one included.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "field::within::<_, 2, 1024>")]
     pub max_ranges: Option<u64>,
-    /// Which ranges an ACK frame names when there are more.
+    /// Ranges that an ACK frame names when there are more than it may hold.
     #[serde(skip_serializing_if = "Option::is_none", with = "field::named")]
     pub range_order: Option<RangeOrder>,
     /// Frames that name a range which does not grow, before it is left out.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "field::within::<_, 1, 0xffff_ffff>")]
     pub range_tellings: Option<u64>,
-    /// Which old packet numbers are given up.
+    /// Old packet numbers that are given up.
     #[serde(skip_serializing_if = "Option::is_none", with = "field::named")]
     pub horizon: Option<Horizon>,
     /// The same where paths share their numbers, unless `horizon` is set.
@@ -73,10 +75,10 @@ pub struct Settings {
     /// The path that an ACK takes.
     #[serde(skip_serializing_if = "Option::is_none", with = "field::named")]
     pub ack_path: Option<AckPath>,
-    /// Whose packets an ACK that leaves is about.
+    /// Paths whose packets an ACK acknowledges when it leaves.
     #[serde(skip_serializing_if = "Option::is_none", with = "field::named")]
     pub ack_scope: Option<AckScope>,
-    /// Whether a path's round trips count as one and the same, whichever path brings the ACKs back.
+    /// `true` if a path's round trips count as one and the same, whichever path returns the ACKs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mixed_round_trips: Option<bool>,
     /// Packets that make an ACK leave at once.
@@ -85,23 +87,24 @@ pub struct Settings {
     /// Longest deliberate delay of an ACK in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "field::within::<_, 1, 16383>")]
     pub max_ack_delay_ms: Option<u64>,
-    /// Whether the sender asks for rarer ACKs as its window grows.
+    /// `true` if the sender asks for rarer ACKs as its window grows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ack_frequency: Option<bool>,
-    /// What it then asks for.
+    /// Rule for the ACK frequency that the sender then asks for.
     #[serde(skip_serializing_if = "Option::is_none", with = "field::named")]
     pub ack_frequency_rule: Option<FrequencyRule>,
 
-    /// How far losses are looked for in the single number space.
+    /// Extent of the search for losses in the single number space.
     #[serde(skip_serializing_if = "Option::is_none", with = "field::named")]
     pub loss_scan: Option<LossScan>,
-    /// Whether the peer is told of paths that fail.
+    /// `true` if an end reports failing paths to the peer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path_signalling: Option<bool>,
-    /// Whether a packet number is left out now and then, so that acknowledgments of what did not arrive are found out.
+    /// `true` if a packet number is skipped now and then, to detect acknowledgments of packets that did not
+    /// arrive.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skip_packet_numbers: Option<bool>,
-    /// When an overtaken packet is lost for its age.
+    /// Rule by which an overtaken packet is declared lost for its age.
     #[serde(skip_serializing_if = "Option::is_none", with = "field::named")]
     pub loss_delay: Option<LossDelay>,
     /// Initial congestion window in packets of the size at first.
@@ -110,7 +113,7 @@ pub struct Settings {
     /// Initial congestion window in bytes; takes the place of the one in packets.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "field::within::<_, 2400, 0x1000_0000>")]
     pub initial_window_bytes: Option<u64>,
-    /// Whether packets are spread over the round trip.
+    /// `true` if packets are paced over the round trip.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pacing: Option<bool>,
     /// Percent of the window that are sent in a round-trip time, in slow start and afterwards.
@@ -119,7 +122,7 @@ pub struct Settings {
     /// Packets that may leave at once after a rest, and one by one otherwise; without it bursts are measured in time.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "field::within::<_, 2, 1024>")]
     pub pacing_burst_packets: Option<u64>,
-    /// Whether ECN is tried.
+    /// `true` if ECN is tried.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ecn: Option<bool>,
     /// Size of packets at first, UDP payload in bytes.
@@ -132,16 +135,16 @@ pub struct Settings {
     /// Bytes that may be sent on a stream ahead of the reader, at first.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "field::within::<_, 1024, 0x4000_0000>")]
     pub stream_window: Option<u64>,
-    /// What that grows to.
+    /// Maximum to which that window grows.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "field::within::<_, 1024, 0x4000_0000>")]
     pub stream_window_max: Option<u64>,
     /// Bytes that may be sent on all streams ahead of the reader, at first.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "field::within::<_, 1024, 0x4000_0000>")]
     pub connection_window: Option<u64>,
-    /// What that grows to.
+    /// Maximum to which that window grows.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "field::within::<_, 1024, 0x4000_0000>")]
     pub connection_window_max: Option<u64>,
-    /// How they grow.
+    /// Rule by which the windows grow.
     #[serde(skip_serializing_if = "Option::is_none", with = "field::named")]
     pub window_rule: Option<WindowRule>,
     /// Idle timeout in milliseconds.
@@ -150,7 +153,7 @@ pub struct Settings {
 }
 }
 
-/// What is wrong with a layer, in one line.
+/// Error in a layer, in one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}, line {line}: {message}")]
 pub struct SettingsError {
@@ -158,12 +161,12 @@ pub struct SettingsError {
     pub file: String,
     /// Its line, from 1 on.
     pub line: usize,
-    /// What is wrong there, and what may stand there.
+    /// Description of the fault and of the permitted values.
     pub message: String,
 }
 
 impl SettingsError {
-    /// The fault that reading the `text` of a TOML file has shown.
+    /// Creates the error for a fault found while reading the `text` of a TOML file.
     pub fn new(file: &str, text: &str, error: &toml::de::Error) -> Self {
         let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
         let line = 1 + before.matches('\n').count();

@@ -5,7 +5,7 @@ use core::str::FromStr;
 
 use anabranch_wire::Version;
 
-/// What packets look like, from the first one on.
+/// Wire image of packets, from the first one on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wire {
     /// QUIC version 1 (RFC 9000).
@@ -25,7 +25,7 @@ impl Wire {
     pub const NAMES: &'static [&'static str] =
         &[Self::ALL[0].name(), Self::ALL[1].name(), Self::ALL[2].name()];
 
-    /// Its name.
+    /// Returns the name of the wire image.
     pub const fn name(self) -> &'static str {
         match self {
             Self::V1 => "v1",
@@ -34,7 +34,7 @@ impl Wire {
         }
     }
 
-    /// The version's number.
+    /// Returns the version's number.
     pub const fn version(self) -> Version {
         match self {
             Self::V1 => Version::V1,

@@ -1,6 +1,7 @@
-//! What a run is kept as: one [`Row`] of plain values, the same for every experiment, and a [`Timeline`] for figures.
+//! Record of a run: one [`Row`] of plain values, the same for every experiment, and a [`Timeline`] for
+//! figures.
 //!
-//! A row holds nothing that differs between machines or moments, so that equal seeds give equal files.
+//! A row holds nothing that differs between machines or moments, so equal seeds give equal files.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,13 +19,13 @@ pub struct Row {
     pub variant: String,
     /// The point's number (column `run` of a design).
     pub point: u64,
-    /// Which repetition of it, from 0 on.
+    /// Number of the repetition, from 0 on.
     pub repetition: u32,
     /// Seed of everything random in the run.
     pub seed: u64,
     /// The commit that ran it.
     pub commit: String,
-    /// What packets looked like.
+    /// Wire image of packets.
     pub wire: String,
     /// Empty if the run ended as it should, otherwise why it did not.
     pub failure: String,
@@ -40,13 +41,13 @@ pub struct Row {
     pub handshake_s: Option<f64>,
     /// STREAM bytes that the server sent again, in percent of the download.
     pub retransmitted_percent: Option<f64>,
-    /// How many times the byte that was sent most often was sent.
+    /// Number of times that the most often sent byte was sent.
     pub max_times_sent: Option<u64>,
     /// Mean of the ranges in each ACK frame of the client.
     pub mean_ranges: Option<f64>,
     /// Share of the client's ACK frames with as many ranges as its limit allows, 0 to 1.
     pub limit_share: Option<f64>,
-    /// How many ACK frames had 1, 2, … ranges.
+    /// Numbers of ACK frames with 1, 2, … ranges.
     pub ranges_histogram: Vec<u64>,
     /// Bytes of all acknowledgment frames of the client.
     pub ack_bytes: Option<u64>,
@@ -66,7 +67,7 @@ pub struct Row {
     pub restored_bytes: Option<u64>,
     /// Experimental aggregation benefit against single-path runs of the same point, where there are any.
     pub eben: Option<f64>,
-    /// When each request was made, since the client's first packet.
+    /// Time of each request since the client's first packet.
     pub request_times_s: Vec<f64>,
     /// Delay of each request, in the order in which they were made.
     pub request_delays_s: Vec<f64>,
@@ -84,7 +85,7 @@ pub struct Row {
     pub path_overflows: Vec<u64>,
 }
 
-/// What a run did over time, in equal bins; enough to draw it.
+/// Course of a run over time, in equal bins; enough to draw it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Timeline {

@@ -78,7 +78,7 @@ impl Socket {
 }
 
 impl Arrived {
-    /// The datagrams, each with its ECN codepoint.
+    /// Returns the datagrams, each with its ECN codepoint.
     pub(super) fn datagrams(&self) -> impl Iterator<Item = (Option<Ecn>, &[u8])> {
         // A datagram without content is one, too.
         let one = self.bytes.is_empty().then_some(&[][..]);

@@ -15,7 +15,7 @@ pub const PAGE: &str = "report.html";
 /// The folder of pictures in a directory of results.
 pub const FIGURES: &str = "figures";
 
-/// What was written.
+/// Result of writing a report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     /// The page.
@@ -47,7 +47,7 @@ pub fn write(dir: &Path, rows: &[Row], timelines: &[RunTimeline]) -> Result<Writ
     Ok(written)
 }
 
-/// The charts of an experiment with their names, and the names of published figures without runs.
+/// Returns the charts of an experiment with their names, and the names of published figures without runs.
 fn charts(experiment: &str, rows: &[Row]) -> (Vec<(String, Chart)>, Vec<&'static str>) {
     if figure::of(experiment).next().is_none() {
         return (own::charts(experiment, rows), Vec::new());
@@ -79,7 +79,7 @@ fn save(name: &Path, contents: &[u8]) -> Result<(), StoreError> {
     std::fs::write(name, contents).map_err(|error| StoreError::new(name, error))
 }
 
-/// The page itself. `pictures` are SVG files with the names of their figures.
+/// Returns the page itself. `pictures` are SVG files with the names of their figures.
 pub fn page(
     experiment: &str,
     rows: &[Row],
@@ -105,7 +105,8 @@ fn embedded(data: &serde_json::Value) -> String {
     data.to_string().replace('<', "\\u003c")
 }
 
-/// The plotting library's `script` element. The crate adds a library for formulas behind it, which nothing here uses.
+/// Returns the plotting library's `script` element. The crate appends a library for formulas, which nothing
+/// here uses.
 fn library() -> &'static str {
     static SOURCES: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| {
         let sources = plotly::Plot::offline_js_sources();

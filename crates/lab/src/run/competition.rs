@@ -21,7 +21,7 @@ pub(super) const MAX_OTHERS: u32 = 64;
 /// More than any link carries in the time that a run has.
 const ENDLESS: u64 = 1 << 50;
 
-/// Who takes part.
+/// Participants of a competition.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     pub(super) others: u32,

@@ -20,28 +20,28 @@ use crate::record::{Row, Timeline};
 use self::observe::Recorder;
 use self::scene::{Played, Scene};
 
-/// What a run is told besides what it runs.
+/// Options of a run besides its experiment and job.
 #[derive(Clone, Debug, Default)]
 pub struct RunOptions {
     /// The commit that rows name.
     pub commit: String,
     /// Hash of the sources that the program is built from.
     pub sources: String,
-    /// Where traces of both ends go, two files for each run.
+    /// Directory for the traces of both ends, two files for each run.
     pub qlog: Option<PathBuf>,
     /// Called in the middle of each run.
     #[cfg(test)]
     pub(crate) hook: Option<fn(Job)>,
 }
 
-/// What came of a run.
+/// Results of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Finished {
     /// Its values.
     pub row: Row,
-    /// What it did over time.
+    /// Course of the run over time.
     pub timeline: Timeline,
-    /// Which of the point's paths it used.
+    /// Paths of the point that the run used.
     pub paths: Vec<usize>,
 }
 
@@ -87,7 +87,7 @@ fn play(scene: &Scene<'_>) -> Played {
     result.unwrap_or_else(Played::failed)
 }
 
-/// What a panic said.
+/// Returns the message of a panic.
 fn message(payload: &(dyn Any + Send)) -> &str {
     let owned = payload.downcast_ref::<String>().map(String::as_str);
     owned.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("without a message")

@@ -9,7 +9,7 @@ use anabranch_qlog::{Clock, Qlog, TraceInfo};
 use anabranch_transport::trace::{Observer, TraceEvent};
 use anabranch_wire::{ConnectionId, Side, Time};
 
-/// Where the two ends of a run write to.
+/// Files to which the two ends of a run write.
 #[derive(Clone)]
 pub(super) struct Traces {
     /// The files' path but for the end's name.
@@ -72,7 +72,8 @@ impl Observer for Trace {
 }
 
 impl Drop for Trace {
-    /// A run ends when it has what it is about, which is seldom the end of the connection.
+    /// Flushes the trace, because a run ends when it has its results, which is seldom the end of the
+    /// connection.
     fn drop(&mut self) {
         self.qlog.iter_mut().for_each(Qlog::flush);
     }

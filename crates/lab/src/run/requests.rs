@@ -9,7 +9,7 @@ use crate::tls::SERVER_NAME;
 
 use super::scene::{Played, Scene, stalled};
 
-/// What is asked for.
+/// Requests of the client.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     pub(super) request: u64,

@@ -1,4 +1,4 @@
-//! What all workloads have in common: two hosts with the point's links between them, watched.
+//! Common part of all workloads: two hosts with the point's links between them, observed.
 
 use anabranch_transport::stream::ReceivedBytes;
 use anabranch_transport::{ClientConfig, FourTuple, Handle};
@@ -22,12 +22,12 @@ pub(super) struct Scene<'a> {
     pub(super) experiment: &'a Experiment,
     pub(super) job: Job,
     pub(super) options: &'a RunOptions,
-    /// Which of the point's paths are used.
+    /// Paths of the point that are used.
     pub(super) paths: &'a [usize],
     pub(super) recorder: &'a Recorder,
 }
 
-/// What a workload measured itself.
+/// Measurements that a workload takes itself.
 #[derive(Debug, Default)]
 pub(super) struct Played {
     /// Empty if all is well.
@@ -40,7 +40,7 @@ pub(super) struct Played {
     pub(super) flow_goodput_bps: Vec<f64>,
     pub(super) max_queue: Vec<u64>,
     pub(super) overflows: Vec<u64>,
-    /// How the client's stream bytes came to where they are read.
+    /// Counts of the client's stream bytes, by the way in which they reached the place where they are read.
     pub(super) received: Option<ReceivedBytes>,
 }
 
@@ -49,7 +49,7 @@ impl Scene<'_> {
         &self.experiment.variants[self.job.variant]
     }
 
-    /// The server of downloads and answers.
+    /// Returns the server of downloads and answers.
     pub(super) fn server(&self) -> DownloadServer {
         DownloadServer::default().with_weights(self.variant().settings.weights.clone().unwrap_or_default())
     }
@@ -59,8 +59,8 @@ impl Scene<'_> {
         Time::ZERO + self.experiment.deadline
     }
 
-    /// Both hosts with the links of the paths in use, observed. `client` makes the client's application; it is told what
-    /// opens the further paths.
+    /// Creates both hosts with the links of the paths in use, observed. `client` creates the client's
+    /// application and receives the opener of the further paths.
     pub(super) fn pair<C: Application>(
         &self,
         client: impl FnOnce(ClientConfig, FourTuple, PathOpener) -> C,
@@ -69,7 +69,7 @@ impl Scene<'_> {
         self.build(client, server, self.paths.len())
     }
 
-    /// The same, with all paths over the link of the first one.
+    /// Creates both hosts in the same way, with all paths over the link of the first one.
     pub(super) fn pair_on_one_link<C: Application>(
         &self,
         client: impl FnOnce(ClientConfig, FourTuple, PathOpener) -> C,
@@ -83,7 +83,7 @@ impl Scene<'_> {
         Ok(pair)
     }
 
-    /// Both hosts with the links of the first `own` paths.
+    /// Creates both hosts with the links of the first `own` paths.
     fn build<C: Application>(
         &self,
         client: impl FnOnce(ClientConfig, FourTuple, PathOpener) -> C,
@@ -112,12 +112,13 @@ impl Scene<'_> {
         Ok(pair)
     }
 
-    /// Whether data flows to the server.
+    /// Returns whether data flows to the server.
     fn is_upload(&self) -> bool {
         matches!(self.experiment.workload, Workload::Upload { .. })
     }
 
-    /// As which end one is counted: a row speaks of a server that sends and a client that receives.
+    /// Returns the role in which an end is counted: a row describes a server that sends and a client that
+    /// receives.
     fn role(&self, side: Side) -> Side {
         match side {
             Side::Client if self.is_upload() => Side::Server,
@@ -126,7 +127,7 @@ impl Scene<'_> {
         }
     }
 
-    /// The end that receives data, or its links' direction.
+    /// Returns the end that receives data, which is also the direction of its links.
     pub(super) fn receiver(&self) -> Side {
         self.role(Side::Client)
     }
@@ -150,7 +151,7 @@ impl Scene<'_> {
 }
 
 impl Played {
-    /// Nothing but a reason.
+    /// Creates a result with nothing but the reason for a failure.
     pub(super) fn failed(failure: String) -> Self {
         Self { failure, ..Self::default() }
     }
@@ -192,7 +193,7 @@ impl Played {
     }
 }
 
-/// Why nothing more came of a run, for people.
+/// Describes for a human reader why a run made no more progress.
 pub(super) fn stalled(outcome: Outcome, at: Time) -> String {
     match outcome {
         Outcome::Done | Outcome::Quiet => format!("nothing happens any more after {:.3} s", seconds(at)),

@@ -10,7 +10,7 @@ pub(crate) fn path(rate_mbps: f64, owd_ms: f64, queue_packets: usize) -> PathDes
     PathDesign { rate_mbps, owd_ms, queue_packets, ..PathDesign::default() }
 }
 
-/// Two paths, two variants, and a download of one megabyte.
+/// Creates an experiment with two points of two paths, four variants and this workload.
 pub(crate) fn experiment(workload: Workload) -> Experiment {
     let variant = |name: &str, layers: &[&str]| Variant::of(name, layers).unwrap();
     Experiment {

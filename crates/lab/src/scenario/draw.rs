@@ -16,10 +16,10 @@ use crate::random::{Rng, Seed};
 const MAX_BYTES: u64 = 1_000_000;
 /// Long enough for many probe timeouts in a row, so that only a fault ends a connection.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
-/// How long an outage of a link that comes and goes lasts, and how long one comes after the other in the mean.
+/// Duration of an outage of a link that comes and goes, and the mean time from one outage to the next.
 const OUTAGE: Duration = Duration::from_millis(100);
 const OUTAGE_PERIOD: Duration = Duration::from_micros(503_017);
-/// How many outages there are before their gaps repeat.
+/// Number of outages before their gaps repeat.
 const OUTAGES: u32 = 37;
 
 /// Returns outages whose gaps differ. A fixed gap may be what a probe timeout is by chance; all later ones, each twice as long,
@@ -34,7 +34,7 @@ fn outages() -> Blackout {
 }
 
 impl Scenario {
-    /// The scenario that follows from `seed`.
+    /// Creates the scenario that follows from `seed`.
     pub fn random(seed: u64) -> Self {
         let mut rng = Seed(seed).rng("scenario");
         let rng = &mut rng;

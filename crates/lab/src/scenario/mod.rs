@@ -18,7 +18,7 @@ pub use run::Report;
 /// Everything that a run depends on.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// What the rest was drawn from; printed with every failure.
+    /// Seed from which the rest was drawn; printed with every failure.
     pub seed: u64,
     /// Links between the client's first and second address and the server.
     pub links: [LinkSpec; 2],
@@ -30,11 +30,11 @@ pub struct Scenario {
     pub cid_len: [usize; 2],
     /// Version of the client's first flight.
     pub initial_version: Version,
-    /// Whether the server sends Retry packets.
+    /// Policy by which the server sends Retry packets.
     pub retry: RetryPolicy,
     /// Connections, one after the other.
     pub plans: Vec<ConnectionPlan>,
-    /// What happens so long after a handshake is confirmed.
+    /// Disturbances, with their times after a handshake is confirmed.
     pub disturbances: Vec<(Duration, Disturbance)>,
     /// Times at which both links are down.
     pub blackouts: Vec<Range<Time>>,
@@ -59,7 +59,7 @@ pub enum Disturbance {
 }
 
 impl Disturbance {
-    /// Whether a NAT's mapping changes, which neither end is told.
+    /// Returns whether a NAT's mapping changes, of which neither end is informed.
     fn is_rebinding(self) -> bool {
         matches!(self, Self::RebindPort | Self::RebindAddress)
     }

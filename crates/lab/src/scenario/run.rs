@@ -25,10 +25,10 @@ const DEADLINE: Duration = Duration::from_secs(4 * 3600);
 /// before, so that no more than a dozen fit into the idle timeout.
 const BAD_LUCK: u64 = 10;
 
-/// How the client tells that.
+/// Message with which the client reports a timeout.
 const TIMED_OUT: &str = "connection ended early: timed out";
 
-/// What came of a scenario.
+/// Report of a scenario's run.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// The scenario's seed.

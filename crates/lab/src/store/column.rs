@@ -4,14 +4,14 @@ use std::fmt::Write;
 
 use crate::record::Row;
 
-/// What a column holds.
+/// Type of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A text.
     Text,
     /// A whole number that is not negative.
     Count {
-        /// Whether there may be none.
+        /// `true` if there may be no value.
         optional: bool,
     },
     /// A number, or none.
@@ -38,11 +38,11 @@ pub enum Value {
 pub struct Column {
     /// Its name, which is that of the field of [`Row`].
     pub name: &'static str,
-    /// What its values are counted in; empty for names.
+    /// Unit of the values; empty for names.
     pub unit: &'static str,
-    /// What it means, in a sentence.
+    /// Meaning of the column, in a sentence.
     pub meaning: &'static str,
-    /// What it holds.
+    /// Type of the values.
     pub kind: Kind,
     /// Its value in a row.
     pub get: fn(&Row) -> Value,
@@ -62,7 +62,7 @@ macro_rules! columns {
             set: |row, value| row.$name.set(value),
         }),+];
 
-        /// Every field of a row has its column.
+        /// Checks that every field of a row has its column.
         #[cfg(test)]
         pub(super) fn is_complete(row: Row) -> bool {
             let Row { $($name: _),+ } = row;
@@ -109,7 +109,7 @@ columns! {
     path_overflows "packets" "Packets that did not fit into each path's queue towards the client.";
 }
 
-/// The columns as a table for people.
+/// Returns the columns as a Markdown table.
 pub fn markdown() -> String {
     let mut text = String::from("| Column | Type | Unit | Meaning |\n|---|---|---|---|\n");
     for Column { name, unit, meaning, kind, .. } in COLUMNS {
@@ -127,7 +127,7 @@ pub fn markdown() -> String {
     text
 }
 
-/// The kind of the field that a column is of.
+/// Returns the kind of a column's field.
 const fn kind_of<T: Cell>(_: fn(&Row) -> &T) -> Kind {
     T::KIND
 }

@@ -32,7 +32,7 @@ pub const TIMELINES: &str = "timelines.jsonl";
 pub struct StoreError {
     /// The file.
     pub file: PathBuf,
-    /// What is wrong with it.
+    /// Description of the fault.
     pub what: String,
 }
 
@@ -42,16 +42,16 @@ impl StoreError {
     }
 }
 
-/// What one run did over time.
+/// Course of one run over time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunTimeline {
     /// The variant's name.
     pub variant: String,
     /// The point's number.
     pub point: u64,
-    /// Which repetition of it.
+    /// Number of the repetition.
     pub repetition: u32,
-    /// What happened.
+    /// Timeline of the run.
     pub timeline: Timeline,
 }
 
@@ -80,7 +80,7 @@ pub fn write_timelines(
     })
 }
 
-/// The rows in a directory.
+/// Reads the rows in a directory.
 ///
 /// # Errors
 /// If there are none, or they cannot be read.
@@ -90,7 +90,7 @@ pub fn read(dir: &Path) -> Result<Vec<Row>, StoreError> {
     parquet::read(file).map_err(|error| StoreError::new(&name, error))
 }
 
-/// The timelines in a directory, in the order of its rows.
+/// Reads the timelines in a directory, in the order of its rows.
 ///
 /// # Errors
 /// If there are none, or they cannot be read.

@@ -17,7 +17,7 @@ use parquet::schema::parser::parse_message_type;
 use super::column::{COLUMNS, Column, Kind, Value};
 use crate::record::Row;
 
-/// What the file says about who wrote it; a version would make equal results differ.
+/// Name of the writer in the file; a version would make equal results differ.
 const CREATED_BY: &str = "anabranch";
 
 pub(super) fn write(to: impl Write + Send, rows: &[Row]) -> Result<()> {
@@ -156,7 +156,7 @@ impl Levels {
     }
 }
 
-/// What a record says; columns that are not known are left out, missing ones keep their defaults.
+/// Returns the row of a record. Unknown columns are left out, and missing ones keep their defaults.
 fn row<'a>(fields: impl Iterator<Item = (&'a String, &'a Field)>) -> Row {
     let mut row = Row::default();
     for (name, field) in fields {

@@ -1,4 +1,4 @@
-//! Which runs a sweep was asked for, and which of them are nowhere when sweeps come together.
+//! Runs that a sweep was asked for, and those of them that are missing when sweeps are merged.
 
 use core::fmt;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,16 +25,16 @@ pub(super) struct Asked {
 /// Runs that are missing, of those that were asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Missing {
-    /// How many there are.
+    /// Number of missing runs.
     pub runs: usize,
-    /// How many were asked for, whatever the shard.
+    /// Number of runs that were asked for, in all shards.
     pub of: usize,
     /// The shards to run again, with what each lacks.
     pub shards: BTreeMap<Shard, usize>,
 }
 
 impl Asked {
-    /// What `options` ask for.
+    /// Returns the runs that `options` ask for.
     pub(super) fn of(experiment: &Experiment, options: &SweepOptions) -> Result<Self, SweepError> {
         let SweepOptions { shard, variants, points, .. } = options;
         if shard.index >= shard.of {
@@ -61,13 +61,13 @@ impl Asked {
         })
     }
 
-    /// The runs of the shard, in their order.
+    /// Returns the runs of the shard, in their order.
     pub(super) fn jobs(&self) -> impl Iterator<Item = Job> {
         // A shard of nothing is no sweep's; a journal may say anything.
         self.whole().skip(self.shard.index).step_by(self.shard.of.max(1))
     }
 
-    /// The runs of all shards, in their order.
+    /// Returns the runs of all shards, in their order.
     fn whole(&self) -> impl Iterator<Item = Job> {
         self.variants.iter().flat_map(move |&variant| {
             self.points.iter().flat_map(move |&point| {
@@ -78,7 +78,8 @@ impl Asked {
 }
 
 impl Missing {
-    /// What is not `there` of all that was `asked` for. A sweep that was asked for a shard stands for the others, too.
+    /// Returns the runs that were `asked` for and are not `there`. A sweep that was asked for one shard
+    /// stands for the other shards, too.
     pub(super) fn of<'a>(asked: impl IntoIterator<Item = &'a Asked>, there: &BTreeSet<Job>) -> Self {
         let whole = |one: &Asked| Asked { shard: Shard { index: 0, of: one.shard.of.max(1) }, ..one.clone() };
         let wholes: BTreeSet<Asked> = asked.into_iter().map(whole).collect();
@@ -115,7 +116,7 @@ impl fmt::Display for Missing {
     }
 }
 
-/// Numbers of points for people: a range if they are one.
+/// Describes numbers of points for a human reader: as a range if they are one.
 fn describe(numbers: &[u64]) -> String {
     match numbers {
         [first, .., last] if last - first == numbers.len() as u64 - 1 => format!("{first} to {last}"),

@@ -22,8 +22,8 @@ use crate::store::StoreError;
 /// Its name.
 pub(super) const NAME: &str = "journal.jsonl";
 
-/// What a journal is of. Runs of different headers do not go together. How many repetitions there are is no part of it: more of
-/// them leave the others as they are.
+/// Subject of a journal. Runs of different headers do not go together. The number of repetitions is no part
+/// of it: more of them leave the others as they are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Header {
     experiment: String,
@@ -38,7 +38,7 @@ pub(super) struct Header {
     version: Version,
 }
 
-/// What a program is built from. Runs of different versions only go together if somebody insists.
+/// Sources from which a program is built. Runs of different versions only go together on explicit request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Version {
     commit: String,
@@ -53,7 +53,7 @@ struct Mixed<V> {
     version: V,
 }
 
-/// How such a line begins.
+/// Beginning of such a line.
 const MIXED: &[u8] = b"{\"version\":";
 
 /// A line of what was asked for.
@@ -62,7 +62,7 @@ struct Ask<A> {
     asked: A,
 }
 
-/// How such a line begins.
+/// Beginning of such a line.
 const ASK: &[u8] = b"{\"asked\":";
 
 /// A line of a finished run.
@@ -81,7 +81,7 @@ pub(super) struct Done {
     pub(super) job: Job,
     pub(super) paths: Vec<usize>,
     pub(super) row: Row,
-    /// Where its line begins, and how long it is.
+    /// Offset and length of its line.
     at: (u64, usize),
 }
 
@@ -89,7 +89,7 @@ pub(super) struct Done {
 pub(super) struct Journal {
     name: PathBuf,
     file: File,
-    /// Where the next line goes.
+    /// Offset of the next line.
     end: Mutex<u64>,
 }
 
@@ -105,7 +105,7 @@ impl Header {
         }
     }
 
-    /// What it has that is not as in `wanted`, for people.
+    /// Describes for a human reader how the header differs from `wanted`.
     pub(super) fn differences(&self, wanted: &Self) -> String {
         let seconds = |ms: u64| format!("{} s", ms as f64 / 1e3);
         let all = [
@@ -122,7 +122,7 @@ impl Header {
 }
 
 impl Version {
-    /// What is not as in `wanted`, for people.
+    /// Describes for a human reader how the version differs from `wanted`.
     fn difference(&self, wanted: &Self) -> Option<String> {
         let (what, found, wanted) = if self.commit != wanted.commit {
             ("commit", &self.commit, &wanted.commit)
@@ -168,7 +168,7 @@ impl Journal {
         Ok((journal, found))
     }
 
-    /// What the journal of a directory says, which is left as it is.
+    /// Reads the journal of a directory without changing it.
     pub(super) fn look(dir: &Path) -> Result<(Self, Found), SweepError> {
         let name = dir.join(NAME);
         let file = File::open(&name).map_err(|error| StoreError::new(&name, error))?;
@@ -176,7 +176,7 @@ impl Journal {
         Ok((Self { name, file, end: Mutex::new(found.end) }, found))
     }
 
-    /// Whether a directory has one.
+    /// Returns whether a directory has a journal.
     pub(super) fn is_in(dir: &Path) -> bool {
         dir.join(NAME).exists()
     }
@@ -204,7 +204,7 @@ impl Journal {
         self.append_line(&line)
     }
 
-    /// What a run did over time.
+    /// Reads the timeline of a run.
     pub(super) fn timeline(&self, run: &Done) -> io::Result<Timeline> {
         Ok(serde_json::from_slice::<Entry>(&self.line(run)?)?.timeline)
     }
@@ -234,7 +234,7 @@ impl Journal {
     }
 }
 
-/// What a journal holds as far as it is whole.
+/// Contents of a journal, as far as its lines are whole.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
     pub(super) header: Header,
@@ -251,7 +251,7 @@ impl Found {
         Self { header, mixed: Vec::new(), asked: Vec::new(), done: Vec::new(), end: 0 }
     }
 
-    /// The versions that its runs are of.
+    /// Returns the versions of the journal's runs.
     pub(super) fn versions(&self) -> impl Iterator<Item = &Version> {
         core::iter::once(&self.header.version).chain(&self.mixed)
     }

@@ -9,7 +9,7 @@ use super::{SweepError, finish, lock};
 use crate::experiment::Job;
 use crate::record::Row;
 
-/// What came together.
+/// Result of a merge.
 #[derive(Clone, Debug)]
 pub struct Merged {
     /// All rows, in the order of jobs.

@@ -35,18 +35,18 @@ pub use self::merge::{Merged, merge};
 /// Held by whoever writes to a directory.
 const LOCK: &str = "lock";
 
-/// Where and how to run.
+/// Options of a sweep: its directory and the way in which it runs.
 #[derive(Clone, Debug, Default)]
 pub struct SweepOptions {
     /// The directory of the results; it is made if it is not there.
     pub dir: PathBuf,
-    /// What each run is told.
+    /// Options of each run.
     pub run: RunOptions,
     /// Threads; 0 for as many as there are processors.
     pub threads: usize,
-    /// Whether runs of another version of the program, which are there, are added to.
+    /// `true` to add to existing runs of another version of the program.
     pub force: bool,
-    /// Which part of the runs is to be done here.
+    /// Part of the runs that is to be done here.
     pub shard: Shard,
     /// Names of the only variants to run; the usual ones without this.
     pub variants: Option<Vec<String>>,
@@ -57,9 +57,9 @@ pub struct SweepOptions {
 /// One of `of` parts of equal size, from 0 on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Shard {
-    /// Which one.
+    /// Index of the part.
     pub index: usize,
-    /// How many there are.
+    /// Number of parts.
     pub of: usize,
 }
 
@@ -71,10 +71,11 @@ impl Default for Shard {
 
 /// Is told how a sweep goes on.
 pub trait Progress: Sync {
-    /// It begins: of `runs` runs, `done` were found in the journal.
+    /// Reports that the sweep begins: of `runs` runs, `done` were found in the journal.
     fn begin(&self, _runs: usize, _done: usize) {}
 
-    /// A run is finished and written down. [`ControlFlow::Break`] ends the sweep when the runs under way are finished, too.
+    /// Reports that a run is finished and written down. [`ControlFlow::Break`] ends the sweep when the runs
+    /// under way are finished, too.
     fn finished(&self, _row: &Row) -> ControlFlow<()> {
         ControlFlow::Continue(())
     }
@@ -83,7 +84,7 @@ pub trait Progress: Sync {
 /// Nobody is told.
 impl Progress for () {}
 
-/// Why a sweep did not come to its end, in one line.
+/// Reason that a sweep was not completed, in one line.
 #[derive(Debug, thiserror::Error)]
 pub enum SweepError {
     /// A file cannot be written or read.
@@ -97,7 +98,7 @@ pub enum SweepError {
     Other {
         /// The directory.
         dir: PathBuf,
-        /// What its journal is of, where that is not what was to be run.
+        /// Properties of its journal that differ from those of the requested runs.
         differences: String,
     },
     /// The directory has results of another version of the program.
@@ -105,10 +106,10 @@ pub enum SweepError {
     OtherVersion {
         /// The directory.
         dir: PathBuf,
-        /// Which version they are of, and which one was to go on.
+        /// Version of its runs, and the version that was to continue them.
         differences: String,
     },
-    /// What was to come together is not all there.
+    /// Runs that are missing from a merge.
     #[error("{0}")]
     Incomplete(Missing),
     /// There is no such variant.
@@ -196,7 +197,7 @@ pub fn sweep(
     }
 }
 
-/// Why no more runs begin.
+/// Reason that no more runs begin.
 enum Ended {
     /// [`Progress::finished`] said so.
     Told,

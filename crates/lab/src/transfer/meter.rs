@@ -1,4 +1,4 @@
-//! What one end of a connection does, counted packet by packet.
+//! Counts of one end of a connection, packet by packet.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -11,13 +11,13 @@ use anabranch_wire::{Frame, Frames, PathId, Time};
 /// Totals of one end.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
-    /// When its first packet was sent.
+    /// Time at which its first packet was sent.
     pub first_sent: Option<Time>,
-    /// When its handshake was confirmed.
+    /// Time at which its handshake was confirmed.
     pub confirmed: Option<Time>,
-    /// When a CONNECTION_CLOSE of the peer was received.
+    /// Time at which a CONNECTION_CLOSE of the peer was received.
     pub close_received: Option<Time>,
-    /// Whether the connection has ended.
+    /// Set when the connection has ended.
     has_ended: bool,
     /// Payload of STREAM frames sent, repetitions included.
     pub stream_bytes: u64,
@@ -36,11 +36,11 @@ pub struct Totals {
 pub struct PathTotals {
     /// The round-trip time as it is known now.
     pub rtt: Option<RoundTrip>,
-    /// When its first packet was sent.
+    /// Time at which its first packet was sent.
     pub first_sent: Option<Time>,
-    /// When the first STREAM frame left.
+    /// Time at which the first STREAM frame left.
     pub first_stream: Option<Time>,
-    /// When the last STREAM frame left.
+    /// Time at which the last STREAM frame left.
     pub last_stream: Option<Time>,
     /// Payload of STREAM frames sent, repetitions included.
     pub stream_bytes: u64,
@@ -54,10 +54,10 @@ pub struct PathTotals {
     pub slow_start_ended: Option<(Time, u64)>,
 }
 
-/// What an end knows of a path's round-trip time.
+/// Round-trip time of a path, as an end knows it.
 #[derive(Clone, Copy, Debug)]
 pub struct RoundTrip {
-    /// When the first sample was taken.
+    /// Time at which the first sample was taken.
     pub since: Time,
     /// Smoothed.
     pub smoothed: Duration,
@@ -70,7 +70,7 @@ pub struct RoundTrip {
 pub struct Meter(Arc<Mutex<Totals>>);
 
 impl Meter {
-    /// What was counted so far.
+    /// Returns the counts so far.
     pub fn totals(&self) -> Totals {
         self.look(Totals::clone)
     }

@@ -33,16 +33,16 @@ pub struct Transfer {
     pub server: TransportConfig,
 }
 
-/// What came of a [`Transfer`]. Times count from the client's first packet.
+/// Measurements of a [`Transfer`]. Times count from the client's first packet.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// When the client had the answer to its CONNECTION_CLOSE; `None` if the server did not answer.
+    /// Time at which the client had the answer to its CONNECTION_CLOSE; `None` if the server did not answer.
     pub closed: Option<Duration>,
-    /// When the last byte was there.
+    /// Time at which the last byte had arrived.
     pub finished: Duration,
-    /// When the client's handshake was complete.
+    /// Time at which the client's handshake was complete.
     pub connected: Duration,
-    /// When the client's first packet left on each further path.
+    /// Time at which the client's first packet left on each further path.
     pub opened: Vec<Duration>,
     /// STREAM bytes sent by the server beyond one copy of each, in percent of the download.
     pub retransmitted_percent: f64,
@@ -123,7 +123,7 @@ impl Transfer {
     }
 }
 
-/// The addresses of the path over link number `link`.
+/// Returns the addresses of the path over link number `link`.
 pub fn further_tuple(link: u8) -> FourTuple {
     FourTuple { local: (client_ip(link), CLIENT_PORT).into(), remote: server_address() }
 }

@@ -21,7 +21,7 @@ pub struct ExchangeClient {
     plans: VecDeque<ConnectionPlan>,
     rng: Rng,
     current: Option<Running>,
-    /// What went wrong.
+    /// Faults that the client found.
     pub faults: Vec<String>,
     /// Bytes that came and were what they should be.
     pub received: u64,
@@ -67,12 +67,12 @@ impl ExchangeClient {
         }
     }
 
-    /// Whether all connections have been run.
+    /// Returns whether all connections have been run.
     pub fn is_done(&self) -> bool {
         self.current.is_none() && self.plans.is_empty()
     }
 
-    /// What is missing, for people.
+    /// Describes the work that is still missing, for a human reader.
     pub fn missing(&self) -> String {
         match &self.current {
             None => format!("{} connections not begun", self.plans.len()),

@@ -30,10 +30,10 @@ pub mod code {
     pub const DONE: u64 = 0x31;
 }
 
-/// What a stream will carry, as its first bytes tell the server.
+/// Contents of a stream, as its first bytes announce them to the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Request {
-    /// What the contents follow from.
+    /// Key from which the contents are derived.
     pub key: u64,
     /// Bytes from the client after the request.
     pub upload: u64,
@@ -95,7 +95,7 @@ impl Request {
 /// Head of a pushed stream: key and number of bytes to follow.
 const PUSH_HEAD: usize = 16;
 
-/// The message number `index` of a connection's datagrams: the number, then a pattern.
+/// Returns message number `index` of a connection's datagrams: the number, then a pattern.
 fn datagram(key: u64, index: u64, len: usize) -> Vec<u8> {
     let mut message = vec![0; len.max(8)];
     message[..8].copy_from_slice(&index.to_be_bytes());
@@ -103,7 +103,7 @@ fn datagram(key: u64, index: u64, len: usize) -> Vec<u8> {
     message
 }
 
-/// The number of a message if it is one of `datagram`'s.
+/// Returns the number of a message if `datagram` created it.
 fn datagram_index(key: u64, message: &[u8]) -> Option<u64> {
     let (index, rest) = message.split_first_chunk()?;
     let index = u64::from_be_bytes(*index);

@@ -9,7 +9,7 @@ use super::Request;
 pub struct StreamPlan {
     /// Unidirectional streams have no download.
     pub dir: Dir,
-    /// What the server is told.
+    /// Request that the server receives.
     pub request: Request,
     /// Reset the stream in place of finishing it, after this many bytes of request and upload.
     pub reset: Option<u64>,

@@ -196,7 +196,7 @@ impl Running {
 }
 
 impl ClientStream {
-    /// Whether a download that has ended did so as planned.
+    /// Checks that a download that has ended did so as planned.
     fn check_end(&self, id: StreamId) -> Result<(), String> {
         let Some((receiver, end)) = self.receiver.as_ref().and_then(|half| Some((half, half.end?))) else {
             return Ok(());

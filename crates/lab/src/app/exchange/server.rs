@@ -15,7 +15,7 @@ use crate::random::Rng;
 pub struct ExchangeServer {
     rng: Rng,
     connections: BTreeMap<Handle, Connected>,
-    /// What went wrong.
+    /// Faults that the server found.
     pub faults: Vec<String>,
     /// Bytes that came and were what they should be.
     pub received: u64,
@@ -37,14 +37,14 @@ struct Connected {
 struct ServerStream {
     head: Vec<u8>,
     request: Option<Request>,
-    /// Whether what the request wants pushed was seen to.
+    /// Set when the push that the request asks for has been queued.
     pushed: bool,
     receiver: Receiver,
     sender: Option<Sender>,
 }
 
 impl ExchangeServer {
-    /// A server that reads in pieces whose sizes are drawn from `rng`.
+    /// Creates a server that reads in pieces whose sizes are drawn from `rng`.
     pub fn new(rng: Rng) -> Self {
         Self { rng, connections: BTreeMap::new(), faults: Vec::new(), received: 0, closed: 0, moves: 0 }
     }
@@ -123,7 +123,7 @@ impl Application for ExchangeServer {
     }
 }
 
-/// Whether a connection may end like this once its client is done.
+/// Returns whether a connection may end with this error once its client is done.
 fn is_expected(error: &ConnectionError) -> bool {
     match error {
         ConnectionError::PeerApplication { code, .. } => *code == code::DONE,
@@ -234,7 +234,7 @@ impl ServerStream {
         }
     }
 
-    /// A stream that was reset before its request came gets no answer.
+    /// Refuses an answer to a stream that the client reset before the request arrived.
     fn refuse(&mut self, streams: &mut Streams, id: StreamId) -> Result<(), String> {
         match self.receiver.end {
             None => Ok(()),
@@ -249,7 +249,7 @@ impl ServerStream {
         }
     }
 
-    /// Whether an upload that has ended did so as announced.
+    /// Checks that an upload that has ended did so as announced.
     fn check_end(&self, id: StreamId, request: Request) -> Result<(), String> {
         let as_announced = match self.receiver.end {
             None | Some(End::Reset(code::CLIENT_RESET)) => true,

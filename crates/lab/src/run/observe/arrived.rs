@@ -1,4 +1,4 @@
-//! Which bytes of a stream have come.
+//! Bytes of a stream that have arrived.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub(super) struct Arrived {
 }
 
 impl Arrived {
-    /// Bytes `start..end` have come.
+    /// Adds bytes `start..end`, which have arrived.
     pub(super) fn add(&mut self, start: u64, end: u64) {
         let (mut start, mut end) = (start.max(self.next), end);
         if start >= end {

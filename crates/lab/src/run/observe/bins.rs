@@ -23,12 +23,12 @@ impl Default for Bins {
 }
 
 impl Bins {
-    /// What is told in a bin adds up.
+    /// Creates bins that add up the values recorded in each.
     pub(super) fn sum() -> Self {
         Self { width: WIDTH, values: Vec::new(), join: |before, now| before + now }
     }
 
-    /// What is told last in a bin counts.
+    /// Creates bins that keep the last value recorded in each.
     pub(super) fn last() -> Self {
         Self { width: WIDTH, values: Vec::new(), join: |_, now| now }
     }
@@ -39,7 +39,7 @@ impl Bins {
         *before = Some(before.map_or(value, |before| (self.join)(before, value)));
     }
 
-    /// Where `now` is, after making room for it.
+    /// Returns the index of the bin of `now`, after making room for it.
     fn cover(&mut self, now: Time) -> usize {
         while now.as_nanos() / self.width >= MAX_BINS as u64 {
             self.widen();

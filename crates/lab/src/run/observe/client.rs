@@ -12,7 +12,7 @@ use crate::record::Row;
 
 #[derive(Default)]
 pub(super) struct Client {
-    /// When a CONNECTION_CLOSE was received.
+    /// Time at which a CONNECTION_CLOSE was received.
     pub(super) closed: Option<Time>,
     ack_bytes: u64,
     /// ACK frames with 1, 2, … ranges.

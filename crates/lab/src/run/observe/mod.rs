@@ -1,6 +1,7 @@
-//! What both ends of the watched connection do, counted packet by packet.
+//! Counts of both ends of the watched connection, packet by packet.
 //!
-//! A run of 50 MB has some 70,000 packets that are looked at here, so each costs a walk over its frames and little else.
+//! A run of 50 MB has some 70,000 packets that are examined here, so each costs a walk over its frames and
+//! little else.
 
 mod arrived;
 mod bins;
@@ -35,7 +36,7 @@ impl Recorder {
         Box::new(End { recorder: self.clone(), side })
     }
 
-    /// When a CONNECTION_CLOSE was received by the client.
+    /// Returns the time at which the client received a CONNECTION_CLOSE.
     pub(super) fn closed(&self) -> Option<Time> {
         self.counts().client.closed
     }

@@ -1,4 +1,4 @@
-//! How often each byte of a stream was sent.
+//! Number of times that each byte of a stream was sent.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub(super) struct Sent {
 }
 
 impl Sent {
-    /// Bytes `offset..end` are sent. Tells how many of them were sent before.
+    /// Adds bytes `offset..end`, which are sent, and returns how many of them were sent before.
     pub(super) fn add(&mut self, offset: u64, end: u64) -> u64 {
         let before = self.once;
         self.once = before.max(end);
@@ -31,7 +31,7 @@ impl Sent {
         repeated - offset
     }
 
-    /// How many times the byte that was sent most often was sent.
+    /// Returns the number of times that the most often sent byte was sent.
     pub(super) fn most(&self) -> u64 {
         self.most + u64::from(self.once > 0)
     }

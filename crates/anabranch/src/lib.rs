@@ -1,7 +1,7 @@
 //! QUIC (RFC 9000) over tokio: endpoints, connections, streams and datagrams.
 //!
 //! [`Endpoint`] binds a UDP socket, [`Connection`] gives streams, [`SendStream`] and [`RecvStream`] move bytes. The
-//! protocol itself is the sans-IO core in [`transport`]; this crate is its driver: sockets, clock, tasks.
+//! protocol itself is the sans-IO core in the crate `anabranch-transport`; this crate is its driver: sockets, clock, tasks.
 //!
 //! Names and shapes are those that users of other Rust QUIC libraries know, with one addition:
 //! [`RecvStream::read_with`] lends received bytes where they lie.
@@ -39,17 +39,19 @@ mod socket_set;
 mod tokens;
 mod wakers;
 
-pub use anabranch_transport as transport;
+pub use anabranch_tls::rustls;
+pub use anabranch_transport::recovery::{Config as RecoveryConfig, MtuConfig};
 pub use anabranch_transport::schedule::Route;
-pub use anabranch_transport::stream::{ClosedStream, Priority};
-pub use anabranch_transport::tls;
+pub use anabranch_transport::stream::{ClosedStream, Priority, StreamsConfig};
 pub use anabranch_transport::{
-    AlternativeAddress, AnnounceError, ClientConfig, ConnectionError, ConnectionStats, EndpointConfig,
-    FourTuple, IdleReason, MigrateError, MultipathConfig, Obstacle, PathError, PathInfo, PathState,
-    RetryPolicy, ServerConfig, Silence, TransportConfig, schedule,
+    AckConfig, AlternativeAddress, AnnounceError, ClientConfig, ConnectionError, ConnectionStats,
+    EndpointConfig, FourTuple, IdleReason, MAX_PATHS, MigrateError, MultipathConfig, Numbering,
+    NumberingChoice, Obstacle, OpenPathError as PathRefusal, PathError, PathInfo, PathState,
+    PreferredAddresses, RetryPolicy, ServerConfig, Silence, TransportConfig, TransportError,
 };
 pub use anabranch_wire::{
     ConnectionId, InvalidSetting, PathId, StreamId, TransportErrorCode, VarInt, VarIntTooLarge, Version,
+    alert_name,
 };
 
 pub use crate::config::SelfSigned;
@@ -62,8 +64,8 @@ pub use crate::error::{
 pub use crate::incoming::{Incoming, IncomingFuture};
 pub use crate::paths::unspecified_for;
 pub use crate::paths::{
-    LocalAddress, PathAttempt, PathEvent, PathEvents, PathManager, PathPolicy, PathRule, PathStatus,
-    RacePolicy, Way,
+    LocalAddress, PathAttempt, PathChooser, PathEvent, PathEvents, PathManager, PathPolicy, PathRule,
+    PathStatus, PathUse, RacePolicy, Way,
 };
 pub use crate::racing::Racing;
 pub use crate::recv_stream::{Chunk, RecvStream};
@@ -72,3 +74,31 @@ pub use crate::tokens::AddressToken;
 
 /// Any error, for programs that only report them.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;
+
+/// Congestion control of one path, for programs that choose a controller or bring their own along.
+pub mod congestion {
+    pub use anabranch_transport::recovery::Rtt;
+    pub use anabranch_transport::recovery::congestion::{
+        Acked, Algorithm, Congested, Controller, ControllerFactory, CustomController, Departure, LostPacket,
+        RateSample, RegisterError, Sibling, Start, State, UnknownAlgorithm,
+    };
+}
+
+/// Schedulers, for programs that choose one or bring their own along.
+pub mod schedule {
+    pub use anabranch_transport::schedule::{
+        Algorithm, CustomScheduler, PathView, Pick, RegisterError, Scheduler, SchedulerFactory,
+        UnknownAlgorithm, Views, Work,
+    };
+}
+
+/// Events of a connection as they happen, for observers ([`Endpoint::set_observer`]).
+pub mod trace {
+    pub use anabranch_transport::trace::{Observer, TraceEvent};
+    pub use anabranch_wire::{Frame, Frames, Time};
+}
+
+/// TLS configurations of a program's own, for those of [`ClientConfig`] and [`ServerConfig`].
+pub mod tls {
+    pub use anabranch_tls::{ClientConfig, ConfigError, ServerConfig, TICKET_KEY_LEN, TicketKeys};
+}

@@ -147,7 +147,7 @@ impl RecvStream {
     }
 
     /// Takes the next piece that has arrived, at most `max` bytes; `None` at the end. It is not copied unless the application
-    /// holds much of what it took before ([`Streams::take`](crate::transport::stream::Streams::take)).
+    /// holds much of what it took before.
     ///
     /// # Errors
     /// Like [`RecvStream::read`].

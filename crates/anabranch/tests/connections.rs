@@ -4,14 +4,13 @@
 mod common;
 
 use anabranch::{
-    ConnectError, Connecting, Connection, ConnectionError, Endpoint, EndpointConfig, InvalidSetting,
-    RetryPolicy, SelfSigned, TransportConfig, TransportErrorCode, VarInt, Version, config,
+    AckConfig, ConnectError, Connecting, Connection, ConnectionError, Endpoint, EndpointConfig,
+    InvalidSetting, RetryPolicy, SelfSigned, TransportConfig, TransportErrorCode, VarInt, Version, config,
 };
 use std::net::UdpSocket;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anabranch::transport::AckConfig;
 use bytes::Bytes;
 
 use self::common::{ALPN, Pair, connect, connected, loopback, pattern, within};

@@ -147,10 +147,7 @@ async fn sockets_go_with_their_paths() {
     assert!(std::net::UdpSocket::bind(bound).is_err(), "the path's");
     // A second path over the same socket leads elsewhere.
     let shared = within(it.ours.open_path(bound, None)).await.unwrap_err();
-    assert!(
-        matches!(shared, OpenPathError::Refused(anabranch::transport::OpenPathError::Exists)),
-        "{shared}"
-    );
+    assert!(matches!(shared, OpenPathError::Refused(anabranch::PathRefusal::Exists)), "{shared}");
     it.ours.abandon_path(PathId(1), VarInt::from_u32(0)).unwrap();
     let free = async {
         while std::net::UdpSocket::bind(bound).is_err() {

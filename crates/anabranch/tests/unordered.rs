@@ -4,12 +4,12 @@
 mod common;
 
 use anabranch::{
-    Chunk, Connection, Endpoint, ReadError, ReadExactError, RecvStream, TransportConfig, VarInt, Version,
+    Chunk, Connection, Endpoint, ReadError, ReadExactError, RecvStream, StreamsConfig, TransportConfig,
+    VarInt, Version,
 };
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use anabranch::transport::stream::StreamsConfig;
 use bytes::Bytes;
 use tokio::net::UdpSocket;
 

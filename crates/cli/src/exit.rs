@@ -306,7 +306,7 @@ impl From<WriteError> for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use anabranch::transport::TransportError;
+    use anabranch::TransportError;
     use anabranch::{Obstacle, Silence};
 
     /// TLS alert `no_application_protocol` (RFC 7301 §3.2).

@@ -6,11 +6,11 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use anabranch::rustls::crypto::aws_lc_rs::default_provider;
+use anabranch::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use anabranch::rustls::sign::CertifiedKey;
+use anabranch::rustls::{self, Error, KeyLogFile};
 use anabranch::tls::TicketKeys;
-use anabranch::tls::rustls::crypto::aws_lc_rs::default_provider;
-use anabranch::tls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use anabranch::tls::rustls::sign::CertifiedKey;
-use anabranch::tls::rustls::{self, Error, KeyLogFile};
 use anabranch::{SelfSigned, ServerConfig, TransportConfig, config, tls};
 use clap::Args;
 

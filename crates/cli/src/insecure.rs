@@ -1,13 +1,11 @@
 //! `--insecure`: a client that trusts whoever answers.
 
-use anabranch::tls::rustls::client::danger::{
-    HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
-};
-use anabranch::tls::rustls::crypto::{
+use anabranch::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use anabranch::rustls::crypto::{
     WebPkiSupportedAlgorithms, aws_lc_rs, verify_tls12_signature, verify_tls13_signature,
 };
-use anabranch::tls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use anabranch::tls::rustls::{DigitallySignedStruct, Error, SignatureScheme};
+use anabranch::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use anabranch::rustls::{DigitallySignedStruct, Error, SignatureScheme};
 
 /// Asks only that the server has the key of the certificate that it shows.
 #[derive(Debug)]

@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anabranch::paths::{InvalidPath, Survey};
-use anabranch::transport::{MAX_PATHS, Numbering, NumberingChoice};
 use anabranch::{
-    Connection, ConnectionStats, MultipathConfig, PathInfo, PathManager, PathPolicy, PathRule, Way, schedule,
+    Connection, ConnectionStats, MAX_PATHS, MultipathConfig, Numbering, NumberingChoice, PathInfo,
+    PathManager, PathPolicy, PathRule, Way, schedule,
 };
 use clap::Args;
 use serde_json::{Value, json};

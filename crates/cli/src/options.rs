@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch::tls::rustls::{self, crypto::CryptoProvider};
-use anabranch::transport::recovery::Algorithm;
-use anabranch::transport::stream::StreamsConfig;
-use anabranch::{ClientConfig, Endpoint, ServerConfig, TransportConfig, Version, config, tls};
+use anabranch::congestion::Algorithm;
+use anabranch::rustls::{self, crypto::CryptoProvider};
+use anabranch::{ClientConfig, Endpoint, ServerConfig, StreamsConfig, TransportConfig, Version, config, tls};
 use clap::Args;
 
 use crate::exit::{Exit, Failure, Result};

@@ -4,15 +4,13 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use anabranch::tls::rustls::client::danger::{
-    HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
-};
-use anabranch::tls::rustls::crypto::{
+use anabranch::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use anabranch::rustls::crypto::{
     WebPkiSupportedAlgorithms, aws_lc_rs::default_provider, verify_tls12_signature, verify_tls13_signature,
 };
-use anabranch::tls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use anabranch::tls::rustls::server::ParsedCertificate;
-use anabranch::tls::rustls::{CertificateError, DigitallySignedStruct, Error, OtherError, SignatureScheme};
+use anabranch::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use anabranch::rustls::server::ParsedCertificate;
+use anabranch::rustls::{CertificateError, DigitallySignedStruct, Error, OtherError, SignatureScheme};
 use aws_lc_rs::digest::{SHA256, digest};
 use data_encoding::{BASE64, HEXLOWER_PERMISSIVE};
 

@@ -49,7 +49,7 @@ pub(crate) fn varint(code: u64) -> VarInt {
 
 #[cfg(test)]
 mod tests {
-    use anabranch::transport::TransportError;
+    use anabranch::TransportError;
     use anabranch::{Silence, TransportErrorCode};
     use bytes::Bytes;
 

@@ -32,6 +32,7 @@
 
 mod attempt;
 mod begin;
+mod chooser;
 mod events;
 mod follow;
 mod interface;
@@ -62,6 +63,7 @@ use anabranch_wire::{PathId, Time, VarInt};
 use tracing::debug;
 
 pub use self::attempt::PathAttempt;
+pub use self::chooser::{PathChooser, PathUse};
 pub use self::events::{PathEvent, PathEvents};
 pub(crate) use self::follow::follow;
 pub(crate) use self::lease::Lease;

@@ -3,11 +3,13 @@
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use ipnet::IpNet;
 use wildmatch::WildMatch;
 
 use super::PathStatus;
+use super::chooser::{Chooser, PathChooser, PathUse};
 use super::unused::Unused;
 
 /// Interfaces that lead to containers, virtual machines or private overlays rather than to a network from which a server can be
@@ -142,11 +144,12 @@ pub struct PathPolicy {
     pub(super) allow: Vec<PathRule>,
     pub(super) deny: Vec<Pattern>,
     pub(super) max_paths: usize,
+    pub(super) chooser: Option<Chooser>,
 }
 
 impl Default for PathPolicy {
     fn default() -> Self {
-        Self { allow: Vec::new(), deny: Vec::new(), max_paths: 4 }
+        Self { allow: Vec::new(), deny: Vec::new(), max_paths: 4, chooser: None }
     }
 }
 
@@ -208,6 +211,13 @@ impl PathPolicy {
         self
     }
 
+    /// Asks `chooser` about each address that is not denied, in place of the rules.
+    #[must_use]
+    pub fn choosing(mut self, chooser: Arc<dyn PathChooser>) -> Self {
+        self.chooser = Some(Chooser(chooser));
+        self
+    }
+
     /// Finds how an address of an interface is to be used, or why it is not.
     pub(super) fn usage(&self, interface: &str, address: IpAddr) -> Result<Usage, Unused> {
         if address.is_unspecified() || address.is_multicast() {
@@ -215,6 +225,12 @@ impl PathPolicy {
         }
         if self.deny.iter().any(|pattern| pattern.matches(interface, address)) {
             return Err(Unused::Denied);
+        }
+        if let Some(Chooser(chooser)) = &self.chooser {
+            let chosen = chooser.choose(interface, address).ok_or(Unused::NotNamed)?;
+            let PathUse { preference: rank, status, weight, count } = chosen;
+            let count = count.clamp(1, MAX_PATHS_PER_INTERFACE);
+            return Ok(Usage { rank, status, weight, count, named: false });
         }
         if self.allow.is_empty() {
             let is_virtual = VIRTUAL.iter().any(|name| WildMatch::new(name).matches(interface));
@@ -251,6 +267,33 @@ mod tests {
 
     fn used(policy: &PathPolicy, interface: &str, address: &str) -> bool {
         policy.usage(interface, address.parse().unwrap()).is_ok()
+    }
+
+    #[derive(Debug)]
+    struct MobileLast;
+
+    impl PathChooser for MobileLast {
+        fn choose(&self, interface: &str, address: IpAddr) -> Option<PathUse> {
+            let mobile = interface.starts_with("wwan");
+            let status = if mobile { PathStatus::Backup } else { PathStatus::Available };
+            address.is_ipv4().then(|| PathUse { count: 99, ..PathUse::new(mobile.into(), status) })
+        }
+    }
+
+    #[test]
+    fn a_program_chooses_by_itself() {
+        let policy = PathPolicy::default().denying(["eth*".parse().unwrap()]).choosing(Arc::new(MobileLast));
+        let usage = |interface: &str, address: &str| policy.usage(interface, address.parse().unwrap());
+        let mobile = usage("wwan0", "192.0.2.1").unwrap();
+        assert_eq!(
+            (mobile.rank, mobile.status, mobile.count),
+            (1, PathStatus::Backup, MAX_PATHS_PER_INTERFACE)
+        );
+        assert_eq!(usage("docker0", "192.0.2.1").unwrap().rank, 0, "whatever the rules would say");
+        assert_eq!(usage("wlan0", "2001:db8::1"), Err(Unused::NotNamed));
+        assert_eq!(usage("eth0", "192.0.2.1"), Err(Unused::Denied));
+        assert_eq!(policy, policy.clone());
+        assert_ne!(policy, policy.clone().choosing(Arc::new(MobileLast)));
     }
 
     #[test]

@@ -16,9 +16,9 @@ pub enum Unused {
     Virtual,
     /// Its addresses are of use on its link only.
     LinkLocal,
-    /// [`PathPolicy::deny`] names it.
+    /// [`PathPolicy::deny`](super::PathPolicy::deny) names it.
     Denied,
-    /// [`PathPolicy::allow`] names others.
+    /// [`PathPolicy::allow`](super::PathPolicy::allow) names others.
     NotNamed,
 }
 

@@ -7,8 +7,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use anabranch::http3::{Body, Code, Config, Connection, Error, Limits, RecvHalf};
-use anabranch::transport::stream::StreamsConfig;
-use anabranch::{ConnectionError, Endpoint, TransportConfig, TransportErrorCode};
+use anabranch::{ConnectionError, Endpoint, StreamsConfig, TransportConfig, TransportErrorCode};
 use bytes::Bytes;
 use http::{Request, Response};
 use tokio::sync::{Semaphore, mpsc};

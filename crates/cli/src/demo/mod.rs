@@ -16,12 +16,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use anabranch::congestion::Algorithm as Congestion;
 use anabranch::schedule::Algorithm as Scheduler;
-use anabranch::transport::Numbering;
-use anabranch::transport::recovery::Algorithm as Congestion;
-use anabranch::transport::recovery::Config;
-use anabranch::transport::stream::StreamsConfig;
-use anabranch::{MultipathConfig, SelfSigned, TransportConfig, config};
+use anabranch::{
+    MultipathConfig, Numbering, RecoveryConfig, SelfSigned, StreamsConfig, TransportConfig, config,
+};
 use clap::Args;
 use tokio::task::JoinSet;
 
@@ -191,7 +190,7 @@ impl Demo {
             .with_streams(streams)
             .with_multipath(multipath)
             .with_versions([self.wire.version()])
-            .with_recovery(Config::default().with_congestion(self.congestion));
+            .with_recovery(RecoveryConfig::default().with_congestion(self.congestion));
         let transport = Arc::new(transport);
         let server = identity.server_config(ALPN)?.with_transport(Arc::clone(&transport));
         let client = config::client(identity.roots()?, ALPN)?

@@ -1,6 +1,6 @@
 //! The report: one HTML file that needs nothing else, with the story of every path.
 
-use anabranch::transport::IdleReason;
+use anabranch::IdleReason;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::chart::{Anchor, Chart, Points, Window, drawn};

@@ -166,7 +166,7 @@ fn state(path: &PathSample, refusal: Option<String>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use anabranch::transport::IdleReason;
+    use anabranch::IdleReason;
 
     use super::*;
 

@@ -3,8 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use anabranch::transport::IdleReason;
-use anabranch::{Connection, PathId};
+use anabranch::{Connection, IdleReason, PathId};
 
 /// How often the connection is looked at, at first.
 pub(super) const INTERVAL: Duration = Duration::from_millis(20);

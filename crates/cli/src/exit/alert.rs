@@ -1,7 +1,6 @@
 //! TLS alerts in words, with what to do about them.
 
-use anabranch::ConnectionError;
-use anabranch::transport::wire::alert_name;
+use anabranch::{ConnectionError, alert_name};
 
 use super::{Exit, Failure};
 
@@ -83,8 +82,8 @@ fn failure(alert: u8, what: &str, reason: &str) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use anabranch::TransportError;
     use anabranch::TransportErrorCode;
-    use anabranch::transport::TransportError;
 
     use super::*;
 

@@ -9,7 +9,7 @@ use crate::options::Tuning;
 use crate::perf::client::Client;
 use crate::perf::load::Case;
 use crate::target::Target;
-use anabranch::transport::recovery::Algorithm;
+use anabranch::congestion::Algorithm;
 use tokio::task::JoinSet;
 
 /// Window of a stream, in bytes: small, so that a transfer depends on its being widened.

@@ -1,13 +1,13 @@
 //! The server: it serves `/www` until it is told to stop.
 
 use anabranch::{
-    Endpoint, MultipathConfig, RetryPolicy, ServerConfig, TransportConfig, VarInt, Version, config, tls,
+    Endpoint, MultipathConfig, PreferredAddresses, RetryPolicy, ServerConfig, TransportConfig, VarInt,
+    Version, config, tls,
 };
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch::transport::PreferredAddresses;
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::InterfaceFlags;
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anabranch::transport::recovery::Algorithm;
+use anabranch::congestion::Algorithm;
 use anabranch_lab::experiment::{self, Experiment, MAX_REPETITIONS, Workload};
 use anabranch_lab::plan;
 use anabranch_lab::profile::Wire;

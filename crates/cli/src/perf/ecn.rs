@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anabranch::transport::trace::{Observer, TraceEvent};
-use anabranch::transport::wire::{Frame, Frames, Time};
+use anabranch::trace::{Frame, Frames, Observer, Time, TraceEvent};
 
 /// Observer of the server's ECN counts and of their validation (RFC 9000 §13.4.2).
 #[derive(Clone, Debug, Default)]

@@ -1,12 +1,13 @@
 //! `anabranch perf server`.
 
-use anabranch::{Connection, Endpoint, RecvStream, RetryPolicy, SendStream, ServerConfig, VarInt};
+use anabranch::{
+    Connection, Endpoint, PreferredAddresses, RecvStream, RetryPolicy, SendStream, ServerConfig, VarInt,
+};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch::transport::PreferredAddresses;
 use bytes::Bytes;
 use clap::Args;
 use serde_json::json;

@@ -7,7 +7,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch::tls::rustls;
+use anabranch::rustls;
 use http::header::ALT_SVC;
 use http::{HeaderValue, Request};
 use hyper::body::Incoming;

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anabranch::EndpointConfig;
-use anabranch::tls::rustls::crypto::aws_lc_rs::default_provider;
+use anabranch::rustls::crypto::aws_lc_rs::default_provider;
 use anabranch::tls::{TICKET_KEY_LEN, TicketKeys};
 
 use aws_lc_rs::hmac;

@@ -8,8 +8,8 @@ use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anabranch::tls::rustls::pki_types::ServerName;
-use anabranch::tls::rustls::{ClientConfig, version};
+use anabranch::rustls::pki_types::ServerName;
+use anabranch::rustls::{ClientConfig, version};
 use anabranch::{Endpoint, config, http3};
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
@@ -239,7 +239,7 @@ pub(crate) async fn send(
 
 /// A TLS connection with an application protocol.
 pub(crate) async fn tls(address: SocketAddr, ca: &Path, alpn: &str) -> TlsStream<TcpStream> {
-    let provider = anabranch::tls::rustls::crypto::aws_lc_rs::default_provider();
+    let provider = anabranch::rustls::crypto::aws_lc_rs::default_provider();
     let mut config = ClientConfig::builder_with_provider(Arc::new(provider))
         .with_protocol_versions(&[&version::TLS13])
         .unwrap()

@@ -1,3 +1,8 @@
+use anabranch_transport::recovery::congestion::{
+    Acked, Congested, Controller, ControllerFactory, Sibling, Start, State,
+};
+use anabranch_wire::Time;
+
 use super::*;
 use crate::design::PathDesign;
 use crate::experiment::{End, Workload};
@@ -327,6 +332,58 @@ fn points_are_generated_over_ranges() {
     assert!(wrong("values = [1, 5]", "values = []").contains("`owd_ms` has no values"));
     assert!(wrong("values = [1, 5]", "value = 5").contains("unknown field `value`, expected one of `from`"));
     assert!(wrong("values = [1, 5]", "from = 5").contains("a parameter is a number, { from"));
+}
+
+/// A controller that a program brings along, as `examples/own_controller.rs` does: a window that never changes.
+#[derive(Debug)]
+struct Constant(u64);
+
+impl Controller for Constant {
+    fn on_acked(&mut self, _: &Acked<'_>, _: &[Sibling]) {}
+    fn on_congestion(&mut self, _: &Congested, _: &[Sibling]) {}
+    fn on_spurious(&mut self, _: Time) {}
+    fn on_persistent_congestion(&mut self, _: Time, _: u64) {}
+
+    fn window(&self) -> u64 {
+        self.0
+    }
+
+    fn state(&self) -> State {
+        State::CongestionAvoidance
+    }
+}
+
+#[derive(Debug)]
+struct Factory;
+
+impl ControllerFactory for Factory {
+    fn name(&self) -> &'static str {
+        "constant"
+    }
+
+    fn build(&self, start: &Start) -> Box<dyn Controller> {
+        Box::new(Constant(start.window))
+    }
+}
+
+#[test]
+fn plans_name_controllers_that_a_program_brings_along() {
+    let text = |congestion: &str| {
+        format!(
+            "name = \"own\"\nworkload.download = {{ bytes = 200_000, until = \"last-byte\" }}\n\
+             points.inline = [{{ paths = [{{ rate_mbps = 100, owd_ms = 50, queue_bdp = 1 }}] }}]\n\
+             variant = [{{ name = \"own\", layers = [\"default\", \"path-0\"], set = {{ congestion = \"{congestion}\" }} }}]\n"
+        )
+    };
+    assert!(plan(&text("constant")).unwrap_err().to_string().contains("newreno"), "not known yet");
+    anabranch_transport::recovery::Algorithm::register(&Factory).unwrap();
+    let seconds = |congestion: &str| {
+        let experiment = plan(&text(congestion)).unwrap();
+        let job = experiment.jobs().next().unwrap();
+        crate::run::run(&experiment, job, &crate::run::RunOptions::default()).row.last_byte_s.unwrap()
+    };
+    // Ten packets in each round trip of 100 ms need 14 of them; slow start needs four.
+    assert!(seconds("constant") > 2.0 * seconds("newreno"));
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::rate::per_second;
 pub(super) const ONE: u64 = 1 << 30;
 
 /// How a controller grows its window in congestion avoidance and shrinks it on congestion.
-pub trait Rule {
+pub trait Rule: core::fmt::Debug + Send {
     /// Whether it looks at `siblings`.
     const COUPLED: bool = true;
 
@@ -71,7 +71,9 @@ impl<R: Rule> Aimd<R> {
 }
 
 impl<R: Rule> Controller for Aimd<R> {
-    const COUPLED: bool = R::COUPLED;
+    fn is_coupled(&self) -> bool {
+        R::COUPLED
+    }
 
     fn on_acked(&mut self, ack: &Acked<'_>, siblings: &[Sibling]) {
         if ack.growth == 0 {

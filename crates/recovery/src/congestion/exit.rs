@@ -5,7 +5,7 @@ use core::fmt::Debug;
 use super::Acked;
 
 /// Looks for the end of slow start.
-pub trait Exit: Debug + Clone + Default {
+pub trait Exit: Debug + Clone + Default + Send {
     /// Takes an acknowledgment in.
     fn on_acked(&mut self, ack: &Acked<'_>) -> Growth;
 

@@ -1,8 +1,10 @@
 //! Congestion control: how much may be under way on one path.
 //!
-//! To add a controller, write a file that implements [`Controller`] and name it in one line of `registry!` below.
+//! To add a controller, write a file that implements [`Controller`] and name it in one line of `registry!` below. A program
+//! brings its own along with a [`ControllerFactory`] in [`Algorithm::Custom`].
 
 mod aimd;
+mod custom;
 mod exit;
 mod hystart;
 mod jitter;
@@ -16,6 +18,7 @@ use core::time::Duration;
 
 use anabranch_wire::Time;
 
+pub use self::custom::{ControllerFactory, CustomController, MAX_REGISTERED, RegisterError};
 pub use crate::rate::RateSample;
 use crate::rtt::Rtt;
 
@@ -183,9 +186,11 @@ impl State {
 
 /// A congestion controller of one path. Which packets are lost, when a congestion event is a new one and whether it
 /// turned out to be none is decided outside; `siblings` are the connection's other open paths.
-pub trait Controller {
-    /// Whether it looks at `siblings`; if not, they need not be gathered.
-    const COUPLED: bool = false;
+pub trait Controller: fmt::Debug + Send {
+    /// Returns whether it looks at `siblings`; if not, they need not be gathered.
+    fn is_coupled(&self) -> bool {
+        false
+    }
 
     /// A packet left.
     fn on_sent(&mut self, _packet: &Departure) {}
@@ -229,15 +234,19 @@ macro_rules! registry {
 
         /// Which congestion controller a path uses.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum Algorithm { $($(#[$doc])* $variant,)+ }
+        pub enum Algorithm {
+            $($(#[$doc])* $variant,)+
+            /// A controller that the program brings along.
+            Custom(CustomController),
+        }
 
         impl Algorithm {
             /// The names [`FromStr`] knows.
             pub const NAMES: &[&str] = &[$($name),+];
 
             /// The algorithm's name.
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)+ }
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)+ Self::Custom(custom) => custom.name() }
             }
         }
 
@@ -245,60 +254,68 @@ macro_rules! registry {
             type Err = UnknownAlgorithm;
 
             fn from_str(name: &str) -> Result<Self, UnknownAlgorithm> {
-                match name { $($name => Ok(Self::$variant),)+ _ => Err(UnknownAlgorithm) }
+                match name { $($name => Ok(Self::$variant),)+ _ => Self::registered(name).ok_or(UnknownAlgorithm) }
             }
         }
 
         /// The congestion controller of a path.
-        #[derive(Clone, Debug)]
-        pub enum Congestion { $(#[doc = $name] $variant(Box<$type>),)+ }
+        #[derive(Debug)]
+        pub enum Congestion {
+            $(#[doc = $name] $variant(Box<$type>),)+
+            /// A controller that the program brings along.
+            Custom(CustomController, Box<dyn Controller>),
+        }
 
         impl Congestion {
             pub(crate) fn new(algorithm: Algorithm, start: &Start) -> Self {
-                match algorithm { $(Algorithm::$variant => Self::$variant(Box::new(<$type>::new(start))),)+ }
+                match algorithm {
+                    $(Algorithm::$variant => Self::$variant(Box::new(<$type>::new(start))),)+
+                    Algorithm::Custom(custom) => Self::Custom(custom, custom.0.build(start)),
+                }
             }
 
             /// Which algorithm it is.
             pub const fn algorithm(&self) -> Algorithm {
-                match self { $(Self::$variant(_) => Algorithm::$variant,)+ }
-            }
-
-            /// Whether the controller looks at the other paths of its connection.
-            pub const fn is_coupled(&self) -> bool {
-                match self { $(Self::$variant(_) => <$type as Controller>::COUPLED,)+ }
+                match self {
+                    $(Self::$variant(_) => Algorithm::$variant,)+
+                    Self::Custom(custom, _) => Algorithm::Custom(*custom),
+                }
             }
         }
 
         impl Controller for Congestion {
+            fn is_coupled(&self) -> bool {
+                match self { $(Self::$variant(c) => c.is_coupled(),)+ Self::Custom(_, c) => c.is_coupled() }
+            }
             fn on_sent(&mut self, packet: &Departure) {
-                match self { $(Self::$variant(c) => c.on_sent(packet),)+ }
+                match self { $(Self::$variant(c) => c.on_sent(packet),)+ Self::Custom(_, c) => c.on_sent(packet) }
             }
             fn on_acked(&mut self, ack: &Acked<'_>, siblings: &[Sibling]) {
-                match self { $(Self::$variant(c) => c.on_acked(ack, siblings),)+ }
+                match self { $(Self::$variant(c) => c.on_acked(ack, siblings),)+ Self::Custom(_, c) => c.on_acked(ack, siblings) }
             }
             fn on_lost(&mut self, packet: &LostPacket) {
-                match self { $(Self::$variant(c) => c.on_lost(packet),)+ }
+                match self { $(Self::$variant(c) => c.on_lost(packet),)+ Self::Custom(_, c) => c.on_lost(packet) }
             }
             fn on_congestion(&mut self, event: &Congested, siblings: &[Sibling]) {
-                match self { $(Self::$variant(c) => c.on_congestion(event, siblings),)+ }
+                match self { $(Self::$variant(c) => c.on_congestion(event, siblings),)+ Self::Custom(_, c) => c.on_congestion(event, siblings) }
             }
             fn on_spurious(&mut self, now: Time) {
-                match self { $(Self::$variant(c) => c.on_spurious(now),)+ }
+                match self { $(Self::$variant(c) => c.on_spurious(now),)+ Self::Custom(_, c) => c.on_spurious(now) }
             }
             fn on_persistent_congestion(&mut self, now: Time, mtu: u64) {
-                match self { $(Self::$variant(c) => c.on_persistent_congestion(now, mtu),)+ }
+                match self { $(Self::$variant(c) => c.on_persistent_congestion(now, mtu),)+ Self::Custom(_, c) => c.on_persistent_congestion(now, mtu) }
             }
             fn window(&self) -> u64 {
-                match self { $(Self::$variant(c) => c.window(),)+ }
+                match self { $(Self::$variant(c) => c.window(),)+ Self::Custom(_, c) => c.window() }
             }
             fn pacing_rate(&self) -> Option<u64> {
-                match self { $(Self::$variant(c) => c.pacing_rate(),)+ }
+                match self { $(Self::$variant(c) => c.pacing_rate(),)+ Self::Custom(_, c) => c.pacing_rate() }
             }
             fn ssthresh(&self) -> Option<u64> {
-                match self { $(Self::$variant(c) => c.ssthresh(),)+ }
+                match self { $(Self::$variant(c) => c.ssthresh(),)+ Self::Custom(_, c) => c.ssthresh() }
             }
             fn state(&self) -> State {
-                match self { $(Self::$variant(c) => c.state(),)+ }
+                match self { $(Self::$variant(c) => c.state(),)+ Self::Custom(_, c) => c.state() }
             }
         }
     };

@@ -3,7 +3,10 @@
 //! A [`Scheduler`] gets the data, control frames and acknowledgments that wait ([`Work`]) and read-only [`PathView`]s of the
 //! paths that may carry them, and chooses a path for each kind ([`Pick`]). It is asked once for a batch. Probes and
 //! challenges, which only one path can carry, leave without asking it.
+//!
+//! A program brings its own scheduler along with a [`SchedulerFactory`] in [`Algorithm::Custom`].
 
+mod custom;
 mod route;
 
 use std::fmt;
@@ -13,6 +16,7 @@ use std::time::Duration;
 use anabranch_wire::{PathId, Time};
 use smallvec::SmallVec;
 
+pub use self::custom::{CustomScheduler, MAX_REGISTERED, RegisterError, SchedulerFactory};
 pub use self::route::Route;
 pub(crate) use self::route::{Carrier, Kinds};
 
@@ -160,7 +164,7 @@ impl Pick {
 }
 
 /// Decides which path carries what any path may carry. Asked only if a path has room.
-pub trait Scheduler {
+pub trait Scheduler: fmt::Debug + Send {
     /// Where stream data and datagrams go: one of `paths`, which are the best of their kind: available ones, or backups if there are none, or
     /// failing ones if nothing else is left.
     fn pick(&mut self, now: Time, work: &Work, paths: &[PathView]) -> Pick;
@@ -206,15 +210,19 @@ macro_rules! registry {
 
         /// Which scheduler a connection uses.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum Algorithm { $($(#[$doc])* $variant,)+ }
+        pub enum Algorithm {
+            $($(#[$doc])* $variant,)+
+            /// A scheduler that the program brings along.
+            Custom(CustomScheduler),
+        }
 
         impl Algorithm {
             /// The names [`FromStr`] knows.
             pub const NAMES: &[&str] = &[$($name),+];
 
             /// The algorithm's name.
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)+ }
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)+ Self::Custom(custom) => custom.name() }
             }
         }
 
@@ -222,43 +230,46 @@ macro_rules! registry {
             type Err = UnknownAlgorithm;
 
             fn from_str(name: &str) -> Result<Self, UnknownAlgorithm> {
-                match name { $($name => Ok(Self::$variant),)+ _ => Err(UnknownAlgorithm) }
+                match name { $($name => Ok(Self::$variant),)+ _ => Self::registered(name).ok_or(UnknownAlgorithm) }
             }
         }
 
         /// The scheduler of a connection.
-        #[derive(Clone, Debug)]
-        pub(crate) enum AnyScheduler { $($variant($variant),)+ }
+        #[derive(Debug)]
+        pub(crate) enum AnyScheduler { $($variant($variant),)+ Custom(Box<dyn Scheduler>) }
 
         impl AnyScheduler {
             pub(crate) fn new(algorithm: Algorithm) -> Self {
-                match algorithm { $(Algorithm::$variant => Self::$variant($variant::default()),)+ }
+                match algorithm {
+                    $(Algorithm::$variant => Self::$variant($variant::default()),)+
+                    Algorithm::Custom(custom) => Self::Custom(custom.0.build()),
+                }
             }
         }
 
         impl Scheduler for AnyScheduler {
             fn pick(&mut self, now: Time, work: &Work, paths: &[PathView]) -> Pick {
-                match self { $(Self::$variant(inner) => inner.pick(now, work, paths),)+ }
+                match self { $(Self::$variant(inner) => inner.pick(now, work, paths),)+ Self::Custom(inner) => inner.pick(now, work, paths) }
             }
 
             fn pick_control(&mut self, now: Time, work: &Work, paths: &[PathView]) -> Pick {
-                match self { $(Self::$variant(inner) => inner.pick_control(now, work, paths),)+ }
+                match self { $(Self::$variant(inner) => inner.pick_control(now, work, paths),)+ Self::Custom(inner) => inner.pick_control(now, work, paths) }
             }
 
             fn pick_repeated(&mut self, now: Time, work: &Work, paths: &[PathView]) -> Option<Pick> {
-                match self { $(Self::$variant(inner) => inner.pick_repeated(now, work, paths),)+ }
+                match self { $(Self::$variant(inner) => inner.pick_repeated(now, work, paths),)+ Self::Custom(inner) => inner.pick_repeated(now, work, paths) }
             }
 
             fn pick_ack(&self, of: PathId, paths: &[PathView]) -> Option<PathId> {
-                match self { $(Self::$variant(inner) => inner.pick_ack(of, paths),)+ }
+                match self { $(Self::$variant(inner) => inner.pick_ack(of, paths),)+ Self::Custom(inner) => inner.pick_ack(of, paths) }
             }
 
             fn routes_acks(&self) -> bool {
-                match self { $(Self::$variant(inner) => inner.routes_acks(),)+ }
+                match self { $(Self::$variant(inner) => inner.routes_acks(),)+ Self::Custom(inner) => inner.routes_acks() }
             }
 
             fn reinjects(&self, idle: &PathView, busy: &PathView) -> bool {
-                match self { $(Self::$variant(inner) => inner.reinjects(idle, busy),)+ }
+                match self { $(Self::$variant(inner) => inner.reinjects(idle, busy),)+ Self::Custom(inner) => inner.reinjects(idle, busy) }
             }
         }
     };

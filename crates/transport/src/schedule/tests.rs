@@ -239,3 +239,50 @@ fn a_path_that_its_pacer_holds_back_is_waited_for_too() {
     let mut scheduler = AnyScheduler::new(Algorithm::Rescue);
     assert_eq!(scheduler.pick_repeated(Time::ZERO, &work, &[slow]), Some(Pick::wait()));
 }
+
+/// Uses the path that others like least.
+#[derive(Debug)]
+struct Slowest;
+
+impl Scheduler for Slowest {
+    fn pick(&mut self, _: Time, _: &Work, paths: &[PathView]) -> Pick {
+        let slowest = paths.iter().filter(|path| path.has_room()).max_by_key(|path| path.smoothed_rtt);
+        slowest.map_or_else(Pick::wait, |path| Pick::on(path.id))
+    }
+}
+
+impl SchedulerFactory for Slowest {
+    fn name(&self) -> &'static str {
+        "slowest"
+    }
+
+    fn build(&self) -> Box<dyn Scheduler> {
+        Box::new(Slowest)
+    }
+}
+
+/// A name that is taken by a scheduler of the crate.
+#[derive(Debug)]
+struct Impostor;
+
+impl SchedulerFactory for Impostor {
+    fn name(&self) -> &'static str {
+        "min-rtt"
+    }
+
+    fn build(&self) -> Box<dyn Scheduler> {
+        Box::new(Slowest)
+    }
+}
+
+#[test]
+fn programs_bring_schedulers_along() {
+    assert_eq!("slowest".parse::<Algorithm>(), Err(UnknownAlgorithm));
+    let slowest = Algorithm::register(&Slowest).unwrap();
+    assert_eq!("slowest".parse(), Ok(slowest));
+    assert_eq!((slowest.name(), slowest), ("slowest", Algorithm::Custom(CustomScheduler(&Slowest))));
+    assert_eq!(pick(slowest, &[view(0, 10, 5_000), view(1, 90, 5_000), view(2, 99, 0)]), Some(1));
+    assert_eq!(Algorithm::register(&Slowest), Err(RegisterError::NameTaken("slowest")));
+    assert_eq!(Algorithm::register(&Impostor), Err(RegisterError::NameTaken("min-rtt")));
+    assert_eq!("min-rtt".parse(), Ok(Algorithm::MinRtt));
+}

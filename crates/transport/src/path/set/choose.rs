@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anabranch_recovery::Sibling;
+use anabranch_recovery::{Controller, Sibling};
 use anabranch_wire::PathId;
 use smallvec::SmallVec;
 

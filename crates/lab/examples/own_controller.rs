@@ -1,0 +1,82 @@
+//! A congestion controller of this program's own beside CUBIC and BBR: `cargo run --release -p anabranch-lab --features
+//! experiments --example own_controller`. A template: change the window, or the plan.
+
+use std::path::Path;
+
+use anabranch_lab::{plan, run};
+use anabranch_transport::recovery::congestion::{
+    Acked, Algorithm, Congested, Controller, ControllerFactory, Sibling, Start, State,
+};
+use anabranch_wire::Time;
+
+/// Grows as NewReno does, by half as much for each loss.
+#[derive(Debug)]
+struct Gentle {
+    window: u64,
+    /// Window from which on it grows by one packet in each round trip.
+    threshold: u64,
+    /// Window before the last congestion event, to return to if that was none.
+    before: u64,
+}
+
+impl Controller for Gentle {
+    fn on_acked(&mut self, ack: &Acked<'_>, _: &[Sibling]) {
+        if !ack.utilised {
+            return;
+        }
+        let slow_start = self.window < self.threshold;
+        self.window += if slow_start { ack.growth } else { ack.growth * ack.mtu / self.window };
+    }
+
+    fn on_congestion(&mut self, event: &Congested, _: &[Sibling]) {
+        self.before = self.window;
+        self.window = (self.window * 3 / 4).max(2 * event.mtu);
+        self.threshold = self.window;
+    }
+
+    fn on_spurious(&mut self, _: Time) {
+        self.window = self.window.max(self.before);
+    }
+
+    fn on_persistent_congestion(&mut self, _: Time, mtu: u64) {
+        self.window = 2 * mtu;
+    }
+
+    fn window(&self) -> u64 {
+        self.window
+    }
+
+    fn state(&self) -> State {
+        if self.window < self.threshold { State::SlowStart } else { State::CongestionAvoidance }
+    }
+}
+
+#[derive(Debug)]
+struct Factory;
+
+impl ControllerFactory for Factory {
+    fn name(&self) -> &'static str {
+        "gentle"
+    }
+
+    fn build(&self, start: &Start) -> Box<dyn Controller> {
+        Box::new(Gentle { window: start.window, threshold: u64::MAX, before: start.window })
+    }
+}
+
+const PLAN: &str = r#"
+name = "own-controller"
+workload.download = { bytes = 4_000_000, until = "last-byte" }
+points.inline = [{ paths = [{ rate_mbps = 20, owd_ms = 20, queue_bdp = 1, loss_percent = 0.1 }] }]
+variant = [{ layers = ["default", "path-0"], each = { congestion = ["gentle", "newreno", "cubic", "bbr"] } }]
+"#;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    Algorithm::register(&Factory)?;
+    let experiment = plan::parse("own_controller.rs", PLAN, Path::new(""))?;
+    for job in experiment.jobs() {
+        let row = run::run(&experiment, job, &run::RunOptions::default()).row;
+        println!("{:<10} {:.3} s", row.variant, row.last_byte_s.ok_or(row.failure)?);
+    }
+    Ok(())
+}

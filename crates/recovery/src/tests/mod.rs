@@ -2,6 +2,7 @@
 
 mod ack;
 mod coupled;
+mod custom;
 mod ecn;
 mod link;
 mod model;

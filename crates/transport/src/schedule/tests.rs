@@ -285,4 +285,22 @@ fn programs_bring_schedulers_along() {
     assert_eq!(Algorithm::register(&Slowest), Err(RegisterError::NameTaken("slowest")));
     assert_eq!(Algorithm::register(&Impostor), Err(RegisterError::NameTaken("min-rtt")));
     assert_eq!("min-rtt".parse(), Ok(Algorithm::MinRtt));
+    // The table is the process's: this is the last test that registers.
+    let numbered = |n: usize| Algorithm::register(Box::leak(Box::new(Numbered(format!("n{n}").leak()))));
+    assert_eq!((0..).take_while(|n| numbered(*n).is_ok()).count() + 1, MAX_REGISTERED);
+    assert_eq!(Algorithm::register(&Numbered("one more")), Err(RegisterError::TooMany));
+}
+
+/// One of many.
+#[derive(Debug)]
+struct Numbered(&'static str);
+
+impl SchedulerFactory for Numbered {
+    fn name(&self) -> &'static str {
+        self.0
+    }
+
+    fn build(&self) -> Box<dyn Scheduler> {
+        Box::new(Slowest)
+    }
 }

@@ -3,7 +3,7 @@
 use super::{PacketKind, decode_packet_number};
 use crate::{ConnectionId, StreamId};
 
-/// Where a packet's data belongs, for formats whose headers say it ([`Format::names_stream`]).
+/// Where a packet's data belongs, for formats whose headers say it ([`Format::names_stream`](crate::Format::names_stream)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Announced {
     /// The stream.

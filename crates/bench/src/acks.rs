@@ -9,7 +9,7 @@ pub(crate) struct AckOptions {
     /// Ranges that one ACK frame names at most, instead of the default
     #[arg(long, value_name = "RANGES", value_parser = clap::value_parser!(u16).range(2..=1024))]
     ack_ranges: Option<u16>,
-    /// Which ranges an ACK frame names, instead of what is the default for the numbering
+    /// Order in which an ACK frame names its ranges, instead of the default for the numbering
     #[arg(long, value_name = "ORDER")]
     ack_order: Option<RangeOrder>,
     /// Packet numbers that are given up: none, those so far below the largest, or those so old and told so often (1000ms/4)
@@ -40,7 +40,7 @@ impl AckOptions {
     }
 }
 
-/// The strategy, for the record.
+/// Describes the strategy for the record.
 pub(crate) fn described(config: &AckConfig) -> Value {
     json!({
         "threshold": config.threshold(),

@@ -73,7 +73,7 @@ impl Options {
             .with_ack(self.acks.config())
     }
 
-    /// What its points are called.
+    /// Returns the name of the points.
     fn name(&self) -> String {
         let named = |file: &PathBuf| file.display().to_string();
         self.design.as_ref().map_or_else(|| format!("the generated points of {GENERATED}"), named)
@@ -134,7 +134,7 @@ fn measure(points: &[Point], options: &Options) -> Result<Report, Error> {
     })
 }
 
-/// What every run has in common.
+/// Returns the configuration that all runs have in common.
 fn config(transport: &TransportConfig, rows: &[Row]) -> Value {
     let recovery = transport.recovery();
     let mtu = u32::from(recovery.mtu().initial());
@@ -205,7 +205,7 @@ impl Row {
         }
     }
 
-    /// What went wrong, if anything did.
+    /// Returns a description of what failed, if anything did.
     fn failure(&self) -> Option<String> {
         match &self.result {
             Ok(run) if run.opened.len() + 1 == self.paths => None,

@@ -40,11 +40,11 @@ type Find = fn(&Value) -> Option<f64>;
 
 /// A benchmark, and what of its result counts.
 struct Part {
-    /// How it is called.
+    /// Arguments that select the benchmark.
     args: &'static [&'static str],
-    /// What is added for a short run.
+    /// Arguments that are added for a short run.
     quick: &'static [&'static str],
-    /// Whether its rows are shown, or what its title sums up alone.
+    /// `true` if its rows are shown; otherwise its title alone sums up the result.
     rows: bool,
     /// Its main figure: what it is, where it stands in the JSON, and with how many decimals it is told.
     figure: (&'static str, Find, usize),
@@ -137,7 +137,7 @@ fn aggregated(json: &Value) -> Option<f64> {
     json["summary"][0]["median_ratio"].as_f64()
 }
 
-/// What a benchmark came to.
+/// Result of a benchmark.
 struct Measured {
     part: &'static Part,
     command: String,
@@ -199,7 +199,7 @@ fn measured(part: &'static Part, options: &Options) -> Measured {
 }
 
 impl Measured {
-    /// Its main figure, as a line of a table.
+    /// Formats the benchmark's main figure as a line of a table.
     fn figure(&self) -> String {
         let (what, of, digits) = self.part.figure;
         let value = self.result.as_ref().ok().and_then(|report| of(&report.json));
@@ -218,7 +218,7 @@ impl Measured {
     }
 }
 
-/// A title without the line that leads to the rows.
+/// Returns a title without the line that introduces the rows.
 fn summed_up(title: &str) -> &str {
     match title.trim_end().rsplit_once("\n\n") {
         Some((before, last)) if last.ends_with(':') => before.trim_end(),
@@ -226,13 +226,13 @@ fn summed_up(title: &str) -> &str {
     }
 }
 
-/// The main figures as a table.
+/// Formats the main figures as a table.
 fn figures(all: &[Measured]) -> String {
     let lines: String = all.iter().map(Measured::figure).collect();
     format!("| what | figure |\n|---|---|\n{lines}")
 }
 
-/// When, with which sources and on which machine, in one line.
+/// Returns one line with the date, the sources and the machine of the measurement.
 fn head(options: &Options) -> Result<String, Error> {
     let commit = said(&options.root, "git", &["rev-parse", "--short=12", "HEAD"])?;
     let changed =
@@ -251,7 +251,7 @@ fn head(options: &Options) -> Result<String, Error> {
     Ok(format!("Measured on {day}, commit {commit}{state}, {}.{short}", machine()))
 }
 
-/// What a program prints.
+/// Returns the output of a program.
 fn said(folder: &Path, program: &str, args: &[&str]) -> Result<String, Error> {
     let output = Command::new(program).args(args).current_dir(folder).output()?;
     if !output.status.success() {
@@ -260,7 +260,7 @@ fn said(folder: &Path, program: &str, args: &[&str]) -> Result<String, Error> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// The processor, its cores, the system and how busy it is.
+/// Describes the processor, its cores, the system and its load.
 fn machine() -> String {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let info = read("/proc/cpuinfo");
@@ -315,7 +315,7 @@ mod tests {
         }
     }
 
-    /// What needs no program beside this one is measured in earnest, and written where it belongs.
+    /// Benchmarks that need no other program run in earnest, and their results are written between the marks.
     #[test]
     fn tables_and_figures_are_written_between_the_marks() {
         let root = std::env::temp_dir().join(format!("anabranch-bench-all-{}", std::process::id()));

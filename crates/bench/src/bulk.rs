@@ -16,10 +16,10 @@ pub(crate) struct Options {
     /// Bytes of a download
     #[arg(long, default_value_t = 1 << 30, value_parser = clap::value_parser!(u64).range(1..))]
     bytes: u64,
-    /// What our packets look like; version 1 takes part in any case
+    /// Wire format of our packets; version 1 takes part in any case
     #[arg(long, value_enum, value_delimiter = ',', default_value = "v1")]
     wire: Vec<Wire>,
-    /// What one system call of our client receives; the usual way takes part in any case
+    /// Datagrams that one system call of our client receives; the usual way takes part in any case
     #[arg(long, value_enum, value_delimiter = ',', default_value = "many")]
     recv: Vec<Recv>,
     /// Leave out our rows over HTTP/3 and over two paths
@@ -29,7 +29,7 @@ pub(crate) struct Options {
     choice: Choice,
 }
 
-/// What one system call of the client receives.
+/// Datagrams that one system call of the client receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Recv {
     /// One datagram
@@ -50,7 +50,7 @@ const WAYS: [(&str, Wire, Recv); 6] = [
     ("anabranch-reverso-one", Wire::Reverso, Recv::One),
 ];
 
-/// The name of our row with these packets and this way of receiving.
+/// Returns the name of our row with this wire format and this way of receiving.
 pub(crate) fn way(wire: Wire, recv: Recv) -> &'static str {
     let found = WAYS.iter().find(|(_, of, by)| (*of, *by) == (wire, recv));
     found.map_or(OURS, |(name, ..)| name)
@@ -71,7 +71,7 @@ const OURS_ON_TWO_PATHS_SINGLE: &str = "anabranch-2paths-single";
 
 const TWO_PATHS: [&str; 3] = [OURS_ON_TWO_PATHS, OURS_ON_TWO_EVEN_PATHS, OURS_ON_TWO_PATHS_SINGLE];
 
-/// What two paths may cost, in costs of one.
+/// Maximum cost of two paths, as a multiple of the cost of one.
 const TWO_PATHS_TARGET: f64 = 1.10;
 
 /// The least that each of two even paths has to carry, of all bytes. Losses on loopback leave one with a small window at times.
@@ -137,7 +137,7 @@ impl Row {
     }
 }
 
-/// What the client of a row is told.
+/// Returns the client's arguments for a row.
 fn work(name: &str, bytes: u64) -> Vec<String> {
     let download = ["--download".to_owned(), bytes.to_string()];
     let two_paths = ["--path".to_owned(), "127.0.0.1,count=2".to_owned()];
@@ -160,7 +160,7 @@ fn work(name: &str, bytes: u64) -> Vec<String> {
     }
 }
 
-/// Whether all bytes came, and over both paths if there were to be two.
+/// Checks that all bytes arrived, and over both paths if the row has two.
 fn check(name: &str, run: &Run, bytes: u64) -> Result<(), Error> {
     let arrived = run.result["bytes"].as_u64();
     if arrived != Some(bytes) {
@@ -198,7 +198,7 @@ pub(crate) fn ways(rounds: u32, bytes: u64, ours: &Ours, wanted: &[(Wire, Recv)]
 }
 
 impl Options {
-    /// The rows, ours in all the ways that are asked for.
+    /// Returns the rows, with all requested variants of ours.
     fn stacks(&self) -> Result<Vec<Stack>, Error> {
         let mut stacks = self.choice.built()?;
         let Some(at) = stacks.iter().position(|stack| stack.name == OURS) else { return Ok(stacks) };
@@ -286,7 +286,7 @@ pub(crate) fn client(run: &Run) -> f64 {
     run.client.cpu
 }
 
-/// What runs cost beside those of the row `base` in the same rounds: the median of all rounds.
+/// Returns the cost of runs relative to the row `base` in the same rounds: the median of all rounds.
 fn against(runs: &Runs, base: &str, of: &[Run], cost: fn(&Run) -> f64) -> Option<f64> {
     let (_, base) = runs.iter().find(|(stack, _)| stack.name == base)?;
     Some(median(&of.iter().zip(base).map(|(one, base)| cost(one) / cost(base)).collect::<Vec<_>>()))

@@ -15,7 +15,7 @@ const LOOK: Duration = Duration::from_millis(2);
 /// Time between two signs that a program which takes long is still running.
 const SIGN: Duration = Duration::from_secs(5);
 
-/// What a program cost since its start.
+/// Cost of a program since its start.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cost {
     /// User and system time, in seconds.
@@ -25,7 +25,7 @@ pub(crate) struct Cost {
 }
 
 impl Cost {
-    /// What this process has cost so far, with all its threads.
+    /// Returns the cost of this process so far, with all its threads.
     pub(crate) fn so_far() -> Result<Self, Error> {
         // SAFETY: a `rusage` of zeroes is valid, since it holds only numbers.
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -53,14 +53,14 @@ pub(crate) struct Program {
     signs: Option<Signs>,
 }
 
-/// What is said while a program runs.
+/// Progress messages that are printed while a program runs.
 struct Signs {
     doing: String,
     said: Duration,
 }
 
 impl Signs {
-    /// The line to say when the program has run for so long, if one is due.
+    /// Returns the progress line for a program that has run for `elapsed`, if one is due.
     fn due(&mut self, elapsed: Duration) -> Option<String> {
         (elapsed >= self.said + SIGN).then(|| {
             self.said = elapsed;
@@ -83,7 +83,7 @@ impl Program {
         self
     }
 
-    /// The next line of the program's output.
+    /// Returns the next line of the program's output.
     pub(crate) fn line(&mut self) -> Result<String, Error> {
         let mut line = String::new();
         self.output.read_line(&mut line)?;
@@ -136,7 +136,7 @@ fn ending(status: i32) -> String {
     std::process::ExitStatus::from_raw(status).to_string()
 }
 
-/// The wait status and the cost of the child `pid` if it has ended.
+/// Returns the wait status and the cost of the child `pid` if it has ended.
 fn reap(pid: u32) -> Result<Option<(i32, Cost)>, Error> {
     let mut status = 0;
     // SAFETY: a `rusage` of zeroes is valid, since it holds only numbers.

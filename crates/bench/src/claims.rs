@@ -1,7 +1,9 @@
-//! What the paper about VReverso claims, measured in one run for `anabranch lab claims reverso`, which judges it.
+//! The claims of the paper about VReverso, measured in one run for `anabranch lab claims reverso`, which
+//! judges them.
 //!
-//! Times of the receive path and of HTTP/3 are those of one thread without sockets, interleaved round by round: each ratio is
-//! the median of the ratios of the rounds. Downloads count the CPU time of the client's process.
+//! Times of the receive path and of HTTP/3 are those of one thread without sockets, interleaved round by
+//! round: each ratio is the median of the ratios of the rounds. Downloads count the CPU time of the client's
+//! process.
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -41,7 +43,7 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
     Ok(report(&receive, &pages, &download(&runs, options.bytes)?))
 }
 
-/// The client's CPU seconds per GB, and the share of its packets that came in order.
+/// Returns the client's CPU seconds per GB, and the share of its packets that arrived in order.
 fn download(runs: &Runs, bytes: u64) -> Result<Value, Error> {
     let gigabytes = bytes as f64 / 1e9;
     let mut all = json!({});
@@ -78,7 +80,7 @@ fn report(receive: &[Value], pages: &[Value], download: &Value) -> Report {
     }
 }
 
-/// The load average of the last minute.
+/// Returns the load average of the last minute.
 fn load() -> Option<f64> {
     std::fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().next()?.parse().ok()
 }
@@ -87,7 +89,7 @@ fn load() -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// The names of everything in a value.
+    /// Collects the names of everything in a value.
     fn shape(value: &Value, at: &str, names: &mut Vec<String>) {
         match value {
             Value::Object(fields) => {

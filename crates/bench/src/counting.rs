@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 static ASKED: AtomicUsize = AtomicUsize::new(0);
 
-/// How often memory has been asked for.
+/// Returns the number of allocations so far.
 pub(crate) fn allocations() -> usize {
     ASKED.load(Ordering::Relaxed)
 }
@@ -58,7 +58,7 @@ impl Account {
         result
     }
 
-    /// Bytes that are live now.
+    /// Returns the number of bytes that are live now.
     pub(crate) fn bytes(&self) -> isize {
         self.0
     }

@@ -1,4 +1,4 @@
-//! How long a transfer stands still when one of its paths dies, over random kill schedules in virtual time.
+//! Length of the gap in a transfer when one of its paths dies, over random kill schedules in virtual time.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub(crate) struct Options {
     /// Only schedules of this class: upload, download, acks or idle
     #[arg(long, value_parser = class)]
     class: Option<Class>,
-    /// How the paths' packets are numbered
+    /// Numbering of the paths' packets
     #[arg(long, default_value = "multiple")]
     numbering: Numbering,
     /// Scheduler instead of the default
@@ -145,12 +145,14 @@ impl Run {
         self.outcome.gap > self.outcome.limit().min(MAX_GAP)
     }
 
-    /// Whether the gap is longer than the limit with the other path's round trip as the sender knows it.
+    /// Returns whether the gap is longer than the limit with the other path's round-trip time as the sender
+    /// knows it.
     fn exceeds_known(&self) -> bool {
         self.outcome.gap > self.outcome.limit_as_known().min(MAX_GAP)
     }
 
-    /// What must not happen, if it did.
+    /// Describes lost bytes, wrong bytes or a failure of the transfer, none of which may occur; `None`
+    /// without them.
     fn fault(&self) -> Option<String> {
         let Outcome { seed, lost_bytes, wrong_bytes, failure, .. } = &self.outcome;
         if let (0, 0, None) = (lost_bytes, wrong_bytes, failure) {

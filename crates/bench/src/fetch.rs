@@ -1,5 +1,5 @@
-//! What `anabranch get` of a few bytes takes beyond what the network has to do: from the program's start to its first packet,
-//! and from the last byte of the answer to its end.
+//! Time that `anabranch get` of a few bytes takes beyond that of the network: from the program's start to its
+//! first packet, and from the last byte of the answer to the program's end.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::process::{Command, Stdio};
@@ -16,9 +16,9 @@ use crate::child::Program;
 use crate::report::{Report, median, rounded};
 use crate::stacks::{Identity, Ours};
 
-/// How long the relay waits for a datagram before it looks at the other side.
+/// Time that the relay waits for a datagram before it looks at the other side.
 const LOOK: Duration = Duration::from_micros(200);
-/// What is fetched.
+/// Content of the fetched file.
 const CONTENT: &str = "six b\n";
 
 #[derive(Args)]
@@ -116,7 +116,7 @@ struct Relay {
     address: SocketAddr,
     over: Arc<AtomicBool>,
     passing: JoinHandle<std::io::Result<()>>,
-    /// When the client's and the server's datagrams came.
+    /// Arrival times of the client's and the server's datagrams.
     times: Arc<Mutex<(Vec<Instant>, Vec<Instant>)>>,
 }
 

@@ -10,7 +10,7 @@ use crate::counting::Account;
 use crate::memory::{Memory, MemoryTls};
 use crate::report::Report;
 
-/// What an idle connection may hold beyond its TLS session, in bytes.
+/// Maximum heap of an idle connection beyond its TLS session, in bytes.
 const TARGET: f64 = 12.0 * 1024.0;
 
 #[derive(Args)]
@@ -40,7 +40,8 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
     })
 }
 
-/// Server heap per connection after the handshake and all that follows it, with the endpoint's tables.
+/// Returns the server's heap per connection after the handshake and all that follows it, including the
+/// endpoint's tables.
 fn connection_heap(connections: u32) -> Result<f64, Error> {
     let mut memory = Memory::new(TransportConfig::default())?;
     // The first connection pays for what all share.
@@ -52,7 +53,7 @@ fn connection_heap(connections: u32) -> Result<f64, Error> {
     Ok((memory.server_heap.bytes() - before) as f64 / f64::from(connections))
 }
 
-/// The same for the TLS sessions alone, as they are when the handshake is complete.
+/// Returns the server's heap per TLS session alone, when the handshake is complete.
 fn session_heap(connections: u32) -> Result<f64, Error> {
     let tls = MemoryTls::new()?;
     let mut kept = Vec::with_capacity(connections as usize);
@@ -76,7 +77,7 @@ fn session_heap(connections: u32) -> Result<f64, Error> {
     Ok(heap.bytes() as f64 / f64::from(connections) + size_of::<Session>() as f64)
 }
 
-/// What a session has to say, one piece per encryption level.
+/// Returns the handshake data that a session has to send, one piece per encryption level.
 fn flights(session: &mut Session) -> Vec<Vec<u8>> {
     let mut flights = Vec::new();
     loop {

@@ -25,7 +25,7 @@ use clap::{Parser, Subcommand};
 #[global_allocator]
 static ALLOCATOR: counting::Counting = counting::Counting;
 
-/// What went wrong, for the person who ran the benchmark.
+/// Error for the person who ran the benchmark.
 type Error = Box<dyn std::error::Error>;
 
 #[derive(Parser)]
@@ -58,7 +58,8 @@ enum Benchmark {
     Fetch(fetch::Options),
     /// CPU seconds per GB of one download on one stream, over loopback
     Bulk(bulk::Options),
-    /// What `anabranch lab claims reverso` judges: VReverso beside version 1, and beside its reference
+    /// Measure what `anabranch lab claims reverso` judges: VReverso beside version 1, and beside its
+    /// reference
     Claims(claims::Options),
     /// Small HTTP/3 requests per second of server CPU, over loopback
     Requests(requests::Options),

@@ -60,7 +60,7 @@ impl MemoryTls {
 pub(crate) struct Memory {
     /// Virtual time.
     pub(crate) now: Time,
-    /// What the server's side has allocated.
+    /// Memory that the server's side has allocated.
     pub(crate) server_heap: Account,
     config: ClientConfig,
     client: Endpoint,
@@ -104,12 +104,12 @@ impl Memory {
         Ok((client, server))
     }
 
-    /// A connection of the client's endpoint.
+    /// Returns a connection of the client's endpoint.
     pub(crate) fn client(&mut self, handle: Handle) -> Result<&mut Connection, Error> {
         self.client.connection(handle).ok_or_else(|| "the client's connection is gone".into())
     }
 
-    /// A connection of the server's endpoint.
+    /// Returns a connection of the server's endpoint.
     pub(crate) fn server(&mut self, handle: Handle) -> Result<&mut Connection, Error> {
         self.server.connection(handle).ok_or_else(|| "the server's connection is gone".into())
     }
@@ -125,12 +125,12 @@ impl Memory {
         while self.client.poll_event().is_some() {}
     }
 
-    /// What the client sends now.
+    /// Returns the datagrams that the client sends now.
     pub(crate) fn drain_client(&mut self) -> Vec<Wire> {
         drain(self.now, &mut self.client, &mut self.buffer)
     }
 
-    /// What the server sends now.
+    /// Returns the datagrams that the server sends now.
     pub(crate) fn drain_server(&mut self) -> Vec<Wire> {
         let mut sent = Vec::new();
         loop {
@@ -165,14 +165,14 @@ fn drain(now: Time, endpoint: &mut Endpoint, buffer: &mut TransmitBuf) -> Vec<Wi
     sent
 }
 
-/// A batch's datagrams, as they arrive at the other end.
+/// Splits a batch into its datagrams, as they arrive at the other end.
 fn take_apart(transmit: &anabranch_transport::Transmit, buffer: &TransmitBuf, out: &mut Vec<Wire>) {
     let tuple = FourTuple { local: transmit.tuple.remote, remote: transmit.tuple.local };
     let datagrams = buffer.filled(transmit).chunks(transmit.segment_size);
     out.extend(datagrams.map(|bytes| Wire { tuple, bytes: bytes.to_vec() }));
 }
 
-/// The datagrams as the core takes them.
+/// Returns the datagrams in the form that the core takes.
 pub(crate) fn borrow(datagrams: &mut [Wire]) -> Vec<Datagram<'_>> {
     let wires = datagrams.iter_mut();
     wires.map(|Wire { tuple, bytes }| Datagram { tuple: *tuple, ecn: None, payload: bytes }).collect()

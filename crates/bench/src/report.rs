@@ -26,19 +26,19 @@ pub(crate) fn publish(report: &Report, target: Option<&str>) -> Result<(), Error
     Ok(())
 }
 
-/// A Markdown table with aligned columns, as docs/performance.md shows it.
+/// Formats a Markdown table with aligned columns, as docs/performance.md shows it.
 pub(crate) fn table(report: &Report) -> String {
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN).set_header(&report.columns).add_rows(&report.rows);
     format!("{}\n\n{table}\n", report.title)
 }
 
-/// The median as the lab has it; NaN without values.
+/// Returns the median as the lab computes it; NaN without values.
 pub(crate) fn median(values: &[f64]) -> f64 {
     anabranch_lab::stats::median(values).unwrap_or(f64::NAN)
 }
 
-/// The smallest value; NaN without values.
+/// Returns the smallest value; NaN without values.
 pub(crate) fn minimum(values: &[f64]) -> f64 {
     values.iter().copied().fold(f64::NAN, f64::min)
 }

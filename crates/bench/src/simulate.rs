@@ -1,4 +1,4 @@
-//! What the simulator costs: one download over two paths in virtual time, several times in one process.
+//! Cost of the simulator: one download over two paths in virtual time, several times in one process.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ const LINKS: [(u64, u64); 2] = [(50_000_000, 30), (40_000_000, 60)];
 /// Largest UDP payload on links with an MTU of 1500 bytes.
 const MAX_UDP_PAYLOAD: usize = 1472;
 
-/// What a result is expressed for.
+/// Number of bytes to which results are scaled.
 const BYTES: f64 = 50e6;
 
 #[derive(Args)]
@@ -34,7 +34,7 @@ pub(crate) struct Options {
     seed: u64,
 }
 
-/// What one run cost, in seconds.
+/// Cost of one run, in seconds.
 struct Round {
     cpu: f64,
     wall: f64,
@@ -55,7 +55,7 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
     Ok(report(options, &outcome, &rounds, Cost::so_far()?.rss))
 }
 
-/// The download with default settings on all paths.
+/// Returns the download with default settings on all paths.
 fn transfer(options: &Options) -> Transfer {
     let transport = TransportConfig::default().with_multipath(MultipathConfig::default());
     let link = |(rate, rtt)| LinkSpec::new(rate, Duration::from_millis(rtt)).mtu(MAX_UDP_PAYLOAD);
@@ -68,7 +68,7 @@ fn transfer(options: &Options) -> Transfer {
     }
 }
 
-/// A run that used one path only, or went another way than the one before, measures something else.
+/// Refuses a run that used one path only, or that differs from the run before: it measures something else.
 fn check(outcome: &Measured, before: Option<&Measured>) -> Result<(), Error> {
     if outcome.opened.len() + 1 != LINKS.len() {
         return Err(format!("only {} of {} paths were opened", outcome.opened.len() + 1, LINKS.len()).into());

@@ -31,7 +31,7 @@ pub(crate) struct Choice {
     ours: Ours,
 }
 
-/// Where our own stack is.
+/// Location of our own stack.
 #[derive(Args)]
 pub(crate) struct Ours {
     /// Our command [default: `anabranch` beside this program]
@@ -46,11 +46,11 @@ pub(crate) struct Stack {
     program: PathBuf,
     /// Words before `server` or `client`.
     prefix: &'static [&'static str],
-    /// What the server is told beside what all are.
+    /// Arguments of this server beyond those that all servers get.
     serving: &'static [&'static str],
 }
 
-/// Where the program of the peer `name` is after `peers/build.sh`.
+/// Returns the path that the program of the peer `name` has after `peers/build.sh`.
 pub(crate) fn peer(name: &str) -> PathBuf {
     let peers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../peers").join(name);
     if name == "quic-go" {
@@ -67,7 +67,7 @@ impl Ours {
         Ok(self.anabranch.clone().unwrap_or(beside))
     }
 
-    /// It, built or not.
+    /// Returns our stack, built or not.
     pub(crate) fn stack(&self) -> Result<Stack, Error> {
         let program = self.program()?;
         Ok(Stack { name: OURS, program, prefix: &["perf"], serving: &[] })
@@ -75,7 +75,7 @@ impl Ours {
 }
 
 impl Choice {
-    /// The chosen stacks that are built; the others are named on standard error.
+    /// Returns the chosen stacks that are built; prints the names of the others to standard error.
     pub(crate) fn built(&self) -> Result<Vec<Stack>, Error> {
         let mut all = vec![self.ours.stack()?];
         all.extend(PEERS.iter().map(|&name| Stack { name, program: peer(name), prefix: &[], serving: &[] }));
@@ -91,7 +91,7 @@ impl Choice {
     }
 }
 
-/// What a server and a client cost, and what the client says.
+/// Costs of a server and a client, and the client's output.
 pub(crate) struct Run {
     pub(crate) server: Cost,
     pub(crate) client: Cost,
@@ -99,12 +99,12 @@ pub(crate) struct Run {
 }
 
 impl Stack {
-    /// The same program under another name, for other work.
+    /// Returns the same program under another name, for other work.
     pub(crate) fn named(&self, name: &'static str) -> Self {
         Self { name, ..self.clone() }
     }
 
-    /// The same program, whose server is told more.
+    /// Returns the same program with more arguments for its server.
     pub(crate) fn serving(self, words: &'static [&'static str]) -> Self {
         Self { serving: words, ..self }
     }
@@ -161,13 +161,13 @@ impl Identity {
         Ok(identity)
     }
 
-    /// The flags of a program that is told the certificate and its key.
+    /// Returns the flags that pass the certificate and its key to a program.
     pub(crate) fn flags(&self) -> [String; 4] {
         let path = |path: PathBuf| path.display().to_string();
         ["--cert".to_owned(), path(self.certificate()), "--key".to_owned(), path(self.key())]
     }
 
-    /// Where it is, with room for other files that go away with it.
+    /// Returns the identity's folder, which has room for other files that are removed with it.
     pub(crate) fn folder(&self) -> &Path {
         &self.0
     }

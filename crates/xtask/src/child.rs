@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// How often a child is asked whether it has ended.
+/// Interval at which a child is polled for its end.
 const TICK: Duration = Duration::from_millis(5);
 
 /// A child that is killed and reaped when it is dropped.
@@ -49,7 +49,7 @@ impl Drop for Reaped {
     }
 }
 
-/// Everything a pipe yields until its end.
+/// Collects everything that a pipe yields until its end.
 pub(crate) fn collect(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<String> {
     thread::spawn(move || {
         let mut bytes = Vec::new();
@@ -61,7 +61,7 @@ pub(crate) fn collect(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<St
     })
 }
 
-/// The lines of a pipe, as they come.
+/// Passes on the lines of a pipe as they arrive.
 pub(crate) fn lines(pipe: Option<impl Read + Send + 'static>) -> Receiver<String> {
     let (tell, told) = channel();
     thread::spawn(move || {

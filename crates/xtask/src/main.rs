@@ -3,6 +3,7 @@
 
 mod browser;
 mod child;
+mod interface;
 mod interop;
 mod model;
 mod paths;
@@ -30,6 +31,8 @@ enum Task {
         #[arg(long, value_name = "CRATE", num_args = 0..=1)]
         imports: Option<Option<String>>,
     },
+    /// Compare the public interface of the libraries with docs/interface
+    Interface(interface::Arguments),
     /// Run interop cases against other stacks
     Interop(interop::Arguments),
     /// Load a page from `anabranch serve` with Chromium, over HTTP/3
@@ -47,10 +50,14 @@ enum Task {
 }
 
 fn main() -> ExitCode {
+    if let Some(status) = interface::as_rustdoc() {
+        return status;
+    }
     let root = root();
     let outcome = match Arguments::parse().task {
         Task::Tidy { imports: Some(only) } => tidy::draw_imports(&root, only.as_deref()).map(|()| true),
         Task::Tidy { imports: None } => tidy::run(&root),
+        Task::Interface(arguments) => interface::run(&root, &arguments),
         Task::Interop(arguments) => interop::run(&root, &arguments),
         Task::Browser(arguments) => browser::run(&root, &arguments),
         Task::Qpack(arguments) => qpack::run(&root, &arguments),
@@ -69,7 +76,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// The project's root: cargo says where this crate is when it runs it; otherwise the current folder has to be it.
+/// Returns the project's root: cargo names this crate's folder when it runs the crate; otherwise the root
+/// must be the current folder.
 fn root() -> PathBuf {
     let here = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
     let root = here.as_deref().and_then(|here| here.ancestors().nth(2)).map(Path::to_owned);

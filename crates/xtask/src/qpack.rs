@@ -4,13 +4,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Which header lists to make.
+/// Selection of the header lists to make.
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     /// Number that the header lists depend on
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How many header lists
+    /// Number of header lists
     #[arg(long, default_value_t = 400)]
     lists: u64,
 }
@@ -77,7 +77,7 @@ pub(super) fn run(root: &Path, arguments: &Arguments) -> Result<bool, String> {
 }
 
 impl Coder {
-    /// A command line that begins with this verb.
+    /// Returns a command line that begins with this verb.
     fn start(&self, verb: &str) -> Command {
         let mut command = Command::new(&self.command[0]);
         command.args(&self.command[1..]).arg(verb);
@@ -85,7 +85,8 @@ impl Coder {
     }
 }
 
-/// Every encoder in every setting. One without a dynamic table does the same in all of them, so it has one.
+/// Returns every encoder in every setting. An encoder without a dynamic table does the same in all settings,
+/// so it is listed with one of them.
 fn cells(coders: &[Coder]) -> impl Iterator<Item = (&'static str, (&'static str, &'static str), &Coder)> {
     let settings =
         CAPACITIES.iter().flat_map(|capacity| BLOCKING.iter().map(move |blocking| (*capacity, *blocking)));

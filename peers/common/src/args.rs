@@ -15,7 +15,7 @@ pub const DEFAULT_WINDOW: u64 = 16 << 20;
 /// Idle timeout when `--idle-ms` does not say otherwise.
 pub const DEFAULT_IDLE: Duration = Duration::from_secs(30);
 
-/// What the first argument asks for.
+/// Command that the first argument names.
 pub enum Command {
     /// `server …`
     Server(Server),
@@ -41,7 +41,7 @@ pub struct Common {
     pub wire: Wire,
 }
 
-/// What packets look like.
+/// Wire format of packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wire {
     /// `v1`: as in RFC 9000 (and RFC 9369).
@@ -128,11 +128,11 @@ pub struct Client {
     pub ca: PathBuf,
     /// `--case NAME`
     pub case: Case,
-    /// What to do on the connection.
+    /// Work to do on the connection.
     pub work: Work,
 }
 
-/// What a client does on its connections.
+/// Work of a client on its connections.
 #[derive(Clone)]
 pub enum Work {
     /// ALPN `perf`: BYTES in each direction, split evenly over the streams.
@@ -157,14 +157,14 @@ pub enum Work {
     Requests(Requests),
     /// `--handshakes N [--concurrency C]`: full handshakes, one after another in each of C lanes.
     Handshakes {
-        /// How many in all.
+        /// Number of handshakes in all.
         count: u64,
-        /// How many at once.
+        /// Number of handshakes at once.
         concurrency: u64,
     },
     /// `--datagrams N`: send N DATAGRAM frames on ALPN `perf` and count the echoes.
     Datagrams {
-        /// How many.
+        /// Number of DATAGRAM frames.
         count: u64,
     },
 }
@@ -172,9 +172,9 @@ pub enum Work {
 /// Many small requests, for a benchmark.
 #[derive(Clone)]
 pub struct Requests {
-    /// How many in all.
+    /// Number of requests in all.
     pub count: u64,
-    /// How many at once on each connection.
+    /// Number of requests at once on each connection.
     pub concurrency: u64,
     /// Over how many connections.
     pub connections: u64,
@@ -183,7 +183,7 @@ pub struct Requests {
 }
 
 impl Work {
-    /// The ALPN protocol this work needs.
+    /// Returns the ALPN protocol that this work needs.
     pub fn alpn(&self) -> &'static str {
         match self {
             Self::Fetch { http3: true, .. } | Self::Requests(_) => "h3",
@@ -192,7 +192,8 @@ impl Work {
         }
     }
 
-    /// For two connections: the first path on one and the others on the next; other work, or a single path, on both.
+    /// Splits the work for two connections: the first path on one and the others on the next. Other work, or
+    /// a single path, is done on both.
     pub fn halves(&self) -> (Self, Self) {
         match self {
             Self::Fetch { http3, out, paths } if paths.len() > 1 => {
@@ -286,7 +287,7 @@ fn server(mut words: Words) -> Result<Server, Failure> {
     Ok(Server { common, listen, cert, key, root, retry, migration, preferred, reset_key })
 }
 
-/// What a client's flags ask for, before it is known to make sense.
+/// Values of a client's flags, before they are known to make sense.
 #[derive(Default)]
 struct Wanted {
     alpn: Option<String>,
@@ -389,7 +390,7 @@ impl Values {
         Ok(Self(values))
     }
 
-    /// The value of a flag, if it is there.
+    /// Returns the value of a flag, if it is present.
     pub fn get<T: FromStr>(&self, flag: &str) -> Result<Option<T>, Failure> {
         match self.0.get(flag).map(|value| value.parse()) {
             None => Ok(None),
@@ -398,13 +399,13 @@ impl Values {
         }
     }
 
-    /// The value of a flag that must be there.
+    /// Returns the value of a flag that must be present.
     pub fn need<T: FromStr>(&self, flag: &str) -> Result<T, Failure> {
         self.get(flag)?.map_or_else(|| failed(format!("{flag} is needed")), Ok)
     }
 }
 
-/// How many datagrams `--case datagram` sends when `--datagrams` does not say.
+/// Number of datagrams that `--case datagram` sends without `--datagrams`.
 pub const DEFAULT_DATAGRAMS: u64 = 10;
 
 #[cfg(test)]

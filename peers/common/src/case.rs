@@ -9,7 +9,7 @@ macro_rules! cases {
         pub enum Case { $($(#[$doc])* $case),* }
 
         impl Case {
-            /// The name on the command line.
+            /// Returns the name on the command line.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$case => $name),* }
             }

@@ -6,24 +6,25 @@ use std::path::{Component, Path, PathBuf};
 /// Largest request line a server reads, in bytes.
 pub const MAX_REQUEST: usize = 4096;
 
-/// The request for a path; a missing leading slash is added.
+/// Returns the request for a path; adds a missing leading slash.
 pub fn request(path: &str) -> Vec<u8> {
     format!("GET /{}\r\n", path.trim_start_matches('/')).into_bytes()
 }
 
-/// The file that a request names below `root`, or nothing if it is malformed or leaves `root`.
+/// Returns the file below `root` that a request names, or nothing if the request is malformed or leaves
+/// `root`.
 pub fn requested(root: &Path, request: &[u8]) -> Option<PathBuf> {
     let line = std::str::from_utf8(request).ok()?;
     let path = line.strip_prefix("GET ")?.trim_end_matches(['\r', '\n']);
     below(root, path)
 }
 
-/// Where a client stores the answer to `path`: the path's last component inside `out`.
+/// Returns the file in which a client stores the answer to `path`: the path's last component inside `out`.
 pub fn destination(out: &Path, path: &str) -> Option<PathBuf> {
     below(out, Path::new(path).file_name()?.to_str()?)
 }
 
-/// The file `path` names below `root`; nothing if it leaves `root` or names nothing.
+/// Returns the file that `path` names below `root`; nothing if it leaves `root` or names nothing.
 pub fn below(root: &Path, path: &str) -> Option<PathBuf> {
     let relative = Path::new(path.trim_start_matches('/'));
     let plain = relative.components().all(|part| matches!(part, Component::Normal(_)));

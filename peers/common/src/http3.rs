@@ -1,4 +1,5 @@
-//! What every HTTP/3 server answers, with which header fields: the same for all, so that a comparison is fair.
+//! Content and header fields of every HTTP/3 server's answers: the same for all servers, so that a comparison
+//! is fair.
 
 use std::path::Path;
 
@@ -17,7 +18,7 @@ pub enum Content {
 }
 
 impl Content {
-    /// Its length in bytes.
+    /// Returns the content's length in bytes.
     pub fn len(&self) -> u64 {
         match self {
             Self::Pattern(count) => *count,
@@ -25,13 +26,13 @@ impl Content {
         }
     }
 
-    /// Whether there is nothing in it.
+    /// Returns whether the content is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// What `GET path` gives, or nothing for 404.
+/// Returns the content for `GET path`, or nothing for 404.
 pub fn content(root: Option<&Path>, path: &str) -> Option<Content> {
     if let Some(count) = path.strip_prefix("/bytes/") {
         return count.parse().ok().map(Content::Pattern);
@@ -39,7 +40,7 @@ pub fn content(root: Option<&Path>, path: &str) -> Option<Content> {
     std::fs::read(files::below(root?, path)?).ok().map(Content::File)
 }
 
-/// The next piece of `left` bytes of the pattern.
+/// Returns the next piece of the pattern when `left` bytes remain.
 pub fn piece(left: u64) -> &'static [u8] {
     &PATTERN[..left.min(PATTERN.len() as u64) as usize]
 }

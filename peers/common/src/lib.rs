@@ -1,4 +1,5 @@
-//! What every Rust peer program shares: flags, lifetime, sockets, output, and the relay that plays a NAT.
+//! Code that all Rust peer programs share: flags, lifetime, sockets, output, and the relay that acts as a
+//! NAT.
 //!
 //! A peer is a child process of a test or a benchmark. It wraps one QUIC stack behind one contract (see
 //! `peers/README.md`), so that a single runner can drive all of them.
@@ -22,7 +23,7 @@ pub static PATTERN: [u8; 64 * 1024] = [0x5a; 64 * 1024];
 /// Exit status for a case that the stack cannot do, as in the interop runner's contract.
 pub const UNSUPPORTED: u8 = 127;
 
-/// Why a peer gives up.
+/// Reason why a peer gives up.
 #[derive(Debug)]
 pub enum Failure {
     /// The case was tried and did not work; the text says why.
@@ -44,7 +45,7 @@ impl<E: std::error::Error> From<E> for Failure {
     }
 }
 
-/// A failure with a text of our own.
+/// Returns a failure with a text of our own.
 pub fn failed<T>(why: impl Into<String>) -> Result<T, Failure> {
     Err(Failure::Failed(why.into()))
 }

@@ -1,4 +1,4 @@
-//! How far some work has come, and what happens in its middle.
+//! Progress of some work, and an action in its middle.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -30,13 +30,13 @@ impl Progress {
         }
     }
 
-    /// Bytes so far.
+    /// Returns the number of bytes that have moved so far.
     pub fn moved(&self) -> u64 {
         self.moved.load(Relaxed)
     }
 }
 
-/// The part of `total` that stream `index` of `streams` carries.
+/// Returns the part of `total` that stream `index` of `streams` carries.
 pub fn share(total: u64, index: u64, streams: u64) -> u64 {
     total / streams + u64::from(index < total % streams)
 }

@@ -24,7 +24,7 @@ pub struct Direction {
     pub marked: AtomicU64,
 }
 
-/// What passed, and what the relay is asked to do.
+/// Traffic that passed, and requests to the relay.
 #[derive(Default)]
 pub struct Watched {
     /// Client to server.
@@ -37,7 +37,7 @@ pub struct Watched {
 
 /// A running relay; its thread ends with the process.
 pub struct Relay {
-    /// Where the client must connect to.
+    /// Address to which the client must connect.
     pub address: SocketAddr,
     /// The counters.
     pub watched: Arc<Watched>,
@@ -91,13 +91,13 @@ impl Relay {
         self.watched.rebind.store(true, Relaxed);
     }
 
-    /// How often the address changed.
+    /// Returns the number of times that the address changed.
     pub fn rebound(&self) -> u64 {
         self.watched.rebound.load(Relaxed)
     }
 }
 
-/// A socket that reports the ECN field of what it receives.
+/// Creates a socket that reports the ECN field of the datagrams that it receives.
 fn ecn_socket(local: SocketAddr) -> io::Result<UdpSocket> {
     let socket = bind(local)?;
     match local {
@@ -107,7 +107,7 @@ fn ecn_socket(local: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// The next datagram: its source, its length and its ECN field.
+/// Receives the next datagram; returns its source, its length and its ECN field.
 fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> Option<(SocketAddr, usize, u8)> {
     let mut control = nix::cmsg_space!(i32, i32);
     let mut parts = [IoSliceMut::new(buffer)];

@@ -12,7 +12,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// An empty object.
+    /// Creates an empty object.
     pub fn new() -> Self {
         Self::default()
     }
@@ -62,7 +62,7 @@ impl Report {
         self.raw("cpu_seconds", format!("{:.6}", cpu_seconds()))
     }
 
-    /// The object as one line.
+    /// Returns the object as one line.
     pub fn line(&self) -> String {
         format!("{{{}}}", self.body)
     }

@@ -19,7 +19,7 @@ pub fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// The unspecified address, any port, in the family of `peer`.
+/// Returns the unspecified address with any port, in the family of `peer`.
 pub fn any_like(peer: SocketAddr) -> SocketAddr {
     match peer {
         SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
@@ -27,7 +27,7 @@ pub fn any_like(peer: SocketAddr) -> SocketAddr {
     }
 }
 
-/// The loopback address, any port, in the family of `peer`.
+/// Returns the loopback address with any port, in the family of `peer`.
 pub fn loopback_like(peer: SocketAddr) -> SocketAddr {
     match peer {
         SocketAddr::V4(_) => (Ipv4Addr::LOCALHOST, 0).into(),
@@ -35,8 +35,8 @@ pub fn loopback_like(peer: SocketAddr) -> SocketAddr {
     }
 }
 
-/// The loopback address for a peer on it, else the unspecified address; any port. For stacks that want to know their
-/// local address.
+/// Returns the loopback address for a peer on it, else the unspecified address, with any port. It is for
+/// stacks that need to know their local address.
 pub fn loopback_or_any(peer: SocketAddr) -> SocketAddr {
     if peer.ip().is_loopback() { loopback_like(peer) } else { any_like(peer) }
 }

@@ -13,7 +13,7 @@ use h3i::quiche::ConnectionError;
 
 use crate::script::{FIRST, SECOND, get};
 
-/// How long a server may take to say something, in milliseconds; a silent connection ends then.
+/// Time that a server may take to send something, in milliseconds; a silent connection ends then.
 const PATIENCE_MS: u64 = 3_000;
 /// H3_NO_ERROR: how this client ends a connection that the server leaves open.
 const NO_ERROR: u64 = 0x100;
@@ -25,7 +25,7 @@ pub struct Case {
     pub actions: Vec<Action>,
 }
 
-/// What a server does.
+/// Reaction of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It closes the connection with this application error code.
@@ -40,23 +40,24 @@ pub enum Outcome {
 }
 
 impl Case {
-    /// The server must close the connection.
+    /// Creates a case in which the server must close the connection.
     pub fn closes(name: &'static str, code: u64, actions: Vec<Action>) -> Self {
         Self { name, expected: Outcome::Close(code), actions }
     }
 
-    /// The server must reset the first request, and nothing else; `actions` send only that request.
+    /// Creates a case in which the server must reset the first request, and nothing else; `actions` send only
+    /// that request.
     pub fn resets(name: &'static str, code: u64, actions: Vec<Action>) -> Self {
         Self::resets_before(name, code, actions, get(SECOND))
     }
 
-    /// The same with another good request, on [`SECOND`], to show that the connection goes on.
+    /// Creates the same case with another good request, on [`SECOND`], to show that the connection goes on.
     pub fn resets_before(name: &'static str, code: u64, mut actions: Vec<Action>, second: Action) -> Self {
         actions.extend([end_of(FIRST), second, end_of(SECOND), goodbye()]);
         Self { name, expected: Outcome::Reset(code), actions }
     }
 
-    /// The server must answer the first request as if nothing were wrong.
+    /// Creates a case in which the server must answer the first request as if nothing were wrong.
     pub fn answered(name: &'static str, mut actions: Vec<Action>) -> Self {
         actions.extend([end_of(FIRST), goodbye()]);
         Self { name, expected: Outcome::Answer(200), actions }

@@ -14,7 +14,7 @@ pub fn cases() -> Vec<Case> {
     [streams(), frames(), settings_cases(), identifiers(), ignored()].into_iter().flatten().collect()
 }
 
-/// What happens to the streams themselves.
+/// Returns the cases about the streams themselves.
 fn streams() -> Vec<Case> {
     vec![
         Case::closes("control-fin", 0x104, after_preface([last_bytes(CONTROL, &[])])),
@@ -81,7 +81,7 @@ fn settings_cases() -> Vec<Case> {
     ]
 }
 
-/// Numbers that name what cannot be, or go the wrong way.
+/// Returns the cases with identifiers that name something impossible, or that change in the wrong direction.
 fn identifiers() -> Vec<Case> {
     let on_control = |name, frames: Vec<Frame>| {
         Case::closes(name, 0x108, after_preface(frames.into_iter().map(|frame| send(CONTROL, frame))))
@@ -108,7 +108,7 @@ fn identifiers() -> Vec<Case> {
     ]
 }
 
-/// What a server must not mind.
+/// Returns the cases that a server must tolerate.
 fn ignored() -> Vec<Case> {
     vec![
         Case::answered("plain", after_preface([get(FIRST)])),

@@ -16,12 +16,12 @@ pub const ANOTHER: u64 = 10;
 /// The server's first unidirectional stream: its control stream, for a server opens that one first.
 pub const SERVER_CONTROL: u64 = 3;
 
-/// A control stream with SETTINGS that ask for nothing.
+/// Opens a control stream with SETTINGS that ask for nothing.
 pub fn preface() -> Vec<Action> {
     vec![open(CONTROL, h3i::HTTP3_CONTROL_STREAM_TYPE_ID), send(CONTROL, settings(&[]))]
 }
 
-/// The preface, then a case's own actions.
+/// Returns the preface, followed by a case's own actions.
 pub fn after_preface(actions: impl IntoIterator<Item = Action>) -> Vec<Action> {
     preface().into_iter().chain(actions).collect()
 }
@@ -32,39 +32,39 @@ pub fn open(stream_id: u64, stream_type: u64) -> Action {
     Action::OpenUniStream { stream_id, fin_stream: false, stream_type, expected_result }
 }
 
-/// A frame; the stream goes on.
+/// Sends a frame and leaves the stream open.
 pub fn send(stream_id: u64, frame: Frame) -> Action {
     Action::SendFrame { stream_id, fin_stream: false, frame, expected_result: ExpectedStreamSendResult::Ok }
 }
 
-/// A frame that ends the stream.
+/// Sends a frame that ends the stream.
 pub fn send_last(stream_id: u64, frame: Frame) -> Action {
     Action::SendFrame { stream_id, fin_stream: true, frame, expected_result: ExpectedStreamSendResult::Ok }
 }
 
-/// Bytes as they are; the stream goes on.
+/// Sends bytes as they are and leaves the stream open.
 pub fn bytes(stream_id: u64, bytes: &[u8]) -> Action {
     let expected_result = ExpectedStreamSendResult::Ok;
     Action::StreamBytes { stream_id, fin_stream: false, bytes: bytes.to_vec(), expected_result }
 }
 
-/// Bytes that end the stream.
+/// Sends bytes that end the stream.
 pub fn last_bytes(stream_id: u64, bytes: &[u8]) -> Action {
     let expected_result = ExpectedStreamSendResult::Ok;
     Action::StreamBytes { stream_id, fin_stream: true, bytes: bytes.to_vec(), expected_result }
 }
 
-/// Time for what was sent before to arrive and be acted upon.
+/// Waits until everything sent before has had time to arrive and take effect.
 pub fn pause() -> Action {
     WaitType::WaitDuration(Duration::from_millis(100)).into()
 }
 
-/// A request that every server of the contract answers with 200.
+/// Sends a request that every server of the contract answers with 200.
 pub fn get(stream_id: u64) -> Action {
     send_headers_frame(stream_id, true, fields(&REQUEST))
 }
 
-/// The head of that request; its body may follow.
+/// Sends the header section of that request; its content may follow.
 pub fn head(stream_id: u64) -> Action {
     send_headers_frame(stream_id, false, fields(&REQUEST))
 }
@@ -102,7 +102,7 @@ pub fn headers(header_block: &[u8]) -> Frame {
     Frame::Headers { header_block: header_block.to_vec() }
 }
 
-/// A frame of any type.
+/// Creates a frame of any type.
 pub fn frame(raw_type: u64, payload: &[u8]) -> Frame {
     Frame::Unknown { raw_type, payload: payload.to_vec() }
 }

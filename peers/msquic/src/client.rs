@@ -20,13 +20,13 @@ use peer_common::{Failure, failed};
 use crate::stream::Sending;
 use crate::{configuration, open};
 
-/// How long nothing may happen before a client gives up.
+/// Time without any event after which a client gives up.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Connections of a lane that may still be sending their close; closing a handle cuts that short.
 const ENDING: usize = 64;
 
-/// What handlers tell the main thread.
+/// Message from a handler to the main thread.
 enum News {
     Connected,
     /// A connection has ended, in peace or not.

@@ -58,7 +58,7 @@ fn open(common: &Common) -> Result<Registration, Failure> {
     Ok(Registration::new(&RegistrationConfig::default())?)
 }
 
-/// The settings of both sides.
+/// Returns the settings of both sides.
 fn configuration(registration: &Registration, common: &Common) -> Result<Configuration, Failure> {
     let window = u32::try_from(common.window.next_power_of_two())?;
     let settings = Settings::new()

@@ -56,7 +56,8 @@ fn on_connection(connection: ConnectionRef, event: ConnectionEvent<'_>) -> Resul
     Ok(())
 }
 
-/// A stream's handler. The first eight bytes say how many to send back; whatever else the client sends is dropped.
+/// Creates a stream's handler. The first eight bytes are the number of bytes to send back; all other data
+/// from the client is dropped.
 fn answer() -> impl FnMut(StreamRef, StreamEvent<'_>) -> Result<(), Status> + 'static {
     let mut request = Vec::with_capacity(8);
     let mut answer: Option<Sending> = None;

@@ -27,12 +27,12 @@ static BUFFER: LazyLock<Pattern> =
 /// The rest of the pattern, if it is no whole number of buffers.
 type Tail = Box<[BufferRef; 1]>;
 
-/// What a stream still has to send.
+/// Data that a stream still has to send.
 pub struct Sending {
     left: u64,
     in_flight: u64,
     ideal: u64,
-    /// Whether the end may follow.
+    /// Set when the end of the stream may follow.
     pub end: bool,
     ended: bool,
 }
@@ -43,7 +43,7 @@ impl Sending {
         Self { left: count, in_flight: 0, ideal: IN_FLIGHT, end, ended: false }
     }
 
-    /// The stack says how much it would like to hold.
+    /// Sets the amount of data that the stack would like to hold.
     pub fn ideal(&mut self, bytes: u64) {
         self.ideal = bytes.max(IN_FLIGHT);
     }
@@ -100,7 +100,7 @@ impl Sending {
     }
 }
 
-/// What one send carried.
+/// Data that one send carried.
 struct Sent {
     bytes: u64,
     tail: *mut [BufferRef; 1],

@@ -29,7 +29,7 @@ use quinn::{Connection, EndpointConfig, PathId};
 use crate::runtime::block_on;
 use crate::setup::UnmarkedIds;
 
-/// What the server speaks.
+/// ALPN protocols that the server speaks.
 const ALPN: &[&str] = &["perf", "hq-interop", multipath::ALPN];
 
 fn main() -> ExitCode {

@@ -1,4 +1,4 @@
-//! What noq does otherwise than quinn: reading.
+//! Difference between noq and quinn: reading.
 
 use bytes::Bytes;
 use quinn::{ReadError, RecvStream};
@@ -16,7 +16,7 @@ pub async fn drain(recv: &mut RecvStream, moved: &impl Fn(u64)) -> Result<u64, R
     Ok(total)
 }
 
-/// The next bytes of a stream.
+/// Returns the next bytes of a stream.
 pub async fn next(recv: &mut RecvStream) -> Result<Option<Bytes>, ReadError> {
     recv.read_chunk(READ).await
 }

@@ -69,7 +69,7 @@ fn both(common: &Common, alpn: &[&[u8]]) -> Result<Config, Failure> {
     Ok(config)
 }
 
-/// The server's settings. It takes clients of either version, whatever its own is.
+/// Returns the server's settings. The server accepts clients of either version, whatever its own version is.
 pub fn server(options: &Server) -> Result<Config, Failure> {
     let (Some(cert), Some(key)) = (options.cert.to_str(), options.key.to_str()) else {
         return failed("paths must be UTF-8");
@@ -82,7 +82,7 @@ pub fn server(options: &Server) -> Result<Config, Failure> {
     Ok(config)
 }
 
-/// The client's settings.
+/// Returns the client's settings.
 pub fn client(options: &Client) -> Result<Config, Failure> {
     let Some(ca) = options.ca.to_str() else { return failed("paths must be UTF-8") };
     let mut config = both(&options.common, &[options.work.alpn().as_bytes()])?;

@@ -94,7 +94,7 @@ impl Pages {
         Ok(Self { pair, http, packets })
     }
 
-    /// How long the client takes for all answers.
+    /// Measures the time that the client takes for all answers.
     fn sample(mut self) -> Result<Duration, Failure> {
         let (mut own, mut read, mut finished) = (HashMap::new(), 0, 0);
         let mut packets = std::mem::take(&mut self.packets);
@@ -175,7 +175,7 @@ fn answer(serving: &mut h3::Connection, pair: &mut Pair, asked: &[u64]) -> Resul
     Ok(())
 }
 
-/// All packets that the server has to send.
+/// Returns all packets that the server has to send.
 fn flight(pair: &mut Pair) -> Result<Vec<Vec<u8>>, Failure> {
     let mut packets = Vec::new();
     loop {

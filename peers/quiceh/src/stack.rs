@@ -1,4 +1,5 @@
-//! What quiceh does in its own way. quiche, of which it is a fork, has another file like this one and the rest of the program.
+//! Code that is specific to quiceh. quiche, of which it is a fork, has another file like this one and the
+//! rest of the program.
 
 use std::net::SocketAddr;
 
@@ -26,12 +27,12 @@ pub fn can(case: Case) -> Result<(), Failure> {
     Err(Failure::Unsupported(why))
 }
 
-/// The version a client opens with.
+/// Returns the version with which a client starts.
 pub fn version(common: &Common) -> u32 {
     version_of(common.wire)
 }
 
-/// The version of a wire format.
+/// Returns the version of a wire format.
 pub fn version_of(wire: Wire) -> u32 {
     match wire {
         Wire::V1 => PROTOCOL_VERSION_V1,
@@ -43,12 +44,13 @@ fn reverses(connection: &Connection) -> bool {
     connection.version() == PROTOCOL_VERSION_VREVERSO
 }
 
-/// The first bidirectional stream of a client. VReverso's headers mean no stream at all by stream 0.
+/// Returns the first bidirectional stream of a client. In VReverso's headers, stream 0 means no stream at
+/// all.
 pub fn first_stream(connection: &Connection) -> u64 {
     if reverses(connection) { 4 } else { 0 }
 }
 
-/// Whether the server took the client's early data, of which quiceh says nothing.
+/// Returns whether the server accepted the client's early data, which quiceh does not report.
 pub fn early_data_accepted(_: &Connection) -> bool {
     false
 }
@@ -130,7 +132,7 @@ fn lend(connection: &mut Connection, id: u64, each: &mut impl FnMut(&[u8])) -> R
     if n == 0 && !end { Err(Error::Done) } else { Ok(end) }
 }
 
-/// Whether the peer's part of a stream has ended, and nothing of it is left to be read.
+/// Returns whether the peer's part of a stream has ended and none of it is left to read.
 pub fn finished(connection: &Connection, id: u64) -> bool {
     if reverses(connection) { connection.stream_finished_v3(id) } else { connection.stream_finished(id) }
 }

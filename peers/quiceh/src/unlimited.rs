@@ -14,7 +14,7 @@ fn wire(flags: &Values) -> Result<Wire, Failure> {
     Ok(flags.get("--wire")?.unwrap_or_default())
 }
 
-/// The name of what is measured.
+/// Returns the name of the measured stack and wire format.
 pub fn name(flags: &Values) -> Result<String, Failure> {
     Ok(match wire(flags)? {
         Wire::V1 => format!("{}-v1", stack::NAME),
@@ -22,7 +22,7 @@ pub fn name(flags: &Values) -> Result<String, Failure> {
     })
 }
 
-/// The client's and the server's settings.
+/// Returns the client's and the server's settings.
 pub fn configs(flags: &Values) -> Result<(Config, Config), Failure> {
     let version = stack::version_of(wire(flags)?);
     let (mut client, mut server) = (Config::new(version)?, Config::new(version)?);

@@ -15,11 +15,12 @@ use crate::job::{Job, advance};
 use crate::stack;
 use crate::udp::Udp;
 
-/// How long a silent client sleeps; in `rebind` also how soon it sends something on a silent connection, for a client
-/// that only receives, and has acknowledged everything, would never show its new address.
+/// Time that a silent client sleeps. In `rebind` it is also the time after which the client sends something
+/// on a silent connection. A client that only receives, and has acknowledged everything, would never show its
+/// new address.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// How long a client waits for a session ticket, or for the echo of its datagrams.
+/// Time that a client waits for a session ticket, or for the echo of its datagrams.
 const LAST_WAIT: Duration = Duration::from_secs(2);
 
 /// Does what the options ask for and prints what was observed.
@@ -110,7 +111,7 @@ impl Caller<'_> {
         if relay.is_some_and(|relay| relay.rebound() == 0) { failed("the work ended early") } else { Ok(()) }
     }
 
-    /// Two connections; the second uses what the first one was given.
+    /// Makes two connections; the second uses the session that the first one received.
     fn twice(&mut self) -> Result<(), Failure> {
         let (first, second) = self.options.work.halves();
         let key = self.connect(None, Job::new(&first, Progress::new(&first, || {}))?)?;

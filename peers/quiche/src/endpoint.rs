@@ -43,7 +43,7 @@ pub struct Endpoint<S> {
 }
 
 impl<S: Default> Endpoint<S> {
-    /// An endpoint without connections; with a door it is a server.
+    /// Creates an endpoint without connections; with a door it is a server.
     pub fn new(udp: Udp, config: Config, door: Option<Door>) -> Result<Self, Failure> {
         let random = File::open("/dev/urandom")?;
         let (links, routes, timers) = (HashMap::new(), HashMap::new(), BTreeSet::new());
@@ -51,7 +51,7 @@ impl<S: Default> Endpoint<S> {
         Ok(Self { udp, config, door, random, links, routes, timers, touched: Vec::new(), next: 0, packets })
     }
 
-    /// Where the socket is bound.
+    /// Returns the address to which the socket is bound.
     pub fn local(&self) -> SocketAddr {
         self.udp.local()
     }
@@ -83,7 +83,7 @@ impl<S: Default> Endpoint<S> {
         Ok(key)
     }
 
-    /// A connection by its key.
+    /// Returns a connection by its key.
     pub fn link(&mut self, key: u64) -> Option<&mut Link<S>> {
         self.links.get_mut(&key)
     }
@@ -103,8 +103,8 @@ impl<S: Default> Endpoint<S> {
         Ok(())
     }
 
-    /// One round: waits for datagrams or a timer, at most `patience`; then `progress` for every connection that
-    /// something happened to, and its packets. Returns their keys.
+    /// Runs one round: waits for datagrams or a timer, at most `patience`. Then it calls `progress` for every
+    /// connection with an event and sends that connection's packets. Returns the keys of these connections.
     pub fn turn(
         &mut self,
         patience: Duration,

@@ -1,4 +1,4 @@
-//! What a client does on one connection.
+//! Work of a client on one connection.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::http3::client::Web;
 use crate::outgoing::Outgoing;
 use crate::stack;
 
-/// Where received data goes.
+/// Size of the buffer for received data, in bytes.
 const SINK: usize = 64 * 1024;
 
 /// The work on one connection.
@@ -37,7 +37,7 @@ struct Stream {
 }
 
 impl Job {
-    /// The streams of `work`, to be opened as credit allows.
+    /// Creates the streams of `work`, to be opened as credit allows.
     pub fn new(work: &Work, progress: Arc<Progress>) -> Result<Self, Failure> {
         let (mut waiting, mut web) = (Vec::new(), None);
         let plain = |outgoing| Stream { outgoing, expected: None, received: 0, file: None };
@@ -70,7 +70,7 @@ impl Job {
         Ok(Self { waiting, web, progress: Some(progress), ..Self::default() })
     }
 
-    /// Whether all streams have ended.
+    /// Returns whether all streams have ended.
     pub fn done(&self) -> bool {
         self.waiting.is_empty() && self.open.is_empty() && self.web.as_ref().is_none_or(Web::done)
     }

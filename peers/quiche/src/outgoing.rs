@@ -7,16 +7,16 @@ use quiche::Error;
 use crate::config::Connection;
 use crate::stack;
 
-/// What a stream still has to send.
+/// Data that a stream still has to send.
 #[derive(Default)]
 pub struct Outgoing {
     /// Bytes of the head that have not been handed over.
     head: u64,
     /// Taken by the stack as far as it went.
     rest: Option<Bytes>,
-    /// How many bytes of the pattern come after it.
+    /// Number of bytes of the pattern that follow `rest`.
     pattern: u64,
-    /// Whether the end comes after that; before it is known, the stream stays open.
+    /// Set when the end of the stream follows the pattern; before that is known, the stream stays open.
     end: bool,
     done: bool,
 }
@@ -38,7 +38,7 @@ impl Outgoing {
         self.end = true;
     }
 
-    /// Whether everything, the end included, has been handed over.
+    /// Returns whether everything, including the end, has been handed over.
     pub fn done(&self) -> bool {
         self.done
     }

@@ -65,7 +65,7 @@ impl Pair {
         Ok(pair)
     }
 
-    /// Where the client's packets come from.
+    /// Returns the source and the destination of the packets to the client.
     pub fn to_client() -> RecvInfo {
         RecvInfo { from: SERVER.into(), to: CLIENT.into() }
     }

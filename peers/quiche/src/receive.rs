@@ -59,7 +59,7 @@ pub fn run(flags: Vec<String>) -> Result<(), Failure> {
 struct Flow {
     pair: Pair,
     datagrams: Vec<Vec<u8>>,
-    /// Where a stack copies received bytes that lends none.
+    /// Buffer into which a stack copies received bytes if it lends none.
     read: Vec<u8>,
 }
 
@@ -68,7 +68,8 @@ impl Flow {
         Self { pair, datagrams: Vec::new(), read: Vec::new() }
     }
 
-    /// One batch of exactly `batch` full packets; how long the client took, and how much it read.
+    /// Runs one batch of exactly `batch` full packets; returns the time that the client took, and the number
+    /// of bytes that it read.
     fn round(&mut self, batch: usize) -> Result<(Duration, usize), Failure> {
         let Self { pair, datagrams, read } = self;
         datagrams.resize_with(batch, || vec![0; PACKET]);

@@ -18,13 +18,13 @@ use crate::outgoing::Outgoing;
 use crate::stack;
 use crate::udp::Udp;
 
-/// How long a silent server sleeps before it looks whether it should end.
+/// Time that a silent server sleeps before it checks whether to end.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Bytes of a `perf` request that matter: how many to send back.
 const HEAD: usize = 8;
 
-/// Where received data goes, to be dropped.
+/// Size of the buffer for received data that is dropped, in bytes.
 const SINK: usize = 64 * 1024;
 
 /// The streams of one connection.
@@ -64,7 +64,7 @@ pub fn run(options: &Server, ending: &mpsc::Receiver<()>) -> Result<(), Failure>
     Ok(())
 }
 
-/// Everything a connection asks for now. A client that goes away is its own test's business.
+/// Serves everything that a connection asks for now. A client that goes away is the concern of its own test.
 fn serve(link: &mut Link<Streams>, root: Option<&PathBuf>) {
     let Link { connection, state, .. } = link;
     if connection.application_proto() == b"h3" {

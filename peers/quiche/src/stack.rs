@@ -1,4 +1,5 @@
-//! What quiche does in its own way. Its fork quiceh has another file like this one, and shares the rest of the program.
+//! Code that is specific to quiche. Its fork quiceh has another file like this one, and shares the rest of
+//! the program.
 
 use std::net::SocketAddr;
 
@@ -25,17 +26,17 @@ pub fn can(case: Case) -> Result<(), Failure> {
     }
 }
 
-/// The version a client opens with.
+/// Returns the version with which a client starts.
 pub fn version(_: &Common) -> u32 {
     quiche::PROTOCOL_VERSION
 }
 
-/// The first bidirectional stream of a client.
+/// Returns the first bidirectional stream of a client.
 pub fn first_stream(_: &Connection) -> u64 {
     0
 }
 
-/// Whether the server took the client's early data.
+/// Returns whether the server accepted the client's early data.
 pub fn early_data_accepted(connection: &Connection) -> bool {
     connection.early_data_reason() == EARLY_DATA_ACCEPTED
 }
@@ -84,7 +85,7 @@ pub fn read(
     }
 }
 
-/// Whether the peer's part of a stream has ended, and nothing of it is left to be read.
+/// Returns whether the peer's part of a stream has ended and none of it is left to read.
 pub fn finished(connection: &Connection, id: u64) -> bool {
     connection.stream_finished(id)
 }

@@ -12,7 +12,7 @@ use quinn_udp::{BATCH_SIZE, RecvMeta, Transmit, UdpSocketState};
 /// Largest UDP payload, and so the largest run of coalesced datagrams, in bytes.
 pub const MAX_RUN: usize = 65_507;
 
-/// How long to wait for room in a full socket before giving a run of packets up as lost.
+/// Time to wait for room in a full socket before a run of packets is given up as lost.
 const SEND_WAIT: Duration = Duration::from_millis(100);
 
 /// A socket, and where received datagrams go.
@@ -36,12 +36,12 @@ impl Udp {
         Ok(Self { socket, state, local, max_segments, received, about })
     }
 
-    /// The local address.
+    /// Returns the local address.
     pub fn local(&self) -> SocketAddr {
         self.local
     }
 
-    /// How many equal packets one call can send.
+    /// Returns the number of equal packets that one call can send.
     pub fn max_segments(&self) -> usize {
         self.max_segments
     }
@@ -107,7 +107,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// Whether a packet of `n` bytes for `to` can follow.
+    /// Returns whether a packet of `n` bytes for `to` can follow.
     pub fn takes(&self, n: usize, to: SocketAddr) -> bool {
         self.packets == 0 || (n <= self.segment && self.to == Some(to))
     }

@@ -17,12 +17,12 @@ use crate::stack;
 /// Flags that the settings come from.
 pub const FLAGS: &[&str] = &[];
 
-/// The name of what is measured.
+/// Returns the name of the measured stack.
 pub fn name(_: &Values) -> Result<String, Failure> {
     Ok(stack::NAME.to_owned())
 }
 
-/// The client's and the server's settings.
+/// Returns the client's and the server's settings.
 pub fn configs(_: &Values) -> Result<(Config, Config), Failure> {
     let mut client = Config::new(PROTOCOL_VERSION)?;
     let mut server = Config::with_boring_ssl_ctx_builder(PROTOCOL_VERSION, certified()?)?;
@@ -31,10 +31,10 @@ pub fn configs(_: &Values) -> Result<(Config, Config), Failure> {
     Ok((client, server))
 }
 
-/// What is to be done while the clock stands.
+/// Does the work between batches, while the clock stands; quiche has none.
 pub fn between_batches() {}
 
-/// A context with a certificate; the client does not look at it.
+/// Creates a TLS context with a certificate, which the client does not check.
 fn certified() -> Result<SslContextBuilder, Failure> {
     let group = EcGroup::from_curve_name(Nid::X9_62_PRIME256V1)?;
     let key = PKey::from_ec_key(EcKey::generate(&group)?)?;

@@ -19,10 +19,10 @@ use crate::{http3, tls, work};
 /// A draft version that quinn can still open with and that a server of our time does not have.
 const DRAFT_29: u32 = 0xff00_001d;
 
-/// How long `--case datagram` waits for the last echo.
+/// Time that `--case datagram` waits for the last echo.
 const ECHO_WAIT: Duration = Duration::from_secs(2);
 
-/// How soon a client on a silent connection sends something.
+/// Time after which a client sends something on a silent connection.
 const KEEP_ALIVE: Duration = Duration::from_millis(500);
 
 /// An endpoint that knows where to connect, and what it saw.
@@ -94,7 +94,7 @@ fn report(case: Case) -> Report {
     Report::new().text("case", case.name()).text("version", &format!("{VERSION_1:#010x}"))
 }
 
-/// One connection, with something in the middle of the work for some cases.
+/// Makes one connection, with an action in the middle of the work for some cases.
 async fn plain(caller: &Caller, options: &Client) -> Result<(), Failure> {
     let connection = caller.connect().await?;
     if let Work::Datagrams { count } = options.work {
@@ -157,7 +157,7 @@ async fn datagrams(caller: &Caller, connection: Connection, count: u64) -> Resul
     if echoes == 0 && count > 0 { failed("no datagram came back") } else { Ok(()) }
 }
 
-/// Two connections; the second uses what the first one was given.
+/// Makes two connections; the second uses the data that the server gave the first one for resumption.
 async fn again(caller: &Caller, options: &Client) -> Result<(), Failure> {
     let (first, second) = options.work.halves();
     let connection = caller.connect().await?;

@@ -20,7 +20,7 @@ use quinn::{Connection, EndpointConfig};
 use crate::runtime::block_on;
 use crate::setup::UnmarkedIds;
 
-/// What the server speaks.
+/// ALPN protocols that the server speaks.
 const ALPN: &[&str] = &["perf", "hq-interop", "h3"];
 
 fn main() -> ExitCode {

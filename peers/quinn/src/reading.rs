@@ -1,4 +1,4 @@
-//! What quinn and its fork noq do differently: reading.
+//! Difference between quinn and its fork noq: reading.
 
 use bytes::Bytes;
 use quinn::{ReadError, RecvStream};
@@ -18,7 +18,7 @@ pub async fn drain(recv: &mut RecvStream, moved: &impl Fn(u64)) -> Result<u64, R
     Ok(total)
 }
 
-/// The next bytes of a stream, as many as there are.
+/// Returns the next bytes of a stream, as many as there are.
 pub async fn next(recv: &mut RecvStream) -> Result<Option<Bytes>, ReadError> {
     Ok(recv.read_chunk(usize::MAX, true).await?.map(|chunk| chunk.bytes))
 }

@@ -1,4 +1,4 @@
-//! Where a program's one task runs.
+//! Runtime of a program's one task.
 
 use std::future::Future;
 

@@ -64,7 +64,8 @@ pub async fn run(options: Server, ending: mpsc::Receiver<()>) -> Result<(), Fail
     Ok(())
 }
 
-/// One connection, from its first packet: a server can answer 0-RTT requests before the handshake is complete.
+/// Serves one connection from its first packet: a server can answer 0-RTT requests before the handshake is
+/// complete.
 async fn connection(incoming: Incoming, root: Option<PathBuf>) {
     // A client that goes away, or fails its handshake, is its own test's business.
     let Ok(mut connecting) = incoming.accept() else { return };

@@ -19,14 +19,15 @@ use rustls::{
 /// Sessions a server remembers; rustls accepts 0-RTT only for sessions it keeps itself (RFC 8446 §8.1).
 const SESSIONS: usize = 4096;
 
-/// No post-quantum group: its cost would drown what the handshake benchmark compares.
+/// Returns a provider without post-quantum groups: their cost would hide the difference that the handshake
+/// benchmark measures.
 fn provider() -> CryptoProvider {
     let mut provider = aws_lc_rs::default_provider();
     provider.kx_groups = vec![aws_lc_rs::kx_group::X25519, aws_lc_rs::kx_group::SECP256R1];
     provider
 }
 
-/// The server's TLS settings.
+/// Returns the server's TLS settings.
 pub fn server(cert: &Path, key: &Path) -> Result<Arc<QuicServerConfig>, Failure> {
     let chain = CertificateDer::pem_file_iter(cert)?.collect::<Result<Vec<_>, _>>()?;
     let mut config = ServerConfig::builder_with_provider(provider().into())
@@ -39,7 +40,7 @@ pub fn server(cert: &Path, key: &Path) -> Result<Arc<QuicServerConfig>, Failure>
     Ok(Arc::new(QuicServerConfig::try_from(config)?))
 }
 
-/// What a client wants of TLS.
+/// TLS options of a client.
 pub struct Wish<'a> {
     pub ca: &'a Path,
     pub alpn: &'a str,
@@ -47,7 +48,8 @@ pub struct Wish<'a> {
     pub resume: bool,
 }
 
-/// The client's TLS settings, and the count of certificates it verified: a resumed handshake verifies none.
+/// Returns the client's TLS settings, and the count of certificates that it verified: a resumed handshake
+/// verifies none.
 pub fn client(wish: &Wish<'_>) -> Result<(Arc<QuicClientConfig>, Arc<AtomicU64>), Failure> {
     let mut provider = provider();
     if wish.only_chacha20 {

@@ -16,7 +16,7 @@ use s2n_quic::provider::tls::s2n_tls;
 
 use crate::{POLICY, io, limits, work, wrong};
 
-/// How soon a client on a silent connection sends something.
+/// Time after which a client sends something on a silent connection.
 const KEEP_ALIVE: Duration = Duration::from_millis(500);
 
 /// A client endpoint that knows where to connect.

@@ -32,7 +32,7 @@ fn main() -> ExitCode {
     }))
 }
 
-/// The error of a builder, which may not be a proper one.
+/// Converts the error of a builder, which may not be a proper error type.
 fn wrong(error: impl std::fmt::Display) -> Failure {
     Failure::Failed(error.to_string())
 }
@@ -49,7 +49,7 @@ fn limits(common: &Common) -> Result<Limits, Failure> {
         .map_err(wrong)
 }
 
-/// A socket at `address`, tuned as every peer's.
+/// Creates a socket at `address`, tuned like those of all peers.
 fn io(address: SocketAddr, common: &Common) -> Result<(Io, SocketAddr), Failure> {
     let socket = socket::bind(address)?;
     let local = socket.local_addr()?;

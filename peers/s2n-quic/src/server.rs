@@ -14,7 +14,7 @@ use s2n_quic::stream::{BidirectionalStream, ReceiveStream, SendStream};
 
 use crate::{POLICY, io, limits, work, wrong};
 
-/// Whether clients must first prove their address.
+/// Rule on whether clients must first prove their address.
 struct Gate {
     retry: bool,
 }
@@ -67,7 +67,7 @@ pub async fn run(options: Server, ending: mpsc::Receiver<()>) -> Result<(), Fail
     Ok(())
 }
 
-/// One connection. A client that goes away is its own test's business.
+/// Serves one connection. A client that goes away is the concern of its own test.
 async fn answer(mut connection: Connection, root: Option<PathBuf>) {
     let hq = connection.application_protocol().is_ok_and(|alpn| alpn == "hq-interop");
     while let Ok(Some(stream)) = connection.accept_bidirectional_stream().await {

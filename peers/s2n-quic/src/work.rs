@@ -1,4 +1,4 @@
-//! What a client does on a connection, and the byte movers both sides share.
+//! Work of a client on a connection, and the functions with which both sides move bytes.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -35,7 +35,7 @@ pub(super) fn measure() -> Result<Sample, Error> {
     })
 }
 
-/// The same as VReverso needs it: opened into other memory, with a mask of thirteen bytes.
+/// Measures the same for VReverso: packets are opened into other memory, with a mask of thirteen bytes.
 pub(super) fn measure_reverso() -> Result<Sample, Error> {
     let keys = keys()?;
     let mut place = vec![0; usize::from(PACKET_LEN) * BATCH];

@@ -51,7 +51,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Whether a peer takes part; a missing one is named.
+    /// Returns whether a peer takes part; prints the name of a missing one.
     fn has(&self, program: &Path) -> bool {
         let built = program.is_file();
         if !built && !self.alone {
@@ -68,11 +68,11 @@ pub(crate) struct Sample {
     pub(crate) ns_per_packet: f64,
     /// Making the ACK packets that the batch leads to, spread over the packets received.
     pub(crate) ack_ns_per_packet: Option<f64>,
-    /// What became of the stream's bytes, for ours.
+    /// Handling of the stream's bytes, for our stack only.
     pub(crate) bytes: Option<Bytes>,
 }
 
-/// How often received bytes were moved, and memory asked for.
+/// Numbers of received bytes that were copied or restored, and of allocations.
 #[derive(Clone, Copy)]
 pub(crate) struct Bytes {
     pub(crate) copied: u64,
@@ -80,7 +80,7 @@ pub(crate) struct Bytes {
     pub(crate) allocations_per_packet: f64,
 }
 
-/// What is measured in turn.
+/// Subject of a measurement; all subjects take turns.
 #[derive(Clone, Copy, PartialEq)]
 enum Subject {
     Floor,
@@ -90,7 +90,7 @@ enum Subject {
     Quiceh(Wire, usize),
 }
 
-/// What packets look like.
+/// Wire format of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Wire {
     /// QUIC version 1
@@ -135,7 +135,7 @@ impl Subject {
         }
     }
 
-    /// What it can at best come down to.
+    /// Returns the subject that is the lower bound for this one.
     fn floor(self) -> Self {
         match self {
             Self::FloorReverso | Self::Anabranch(Wire::Reverso, _) | Self::Quiceh(Wire::Reverso, _) => {

@@ -12,7 +12,7 @@ use super::{Bytes, PACKET_LEN, PACKETS, Sample};
 use crate::memory::{self, Memory};
 use crate::{Error, counting};
 
-/// A sender that nothing holds back, and packets of one size.
+/// Returns the configuration of a sender that nothing holds back, with packets of one size.
 pub(super) fn transport(version: Version) -> TransportConfig {
     let mtu = MtuConfig::default().with_initial(PACKET_LEN).with_maximum(PACKET_LEN).with_discovery(false);
     let recovery =
@@ -23,7 +23,7 @@ pub(super) fn transport(version: Version) -> TransportConfig {
         .with_ack(AckConfig::default().with_frequency(false))
 }
 
-/// What one batch cost.
+/// Cost of one batch.
 #[derive(Default)]
 struct Spent {
     receiving: Duration,
@@ -66,7 +66,7 @@ struct Flow {
     block: bytes::Bytes,
     /// Sent and not yet received.
     backlog: VecDeque<memory::Wire>,
-    /// Where batches are received, one packet after another.
+    /// Buffer in which batches are received, one packet after another.
     buffer: Vec<u8>,
     acks: TransmitBuf,
 }
@@ -88,12 +88,12 @@ impl Flow {
         })
     }
 
-    /// How the client received its bytes.
+    /// Returns the client's statistics of how it received its bytes.
     fn received(&mut self) -> Result<ReceivedBytes, Error> {
         Ok(self.memory.client(self.client)?.stats().received)
     }
 
-    /// The next batch goes from the wire to the application.
+    /// Carries the next batch from the wire to the application.
     fn receive(&mut self, batch: usize, spent: &mut Spent) -> Result<(), Error> {
         while self.backlog.len() < batch {
             self.send()?;
@@ -124,7 +124,7 @@ impl Flow {
         self.acknowledge(spent)
     }
 
-    /// The ACKs that the batch led to go to the server.
+    /// Delivers the ACKs for the batch to the server.
     fn acknowledge(&mut self, spent: &mut Spent) -> Result<(), Error> {
         let now = self.memory.now;
         let mut sent = Vec::new();
@@ -142,7 +142,7 @@ impl Flow {
         Ok(())
     }
 
-    /// The server fills its window.
+    /// Lets the server fill its window.
     fn send(&mut self) -> Result<(), Error> {
         let streams = self.memory.server(self.server)?.streams();
         while !matches!(streams.write_bytes(self.stream, &mut self.block.clone()), Err(WriteError::Blocked)) {

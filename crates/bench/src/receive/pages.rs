@@ -23,11 +23,11 @@ const PACKETS: usize = 1_922;
 /// Connections in one run of one stack.
 const SAMPLES: usize = 25;
 
-/// What glibc's malloc is told so that it keeps memory: nothing is mapped by itself, nothing given back.
+/// Settings that make glibc's malloc keep memory: it maps nothing separately and gives nothing back.
 const RETAINED: [(&str, &str); 2] =
     [("MALLOC_MMAP_THRESHOLD_", "33554432"), ("MALLOC_TRIM_THRESHOLD_", "4294967296")];
 
-/// What is measured.
+/// Stack that is measured.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Stack {
     /// Masks and AEAD alone, over as many packets of VReverso.
@@ -43,7 +43,7 @@ pub(super) struct Subject {
     pub(super) retained: bool,
 }
 
-/// What the allocator is called that keeps its memory, or does not.
+/// Returns the name of the allocator that keeps its memory, or of the one that does not.
 pub(super) fn allocator(retained: bool) -> &'static str {
     if retained { "retained" } else { "default" }
 }
@@ -131,7 +131,7 @@ pub(crate) struct Options {
     /// Connections
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     samples: u32,
-    /// What packets look like
+    /// Wire format of packets
     #[arg(long, value_enum, default_value_t = Wire::V1)]
     wire: Wire,
 }

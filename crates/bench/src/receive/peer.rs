@@ -16,7 +16,7 @@ pub(super) fn measure(program: &Path, batch: usize, more: &[String]) -> Result<S
     Ok(Sample { ns_per_packet: ns, ack_ns_per_packet: None, bytes: None })
 }
 
-/// What a program says in JSON.
+/// Runs a program and returns its output, which is JSON.
 pub(super) fn said(command: &mut Command) -> Result<Value, Error> {
     let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output()?;
     if !output.status.success() {

@@ -13,7 +13,7 @@ use crate::stacks::Identity;
 /// Batches of the paper.
 const BATCHES: [usize; 3] = [10, 50, 150];
 
-/// The reference, if it is built; otherwise it is named.
+/// Returns the reference program if it is built; otherwise prints its name.
 fn reference() -> Option<PathBuf> {
     let program = crate::stacks::peer("quiceh");
     if !program.is_file() {
@@ -26,7 +26,8 @@ fn reference() -> Option<PathBuf> {
 /// Something that is measured in every round, over either wire.
 type Measure<'a> = dyn Fn(Wire) -> Result<f64, Error> + 'a;
 
-/// The median of the rounds' ratios, for each of `all`; which wire goes first changes from round to round.
+/// Returns the median of the rounds' ratios for each of `all`. The wire format that goes first changes from
+/// round to round.
 fn compare(rounds: u32, all: &[&Measure<'_>]) -> Result<Vec<f64>, Error> {
     let mut ratios = vec![Vec::new(); all.len()];
     for round in 0..rounds {
@@ -44,12 +45,12 @@ fn compare(rounds: u32, all: &[&Measure<'_>]) -> Result<Vec<f64>, Error> {
     Ok(ratios.iter().map(|ratios| rounded(median(ratios))).collect())
 }
 
-/// Packets through the receive path.
+/// Measures packets through the receive path.
 pub(crate) fn batches(rounds: u32) -> Result<Vec<Value>, Error> {
     batches_of(rounds, &BATCHES, reference().as_deref())
 }
 
-/// The same with other batches.
+/// Measures the same with the given batches.
 pub(crate) fn batches_of(
     rounds: u32,
     batches: &[usize],

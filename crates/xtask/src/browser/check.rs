@@ -1,4 +1,4 @@
-//! What has to be true after a visit.
+//! Conditions that must hold after a visit.
 
 use std::fs;
 use std::path::Path;
@@ -10,13 +10,13 @@ use super::picture::{Picture, hex, is_like};
 use super::server::Request;
 use super::site::{BACKGROUND, Site};
 
-/// What the page says of itself.
+/// Report of the page on itself.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Report {
     pub(super) files: Vec<Loaded>,
     length: usize,
     digest: String,
-    /// Where the picture is: left, top.
+    /// Position of the picture: left, top.
     picture: [f64; 2],
 }
 
@@ -29,18 +29,19 @@ pub(super) struct Loaded {
 }
 
 impl Report {
-    /// The protocol that the page itself came over.
+    /// Returns the protocol over which the page itself arrived.
     pub(super) fn document(&self) -> &str {
         self.files.iter().find(|file| file.path == "/").map_or("nothing", |file| file.protocol.as_str())
     }
 
-    /// Whether everything came over this protocol.
+    /// Returns whether everything arrived over this protocol.
     pub(super) fn is_all(&self, protocol: &str) -> bool {
         self.files.iter().all(|file| file.protocol == protocol)
     }
 }
 
-/// The browser's view: every file came whole and over HTTP/3, and the download is what is served.
+/// Checks the browser's view: every file arrived whole and over HTTP/3, and the download equals the served
+/// file.
 pub(super) fn report(site: &Site, report: &Report) -> Vec<String> {
     let mut faults = Vec::new();
     for (path, bytes) in site.files {
@@ -59,7 +60,7 @@ pub(super) fn report(site: &Site, report: &Report) -> Vec<String> {
     faults
 }
 
-/// The server's view: it has answered each file over HTTP/3 with 200 and all bytes.
+/// Checks the server's view: it has answered each file over HTTP/3 with 200 and all bytes.
 pub(super) fn log(site: &Site, requests: &[Request]) -> Vec<String> {
     let answered = |path: &str, bytes| {
         requests.iter().any(|request| {
@@ -78,7 +79,7 @@ pub(super) fn log(site: &Site, requests: &[Request]) -> Vec<String> {
     faults
 }
 
-/// The eye's view: the stylesheet's colour in the corners, and the picture in its place.
+/// Checks the screenshot: the stylesheet's colour is in the corners, and the picture is in its place.
 pub(super) fn screenshot(site: &Site, report: &Report, file: &[u8]) -> Vec<String> {
     let shot = match Picture::decode(file) {
         Ok(shot) => shot,
@@ -101,13 +102,13 @@ pub(super) fn screenshot(site: &Site, report: &Report, file: &[u8]) -> Vec<Strin
     faults
 }
 
-/// A little inside.
+/// Returns the positions of the four corners, slightly inside the edges.
 fn corners((width, height): (usize, usize)) -> [(usize, usize); 4] {
     let (right, bottom) = (width - 3, height - 3);
     [(2, 2), (right, 2), (2, bottom), (right, bottom)]
 }
 
-/// The trace's view: the server's qlog tells of a QUIC connection and of the HTTP/3 frames on it.
+/// Checks the trace: the server's qlog has events of a QUIC connection and of the HTTP/3 frames on it.
 pub(super) fn traces(folder: &Path) -> Vec<String> {
     let files = fs::read_dir(folder).into_iter().flatten().flatten();
     let traces: Vec<String> = files.filter_map(|file| fs::read_to_string(file.path()).ok()).collect();

@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::*;
 
-/// What is true after a good visit.
+/// Returns the report and the requests of a good visit.
 fn good(site: &Site) -> (Report, Vec<Request>) {
     let loaded = site.files.map(|(path, bytes)| json!({ "path": path, "protocol": "h3", "bytes": bytes }));
     let report = json!({
@@ -13,7 +13,7 @@ fn good(site: &Site) -> (Report, Vec<Request>) {
     (serde_json::from_value(report).unwrap(), requests.into())
 }
 
-/// What is on the screen then.
+/// Returns the screen after a good visit.
 fn shot(site: &Site) -> Picture {
     let mut shot = Picture::plain(VIEW.0, VIEW.1, BACKGROUND);
     shot.paste(&site.picture, 40, 116);

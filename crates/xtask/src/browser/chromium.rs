@@ -19,12 +19,12 @@ pub(super) const VIEW: (usize, usize) = (800, 560);
 
 /// Names that distributions give the program.
 const NAMES: &[&str] = &["chromium", "chromium-browser", "google-chrome"];
-/// How often something that takes its time is looked at.
+/// Interval at which slow operations are polled.
 const TICK: Duration = Duration::from_millis(20);
-/// How long the browser may take to end once it is told to.
+/// Time that the browser may take to end after the request to do so.
 const END: Duration = Duration::from_secs(5);
 
-/// What keeps it from everything but what it is asked for.
+/// Flags that keep the browser from everything but its task.
 const FLAGS: &[&str] = &[
     "--headless",
     // Its sandbox does not work for root, and it loads nothing but our own page.
@@ -58,7 +58,7 @@ pub(super) struct Page {
     session: String,
 }
 
-/// The program, by its names, in the folders of `PATH`.
+/// Finds the program by its names in the folders of `PATH`.
 pub(super) fn find() -> Option<PathBuf> {
     let folders: Vec<PathBuf> = std::env::split_paths(&std::env::var_os("PATH")?).collect();
     let candidates = NAMES.iter().flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
@@ -95,7 +95,7 @@ impl Chromium {
         Ok(Self { devtools, child, _profile: profile })
     }
 
-    /// Its name and version.
+    /// Returns the browser's name and version.
     pub(super) fn version(&mut self) -> Result<String, String> {
         let version = self.devtools.call(None, "Browser.getVersion", &json!({}))?;
         text(&version, "product")
@@ -120,7 +120,7 @@ impl Chromium {
         Ok((page, report))
     }
 
-    /// What the page's screen shows, as a PNG file.
+    /// Returns an image of the page's screen, as a PNG file.
     pub(super) fn screenshot(&mut self, page: &Page) -> Result<Vec<u8>, String> {
         let taken = self.call(page, "Page.captureScreenshot", &json!({ "format": "png" }))?;
         BASE64.decode(text(&taken, "data")?.as_bytes()).map_err(|error| error.to_string())
@@ -141,7 +141,7 @@ impl Chromium {
         self.devtools.call(Some(&page.session), method, arguments)
     }
 
-    /// The script may not have begun.
+    /// Returns the report of the page's script, and waits for it if the script has not begun.
     fn report(&mut self, page: &Page) -> Result<Value, String> {
         let expression = "typeof report === 'undefined' ? null : report";
         let evaluate = json!({ "expression": expression, "awaitPromise": true, "returnByValue": true });
@@ -158,7 +158,7 @@ impl Chromium {
     }
 }
 
-/// Where the browser listens for DevTools, once it does.
+/// Returns the port and the path on which the browser listens for DevTools, once it does.
 fn listening(profile: &Path) -> Option<(u16, String)> {
     let said = fs::read_to_string(profile.join("DevToolsActivePort")).ok()?;
     let (port, path) = said.split_once('\n')?;

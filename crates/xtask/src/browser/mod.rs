@@ -17,7 +17,7 @@ pub(crate) use server::program;
 use server::{Request, Server};
 use site::Site;
 
-/// How a browser is driven.
+/// Options for driving a browser.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Chromium; unless said, the one in PATH
@@ -34,12 +34,12 @@ pub(crate) struct Arguments {
     no_build: bool,
 }
 
-/// How long a case may take.
+/// Time that a case may take.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How often the page is visited until all of it comes over HTTP/3.
+/// Maximum number of visits to the page until all of it arrives over HTTP/3.
 const MAX_VISITS: usize = 8;
 
-/// How the browser comes to HTTP/3.
+/// Way in which the browser comes to use HTTP/3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Case {
     /// It is told to.
@@ -88,7 +88,7 @@ impl Case {
     }
 }
 
-/// One server, one browser; what is wrong.
+/// Runs one server and one browser, and returns the faults.
 fn play(case: Case, chromium: &Path, program: &Path, site: &Site, out: &Path) -> Result<Vec<String>, String> {
     // What an earlier run has left would be taken for this one's.
     let _ = fs::remove_dir_all(out);

@@ -9,7 +9,7 @@ pub(super) type Colour = [u8; 3];
 
 /// Most bytes of a decoded picture.
 const MAX_BYTES: usize = 64 << 20;
-/// How much a part of a colour may differ, since a browser may convert between colour spaces.
+/// Maximum difference in a part of a colour, since a browser may convert between colour spaces.
 const TOLERANCE: u8 = 2;
 
 const LAND: Colour = [0x8f, 0xb9, 0x85];
@@ -24,7 +24,7 @@ pub(super) struct Picture {
 }
 
 impl Picture {
-    /// A river from left to right, and a branch that leaves it and rejoins it.
+    /// Draws a river from left to right, and a branch that leaves it and rejoins it.
     pub(super) fn river(width: usize, height: usize) -> Self {
         let (middle, reach) = (height as f64 / 2.0, height as f64 / 3.0);
         let at = |x: usize, y: usize| {
@@ -40,7 +40,7 @@ impl Picture {
         Self { width, height, pixels }
     }
 
-    /// One colour.
+    /// Creates a picture of one colour.
     #[cfg(test)]
     pub(super) fn plain(width: usize, height: usize, colour: Colour) -> Self {
         Self { width, height, pixels: vec![colour; width * height] }
@@ -83,12 +83,12 @@ impl Picture {
         Ok(Self { width: info.width as usize, height: info.height as usize, pixels })
     }
 
-    /// The colour at a place, if it is inside.
+    /// Returns the colour at a place, if it is inside the picture.
     pub(super) fn colour(&self, x: usize, y: usize) -> Option<Colour> {
         (x < self.width && y < self.height).then(|| self.pixels[y * self.width + x])
     }
 
-    /// Whether `other` is in this picture, with its top left corner at this place.
+    /// Checks that `other` is in this picture, with its top left corner at this place.
     pub(super) fn shows(&self, other: &Self, left: usize, top: usize) -> Result<(), String> {
         for (y, row) in other.pixels.chunks_exact(other.width).enumerate() {
             for (x, wanted) in row.iter().enumerate() {
@@ -103,12 +103,12 @@ impl Picture {
     }
 }
 
-/// Whether two colours are the same to the eye.
+/// Returns whether two colours look the same.
 pub(super) fn is_like(one: Colour, other: Colour) -> bool {
     one.iter().zip(other).all(|(one, other)| one.abs_diff(other) <= TOLERANCE)
 }
 
-/// As stylesheets write it.
+/// Formats a colour as stylesheets write it.
 pub(super) fn hex([red, green, blue]: Colour) -> String {
     format!("#{red:02x}{green:02x}{blue:02x}")
 }

@@ -10,14 +10,14 @@ use serde::Deserialize;
 
 use crate::child::{Reaped, collect, lines};
 
-/// How long the server may take to say where it listens, and to end.
+/// Time that the server may take to announce its address, and to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A server of a folder's files.
 pub(super) struct Server {
     child: Reaped,
     log: JoinHandle<String>,
-    /// What it says that a browser may open.
+    /// URL that the server announces for browsers.
     pub(super) url: String,
     /// SHA-256 of its key, as Chromium takes it.
     pub(super) pin: String,
@@ -56,7 +56,7 @@ impl Server {
         }
     }
 
-    /// The server's IP address and port, as in its URL.
+    /// Returns the server's IP address and port, as in its URL.
     pub(super) fn authority(&self) -> &str {
         self.url.trim_start_matches("https://").trim_end_matches('/')
     }
@@ -75,7 +75,7 @@ impl Server {
     }
 }
 
-/// What a server says when it starts: what to open, and the hash of its key.
+/// Returns the URL to open and the hash of the server's key, which a server prints when it starts.
 fn announced(said: &Receiver<String>) -> Option<(String, String)> {
     let deadline = Instant::now() + PATIENCE;
     let mut url = None;
@@ -97,7 +97,7 @@ fn requests(log: &str) -> Result<Vec<Request>, String> {
         .collect()
 }
 
-/// The command as it is built for users, brought up to date if `fresh`.
+/// Returns the command as it is built for users; brings it up to date first if `fresh`.
 pub(crate) fn program(root: &Path, fresh: bool) -> Result<PathBuf, String> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     if fresh {

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use super::picture::{Colour, Picture};
 
-/// What `style.css` makes of the page's corners.
+/// Colour that `style.css` gives the page's corners.
 pub(super) const BACKGROUND: Colour = [0xe4, 0xee, 0xe6];
 /// Size of the picture, in pixels of the page.
 const PICTURE: (usize, usize) = (720, 200);

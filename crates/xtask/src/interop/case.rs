@@ -18,16 +18,16 @@ const LINK_RTT: Duration = Duration::from_millis(30);
 const LINK_QUEUE: usize = 25;
 /// The link on which addresses change; slow enough for several changes within one transfer.
 const CHANGING_RATE: u64 = 20_000_000;
-/// When they change.
+/// Times at which the addresses change, in milliseconds.
 const CHANGES: [u64; 2] = [1_000, 2_500];
-/// Where the client of `rebind-addr` seems to move to.
+/// Address to which the client of `rebind-addr` seems to move.
 const OTHER_LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 
 /// Half of all round trips fail in the cases of handshakes; until one succeeds the intervals between probes double from one
 /// second. After half a minute about one in 200 connections is still there; none should be after two.
 const PERSISTENT: &[&str] = &["--idle-ms", "120000"];
 
-/// What a client does.
+/// Work of a client.
 #[derive(Clone, Debug)]
 pub(super) enum Work {
     /// Fetch this many files of this many bytes each.
@@ -40,7 +40,7 @@ pub(super) enum Work {
     None,
 }
 
-/// What must be true besides a client that is content and files that are right.
+/// Condition that must hold besides a satisfied client and correct files.
 #[derive(Clone, Debug)]
 pub(super) enum Check {
     /// The server asked for a token and got it.
@@ -78,30 +78,30 @@ pub(super) enum Expected {
 #[derive(Clone, Debug)]
 pub(super) struct Case {
     pub(super) name: &'static str,
-    /// What it is about, in a few words.
+    /// Subject of the case, in a few words.
     pub(super) about: &'static str,
     /// Flags of the server.
     pub(super) server: &'static [&'static str],
     /// Flags of the client, its `--case` included.
     pub(super) client: &'static [&'static str],
     pub(super) work: Work,
-    /// Whether files come over HTTP/3 whoever takes part.
+    /// Set when files are fetched over HTTP/3, whichever programs take part.
     pub(super) http3: bool,
-    /// What lies between the two; without it they talk directly and nobody watches.
+    /// Link between the two; without it they talk directly and their traffic is not watched.
     pub(super) link: Option<LinkSpec>,
-    /// Whether that is nothing but somebody who watches.
+    /// Set when the link serves only to watch the traffic.
     pub(super) only_watched: bool,
     pub(super) checks: Vec<Check>,
     pub(super) ipv6: bool,
-    /// Whether the server sends nine certificates.
+    /// Set when the server sends nine certificates.
     pub(super) long_chain: bool,
     /// Datagrams of the client, counted from 1, that get lost.
     pub(super) drop: Option<RangeInclusive<u64>>,
-    /// Whether the link damages packets, also those that nobody can authenticate.
+    /// Set when the link damages packets, including those that nobody can authenticate.
     pub(super) damage: bool,
-    /// How long the client may take.
+    /// Time that the client may take.
     pub(super) patience: Duration,
-    /// Whether the case is quick and clear enough for every change.
+    /// Set when the case is quick and clear enough to run for every change.
     pub(super) smoke: bool,
 }
 
@@ -144,7 +144,7 @@ impl Case {
         Self { client, ..self }
     }
 
-    /// This many files of this many bytes each.
+    /// Makes the client fetch this many files of this many bytes each.
     pub(super) fn files(self, files: &[(usize, usize)]) -> Self {
         Self { work: Work::Files(files.to_vec()), ..self }
     }
@@ -175,7 +175,7 @@ impl Case {
         Self { patience: Duration::from_secs(seconds), ..self }
     }
 
-    /// Whether it can be played with files, whatever they come over.
+    /// Returns whether the case can be played with files, over any protocol.
     pub(super) fn is_about_files(&self) -> bool {
         matches!(self.work, Work::Files(_) | Work::Handshakes(..))
     }
@@ -206,7 +206,7 @@ pub(super) fn changing_link(ip: Option<IpAddr>) -> LinkSpec {
     })
 }
 
-/// After the last change there was time for several round trips.
+/// Returns a check that data still arrives when several round trips have passed since the last change.
 fn alive_after_changes() -> Check {
     Check::AliveAt(Duration::from_millis(CHANGES[CHANGES.len() - 1] + 300))
 }
@@ -214,7 +214,7 @@ fn alive_after_changes() -> Check {
 /// The case of the stateless reset, which is played differently from the others.
 pub(super) const STATELESS_RESET: &str = "statelessreset";
 
-/// All cases, in the order of the matrix.
+/// Returns all cases, in the order of the matrix.
 pub(super) fn all() -> Vec<Case> {
     [basic(), of_the_handshake(), on_a_changing_link(), on_a_bad_link()].concat()
 }

@@ -11,11 +11,11 @@ use super::program::{OURS, Program};
 use super::report::{self, Column};
 use super::{Arguments, outcome, pairs, play_all, programs};
 
-/// What a chapter is about.
+/// Subject of a chapter.
 pub(super) struct Subject<C> {
     /// The chapter's heading.
     pub(super) name: &'static str,
-    /// What stands before the matrix.
+    /// Text before the matrix.
     pub(super) preface: &'static str,
     /// Peers that know it.
     pub(super) peers: &'static [&'static str],
@@ -24,7 +24,7 @@ pub(super) struct Subject<C> {
     pub(super) play: fn(&C, &Program, &Program, &Field) -> Outcome,
 }
 
-/// What came of the cases that were chosen.
+/// Results of the chosen cases.
 pub(super) struct Chapter {
     name: &'static str,
     preface: &'static str,
@@ -58,7 +58,7 @@ impl<C: Described + Sync> Subject<C> {
     }
 }
 
-/// The cases that are asked for by name; all of them if none is.
+/// Returns the cases that are asked for by name, or all of them if no name is given.
 pub(super) fn chosen<C: Described>(mut cases: Vec<C>, arguments: &Arguments) -> Result<Vec<C>, String> {
     let wanted = &arguments.case;
     if let Some(unknown) = wanted.iter().find(|name| !cases.iter().any(|case| case.name() == **name)) {
@@ -78,7 +78,7 @@ impl Chapter {
         self.cases.iter().map(|(name, _)| *name).collect()
     }
 
-    /// The matrix for the terminal.
+    /// Returns the matrix for the terminal.
     pub(super) fn matrix(&self) -> String {
         report::matrix(&self.names(), &self.columns)
     }
@@ -95,7 +95,7 @@ impl Chapter {
         format!("\n## {}\n", self.name)
     }
 
-    /// The chapter itself.
+    /// Returns the chapter's text.
     pub(super) fn text(&self) -> String {
         let mut text = format!("{}\n{}\n{}\nHoles:\n\n", self.title(), self.preface, self.matrix());
         text.push_str(&report::holes(&self.names(), &self.columns));

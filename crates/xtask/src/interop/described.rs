@@ -3,6 +3,6 @@
 /// A case, as its chapter names it.
 pub(super) trait Described {
     fn name(&self) -> &'static str;
-    /// What it is about, in a few words.
+    /// Returns the subject of the case, in a few words.
     fn about(&self) -> &'static str;
 }

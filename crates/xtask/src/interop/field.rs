@@ -1,4 +1,4 @@
-//! What a run needs on disk: certificates, and files to fetch.
+//! Files that a run needs on disk: certificates, and files to fetch.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,8 @@ use tempfile::TempDir;
 
 /// Certificates a server sends in the case of the amplification limit (the interop runner's number).
 const LONG_CHAIN: usize = 9;
-/// Which certificate of the long chain, counted from the server's, clients trust: libraries bound the depth they search.
+/// Number of the certificate in the long chain, counted from the server's, that clients trust: libraries
+/// bound the depth they search.
 const LONG_ANCHOR: usize = 4;
 /// Bytes of each name in the long chain. Nine such certificates exceed three times 1200 bytes by far.
 const LONG_NAME: usize = 300;
@@ -20,9 +21,9 @@ const LONG_NAME: usize = 300;
 /// PEM files of one server identity.
 #[derive(Clone, Debug)]
 pub(super) struct Identity {
-    /// What clients trust.
+    /// Certificate that clients trust.
     pub(super) ca: PathBuf,
-    /// What those trust that take only a root for an anchor.
+    /// Certificate for clients that accept only a root as trust anchor.
     pub(super) root: PathBuf,
     /// The server's chain.
     pub(super) chain: PathBuf,
@@ -54,7 +55,7 @@ impl Field {
         Ok(Self { folder, making: Mutex::new(()), short, long })
     }
 
-    /// The folder servers serve from.
+    /// Returns the folder that servers serve.
     pub(super) fn www(&self) -> PathBuf {
         self.folder.path().join("www")
     }
@@ -64,7 +65,7 @@ impl Field {
         self.long_named_file(size, number, 0)
     }
 
-    /// Like [`Field::file`], with a name of at least `length` bytes.
+    /// Does the same as [`Field::file`], with a name of at least `length` bytes.
     pub(super) fn long_named_file(
         &self,
         size: usize,
@@ -81,12 +82,12 @@ impl Field {
         Ok(name)
     }
 
-    /// An empty folder for what a client fetches.
+    /// Creates an empty folder for the files that a client fetches.
     pub(super) fn downloads(&self) -> Result<TempDir, String> {
         tempfile::tempdir_in(self.folder.path()).map_err(|error| format!("downloads: {error}"))
     }
 
-    /// Whether `downloads` has the file of this name, byte for byte; the error says what is wrong.
+    /// Checks that `downloads` has the file of this name, byte for byte; the error describes the difference.
     pub(super) fn compare(&self, downloads: &Path, name: &str) -> Result<(), String> {
         let there = fs::read(self.www().join(name)).map_err(|error| format!("{name}: {error}"))?;
         let here =
@@ -101,7 +102,7 @@ impl Field {
     }
 }
 
-/// Bytes that repeat nowhere within a file and differ between files (xorshift).
+/// Returns bytes that repeat nowhere within a file and differ between files (xorshift).
 fn pattern(size: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let words = std::iter::repeat_with(|| {
@@ -154,7 +155,7 @@ fn write_identity(
     Ok(identity)
 }
 
-/// A name that takes `padding` bytes more than it needs.
+/// Returns a name that takes `padding` bytes more than it needs.
 fn distinguished(common: &str, padding: usize) -> DistinguishedName {
     let mut name = DistinguishedName::new();
     name.push(DnType::CommonName, common);

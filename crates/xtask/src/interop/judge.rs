@@ -86,7 +86,7 @@ fn verify(check: &Check, report: &Value, seen: Option<&Seen>) -> Result<(), Stri
     }
 }
 
-/// A number worth a glance.
+/// Returns a figure that is worth showing.
 fn remark(case: &Case, ended: &Ended, report: &Value, seen: Option<&Seen>) -> String {
     for check in &case.checks {
         match (check, seen) {

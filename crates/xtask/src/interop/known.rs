@@ -6,13 +6,13 @@ use super::watch::Seen;
 
 /// A failure that is not this project's.
 struct Known {
-    /// Whose it is, and whether as clients.
+    /// Peers that have the failure; `client` is set when they have it as clients.
     peers: &'static [&'static str],
     client: bool,
     case: &'static str,
-    /// Whether this is what happened, by what was seen and what the failure says.
+    /// Test for this failure, from the observed traffic and the failure's text.
     applies: fn(&Seen, &str) -> bool,
-    /// Whether the server never said that it could do it.
+    /// Set when the peer never claimed to support the case.
     gap: bool,
     why: &'static str,
 }
@@ -180,7 +180,8 @@ fn early_data_was_refused(seen: &Seen, failure: &str) -> bool {
     seen.zero_rtt > 0 && failure.contains("0-RTT was not accepted")
 }
 
-/// What a failure of `case` between `client` and `server` really is, if it is one of theirs.
+/// Returns the real outcome for a failure of `case` between `client` and `server`, if it is a known failure
+/// of the peer.
 pub(super) fn explain(client: &str, server: &str, case: &str, seen: &Seen, failure: &str) -> Option<Outcome> {
     let theirs = |known: &&Known| known.peers.contains(&if known.client { client } else { server });
     let known = KNOWN.iter().find(|known| theirs(known) && known.case == case)?;

@@ -27,7 +27,7 @@ use judge::Outcome;
 use program::{OURS, PEERS, Program};
 use report::Column;
 
-/// What to run; all of it if nothing is said.
+/// Selection of what to run; everything by default.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Arguments {
     /// Only with this peer, a folder of peers/ (repeatable); `anabranch` is this project's own command
@@ -62,7 +62,7 @@ pub(crate) struct Arguments {
     between: Vec<String>,
 }
 
-/// What this project's command is.
+/// Role of this project's command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Role {
     Server,

@@ -8,25 +8,25 @@ use std::time::{Duration, Instant};
 
 use crate::child::{Reaped, collect, lines};
 
-/// How long a server may take until it listens.
+/// Time that a server may take until it listens.
 const START: Duration = Duration::from_secs(10);
-/// How long a server may take to end once its stdin has.
+/// Time that a server may take to end once its stdin has ended.
 const END: Duration = Duration::from_secs(5);
 /// Exit status for a case that a program cannot do (the interop runner's contract).
 pub(super) const UNSUPPORTED: i32 = 127;
 
-/// The last line of a log that says anything.
+/// Returns the last line of a log that is not blank.
 pub(super) fn last_line(log: &str) -> &str {
     log.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("no message")
 }
 
-/// What a program cannot do, from its log.
+/// Returns the part of a program's log that names what it cannot do.
 pub(super) fn missing(log: &str) -> &str {
     let line = last_line(log);
     line.strip_prefix("unsupported: ").unwrap_or(line)
 }
 
-/// Why there is no server.
+/// Reason why there is no server.
 #[derive(Debug)]
 pub(super) enum NoServer {
     /// The program cannot do the case.
@@ -41,7 +41,7 @@ pub(super) struct Server {
     stdin: Option<ChildStdin>,
     lines: Receiver<String>,
     log: Option<JoinHandle<String>>,
-    /// Where it listens.
+    /// Address on which the server listens.
     pub(super) address: SocketAddr,
 }
 
@@ -114,12 +114,12 @@ impl Server {
     }
 }
 
-/// How a client ended.
+/// End of a client's run.
 #[derive(Debug)]
 pub(super) struct Ended {
     /// Exit status; `None` after a signal or a time-out.
     pub(super) code: Option<i32>,
-    /// Whether it had to be killed.
+    /// Set when the client had to be killed.
     pub(super) timed_out: bool,
     /// All of stdout.
     pub(super) output: String,

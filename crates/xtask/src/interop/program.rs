@@ -68,22 +68,23 @@ impl Program {
         Self { name: name.to_owned(), path, prefix }
     }
 
-    /// Where it is.
+    /// Returns the program's path.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether files come over HTTP/3 or not at all.
+    /// Returns whether the program transfers files over HTTP/3 or not at all.
     pub(super) fn speaks_only_http3(&self) -> bool {
         ONLY_HTTP3.contains(&self.name.as_str())
     }
 
-    /// Whether a client has to be told the root of a chain.
+    /// Returns whether the program, as a client, needs the root of a chain.
     pub(super) fn trusts_only_roots(&self) -> bool {
         TRUST_ONLY_ROOTS.contains(&self.name.as_str())
     }
 
-    /// The start of a command line in this role, `server` or `client`. This project's command offers several paths.
+    /// Returns the start of a command line in this role, `server` or `client`. This project's command offers
+    /// several paths.
     pub(super) fn command(&self, role: &str) -> Command {
         let mut command = Command::new(&self.path);
         command.args(self.prefix).arg(role);
@@ -97,7 +98,8 @@ impl Program {
         command
     }
 
-    /// Whether it can be told to speak QUIC VReverso: a peer by what peers/README.md says of it, this project's command by its help.
+    /// Returns whether the program can speak QUIC VReverso: peers according to peers/README.md, this
+    /// project's command according to its help.
     pub(super) fn reverses(&self) -> bool {
         if self.name != OURS {
             return REVERSES.contains(&self.name.as_str());
@@ -106,7 +108,7 @@ impl Program {
         help.is_ok_and(|help| offers_reverso(&String::from_utf8_lossy(&help.stdout)))
     }
 
-    /// The start of a command line of the multipath cases.
+    /// Returns the start of a command line of the multipath cases.
     pub(super) fn multipath(&self, role: &str) -> Command {
         let mut command = Command::new(&self.path);
         command
@@ -115,7 +117,7 @@ impl Program {
         command
     }
 
-    /// The version of the stack, from what pins it; `None` for this project's own.
+    /// Returns the version of the stack, from the file that pins it; `None` for this project's own.
     pub(super) fn version(&self, root: &Path) -> Option<String> {
         let folder = root.join("peers").join(&self.name);
         if let Ok(module) = std::fs::read_to_string(folder.join("go.mod")) {
@@ -138,17 +140,17 @@ impl Program {
     }
 }
 
-/// Whether a command's help offers `--wire reverso`.
+/// Returns whether a command's help offers `--wire reverso`.
 fn offers_reverso(help: &str) -> bool {
     help.split_once("--wire").is_some_and(|(_, about)| about.contains("reverso"))
 }
 
-/// Where cargo puts what it builds.
+/// Returns the folder in which cargo puts its build output.
 fn target(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
 }
 
-/// The version of an installed package, without what Debian adds to it.
+/// Returns the version of an installed package, without Debian's additions.
 fn debian_version(package: &str) -> Option<String> {
     let output =
         Command::new("dpkg-query").args(["-W", "-f", "${source:Upstream-Version}", package]).output().ok()?;

@@ -21,7 +21,7 @@ pub(super) struct Done {
 }
 
 impl Column {
-    /// Whether there is a fault of this project's.
+    /// Returns whether there is a fault of this project.
     pub(super) fn has_failed(&self) -> bool {
         self.outcomes.iter().any(|outcome| matches!(outcome, Outcome::Failed(_)))
     }
@@ -46,12 +46,12 @@ impl Outcome {
     }
 }
 
-/// One line of progress.
+/// Formats one line of progress.
 pub(super) fn line(client: &str, server: &str, case: &str, outcome: &Outcome) -> String {
     format!("{client} -> {server}  {case}: {} ({})", outcome.mark(), outcome.note())
 }
 
-/// The matrix as a Markdown table, which is also readable as it is.
+/// Formats the matrix as a Markdown table, which is also readable as plain text.
 pub(super) fn matrix(cases: &[&str], columns: &[Column]) -> String {
     let mut rows = vec![Vec::new(); cases.len() + 1];
     rows[0].push("case".to_owned());
@@ -81,7 +81,7 @@ pub(super) fn matrix(cases: &[&str], columns: &[Column]) -> String {
     text
 }
 
-/// Every cell that is no pass, with its reason.
+/// Lists every cell that is not a pass, with its reason.
 pub(super) fn holes(cases: &[&str], columns: &[Column]) -> String {
     let mut text = String::new();
     for column in columns {
@@ -95,8 +95,8 @@ pub(super) fn holes(cases: &[&str], columns: &[Column]) -> String {
     if text.is_empty() { "None.\n".to_owned() } else { text }
 }
 
-/// The whole document; `versions` are the peers' names and versions, `contract` is what came of the public runner's contract,
-/// `chapters` come before that.
+/// Formats the whole document. `versions` are the peers' names and versions, and `contract` holds the results
+/// of the public runner's contract; `chapters` come before those.
 pub(super) fn document(
     cases: &[Case],
     columns: &[Column],
@@ -125,7 +125,8 @@ pub(super) fn document(
     text
 }
 
-/// The document with another chapter of this title, or with its first one, which comes before that on the public runner's contract.
+/// Replaces the chapter of this title in the document. A new chapter is inserted before the one on the public
+/// runner's contract.
 pub(super) fn with_chapter(document: &str, title: &str, chapter: &str) -> String {
     let (before, after) = match document.split_once(title) {
         Some((before, old)) => (before, old.find("\n## ").map_or("", |end| &old[end..])),
@@ -134,7 +135,7 @@ pub(super) fn with_chapter(document: &str, title: &str, chapter: &str) -> String
     format!("{before}{chapter}{after}")
 }
 
-/// What cases are called.
+/// Returns the names of the cases.
 pub(super) fn names(cases: &[Case]) -> Vec<&'static str> {
     cases.iter().map(|case| case.name).collect()
 }

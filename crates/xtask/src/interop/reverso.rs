@@ -18,7 +18,8 @@ const MB: usize = 1_000_000;
 /// The link of the transfers, fast enough that ten megabytes are through in seconds.
 const RATE: u64 = 50_000_000;
 const RTT: Duration = Duration::from_millis(20);
-/// How many packets get lost, how many are overtaken by others, and by up to how much of time.
+/// Share of packets that get lost, share of packets that others overtake, and the maximum time by which those
+/// are delayed.
 const LOSS: f64 = 0.01;
 const REORDERED: f64 = 0.05;
 const LATER: Duration = Duration::from_millis(8);
@@ -72,7 +73,7 @@ fn reversed() -> Vec<Case> {
     ]
 }
 
-/// The worst links once more, in the version that the reference speaks, too.
+/// Returns cases on the worst links again, in version 1, which the reference also speaks.
 fn in_version_1() -> [Case; 2] {
     let link = link().loss(LOSS).reorder(REORDERED, LATER);
     let case = |name, about| Case::new(name, about).link(link.clone()).check(Check::Version(Version::V1));
@@ -88,7 +89,7 @@ fn in_version_1() -> [Case; 2] {
     ]
 }
 
-/// What makes all of them cases of VReverso.
+/// Adds the checks that make any case a case of VReverso.
 fn in_this_version(case: Case) -> Case {
     let case = case.check(Check::Reported("version", Expected::Is("0x00791097")));
     // Without a link nobody watches.
@@ -106,7 +107,7 @@ fn play(case: &Case, client: &Program, server: &Program, field: &Field) -> Outco
     }
 }
 
-/// Why these two cannot speak VReverso to each other.
+/// Returns the reason why these two cannot speak VReverso to each other, if there is one.
 fn speechless(client: &Program, server: &Program) -> Option<String> {
     let one = [client, server].into_iter().find(|one| !one.reverses())?;
     Some(format!("{} has no --wire reverso", one.name))

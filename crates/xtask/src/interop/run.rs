@@ -18,7 +18,7 @@ use super::process::{Client, Ended, NoServer, Server, UNSUPPORTED, last_line, mi
 use super::program::Program;
 use super::watch::{Seen, Watch};
 
-/// What is random in the links follows from this.
+/// Seed of everything random in the links.
 const SEED: Seed = Seed(2);
 
 /// A case that cannot go on.
@@ -118,7 +118,7 @@ fn play_plain(case: &Case, client: &Program, server: &Program, field: &Field) ->
     Ok(excuse.unwrap_or(outcome))
 }
 
-/// The names of the files a case is about; for connections there is one each, if files are needed to make them.
+/// Returns the names of the case's files; for connections one file each, if files are needed to make them.
 fn files(case: &Case, field: &Field) -> Result<Vec<String>, String> {
     let groups = match &case.work {
         Work::Files(groups) => groups.clone(),
@@ -151,7 +151,7 @@ fn one_by_one(
     Ok(Ended { elapsed: began.elapsed(), ..ended })
 }
 
-/// A relay like `link` from `listen` to `server`, with somebody who watches.
+/// Starts a relay like `link` from `listen` to `server`, whose traffic `watch` observes.
 pub(super) fn relay(
     link: &LinkSpec,
     listen: SocketAddr,
@@ -164,7 +164,7 @@ pub(super) fn relay(
     Relay::tapped(listen, server, link, SEED, Instant::now, tap).map_err(|error| format!("relay: {error}"))
 }
 
-/// Any port on the loopback interface that `server` is on.
+/// Returns an address with any port on the loopback interface that `server` is on.
 fn beside(server: SocketAddr) -> SocketAddr {
     SocketAddr::new(server.ip(), 0)
 }
@@ -193,9 +193,10 @@ fn client_command(program: &Program, connect: SocketAddr, identity: &Identity, f
 
 /// The idle timeout of both sides in the case of the stateless reset.
 const IDLE: Duration = Duration::from_secs(8);
-/// How long the connection lives before its server dies.
+/// Time that the connection lives before its server dies.
 const LIFE: Duration = Duration::from_secs(1);
-/// How soon a reset must end the connection: a client probes with growing intervals until the server answers.
+/// Time within which a reset must end the connection: a client probes with growing intervals until the server
+/// answers.
 const RESET_WITHIN: Duration = Duration::from_secs(4);
 /// Keys that tokens come from.
 const KEYS: [&str; 2] = [

@@ -1,4 +1,4 @@
-//! What can be seen on the wire by somebody without keys.
+//! Observations on the wire that need no keys.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use anabranch_lab::relay::Way;
 use anabranch_wire::{PacketKind, Version, parse_packet};
 
-/// How many bytes a server may send for each byte of a client whose address is not validated (RFC 9000 §8.1).
+/// Maximum number of bytes that a server may send for each byte of a client whose address is not validated
+/// (RFC 9000 §8.1).
 const AMPLIFICATION: u64 = 3;
 
 /// One client address as the server's side sees it.
@@ -19,7 +20,7 @@ pub(super) struct Party {
     sent: [u64; 2],
     /// Datagrams and bytes to the client.
     received: [u64; 2],
-    /// Whether the client has shown, by a Handshake packet, that it receives what the server sends.
+    /// Set when the client has shown, by a Handshake packet, that it receives the server's packets.
     validated: bool,
 }
 
@@ -28,8 +29,9 @@ pub(super) struct Party {
 pub(super) struct Watch {
     /// Datagrams from the client, counted from 1, that are not let through.
     drop: Option<RangeInclusive<u64>>,
-    /// Whether Version Negotiation does not pass. Damage to a version provokes it, damage to its list of versions makes clients
-    /// give up as they must, and nothing of both is authentic: no client can do anything about it.
+    /// Set when Version Negotiation packets are dropped. Damage to a version provokes them, and damage to
+    /// their list of versions makes clients give up, as they must. Neither is authenticated, so no client can
+    /// do anything about it.
     no_negotiation: bool,
     from_clients: u64,
     parties: Vec<Party>,
@@ -37,10 +39,10 @@ pub(super) struct Watch {
     seen: Seen,
 }
 
-/// What a case may depend on.
+/// Observations that a case may depend on.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
-    /// When the last datagram to the client came, counted from the first one of all.
+    /// Time of the last datagram to the client, counted from the first datagram in any direction.
     pub(super) last_to_client: Duration,
     /// Retry packets.
     pub(super) retries: u64,
@@ -61,12 +63,13 @@ pub(super) struct Seen {
 }
 
 impl Watch {
-    /// A watch that drops some of the client's datagrams, and Version Negotiation if it is to.
+    /// Creates a watch that drops some of the client's datagrams, and Version Negotiation packets if
+    /// requested.
     pub(super) fn dropping(drop: Option<RangeInclusive<u64>>, no_negotiation: bool) -> Self {
         Self { drop, no_negotiation, ..Self::default() }
     }
 
-    /// A datagram at the server's side; whether it passes.
+    /// Observes a datagram at the server's side; returns whether it passes.
     pub(super) fn see(&mut self, way: Way, client: SocketAddr, datagram: &[u8], now: Instant) -> bool {
         let since = now.duration_since(*self.started.get_or_insert(now));
         if way == Way::ToServer {
@@ -91,7 +94,7 @@ impl Watch {
         !(self.no_negotiation && self.seen.negotiations > before)
     }
 
-    /// All that was seen.
+    /// Returns all observations.
     pub(super) fn seen(&self) -> Seen {
         let served = self.parties.iter().filter(|party| party.received[0] > 0).count();
         Seen { addresses_served: served, ..self.seen.clone() }
@@ -128,7 +131,7 @@ impl Watch {
 mod tests {
     use super::*;
 
-    /// A long header of version 1 with empty connection IDs; `kind` is its type.
+    /// Builds a packet with a long header of version 1 and empty connection IDs; `kind` is its type.
     fn long(kind: u8, token: &[u8], body: usize) -> Vec<u8> {
         let mut packet = vec![0xc0 | kind << 4, 0, 0, 0, 1, 0, 0];
         if kind == 0 {

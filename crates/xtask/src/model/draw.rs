@@ -34,21 +34,22 @@ pub(super) const CLASSES: &[Class] = &[
 ];
 
 impl Class {
-    /// Its trains, which follow from the seed.
+    /// Draws the trains of this class, which follow from the seed.
     pub(super) fn trains(&self, seed: u64, count: usize) -> Vec<Train> {
         let mut rng = Seed(seed).rng(self.name);
         (0..count).map(|_| (self.draw)(&mut rng)).collect()
     }
 
-    /// How the lab is set up for them: with the bytes that ns-3 charges, unless they are what is looked at.
+    /// Returns the rules of the lab for this class: with the bytes that ns-3 charges, unless the class
+    /// examines them.
     pub(super) fn rules(&self) -> Rules {
         let framing = if self.rule == Some(Rule::Framing) { 0 } else { PPP };
         Rules { framing, ..Rules::LAB }
     }
 }
 
-/// A path of the heterogeneous families of 2022: rates with two decimals in Mbit/s, delays in ms, the queue counted in
-/// packets, full packets and acknowledgments.
+/// Draws a path of the heterogeneous families of 2022: rates with two decimals in Mbit/s, delays in ms, the
+/// queue counted in packets, full packets and acknowledgments.
 fn ccr22(rng: &mut Rng) -> Train {
     let rate = rng.between(250, 10_000) * 10_000;
     let delay = rng.between(250, 10_000) * 10_000;
@@ -61,19 +62,20 @@ fn ccr22(rng: &mut Rng) -> Train {
     Train { packets: load(rng, rate, |rng| rng.pick(&sizes)), ..train(rate, delay, Limit::Packets(queue)) }
 }
 
-/// Any rate and any sizes; the queue counted in packets.
+/// Draws any rate and any sizes, with the queue counted in packets.
 fn packets(rng: &mut Rng) -> Train {
     let limit = Limit::Packets(rng.between(1, 60) as usize);
     any(rng, limit)
 }
 
-/// The same, the queue counted in bytes, with room for one packet at least.
+/// Draws the same with the queue counted in bytes and room for at least one packet.
 fn bytes(rng: &mut Rng) -> Train {
     let limit = Limit::Bytes(rng.between(u64::from(SIZES[1] + PPP), 60_000));
     any(rng, limit)
 }
 
-/// Packets sent in the very instants in which transmissions end, where a full queue makes the order matter.
+/// Draws packets that are sent in the very instants in which transmissions end, where a full queue makes the
+/// order matter.
 fn instants(rng: &mut Rng) -> Train {
     // A byte takes 1 to 8 µs, and packets have one size: so everything happens at multiples of the same time.
     let byte_us = rng.pick(&[1, 2, 4, 8]);
@@ -93,8 +95,8 @@ fn sends_first(rng: &mut Rng) -> Train {
     Train { sends_first: true, ..instants(rng) }
 }
 
-/// Packets whose transmission ends in the middle between two nanoseconds, or would without the digits that ns-3's
-/// seconds lack.
+/// Draws packets whose transmission ends in the middle between two nanoseconds, or would if ns-3's seconds
+/// did not lack digits.
 fn halves(rng: &mut Rng) -> Train {
     let rate = rng.pick(&[1_024_000, 5_120_000, 128_000_000]);
     // 125 bytes at 1.024 Mbit/s are 2^-10 s, which ns-3's seconds hold exactly.
@@ -102,7 +104,7 @@ fn halves(rng: &mut Rng) -> Train {
     Train { packets, ..train(rate, rng.below(SECOND), Limit::Packets(20)) }
 }
 
-/// A queue counted in bytes that has no room for large packets.
+/// Draws a queue counted in bytes that has no room for large packets.
 fn tiny_queue(rng: &mut Rng) -> Train {
     let limit = Limit::Bytes(rng.between(SIZES[0].into(), SIZES[1].into()));
     any(rng, limit)

@@ -10,7 +10,7 @@ use anabranch_wire::Time;
 
 use super::train::{Arrival, IPV4_UDP, Train};
 
-/// What becomes of the train's packets; `framing` bytes are charged beyond each IP packet.
+/// Returns the arrivals of the train's packets; `framing` bytes are charged beyond each IP packet.
 pub(super) fn run(train: &Train, framing: u32) -> Vec<Arrival> {
     let queue = Queue::new(Rate::constant(train.rate), train.limit).overhead(IPV4_UDP + framing);
     let spec = LinkSpec::default().both(queue).both(Delay(Duration::from_nanos(train.delay)));

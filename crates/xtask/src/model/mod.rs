@@ -12,13 +12,13 @@ use draw::{CLASSES, Class};
 use ns3::Ns3;
 use train::{Arrival, Train};
 
-/// Which trains are sent.
+/// Selection of the trains that are sent.
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     /// Number that the trains depend on
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How many trains of each class, about 300 packets each
+    /// Number of trains of each class, about 300 packets each
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=10_000))]
     trains: u16,
     /// Without ns-3, say so and succeed if the lab follows its rules
@@ -26,7 +26,7 @@ pub(super) struct Arguments {
     allow_missing: bool,
 }
 
-/// What was found over the trains of a class.
+/// Findings over the trains of a class.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Tally {
     packets: usize,
@@ -104,8 +104,8 @@ fn differences(one: &[Arrival], other: &[Arrival]) -> usize {
     one.iter().zip(other).filter(|(one, other)| one != other).count() + one.len().abs_diff(other.len())
 }
 
-/// A class without a rule must be equal; one with a rule must differ, or it would show nothing, and all of it must
-/// follow from the rule.
+/// Judges a class. Without a rule, all packets must be equal. With a rule, some must differ, or the class
+/// would show nothing, and all differences must follow from the rule.
 fn judge(class: &Class, tally: &Tally, compared: bool) -> (bool, String) {
     let differ = tally.packets - tally.equal;
     if tally.lab_wrong > 0 {

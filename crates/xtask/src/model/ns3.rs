@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use super::train::{Arrival, Train};
 use crate::child::{Reaped, collect};
 
-/// How long all trains together may take.
+/// Time that all trains together may take.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// What pkg-config calls the part of ns-3 with the link.
+/// Name in pkg-config of the part of ns-3 with the link.
 const MODULE: &str = "ns3-point-to-point";
 
 /// The program, built.
@@ -37,7 +37,7 @@ impl Ns3 {
         Ok(Some(Self { program: root.join("peers/ns3/peer-ns3"), version }))
     }
 
-    /// What becomes of the packets of each train.
+    /// Sends the trains through ns-3 and returns the arrivals of each train's packets.
     pub(super) fn run(&self, trains: &[Train]) -> Result<Vec<Vec<Arrival>>, String> {
         let mut text = String::new();
         trains.iter().for_each(|train| train.write(&mut text));

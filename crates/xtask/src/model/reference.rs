@@ -30,7 +30,7 @@ pub(super) enum Rule {
 }
 
 impl Rule {
-    /// The rule in one line.
+    /// Returns the rule in one line.
     pub(super) fn text(self) -> &'static str {
         match self {
             Self::Framing => "2 bytes of PPP around each packet",
@@ -46,7 +46,7 @@ impl Rules {
     pub(super) const LAB: Self =
         Self { framing: 0, fixed_point: false, sends_first: false, through_queue: false };
 
-    /// These with one of them as it is in ns-3.
+    /// Returns these rules with one of them as it is in ns-3.
     pub(super) fn with(self, rule: Rule) -> Self {
         match rule {
             Rule::Framing => Self { framing: super::train::PPP, ..self },
@@ -75,13 +75,13 @@ impl Rules {
 struct Link<'a> {
     train: &'a Train,
     rules: Rules,
-    /// What is being transmitted, and when that ends.
+    /// End of the current transmission, and the packet that is transmitted.
     busy: Option<(u64, usize)>,
     queue: VecDeque<usize>,
     arrivals: Vec<Arrival>,
 }
 
-/// What becomes of the train's packets under these rules.
+/// Returns the arrivals of the train's packets under these rules.
 pub(super) fn run(train: &Train, rules: Rules) -> Vec<Arrival> {
     let arrivals = vec![None; train.packets.len()];
     let mut link = Link { train, rules, busy: None, queue: VecDeque::new(), arrivals };
@@ -139,7 +139,7 @@ mod tests {
     use super::super::train::Packet;
     use super::*;
 
-    /// Packets of 1000 bytes at 8 Mbit/s, 1 ms each, in front of a queue of one packet.
+    /// Returns the arrivals of packets of 1000 bytes at 8 Mbit/s, 1 ms each, with a queue of one packet.
     fn arrivals(rules: Rules, sent_us: &[u64]) -> Vec<Arrival> {
         let packets = sent_us.iter().map(|at| Packet { at: at * 1_000, size: 1000 }).collect();
         let limit = Limit::Packets(1);

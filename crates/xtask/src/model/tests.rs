@@ -1,6 +1,6 @@
 use super::*;
 
-/// A class without ns-3 installed, the reference in its place.
+/// Runs a class without ns-3 installed; the reference takes its place.
 fn reference_as_ns3(class: &Class, trains: &[Train]) -> Vec<Vec<Arrival>> {
     let rules = class.rules();
     let rules = class.rule.map_or(rules, |rule| rules.with(rule));

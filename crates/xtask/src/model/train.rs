@@ -9,7 +9,7 @@ pub(super) const IPV4_UDP: u32 = 28;
 /// Bytes that PPP adds to a packet in ns-3.
 pub(super) const PPP: u32 = 2;
 
-/// What became of a packet: when its last bit arrived, in nanoseconds, or nothing if it was dropped.
+/// Arrival of a packet's last bit in nanoseconds, or nothing if the packet was dropped.
 pub(super) type Arrival = Option<u64>;
 
 /// One link in one direction, and what is sent over it.

@@ -13,17 +13,17 @@ use crate::child::{Reaped, collect};
 
 /// Bytes that have come before something changes.
 const BEFORE: usize = 3_000_000;
-/// How long nothing may come because of a change.
+/// Maximum time without data because of a change.
 const LONGEST_GAP: Duration = Duration::from_millis(200);
 /// Bytes that may come over a link that is not in use.
 const STRAY: u64 = 30_000;
-/// How often a gap is measured: a busy machine makes gaps of its own.
+/// Maximum number of measurements of a gap: a busy machine makes gaps of its own.
 const TRIES: usize = 3;
 
 /// A change of the host, and what takes it back.
 type Change = fn() -> Result<(), String>;
 
-/// What is played, in order: its name, how the host is prepared, what happens in the middle of a transfer.
+/// Scenes in order: the name, the preparation of the host, and the change in the middle of a transfer.
 pub(super) const SCENES: [(&str, Change, Change); 6] = [
     ("link-down", nothing, || FIRST.down()),
     ("new-address", nothing, || FIRST.readdress(1, 7)),
@@ -37,7 +37,7 @@ fn nothing() -> Result<(), String> {
     Ok(())
 }
 
-/// The first interface goes, and the second one gets another address.
+/// Takes the first interface down, and replaces the second one's address.
 fn link_and_address() -> Result<(), String> {
     SECOND.readdress(1, 7)?;
     FIRST.down()
@@ -76,7 +76,8 @@ impl Scene {
         Err(format!("nothing came for {}", gaps.join(", ")))
     }
 
-    /// With `--no-migration` nothing comes over the other link, and everything once the first one is back.
+    /// Checks that with `--no-migration` no data arrives over the other link, and all of it once the first
+    /// one is back.
     pub(super) fn forbidden(&self) -> Result<String, String> {
         [FIRST, SECOND].iter().try_for_each(|link| link.reset())?;
         let gap = self.gap(&["--no-migration"], || {
@@ -90,8 +91,8 @@ impl Scene {
         Ok(format!("nothing came for {} ms", gap.as_millis()))
     }
 
-    /// The longest time without a byte after `change`, which happens in the middle of a transfer. Until then everything has to come
-    /// over the first link, which the routing table prefers.
+    /// Returns the longest time without a byte after `change`, which happens in the middle of a transfer.
+    /// Until then all data has to arrive over the first link, which the routing table prefers.
     fn gap(&self, options: &[&str], change: impl Fn() -> Result<(), String>) -> Result<Duration, String> {
         let elsewhere = SECOND.received()?;
         let mut command = Command::new(&self.program);
@@ -163,7 +164,7 @@ impl Scene {
     }
 }
 
-/// Both addresses of the server get one name.
+/// Sets one name for both addresses of the server.
 pub(super) fn name_server(folder: &std::path::Path) -> Result<(), String> {
     let file = folder.join("hosts");
     fs::write(&file, format!("{SERVER} {NAME}\n{SERVER_V6} {NAME}\n")).map_err(|error| error.to_string())?;
@@ -171,7 +172,7 @@ pub(super) fn name_server(folder: &std::path::Path) -> Result<(), String> {
 }
 
 impl Link {
-    /// As at the beginning.
+    /// Restores the link's initial state.
     fn reset(self) -> Result<(), String> {
         ip("ip", &["address", "flush", "dev", &self.name()])?;
         ip("ip", &["address", "add", &self.address(1, true), "dev", &self.name()])?;
@@ -179,12 +180,12 @@ impl Link {
         self.speak()
     }
 
-    /// Its IPv4 addresses go, and the routes with them.
+    /// Removes the interface's IPv4 addresses, and the routes with them.
     fn flush_v4(self) -> Result<(), String> {
         ip("ip", &["-4", "address", "flush", "dev", &self.name()])
     }
 
-    /// It gets an IPv6 address and a route to the server.
+    /// Adds an IPv6 address and a route to the server to the interface.
     fn add_v6(self) -> Result<(), String> {
         let (own, gateway) = (self.v6(1), self.v6(254));
         ip("ip", &["address", "add", &format!("{own}/64"), "dev", &self.name(), "nodad"])?;

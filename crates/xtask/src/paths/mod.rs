@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use crate::browser;
 use crate::child::Reaped;
 
-/// How it is run.
+/// Options for a run.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Take this project's command as it has been built
@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
     inside: Option<PathBuf>,
 }
 
-/// How long everything may take, but for building.
+/// Time that everything except building may take.
 const PATIENCE: Duration = Duration::from_secs(160);
 /// New namespaces for users, network, mounts and processes; the processes end with the first one.
 const UNSHARE: [&str; 5] = ["--map-root-user", "--net", "--mount", "--fork", "--kill-child"];
@@ -53,7 +53,8 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<bool, String> {
         .ok_or_else(|| format!("it takes longer than {} s", PATIENCE.as_secs()))
 }
 
-/// Why this process is not in namespaces made for it: interfaces would be changed that others use.
+/// Returns the reason why this process is not in namespaces made for it; there it would change interfaces
+/// that others use.
 fn not_fresh() -> Option<String> {
     let output = Command::new("ip").args(["-oneline", "link", "show", "up"]).output();
     match output {
@@ -72,7 +73,7 @@ fn in_use(up: &str) -> Option<String> {
     })
 }
 
-/// Why it cannot be played here.
+/// Returns the reason why the scenes cannot be played here, if there is one.
 fn obstacle() -> Option<&'static str> {
     let works = |program: &str, words: &[&str]| {
         let output = Command::new(program).args(words).output();

@@ -43,19 +43,19 @@ pub(super) fn lay() -> Result<(), String> {
     Ok(())
 }
 
-/// A command that runs where the server is.
+/// Creates a command that runs in the server's namespace.
 pub(super) fn at_the_server(program: &std::path::Path) -> Command {
     let mut command = Command::new("nsenter");
     command.arg(format!("--net=/run/netns/{SERVER_SIDE}")).arg(program);
     command
 }
 
-/// What the server sends to `address` is lost from now on.
+/// Drops all packets that the server sends to `address` from now on.
 pub(super) fn black_hole(address: &str) -> Result<(), String> {
     run("ip", &["-netns", SERVER_SIDE, "route", "add", "blackhole", address])
 }
 
-/// The server can reach `address` again.
+/// Lets the server reach `address` again.
 pub(super) fn fill_hole(address: &str) -> Result<(), String> {
     run("ip", &["-netns", SERVER_SIDE, "route", "delete", "blackhole", address])
 }
@@ -69,12 +69,12 @@ impl Link {
         format!("peer{}", self.0)
     }
 
-    /// An address on this link.
+    /// Returns an address on this link.
     pub(super) fn address(self, host: u8, with_prefix: bool) -> String {
         format!("10.{}.0.{host}{}", self.0, if with_prefix { "/24" } else { "" })
     }
 
-    /// An IPv6 address on this link.
+    /// Returns an IPv6 address on this link.
     pub(super) fn v6(self, host: u16) -> String {
         format!("fd0{}::{host}", self.0)
     }
@@ -89,14 +89,15 @@ impl Link {
         self.route()
     }
 
-    /// The client's address becomes another one.
+    /// Replaces the client's address with another one.
     pub(super) fn readdress(self, from: u8, to: u8) -> Result<(), String> {
         run("ip", &["address", "delete", &self.address(from, true), "dev", &self.name()])?;
         run("ip", &["address", "add", &self.address(to, true), "dev", &self.name()])?;
         self.route()
     }
 
-    /// The link loses everything from now on, both ways, and neither host notices: their frames go to nobody's address.
+    /// Makes the link lose everything from now on, in both directions. Neither host notices: their frames
+    /// have a destination address that nobody has.
     pub(super) fn silence(self) -> Result<(), String> {
         const NOBODY: &str = "02:00:00:00:00:99";
         let (name, gateway) = (self.name(), self.address(254, false));
@@ -106,7 +107,7 @@ impl Link {
         run("ip", &[&["-netns", SERVER_SIDE][..], &words].concat())
     }
 
-    /// The link carries packets again.
+    /// Makes the link carry packets again.
     pub(super) fn speak(self) -> Result<(), String> {
         let (ours, theirs) = (self.name(), self.peer());
         run("ip", &["neighbour", "flush", "dev", &ours, "nud", "all"])?;
@@ -118,7 +119,8 @@ impl Link {
         run("ip", &["route", "replace", SERVER, "via", &gateway, "dev", &self.name(), "metric", &metric])
     }
 
-    /// Bytes that have arrived on it, as this process's namespace counts them.
+    /// Returns the number of bytes that have arrived on the interface, as this process's namespace counts
+    /// them.
     pub(super) fn received(self) -> Result<u64, String> {
         let counts = std::fs::read_to_string("/proc/self/net/dev").map_err(|error| error.to_string())?;
         let of = |line: &str| {
@@ -129,7 +131,7 @@ impl Link {
     }
 }
 
-/// Names of hosts come from this file.
+/// Takes the names of hosts from this file.
 pub(super) fn hosts(file: &std::path::Path) -> Result<(), String> {
     let file = file.to_str().ok_or("a path that is no text")?;
     run("mount", &["--bind", file, "/etc/hosts"])

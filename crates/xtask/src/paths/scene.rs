@@ -22,11 +22,12 @@ const LONG: usize = 50_000_000;
 const SHORT: usize = 1000;
 /// Bytes that show that a path carries data: more than what control takes.
 const CARRIES: u64 = 300_000;
-/// How long a change of the interfaces may take to be followed: a path is tried again after a second.
+/// Time within which a change of the interfaces must be followed: a path is tried again after a second.
 const FOLLOWS: Duration = Duration::from_secs(8);
-/// How long a transfer may take.
+/// Time that a transfer may take.
 pub(super) const PATIENCE: Duration = Duration::from_secs(35);
-/// How soon a file is there although the first interface gets no answer: 250 ms, and what a program takes on a busy machine.
+/// Time within which a file arrives although the first interface gets no answer: 250 ms, and the time of a
+/// program on a busy machine.
 const SOON: Duration = Duration::from_secs(3);
 
 /// A server with its files, and room for what is fetched.
@@ -71,13 +72,14 @@ impl Scene {
         Ok(Fetching { child, said, complaints })
     }
 
-    /// What was fetched is what the server has.
+    /// Checks that the fetched file equals the server's file.
     fn compare(&self, name: &str, len: usize) -> Result<(), String> {
         let fetched = fs::read(self.folder.join(name)).map_err(|error| format!("{name}: {error}"))?;
         if fetched == content(len) { Ok(()) } else { Err(format!("{name} arrived with other content")) }
     }
 
-    /// The server's answers to the first interface are lost: the connection begins on the second one.
+    /// Drops the server's answers to the first interface, and checks that the connection begins on the second
+    /// one.
     pub(super) fn silent_first(&self) -> Result<String, String> {
         let silent = FIRST.address(1, false);
         black_hole(&silent)?;
@@ -130,7 +132,7 @@ impl Scene {
 }
 
 impl Fetching {
-    /// How long it takes until data has arrived on an interface from now on.
+    /// Measures the time from now on until data has arrived on an interface.
     fn carries(&mut self, link: Link) -> Result<Duration, String> {
         let (begun, before) = (Instant::now(), link.received()?);
         loop {
@@ -149,7 +151,7 @@ impl Fetching {
         Err(format!("only {more} bytes came on {} in {} s", link.name(), FOLLOWS.as_secs()))
     }
 
-    /// What it says at its end.
+    /// Waits for the program's end and returns its report.
     fn end(mut self, patience: Duration) -> Result<Value, String> {
         let status = self.child.wait_until(Instant::now() + patience);
         drop(self.child);
@@ -165,7 +167,7 @@ impl Fetching {
     }
 }
 
-/// Bytes that differ from place to place.
+/// Returns bytes that differ from place to place.
 pub(super) fn content(len: usize) -> Vec<u8> {
     (0..len as u64).map(|at| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
 }

@@ -132,7 +132,7 @@ mod tests {
         | 1 | `wire` | bytes | – |\n| 2 | `seeded` | seeds | wire |\n| 3 | `transport` | core | wire |\n\
         | 4 | `lab` | network | transport, seeded |\n| – | `xtask` | tasks | lab |\n\n| 9 | `other` | table | – |\n";
 
-    /// The faults of crates, each with those that it uses and those that its tests use.
+    /// Returns the faults of crates, each listed with the crates that it uses and those that its tests use.
     fn faults(crates: &[(&str, &[&str], &[&str])]) -> Vec<String> {
         let packages: Vec<Value> = crates
             .iter()

@@ -9,7 +9,7 @@ const REQUIREMENTS: usize = 37;
 /// Words that an item's name follows where it is defined.
 const DEFINITIONS: [&str; 5] = ["fn ", "const ", "struct ", "enum ", "mod "];
 
-/// Every row names existing code and existing tests, and every requirement has a row.
+/// Checks that every row names existing code and existing tests, and that every requirement has a row.
 pub(super) fn check(sources: &[Source]) -> Vec<Fault> {
     let Some(table) = sources.iter().find(|source| source.path == TABLE) else { return Vec::new() };
     let mut faults = Vec::new();
@@ -36,7 +36,7 @@ pub(super) fn check(sources: &[Source]) -> Vec<Fault> {
     faults
 }
 
-/// Whether `file#item` is defined, as a test if it is to be one.
+/// Returns whether `file#item` is defined, as a test if `test` is set.
 pub(super) fn exists(sources: &[Source], name: &str, test: bool) -> bool {
     let Some((file, item)) = name.split_once('#') else { return false };
     let path = format!("crates/{file}");

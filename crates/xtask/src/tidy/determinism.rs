@@ -5,7 +5,7 @@ use super::{Fault, Source};
 /// Folders below `crates` that are deterministic.
 const DETERMINISTIC: &[&str] = &["wire", "seeded", "tls", "recovery", "transport", "http3", "qlog", "lab"];
 
-/// What differs from run to run.
+/// Calls whose results differ from run to run.
 const FORBIDDEN: &[&str] = &[
     "Instant::now",
     "SystemTime::now",
@@ -21,7 +21,7 @@ const FORBIDDEN: &[&str] = &[
 /// The lint by which a driver's boundary is marked.
 const BOUNDARY: &str = "clippy::disallowed_methods";
 
-/// How many lines above the use the boundary may be marked.
+/// Maximum number of lines between the use and the mark of the boundary above it.
 const NEAR: usize = 10;
 
 /// Uses outside of a marked boundary.

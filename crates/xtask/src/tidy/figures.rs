@@ -2,13 +2,13 @@
 
 use super::{Fault, Source};
 
-/// Where the table is, and who quotes it.
+/// Document with the table, and the document that quotes it.
 const TABLE: &str = "docs/performance.md";
 const QUOTES: &str = "README.md";
-/// How the lines around what `anabranch-bench -- all --write` writes begin.
+/// Beginnings of the lines around the text that `anabranch-bench -- all --write` writes.
 const BEGIN: &str = "<!-- measured:";
 const END: &str = "<!-- /measured -->";
-/// How its first line begins.
+/// Beginning of that text's first line.
 const HEAD: &str = "Measured on ";
 
 /// Documents without a place for figures, and lines of the one that are not in the other.
@@ -33,7 +33,7 @@ pub(super) fn check(sources: &[Source]) -> Vec<Fault> {
     faults
 }
 
-/// The lines between the marks, with their places.
+/// Returns the lines between the marks, with their indices.
 fn measured(source: &Source) -> impl Iterator<Item = (usize, &str)> {
     let lines = source.text.lines().enumerate().skip_while(|(_, line)| !line.starts_with(BEGIN)).skip(1);
     lines.take_while(|(_, line)| !line.starts_with(END))

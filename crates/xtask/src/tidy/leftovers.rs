@@ -32,7 +32,7 @@ pub(super) fn check(sources: &[Source]) -> Vec<Fault> {
     faults
 }
 
-/// Whether `marker` occurs in `line` and is not a part of a longer word.
+/// Returns whether `marker` occurs in `line` and is not a part of a longer word.
 fn contains_word(line: &str, marker: &str) -> bool {
     let is_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
     let bounded = |at: usize| {

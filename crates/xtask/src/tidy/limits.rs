@@ -76,7 +76,7 @@ pub(super) fn check(sources: &[Source]) -> Vec<Fault> {
     faults
 }
 
-/// How many bounds there are, and how many of them tests name.
+/// Describes the number of limits, and how many of them tests name.
 pub(super) fn summary(sources: &[Source]) -> String {
     let fed =
         |source: &&Source| source.is_rust() && source.crate_folder().is_some_and(|name| FED.contains(&name));
@@ -88,7 +88,7 @@ pub(super) fn summary(sources: &[Source]) -> String {
     )
 }
 
-/// The constants `MAX_…` of a file, but for those of its tests.
+/// Returns the constants `MAX_…` of a file, except those of its tests.
 fn limits(source: &Source) -> Vec<Limit<'_>> {
     let code = if source.is_test() { 0 } else { code_lines(&source.text) };
     let constants = source.text.lines().take(code).enumerate().filter_map(|(index, line)| {
@@ -102,7 +102,7 @@ fn limits(source: &Source) -> Vec<Limit<'_>> {
     constants.collect()
 }
 
-/// The part of a file that is compiled for tests only.
+/// Returns the part of a file that is compiled for tests only.
 fn tests(source: &Source) -> &str {
     if source.is_test() {
         return &source.text;

@@ -29,23 +29,23 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Whether this is Rust of the workspace or of a peer.
+    /// Returns whether this is a Rust file of the workspace or of a peer.
     fn is_rust(&self) -> bool {
         self.path.ends_with(".rs")
     }
 
-    /// Whether the whole file is compiled for tests only.
+    /// Returns whether the whole file is compiled for tests only.
     fn is_test(&self) -> bool {
         let name = self.path.rsplit('/').next().unwrap_or_default();
         name == "tests.rs" || name.ends_with("_tests.rs") || self.path.split('/').any(|part| part == "tests")
     }
 
-    /// The folder below `crates`, for a file of the workspace.
+    /// Returns the folder below `crates`, for a file of the workspace.
     fn crate_folder(&self) -> Option<&str> {
         self.path.strip_prefix("crates/")?.split('/').next()
     }
 
-    /// A fault on the line with this index, counted from 0.
+    /// Creates a fault on the line with this index, counted from 0.
     fn fault(&self, index: usize, what: impl Into<String>) -> Fault {
         Fault { place: format!("{}:{}", self.path, index + 1), what: what.into() }
     }
@@ -100,7 +100,7 @@ pub(crate) fn draw_imports(root: &Path, only: Option<&str>) -> Result<(), String
     Ok(())
 }
 
-/// The text files that are, or would be, under version control.
+/// Returns the text files that are, or would be, under version control.
 fn sources(root: &Path) -> Result<Vec<Source>, String> {
     let listed = Command::new("git")
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])

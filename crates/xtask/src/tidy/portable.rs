@@ -1,4 +1,4 @@
-//! What only holds on one machine: absolute paths, and where packages come from.
+//! Text that only holds on one machine: absolute paths, and sources of packages.
 
 use super::{Fault, Source};
 
@@ -18,7 +18,7 @@ const SETTINGS: &[(&str, &str)] = &[
 /// The registry that Cargo's lock files name.
 const CRATES_IO: &str = "https://github.com/rust-lang/crates.io-index";
 
-/// Such paths and settings in any text file, and other sources in lock files.
+/// Finds such paths and settings in any text file, and other sources in lock files.
 pub(super) fn check(sources: &[Source]) -> Vec<Fault> {
     let join = |table: &[(&str, &str)]| -> Vec<String> {
         table.iter().map(|(head, tail)| format!("{head}{tail}")).collect()
@@ -44,7 +44,8 @@ pub(super) fn check(sources: &[Source]) -> Vec<Fault> {
     faults
 }
 
-/// Whether an absolute path in `line` starts with `place`; in URLs and relative paths something stands before it.
+/// Returns whether an absolute path in `line` starts with `place`; in URLs and relative paths other text
+/// stands before it.
 fn starts_path(line: &str, place: &str) -> bool {
     let absolute = |at: usize| {
         let before = line[..at].chars().next_back();

@@ -7,7 +7,8 @@ const BEGIN: &str = "registry! {";
 /// Items of a registered file that have uses of their own are exported again.
 const EXPORTS: [&str; 2] = ["pub use ", "pub(crate) use "];
 
-/// A fault for each further line that declares or names a module of a registry in the file that has the registry.
+/// Returns a fault for each further line that declares or names a registry's module in the file that has the
+/// registry.
 pub(super) fn check(sources: &[Source]) -> Vec<Fault> {
     let files: Vec<&str> = sources.iter().map(|source| source.path.as_str()).collect();
     sources.iter().filter(|source| source.is_rust()).flat_map(|source| of(source, &files)).collect()
@@ -52,7 +53,7 @@ fn words(line: &str) -> impl Iterator<Item = &str> {
         .filter(|word| !word.is_empty())
 }
 
-/// Whether `name::` stands there as a word.
+/// Returns whether `code` contains `name::` as a word.
 fn has_path(code: &str, name: &str) -> bool {
     let path = format!("{name}::");
     code.match_indices(&path).any(|(at, _)| {

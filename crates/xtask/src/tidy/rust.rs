@@ -1,7 +1,7 @@
 //! As much of Rust's grammar as rustfmt's layout makes easy to see.
 
-/// Where the inline tests of a file start: the index of its first `#[cfg(test)]` at the margin that stands before a module
-/// with a body; the number of lines if there are none.
+/// Returns the line at which a file's inline tests start: the index of its first unindented `#[cfg(test)]`
+/// before a module with a body. Returns the number of lines if there are no such tests.
 pub(super) fn code_lines(text: &str) -> usize {
     let lines: Vec<&str> = text.lines().collect();
     let inline = |index: &usize| {
@@ -23,7 +23,7 @@ pub(super) struct Function {
     pub(super) name: String,
 }
 
-/// All functions of a formatted file; a nested one counts for itself and for the one around it.
+/// Returns all functions of a formatted file; a nested function counts for itself and for the one around it.
 pub(super) fn functions(text: &str) -> Vec<Function> {
     let lines: Vec<&str> = text.lines().collect();
     let mut found = Vec::new();

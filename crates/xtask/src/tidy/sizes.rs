@@ -16,7 +16,7 @@ pub(super) fn check(sources: &[Source]) -> Vec<Fault> {
         .collect()
 }
 
-/// The median and the longest, in words.
+/// Describes the median and the longest file in words.
 pub(super) fn summary(sources: &[Source]) -> String {
     let mut sizes: Vec<usize> = code(sources).map(|(_, lines)| lines).collect();
     sizes.sort_unstable();

@@ -1,6 +1,6 @@
-//! What the streams of multipath cases carry: every eight bytes say where they belong, and SHA-256 says whether all of them
-//! came there. A stream starts with eight bytes, big endian, how much to send back; the content follows. The answer is as much
-//! content, and the SHA-256 of what came.
+//! Contents of the streams of multipath cases: every eight bytes say where they belong, and SHA-256 shows
+//! whether all of them arrived there. A stream starts with eight bytes, big endian: the number of bytes to
+//! send back. The content follows. The answer is that much content, and the SHA-256 of the received content.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use super::words::{expected, pieces};
 use crate::reading;
 
-/// How many bytes have moved, in both directions.
+/// Number of bytes that have moved, in both directions.
 pub type Moved = watch::Sender<u64>;
 
 async fn send(stream: &mut SendStream, count: u64, moved: &Moved) -> Result<(), Failure> {
@@ -38,7 +38,7 @@ async fn receive(stream: &mut RecvStream, kept: usize, moved: &Moved) -> Result<
     Ok((context.finish(), tail))
 }
 
-/// The client's side of one stream.
+/// Runs the client's side of one stream.
 pub async fn ask(
     connection: Connection,
     download: u64,
@@ -64,7 +64,7 @@ pub async fn ask(
     }
 }
 
-/// The server's side of one stream.
+/// Runs the server's side of one stream.
 pub async fn answer(mut to: SendStream, mut from: RecvStream, moved: Arc<Moved>) -> Result<(), Failure> {
     let mut count = [0; 8];
     from.read_exact(&mut count).await?;

@@ -13,9 +13,9 @@ use tokio_stream::StreamExt;
 use super::content::Moved;
 use super::plan::{Plan, Step};
 
-/// How long a step may take that waits for the other end.
+/// Time that a step may take that waits for the other end.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long to wait before a path is tried again for which the other end has still to give IDs.
+/// Time before the next attempt to open a path for which the other end still has to issue connection IDs.
 const AGAIN: Duration = Duration::from_millis(10);
 
 /// A connection's paths.
@@ -55,7 +55,7 @@ impl Paths {
         Ok(())
     }
 
-    /// The steps so far, each with the time it was done, as JSON.
+    /// Returns the steps so far as JSON, each with the time at which it was done.
     pub fn report(&self) -> String {
         let done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
         let each = done.iter().map(|(text, at)| format!("{{\"step\":\"{text}\",\"at_ms\":{at}}}"));

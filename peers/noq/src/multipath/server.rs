@@ -13,7 +13,7 @@ use super::plan::Plan;
 use super::{Options, endpoint_config, transport};
 use crate::tls;
 
-/// How the plan went, once it is at its end: what was done when, or why it could not be.
+/// Outcome of the plan, once it is at its end: the steps with their times, or the reason for its failure.
 type Went = Arc<Mutex<Option<Result<String, String>>>>;
 
 /// Serves until `ending` yields; the first connection follows the plan, from its first stream on.

@@ -10,7 +10,7 @@ use super::Endpoint;
 use crate::config::Connection;
 use crate::stack;
 
-/// How a server takes connections.
+/// Rules by which a server accepts connections.
 pub struct Door {
     pub retry: bool,
     /// Retry tokens that are out: the address and the original destination connection ID they stand for.
@@ -18,7 +18,7 @@ pub struct Door {
 }
 
 impl<S: Default> Endpoint<S> {
-    /// A datagram of no known connection: Version Negotiation, Retry, or a new connection.
+    /// Handles a datagram of no known connection: by Version Negotiation, by Retry, or with a new connection.
     pub(super) fn stranger(
         &mut self,
         from: SocketAddr,

@@ -18,12 +18,12 @@ const AUTHORITY: &[u8] = b"localhost";
 pub struct Web {
     http: Option<h3::Connection>,
     wishes: Wishes,
-    /// How many requests may be open at once.
+    /// Maximum number of requests that may be open at once.
     concurrency: usize,
     open: HashMap<u64, Option<(PathBuf, Vec<u8>)>>,
 }
 
-/// What is still to be asked for.
+/// Requests that are still to be made.
 enum Wishes {
     /// These paths, the next one last, each with the file that its answer goes to.
     Files(Vec<(Rc<str>, Option<PathBuf>)>),
@@ -32,7 +32,7 @@ enum Wishes {
 }
 
 impl Web {
-    /// Every path once.
+    /// Creates the requests for every path, once each.
     pub fn files(paths: &[String], out: Option<&Path>) -> Result<Self, Failure> {
         let mut wishes = Vec::new();
         for path in paths.iter().rev() {
@@ -45,7 +45,7 @@ impl Web {
         Ok(Self::new(Wishes::Files(wishes), usize::MAX))
     }
 
-    /// One path `count` times, `concurrency` at once.
+    /// Creates `count` requests for one path, `concurrency` at once.
     pub fn repeat(path: &str, count: u64, concurrency: u64) -> Result<Self, Failure> {
         Ok(Self::new(Wishes::Same(slashed(path), count), usize::try_from(concurrency)?))
     }
@@ -54,7 +54,7 @@ impl Web {
         Self { http: None, wishes, concurrency, open: HashMap::new() }
     }
 
-    /// Whether every answer has ended.
+    /// Returns whether every answer has ended.
     pub fn done(&self) -> bool {
         self.open.is_empty() && self.wishes.next().is_none()
     }
@@ -114,7 +114,7 @@ impl Web {
 }
 
 impl Wishes {
-    /// The path that is to be asked for next.
+    /// Returns the path of the next request.
     fn next(&self) -> Option<&str> {
         match self {
             Self::Files(files) => files.last().map(|(path, _)| &**path),

@@ -17,7 +17,7 @@ pub struct Web {
     answers: HashMap<u64, Answer>,
 }
 
-/// What an answer still has to send: its head, then `rest`, then some of the pattern.
+/// Data that an answer still has to send: its head, then `rest`, then some of the pattern.
 struct Answer {
     head: Option<Head>,
     rest: Bytes,

@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 /// The `:authority` of every request; the servers of the contract have one host and do not look at it.
 const AUTHORITY: &str = "localhost";
 
-/// What opens requests on one connection.
+/// Opener of requests on one connection.
 type Opener = SendRequest<h3_quinn::OpenStreams, Bytes>;
 
 /// Starts HTTP/3 on a connection; a task drives it until its end.
@@ -100,7 +100,7 @@ async fn store(
     Ok(target.map_or(Ok(()), |target| std::fs::write(target, body))?)
 }
 
-/// One GET; `each` takes the pieces of the content as they come.
+/// Makes one GET request; `each` takes the pieces of the content as they arrive.
 async fn get(opener: &mut Opener, uri: &Uri, mut each: impl FnMut(&mut dyn Buf)) -> Result<(), Failure> {
     let mut request = Request::new(());
     *request.uri_mut() = uri.clone();

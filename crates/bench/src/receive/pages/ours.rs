@@ -26,7 +26,7 @@ const WARM_UP: u32 = 5;
 /// Times that settings, requests and their acknowledgments go both ways.
 const EXCHANGES: usize = 5;
 
-/// The milliseconds of each sample.
+/// Takes the samples and returns the milliseconds of each.
 pub(super) fn measure(version: Version, samples: u32) -> Result<Vec<f64>, Error> {
     for _ in 0..WARM_UP {
         Pages::new(version)?.sample()?;
@@ -49,7 +49,7 @@ struct Pages {
     packets: Vec<Wire>,
 }
 
-/// The server may send all answers at once.
+/// Returns a configuration with which the server may send all answers at once.
 fn generous(version: Version) -> TransportConfig {
     let transport = transport(version);
     let streams = transport.streams().clone();
@@ -116,7 +116,7 @@ impl Pages {
         if answered == ANSWERS { Ok(()) } else { Err(format!("{answered} requests arrived").into()) }
     }
 
-    /// How many milliseconds the client takes for all answers.
+    /// Measures the milliseconds that the client takes for all answers.
     fn sample(mut self) -> Result<f64, Error> {
         let now = self.memory.now;
         let connection = self.memory.client(self.client.handle)?;
@@ -192,7 +192,7 @@ impl End {
     }
 }
 
-/// What an end has to send, one datagram each, as they arrive at the other.
+/// Returns the packets that an end has to send, one per datagram, as they arrive at the other end.
 fn drain(connection: &mut Connection, now: Time) -> Vec<Wire> {
     let mut buffer = TransmitBuf::new(1);
     let mut sent = Vec::new();

@@ -12,9 +12,9 @@ const MB: u64 = 1_000_000;
 /// Every path's link unless the case says otherwise.
 const RATE: u64 = 50_000_000;
 const RTT: Duration = Duration::from_millis(20);
-/// What is moved in most cases; over two such links that takes a second.
+/// Bytes that are moved in most cases; over two such links that takes a second.
 const WORK: u64 = 10 * MB;
-/// When links change, in milliseconds from a path's first datagram.
+/// Time at which links change, in milliseconds from a path's first datagram.
 const CHANGE: u64 = 400;
 /// Longer than any case.
 const EVER: u64 = 3_600_000;
@@ -37,7 +37,7 @@ pub(super) enum Mark {
     Elapsed(u64),
 }
 
-/// What must be true besides two ends that are content.
+/// Condition that must hold besides two satisfied ends.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Check {
     /// Of all bytes that went this way, at least so many percent took this link.
@@ -58,17 +58,17 @@ pub(super) enum Check {
 #[derive(Clone, Debug)]
 pub(in crate::interop) struct Case {
     pub(super) name: &'static str,
-    /// What it is about, in a few words.
+    /// Subject of the case, in a few words.
     pub(super) about: &'static str,
     /// Steps of the client; `{N}` is the address at which link N leads to the server.
     pub(super) client: String,
     /// Steps of the server.
     pub(super) server: &'static str,
-    /// What lies between the two, a link for each of the client's addresses.
+    /// Links between the two ends, one for each of the client's addresses.
     pub(super) links: Vec<LinkSpec>,
     /// Bytes to the client and to the server, and on how many streams.
     pub(super) work: (u64, u64, u64),
-    /// How many paths client and server want at once.
+    /// Numbers of paths that client and server want at once.
     pub(super) paths: (u32, u32),
     /// Flags of the server alone, and of the client alone.
     pub(super) server_flags: &'static [&'static str],
@@ -119,13 +119,13 @@ impl Case {
         self
     }
 
-    /// A NAT on this link changes its port in the middle.
+    /// Makes a NAT on this link change its port in the middle of the case.
     fn rebinds(self, link: usize) -> Self {
         let rebound = self::link().rebind(Time::from_millis(CHANGE), None, 1);
         Self { peer_flags: SAYS_SOMETHING, ..self.link(link, rebound) }
     }
 
-    /// This link dies in the middle.
+    /// Makes this link die in the middle of the case.
     fn dies(self, link: usize) -> Self {
         Self { peer_flags: NOTICES_DEATH, ..self.link(link, dead_from(CHANGE)) }.check(Within(12_000))
     }
@@ -135,7 +135,7 @@ impl Case {
         self
     }
 
-    /// Both links carry a good part of what goes `way`.
+    /// Requires that both links carry a good part of the bytes sent `way`.
     fn shared(self, way: Way) -> Self {
         self.check(Share(way, 0, 15)).check(Share(way, 1, 15))
     }
@@ -149,7 +149,7 @@ fn dead_from(ms: u64) -> LinkSpec {
     link().blackout(Time::from_millis(ms)..Time::from_millis(EVER))
 }
 
-/// All cases, in the order of the matrix.
+/// Returns all cases, in the order of the matrix.
 pub(super) fn all() -> Vec<Case> {
     [moving(), closing(), marking(), changing(), limited()].concat()
 }

@@ -16,15 +16,15 @@ use crate::interop::judge::Outcome;
 use crate::interop::process::{Client, Ended, NoServer, Server, UNSUPPORTED, last_line, missing};
 use crate::interop::program::{OURS, Program};
 
-/// What is random in the links follows from this.
+/// Seed of everything random in the links.
 const SEED: Seed = Seed(4);
-/// How long a client may take.
+/// Time that a client may take.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// What is under way when a path stops being used has come after so long.
+/// Time within which datagrams under way arrive after a path stops being used, in milliseconds.
 const GRACE_MS: u64 = 250;
-/// How much has to move after a path stopped being used for its silence to mean something, in bytes.
+/// Minimum number of bytes that must move after a path stopped being used, for its silence to mean something.
 const REST: u64 = 1_000_000;
-/// What is known once a case has been played.
+/// Results of a case that has been played.
 struct Played {
     traffic: Vec<Traffic>,
     client: Value,
@@ -80,12 +80,12 @@ fn report_of_client(ended: &Ended) -> Result<Value, Outcome> {
         .map_err(|error| Outcome::Failed(format!("client's report: {error}")))
 }
 
-/// The loopback address of a link.
+/// Returns the loopback address of a link.
 fn loopback(link: usize) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(127, 0, 0, u8::try_from(link + 1).unwrap_or(u8::MAX)))
 }
 
-/// A relay for each link, at an address of its own, to the server at the same address.
+/// Starts a relay for each link, at an address of its own, to the server at the same address.
 fn relays(case: &Case, port: u16, traffic: &[Arc<Mutex<Traffic>>]) -> Result<Vec<Relay>, String> {
     let each = case.links.iter().zip(traffic).enumerate();
     each.map(|(number, (link, traffic))| {
@@ -119,7 +119,7 @@ fn client_command(case: &Case, program: &Program, field: &Field, addresses: &[So
     command
 }
 
-/// What this end alone is told.
+/// Returns the flags that only this end gets.
 fn own_flags(case: &Case, program: &Program) -> &'static [&'static str] {
     if program.name == OURS { &[] } else { case.peer_flags }
 }
@@ -129,7 +129,7 @@ impl Played {
         self.client["seconds"].as_f64().unwrap_or(f64::INFINITY)
     }
 
-    /// When a step was done.
+    /// Returns the time at which a step was done.
     fn step(&self, report: &Value, step: usize) -> Result<u64, String> {
         report["steps"][step]["at_ms"].as_u64().ok_or_else(|| format!("nobody has done step {step}"))
     }

@@ -1,4 +1,5 @@
-//! What passes a path's link: how much, which way and when, and the connection IDs that can be seen from outside.
+//! Traffic on a path's link: its amount, direction and time, and the connection IDs that are visible from
+//! outside.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -53,18 +54,18 @@ impl Traffic {
         }
     }
 
-    /// When the first datagram came; the link's time counts from it, or a little less.
+    /// Returns the time of the first datagram; the link's time counts from it, or from a little earlier.
     pub(super) fn began(&self) -> Option<u64> {
         self.datagrams.first().map(|datagram| datagram.at_ms)
     }
 
-    /// Bytes that went `way` from `from` on and before `to`.
+    /// Returns the number of bytes that went `way` from `from` on and before `to`.
     pub(super) fn bytes(&self, way: Way, from: u64, to: u64) -> u64 {
         let counts = |datagram: &&Datagram| datagram.way == way && (from..to).contains(&datagram.at_ms);
         self.datagrams.iter().filter(counts).map(|datagram| datagram.bytes).sum()
     }
 
-    /// How many connection IDs packets had that went `way`.
+    /// Returns the number of connection IDs in packets that went `way`.
     pub(super) fn ids(&self, way: Way) -> usize {
         self.ids[usize::from(way == Way::ToClient)].len()
     }

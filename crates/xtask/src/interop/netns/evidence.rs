@@ -1,4 +1,4 @@
-//! What the traces (qlog) of both ends tell.
+//! Evidence in the traces (qlog) of both ends.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-/// What traces must show.
+/// Evidence that traces must show.
 #[derive(Clone, Debug)]
 pub(super) enum Evidence {
     /// Client and server agree that there was a Retry.
@@ -46,7 +46,7 @@ struct Packets {
     versions: BTreeMap<String, Vec<String>>,
     /// Packets of the second key phase.
     updated: u64,
-    /// Whether an ACK frame told of ECT(0).
+    /// Set when an ACK frame reported ECT(0).
     marked: bool,
     /// CRYPTO frames at offset 0 in Initial packets.
     hellos: u64,
@@ -63,7 +63,7 @@ pub(super) struct Trace {
     received: Packets,
     /// Streams that this end allowed at first.
     streams: u64,
-    /// Whether the server proved that it had sent a Retry (RFC 9000 §7.3).
+    /// Set when the server proved that it had sent a Retry (RFC 9000 §7.3).
     retried: bool,
     /// Remote addresses that paths moved to.
     moves: Vec<String>,
@@ -142,7 +142,7 @@ impl Packets {
         self.frames.get(name).copied().unwrap_or_default()
     }
 
-    /// Whether all packets of this type had this version, and there were some.
+    /// Returns whether there were packets of this type and all of them had this version.
     fn only(&self, kind: &str, version: &str) -> bool {
         self.versions.get(kind).is_some_and(|seen| seen.iter().all(|one| one == version))
     }
@@ -154,7 +154,7 @@ fn address(endpoint: &Value) -> Option<String> {
     of("ip_v4", "port_v4").or_else(|| of("ip_v6", "port_v6")).map(|(ip, port)| format!("{ip} {port}"))
 }
 
-/// The traces in a folder, in the order in which their connections began.
+/// Reads the traces in a folder, in the order in which their connections began.
 pub(super) fn read_all(folder: &Path) -> Vec<Trace> {
     let files = fs::read_dir(folder).into_iter().flatten().flatten();
     let texts = files.filter_map(|file| fs::read_to_string(file.path()).ok());
@@ -163,7 +163,8 @@ pub(super) fn read_all(folder: &Path) -> Vec<Trace> {
     traces
 }
 
-/// What holds for every case: the client has made this many connections, with the right protocol and without an error.
+/// Checks what holds for every case: the client has made this many connections, with the right protocol and
+/// without an error.
 pub(super) fn verify_all(traces: &[Trace], connections: usize, alpn: &str) -> Result<(), String> {
     if let Some(error) = traces.iter().find_map(|trace| trace.error.as_ref()) {
         return Err(format!("a client's connection ended with {error}"));
@@ -175,7 +176,7 @@ pub(super) fn verify_all(traces: &[Trace], connections: usize, alpn: &str) -> Re
     Ok(())
 }
 
-/// Whether the traces show it; the error says what they show instead.
+/// Checks that the traces show the evidence; the error says what they show instead.
 pub(super) fn verify(evidence: &Evidence, client: &[Trace], server: &[Trace]) -> Result<(), String> {
     match evidence {
         Evidence::Retry => {
@@ -212,7 +213,7 @@ pub(super) fn verify(evidence: &Evidence, client: &[Trace], server: &[Trace]) ->
     }
 }
 
-/// The same, for what happens once the handshake is over.
+/// Checks the same for evidence from after the handshake.
 fn verify_later(evidence: &Evidence, client: &[Trace], server: &[Trace]) -> Result<(), String> {
     match evidence {
         Evidence::WindowsWidened => {

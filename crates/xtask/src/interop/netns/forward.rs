@@ -1,4 +1,4 @@
-//! What runs in the router's namespace: the lab's relay with a case's link, and somebody who watches.
+//! Program in the router's namespace: the lab's relay with a case's link, and a watch.
 
 use std::io::Read;
 use std::net::SocketAddr;
@@ -53,7 +53,7 @@ fn to_json(seen: &Seen) -> Value {
     })
 }
 
-/// What [`run`] has said; `None` if that is something else.
+/// Parses the output of [`run`]; returns `None` if the line is something else.
 pub(super) fn from_json(line: &str) -> Option<Seen> {
     let value: Value = serde_json::from_str(line).ok()?;
     let number = |key: &str| value[key].as_u64();

@@ -11,9 +11,9 @@ use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::TcpCongestion;
 use serde_json::{Value, json};
 
-/// How long the two may take to find each other.
+/// Time that the sender may take to reach the receiver.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often the receiver looks whether it is to stop.
+/// Interval at which either end checks whether to stop.
 const TICK: Duration = Duration::from_millis(50);
 /// Congestion controller of the sender.
 const CONTROLLER: &str = "cubic";

@@ -5,9 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What the names of all namespaces begin with; the process that made them follows.
+/// Prefix of all namespaces' names; the ID of the process that made them follows.
 const PREFIX: &str = "anabranch-";
-/// Where `ip netns exec` takes a namespace's own files of /etc from.
+/// Folder from which `ip netns exec` takes a namespace's own files of /etc.
 const NETNS_ETC: &str = "/etc/netns";
 
 pub(super) const CLIENT: [IpAddr; 2] = [
@@ -102,7 +102,7 @@ impl Network {
         self.set(Place::Router, "net/ipv6/conf/all/forwarding", "1")
     }
 
-    /// The names that the public runner uses, which `ip netns exec` shows as /etc/hosts.
+    /// Writes the names that the public runner uses, which `ip netns exec` shows as /etc/hosts.
     fn write_hosts(&self, [v4, v6]: [IpAddr; 2]) -> std::io::Result<()> {
         let folder = self.etc(Place::Client);
         fs::create_dir_all(&folder)?;
@@ -138,8 +138,8 @@ impl Network {
         run(&mut command)
     }
 
-    /// The start of a command line that runs `program` in one of the namespaces. It keeps its process ID and does not outlive
-    /// the thread that starts it.
+    /// Returns the start of a command line that runs `program` in one of the namespaces. The program keeps
+    /// its process ID and does not outlive the thread that starts it.
     pub(super) fn command(&self, place: Place, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new("ip");
         command
@@ -155,7 +155,7 @@ impl Drop for Network {
     }
 }
 
-/// Why there can be no namespaces here; `None` if there can.
+/// Returns the reason why there can be no namespaces here; `None` if there can.
 pub(super) fn obstacle() -> Option<&'static str> {
     let works = |program: &str, words: &[&str]| {
         Command::new(program).args(words).output().is_ok_and(|output| output.status.success())

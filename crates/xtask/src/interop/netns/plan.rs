@@ -6,10 +6,11 @@ use super::super::case::{self, Case, Check, Expected, Work, changing_link, simpl
 use super::evidence::Evidence;
 use super::network::ROUTER_OTHER;
 
-/// What a client gets of 10 Mbit/s at least when a TCP connection wants as much as it can get, in Mbit/s.
+/// Minimum rate of a client on 10 Mbit/s beside a TCP connection that sends as much as it can, and of that
+/// connection, in Mbit/s.
 pub(super) const FAIR_ENOUGH: f64 = 2.0;
 
-/// How datagrams come from one end to the other.
+/// Route of datagrams from one end to the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Route {
     /// Through the lab's relay on the router, which has the server's names.
@@ -29,7 +30,7 @@ pub(super) struct Play {
     pub(super) route: Route,
     /// The server's name in URLs.
     pub(super) host: &'static str,
-    /// How long the names of files are; 0 means that it does not matter.
+    /// Length of the files' names; 0 means that it does not matter.
     pub(super) name_length: usize,
     /// Connections that the client makes.
     pub(super) connections: usize,
@@ -37,7 +38,7 @@ pub(super) struct Play {
 }
 
 impl Play {
-    /// The case of this name over the runner's simple link, or over its own.
+    /// Creates the case of this name over the runner's simple link, or over its own.
     fn of(name: &'static str, client: &'static str, server: &'static str) -> Self {
         let known = case::all().into_iter().find(|case| case.name == name);
         let mut case = known.unwrap_or_else(|| Case::new(name, ""));
@@ -79,7 +80,7 @@ impl Play {
     }
 }
 
-/// All cases, in the public runner's order.
+/// Returns all cases, in the public runner's order.
 pub(super) fn plan() -> Vec<Play> {
     [of_the_handshake(), of_the_transfer(), of_a_bad_link(), of_addresses(), of_goodput()].concat()
 }

@@ -15,14 +15,14 @@ use super::network::{CLIENT, Network, Place, ROUTER, SERVER};
 use super::plan::{FAIR_ENOUGH, Play, Route};
 use super::{forward, load};
 
-/// Where servers listen.
+/// Port on which servers listen.
 const PORT: u16 = 443;
-/// Where the competing TCP connection goes.
+/// Port of the competing TCP connection.
 const LOAD_PORT: u16 = 5201;
 /// Application protocols: of most cases, and of `http3`.
 const ALPN: [&str; 2] = ["hq-interop", "h3"];
 
-/// What all cases have in common.
+/// Paths and files that all cases have in common.
 pub(super) struct Setting<'a> {
     /// The entry point.
     pub(super) endpoint: PathBuf,
@@ -88,7 +88,7 @@ impl<'a> Stage<'a> {
         Ok(outcome)
     }
 
-    /// What only holds for some routes.
+    /// Checks what only some routes require: the relay's report, or the rate of the TCP connection.
     fn share(&self, remark: String, tcp: Option<f64>, seen: Option<&Seen>) -> Result<Outcome, String> {
         match (self.play.route, tcp, seen) {
             (Route::Relay, _, None) => Err("the relay did not say what it saw".to_owned()),
@@ -122,7 +122,7 @@ impl<'a> Stage<'a> {
         command
     }
 
-    /// The relay listens where the client looks for the server.
+    /// Returns the command of the relay, which listens where the client looks for the server.
     fn relay(&self) -> Result<Command, String> {
         let own = std::env::current_exe().map_err(|error| error.to_string())?;
         let version = usize::from(self.play.case.ipv6);
@@ -133,7 +133,8 @@ impl<'a> Stage<'a> {
         Ok(command)
     }
 
-    /// A TCP connection in the direction of the download; the receiver, who counts, comes last.
+    /// Starts a TCP connection in the direction of the download; the receiver, which counts the bytes, is the
+    /// last of the two.
     fn compete(&self) -> Result<Vec<Server>, String> {
         let own = std::env::current_exe().map_err(|error| error.to_string())?;
         let there = SocketAddr::new(CLIENT[0], LOAD_PORT).to_string();
@@ -166,7 +167,7 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// The names of the files a case is about.
+/// Returns the names of the case's files.
 fn files(play: &Play, field: &Field) -> Result<Vec<String>, String> {
     let Work::Files(groups) = &play.case.work else { return Ok(Vec::new()) };
     let each = groups.iter().flat_map(|(count, size)| (0..*count).map(|number| (*size, number)));

@@ -29,7 +29,7 @@ fn of(name: &str, graph: &Graph) -> Option<Fault> {
     (files > 0).then(|| Fault { place: format!("crates/{name}"), what })
 }
 
-/// The graph of each crate, without its tests.
+/// Returns the graph of each crate, without its tests.
 fn graphs(sources: &[Source]) -> BTreeMap<String, Graph> {
     let mut crates: BTreeMap<String, Vec<(&str, &str)>> = BTreeMap::new();
     for source in sources.iter().filter(|source| source.is_rust() && !source.is_test()) {

@@ -1,0 +1,118 @@
+//! `cargo xtask interface`: the public interface of each library, compared with the listing in `docs/interface/`, so that a
+//! change is seen in review.
+
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+/// Libraries that others may build on.
+const LIBRARIES: [&str; 7] = [
+    "anabranch-wire",
+    "anabranch-tls",
+    "anabranch-recovery",
+    "anabranch-transport",
+    "anabranch-http3",
+    "anabranch-qlog",
+    "anabranch",
+];
+/// Folder of the listings.
+const FOLDER: &str = "docs/interface";
+
+/// Environment variable with which this program stands for rustdoc.
+const AS_RUSTDOC: &str = "ANABRANCH_XTASK_AS_RUSTDOC";
+
+/// How it is run.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Write the listings instead of comparing
+    #[arg(long)]
+    write: bool,
+}
+
+/// Compares the interfaces with their listings, or writes these. Returns whether they are the same.
+pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<bool, String> {
+    let mut same = true;
+    for library in LIBRARIES {
+        let listing = list(root, library)?;
+        let file = root.join(FOLDER).join(format!("{library}.txt"));
+        if arguments.write {
+            std::fs::create_dir_all(root.join(FOLDER)).map_err(|error| format!("{FOLDER}: {error}"))?;
+            std::fs::write(&file, listing).map_err(|error| format!("{}: {error}", file.display()))?;
+            continue;
+        }
+        let known = std::fs::read_to_string(&file).unwrap_or_default();
+        let (gone, new) = difference(&known, &listing);
+        println!(
+            "interface {library}: {} items, {} gone, {} new",
+            listing.lines().count(),
+            gone.len(),
+            new.len()
+        );
+        gone.iter().for_each(|item| println!("- {item}"));
+        new.iter().for_each(|item| println!("+ {item}"));
+        same &= gone.is_empty() && new.is_empty();
+    }
+    if !same {
+        println!("if this is meant: cargo xtask interface --write, and a line in CHANGELOG.md");
+    }
+    Ok(same)
+}
+
+/// Runs rustdoc with this process's arguments, if cargo takes this program for it. The JSON of rustdoc is not stable yet, and
+/// only rustdoc is to know that it is wanted: build scripts that look for it would have everything built anew.
+pub(crate) fn as_rustdoc() -> Option<ExitCode> {
+    std::env::var_os(AS_RUSTDOC)?;
+    let mut rustdoc = Command::new("rustdoc");
+    let status = rustdoc.args(std::env::args_os().skip(1)).env("RUSTC_BOOTSTRAP", "1").status();
+    Some(if status.is_ok_and(|status| status.success()) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Lists the public items of a library, sorted, without the implementations that every type has.
+fn list(root: &Path, library: &str) -> Result<String, String> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let own = std::env::current_exe().map_err(|error| error.to_string())?;
+    let output = Command::new(cargo)
+        .args(["rustdoc", "--quiet", "--package", library, "--lib"])
+        .args(["--", "-Zunstable-options", "--output-format", "json", "--cap-lints", "allow"])
+        .env("RUSTDOC", &own)
+        .env(AS_RUSTDOC, "1")
+        .current_dir(root)
+        .output()
+        .map_err(|error| format!("cargo rustdoc: {error}"))?;
+    if !output.status.success() {
+        return Err(format!(
+            "cargo rustdoc of {library}: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        ));
+    }
+    let json = root.join(format!("target/doc/{}.json", library.replace('-', "_")));
+    let interface = public_api::Builder::from_rustdoc_json(json)
+        .omit_blanket_impls(true)
+        .omit_auto_trait_impls(true)
+        .omit_auto_derived_impls(true)
+        .build()
+        .map_err(|error| format!("{library}: {error}"))?;
+    let mut items: Vec<String> = interface.items().map(ToString::to_string).collect();
+    items.sort();
+    items.dedup();
+    Ok(items.join("\n") + "\n")
+}
+
+/// Returns the items of `known` that `now` does not have, and the items of `now` that `known` does not have.
+fn difference<'a>(known: &'a str, now: &'a str) -> (Vec<&'a str>, Vec<&'a str>) {
+    let only = |of: &'a str, other: &str| -> Vec<&'a str> {
+        let other: std::collections::BTreeSet<&str> = other.lines().collect();
+        of.lines().filter(|item| !other.contains(item)).collect()
+    };
+    (only(known, now), only(now, known))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_that_come_and_go_are_named() {
+        assert_eq!(difference("a\nb\n", "b\nc\n"), (vec!["a"], vec!["c"]));
+        assert_eq!(difference("a\nb\n", "b\na\n"), (vec![], vec![]));
+    }
+}

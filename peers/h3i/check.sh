@@ -35,7 +35,7 @@ check() {
 }
 
 status=0
-check -- "$(built anabranch)" perf server --listen 127.0.0.1:0 || status=1
+check -- "${ANABRANCH:-$(built anabranch)}" perf server --listen 127.0.0.1:0 || status=1
 echo_server=$(built examples/axum)
 if [ -n "$echo_server" ]; then
     check --echo -- "$echo_server" 127.0.0.1:0 || status=1

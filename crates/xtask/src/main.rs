@@ -6,6 +6,7 @@ mod child;
 mod interface;
 mod interop;
 mod model;
+mod ours;
 mod paths;
 mod qpack;
 mod tidy;

@@ -13,9 +13,10 @@ use std::time::{Duration, Instant};
 
 use check::Report;
 use chromium::{Chromium, Page};
-pub(crate) use server::program;
 use server::{Request, Server};
 use site::Site;
+
+use crate::ours;
 
 /// Options for driving a browser.
 #[derive(clap::Args)]
@@ -55,7 +56,7 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<bool, String> {
         return Ok(arguments.allow_missing);
     };
     let out = arguments.out.clone().unwrap_or_else(|| root.join("target/browser"));
-    let program = program(root, !arguments.no_build)?;
+    let program = ours::program(root, !arguments.no_build)?;
     let site = Site::new()?;
     let mut good = true;
     println!("{:<11} {:<14} {:<8} {:>6} {:>8} {:>8}", "case", "path", "protocol", "status", "bytes", "ms");

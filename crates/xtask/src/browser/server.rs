@@ -1,6 +1,6 @@
 //! `anabranch serve` as it is built for users, and its access log.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::Receiver;
 use std::thread::JoinHandle;
@@ -95,21 +95,6 @@ fn requests(log: &str) -> Result<Vec<Request>, String> {
     log.lines()
         .map(|line| serde_json::from_str(line).map_err(|_| format!("the server said: {line}")))
         .collect()
-}
-
-/// Returns the command as it is built for users; brings it up to date first if `fresh`.
-pub(crate) fn program(root: &Path, fresh: bool) -> Result<PathBuf, String> {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-    if fresh {
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let mut build = Command::new(cargo);
-        build.args(["build", "--quiet", "--release", "--package", "anabranch-cli"]).current_dir(root);
-        let status = build.status().map_err(|error| format!("cargo: {error}"))?;
-        if !status.success() {
-            return Err("the command cannot be built".to_owned());
-        }
-    }
-    Ok(target.join("release").join("anabranch"))
 }
 
 #[cfg(test)]

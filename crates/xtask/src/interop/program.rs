@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::process;
+use crate::ours;
 
 /// The name of this project's own command.
 pub(super) const OURS: &str = "anabranch";
@@ -35,13 +36,7 @@ impl Program {
     /// take part.
     pub(super) fn ready(root: &Path, name: &str, fresh: bool) -> Result<Self, String> {
         if name == OURS {
-            let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-            let mut command = Command::new(cargo);
-            command.args(["build", "--release", "--package", "anabranch-cli"]).current_dir(root);
-            if fresh {
-                build(&mut command)?;
-            }
-            return Ok(Self::at(name, target(root).join("release").join(OURS), &["perf"]));
+            return Ok(Self::at(name, ours::program(root, fresh)?, &["perf"]));
         }
         let folder = root.join("peers").join(name);
         if !folder.is_dir() {
@@ -143,11 +138,6 @@ impl Program {
 /// Returns whether a command's help offers `--wire reverso`.
 fn offers_reverso(help: &str) -> bool {
     help.split_once("--wire").is_some_and(|(_, about)| about.contains("reverso"))
-}
-
-/// Returns the folder in which cargo puts its build output.
-fn target(root: &Path) -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
 }
 
 /// Returns the version of an installed package, without Debian's additions.

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::browser;
 use crate::child::Reaped;
+use crate::ours;
 
 /// Options for a run.
 #[derive(clap::Args)]
@@ -41,7 +41,7 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<bool, String> {
         println!("skipped: {obstacle}");
         return Ok(true);
     }
-    let program = browser::program(root, !arguments.no_build)?;
+    let program = ours::program(root, !arguments.no_build)?;
     let own = std::env::current_exe().map_err(|error| error.to_string())?;
     let mut command = Command::new("unshare");
     command.arg("--user").args(UNSHARE).arg("--pid").arg(own).args(["paths", "--inside"]).arg(program);

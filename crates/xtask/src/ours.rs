@@ -1,0 +1,31 @@
+//! The project's own command, as tasks play with it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Environment variable that names a command built otherwise, which is then taken as it is.
+const GIVEN: &str = "ANABRANCH";
+
+/// Returns the command: the one that `ANABRANCH` names, or else the one that is built for users, brought up to date first if
+/// `fresh`.
+pub(crate) fn program(root: &Path, fresh: bool) -> Result<PathBuf, String> {
+    if let Some(given) = std::env::var_os(GIVEN) {
+        let given = std::path::absolute(given).map_err(|error| format!("{GIVEN}: {error}"))?;
+        return if given.is_file() {
+            Ok(given)
+        } else {
+            Err(format!("{GIVEN}: there is no {}", given.display()))
+        };
+    }
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    if fresh {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut build = Command::new(cargo);
+        build.args(["build", "--quiet", "--release", "--package", "anabranch-cli"]).current_dir(root);
+        let status = build.status().map_err(|error| format!("cargo: {error}"))?;
+        if !status.success() {
+            return Err("the command cannot be built".to_owned());
+        }
+    }
+    Ok(target.join("release").join("anabranch"))
+}

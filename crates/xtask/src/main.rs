@@ -82,5 +82,6 @@ fn main() -> ExitCode {
 fn root() -> PathBuf {
     let here = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
     let root = here.as_deref().and_then(|here| here.ancestors().nth(2)).map(Path::to_owned);
-    root.unwrap_or_else(|| PathBuf::from("."))
+    // Whole, since other programs are run in folders of their own.
+    root.or_else(|| std::env::current_dir().ok()).unwrap_or_else(|| PathBuf::from("."))
 }

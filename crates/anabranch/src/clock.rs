@@ -23,14 +23,14 @@ impl Clock {
         Time::ZERO + self.since_epoch + self.origin.elapsed()
     }
 
-    /// By how much the system's clock is ahead of this one since the beginning: grows while the host is suspended, when the
-    /// monotonic clock stands still, and when somebody sets it.
+    /// Returns the time by which the system's clock has gained on this one since the beginning. It grows
+    /// while the host is suspended and the monotonic clock stands still, and when the system's clock is set.
     pub(crate) fn drift(&self) -> Duration {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         since_epoch.saturating_sub(self.since_epoch + self.origin.elapsed())
     }
 
-    /// When `time` is, for tokio's timers.
+    /// Converts `time` to an instant for tokio's timers.
     pub(crate) fn instant(&self, time: Time) -> Instant {
         self.origin + time.saturating_since(Time::ZERO + self.since_epoch)
     }

@@ -10,7 +10,7 @@ use anabranch_tls::rustls::pki_types::pem::{self, PemObject};
 use anabranch_tls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use anabranch_transport::{ClientConfig, ServerConfig};
 
-/// Why a configuration could not be made.
+/// Reason that a configuration could not be made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
@@ -19,7 +19,7 @@ pub enum ConfigError {
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Error of the system.
         error: io::Error,
     },
     /// A file does not hold what it should.
@@ -27,9 +27,9 @@ pub enum ConfigError {
     Pem {
         /// The file.
         path: PathBuf,
-        /// What was looked for.
+        /// Kind of item that was looked for.
         what: &'static str,
-        /// What is wrong.
+        /// Error in the PEM file.
         error: pem::Error,
     },
     /// A certificate cannot be trusted as a root.
@@ -46,8 +46,8 @@ pub enum ConfigError {
     Tls(#[from] anabranch_tls::ConfigError),
 }
 
-/// A client that trusts `roots` and offers the application protocols `alpn`, most preferred first. It resumes sessions and
-/// can send early data.
+/// Creates the configuration of a client that trusts `roots` and offers the application protocols `alpn`,
+/// most preferred first. The client resumes sessions and can send early data.
 ///
 /// # Errors
 /// If TLS refuses the configuration.
@@ -59,8 +59,9 @@ pub fn client<T: AsRef<[u8]>>(
     Ok(ClientConfig::new(builder.key_log_from_environment().build()?))
 }
 
-/// A server with this certificate chain (its own certificate first) and key, for the application protocols `alpn`. Sessions
-/// can be resumed; early data is not accepted, since it can be replayed: see [`anabranch_tls::ServerConfigBuilder`].
+/// Creates the configuration of a server with this certificate chain (its own certificate first) and key, for
+/// the application protocols `alpn`. Sessions can be resumed; early data is not accepted, since it can be
+/// replayed: see [`anabranch_tls::ServerConfigBuilder`].
 ///
 /// # Errors
 /// If TLS refuses the configuration.
@@ -73,7 +74,7 @@ pub fn server<T: AsRef<[u8]>>(
     Ok(ServerConfig::new(builder.key_log_from_environment().build()?))
 }
 
-/// The certificates in a PEM file.
+/// Reads the certificates from a PEM file.
 ///
 /// # Errors
 /// If the file cannot be read or holds none.
@@ -88,7 +89,7 @@ pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ConfigE
     Ok(certificates)
 }
 
-/// The first private key in a PEM file.
+/// Reads the first private key from a PEM file.
 ///
 /// # Errors
 /// If the file cannot be read or holds none.
@@ -134,7 +135,7 @@ pub struct SelfSigned {
 }
 
 impl SelfSigned {
-    /// A new key (P-256) and a certificate of it for these host names and IP addresses.
+    /// Creates a new key (P-256) and a certificate of it for these host names and IP addresses.
     ///
     /// # Errors
     /// If a name cannot stand in a certificate.
@@ -154,22 +155,23 @@ impl SelfSigned {
         })
     }
 
-    /// The certificate.
+    /// Returns the certificate.
     pub fn certificate(&self) -> &CertificateDer<'static> {
         &self.certificate
     }
 
-    /// The certificate and its key (PKCS #8) in PEM. Whoever reads the key can be this server.
+    /// Returns the certificate and its key (PKCS #8) in PEM. Anybody who reads the key can impersonate this
+    /// server.
     pub fn pem(&self) -> (&str, &str) {
         (&self.pem.0, &self.pem.1)
     }
 
-    /// The key.
+    /// Returns the key.
     pub fn key(&self) -> PrivateKeyDer<'static> {
         PrivateKeyDer::Pkcs8(self.key.clone_key())
     }
 
-    /// For clients that are to trust the certificate.
+    /// Returns the roots for clients that are to trust the certificate.
     ///
     /// # Errors
     /// Never, as far as TLS can read what it was given.
@@ -179,7 +181,7 @@ impl SelfSigned {
         Ok(roots)
     }
 
-    /// A server that shows the certificate, see [`server`].
+    /// Creates the configuration of a server that presents the certificate, see [`server`].
     ///
     /// # Errors
     /// If TLS refuses the configuration.

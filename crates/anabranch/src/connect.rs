@@ -1,4 +1,4 @@
-//! How an endpoint begins a connection.
+//! Start of an endpoint's connections to servers.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ impl Endpoint {
         self.connect_with(&config, address, server_name)
     }
 
-    /// Like [`Endpoint::connect`], with a configuration of its own.
+    /// Connects like [`Endpoint::connect`], but with the configuration `config`.
     ///
     /// # Errors
     /// If the connection cannot even be tried.
@@ -40,8 +40,9 @@ impl Endpoint {
         self.begin(config, place, server_name, &[address])
     }
 
-    /// Like [`Endpoint::connect_with`], from where `way` begins: on a socket of its own, bound if need be, for as long as the
-    /// connection stays there. `remotes` are all addresses of the server that are known.
+    /// Connects like [`Endpoint::connect_with`], but from the start of `way`. The connection uses a socket of
+    /// its own, bound if need be, for as long as it stays there. `remotes` are all known addresses of the
+    /// server.
     pub(crate) fn connect_by(
         &self,
         config: &ClientConfig,
@@ -119,7 +120,7 @@ struct Place {
 }
 
 impl Place {
-    /// On the endpoint's own socket.
+    /// Takes a place on the endpoint's own socket.
     fn take(inner: &EndpointInner, address: SocketAddr) -> Result<Self, ConnectError> {
         let own = Arc::clone(inner.driver.sockets().own());
         let Some(remote) = own.address_for(address).filter(|_| is_usable(address)) else {
@@ -129,7 +130,8 @@ impl Place {
         Self::between(&mut inner.table(), tuple, None)
     }
 
-    /// Where `way` begins; without a local address on the endpoint's own socket, if that is of the server's family.
+    /// Takes the place at which `way` begins. A way without a local address begins on the endpoint's own
+    /// socket if that is of the server's family.
     fn on(inner: &EndpointInner, way: &Way) -> Result<Self, ConnectError> {
         let invalid = || ConnectError::InvalidRemoteAddress(way.remote);
         if !is_usable(way.remote) {
@@ -164,7 +166,7 @@ impl Place {
     }
 }
 
-/// Whether anybody can be there.
+/// Returns whether a server can be at this address.
 fn is_usable(remote: SocketAddr) -> bool {
     remote.port() != 0 && !remote.ip().is_unspecified()
 }

@@ -67,19 +67,19 @@ impl Connecting {
         Ok(connection.handshake_data())
     }
 
-    /// Bytes that have arrived for it, whatever they are.
+    /// Returns the number of bytes received for this connection, whatever they are.
     pub(crate) fn heard(&self) -> u64 {
         let received = |state: &mut State| state.core.paths().map(|path| path.bytes_received).sum();
         self.connection.as_ref().map_or(0, |connection| connection.0.with_state(received))
     }
 
-    /// Whether the host could not send something since this was asked last.
+    /// Returns whether the host has failed to send something since the last call.
     pub(crate) fn take_unreachable(&self) -> bool {
         let take = |state: &mut State| std::mem::take(&mut state.unreachable);
         self.connection.as_ref().is_some_and(|connection| connection.0.with_state(take))
     }
 
-    /// The peer's address.
+    /// Returns the peer's address.
     pub fn remote_address(&self) -> Option<SocketAddr> {
         self.connection.as_ref().map(Connection::remote_address)
     }
@@ -111,7 +111,7 @@ impl Future for ZeroRttAccepted {
 }
 
 impl State {
-    /// Ready once the handshake is complete: whether early data was accepted.
+    /// Returns whether early data was accepted, once the handshake is complete.
     fn poll_connected(&mut self, cx: &Context<'_>) -> Poll<Result<bool, ConnectionError>> {
         match self.connected {
             Some(early_data_accepted) => Poll::Ready(Ok(early_data_accepted)),
@@ -120,7 +120,7 @@ impl State {
     }
 }
 
-/// What a handshake settles.
+/// Results of a handshake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HandshakeData {
@@ -130,7 +130,7 @@ pub struct HandshakeData {
     pub server_name: Option<String>,
     /// The QUIC version.
     pub version: Version,
-    /// Whether TLS resumed an earlier session.
+    /// `true` if TLS resumed an earlier session.
     pub resumed: bool,
 }
 
@@ -187,7 +187,7 @@ impl Connection {
         (SendStream::new(self.0.clone(), id), RecvStream::new(self.0.clone(), id))
     }
 
-    /// The next bidirectional stream that the peer opens.
+    /// Waits for the next bidirectional stream that the peer opens.
     ///
     /// # Errors
     /// If the connection is lost.
@@ -206,7 +206,7 @@ impl Connection {
         self.poll_accept(cx, Dir::Bi).map_ok(|id| self.both_halves(id))
     }
 
-    /// The next stream that the peer opens and only the peer sends on.
+    /// Waits for the next unidirectional stream that the peer opens.
     ///
     /// # Errors
     /// If the connection is lost.
@@ -237,8 +237,9 @@ impl Connection {
         self.send_datagram_on(message, Route::Any)
     }
 
-    /// Like [`Connection::send_datagram`], on the paths that `route` names: a message waits in the queue, and others behind it,
-    /// until such a path has room. See [`Route`] for paths that do not work.
+    /// Sends a message like [`Connection::send_datagram`], but on the paths that `route` names. The message
+    /// waits in the queue, and others behind it, until such a path has room. See [`Route`] for paths that do
+    /// not work.
     ///
     /// # Errors
     /// Like [`Connection::send_datagram`].
@@ -246,7 +247,7 @@ impl Connection {
         self.0.update(|state| state.send_datagram(message, route))
     }
 
-    /// Like [`Connection::send_datagram`], but waits while the queue is full.
+    /// Sends a message like [`Connection::send_datagram`], but waits while the queue is full.
     ///
     /// # Errors
     /// If the peer takes none, or none of that size; if the connection is lost.
@@ -263,7 +264,7 @@ impl Connection {
         .await
     }
 
-    /// The next unreliable message of the peer.
+    /// Waits for the peer's next unreliable message.
     ///
     /// # Errors
     /// If the connection is lost.
@@ -300,18 +301,18 @@ impl Connection {
         result.err().unwrap_or(ConnectionError::LocallyClosed)
     }
 
-    /// Why the connection has ended; `None` while it has not.
+    /// Returns the reason for the end of the connection; `None` while it has not ended.
     pub fn close_reason(&self) -> Option<ConnectionError> {
         self.0.with_state(|state| state.ended.clone())
     }
 
-    /// The peer's address. It may change (RFC 9000 §9).
+    /// Returns the peer's address. It may change (RFC 9000 §9).
     pub fn remote_address(&self) -> SocketAddr {
         let address = self.0.with_state(|state| state.core.remote_address());
         SocketAddr::new(address.ip().to_canonical(), address.port())
     }
 
-    /// This end's address as far as it is known; unspecified at first on a wildcard socket.
+    /// Returns this end's address as far as it is known. On a wildcard socket it is unspecified at first.
     pub fn local_address(&self) -> Option<SocketAddr> {
         self.0.with_state(|state| state.core.paths().next().map(|path| path.tuple.local))
     }
@@ -321,7 +322,8 @@ impl Connection {
         self.0.with_state(|state| state.core.paths().next().map_or(Duration::ZERO, |path| path.smoothed_rtt))
     }
 
-    /// How long nothing has been heard of the peer, and how much of that time this host was suspended or this process stopped.
+    /// Returns how long the peer has been silent, and for how much of that time this host was suspended or
+    /// this process stopped.
     pub fn silence(&self) -> Silence {
         let now = self.0.driver.now();
         self.0.with_state(|state| state.core.silence(now))
@@ -338,7 +340,7 @@ impl Connection {
         self.0.with_state(|state| state.core.stats())
     }
 
-    /// What the handshake has settled so far.
+    /// Returns the results of the handshake so far.
     pub fn handshake_data(&self) -> HandshakeData {
         self.0.with_state(|state| HandshakeData {
             protocol: state.core.alpn().map(<[u8]>::to_vec),
@@ -348,7 +350,7 @@ impl Connection {
         })
     }
 
-    /// The peer's certificate chain, its own certificate first; `None` if it showed none.
+    /// Returns the peer's certificate chain, its own certificate first; `None` if the peer showed none.
     pub fn peer_certificates(&self) -> Option<Vec<CertificateDer<'static>>> {
         self.0.with_state(|state| state.core.peer_certificates().map(<[_]>::to_vec))
     }

@@ -26,28 +26,29 @@ use crate::wakers::WakerSet;
 pub(crate) struct ConnectionInner {
     pub(crate) driver: Arc<DriverHandle>,
     pub(crate) handle: Handle,
-    /// Whether the driver has been told to look here.
+    /// Set when the driver has been notified that this connection needs its attention.
     dirty: AtomicBool,
-    /// Whether it waits in the driver's queue; only the driver uses it. Handles are given to others, connections are not.
+    /// `true` while the connection waits in the driver's queue; only the driver uses it. Handles are reused
+    /// for other connections, this structure is not.
     queued: AtomicBool,
     /// Handles of the application: connections and streams.
     users: AtomicUsize,
     state: Mutex<State>,
 }
 
-/// What is behind a connection's lock, which is never held across an await.
+/// State behind a connection's lock, which is never held across an await.
 pub(crate) struct State {
     pub(crate) core: Connection,
     /// Tells subscribers what happens.
     pub(crate) log: Log,
-    /// Whom a client connects to.
+    /// Name of the server that a client connects to.
     pub(crate) server_name: Option<String>,
     pub(crate) ended: Option<ConnectionError>,
-    /// Whether early data was accepted, once the handshake is complete.
+    /// `true` if early data was accepted; `None` until the handshake is complete.
     pub(crate) connected: Option<bool>,
-    /// Whether the host could not send what the handshake needs.
+    /// Set when the host could not send a packet that the handshake needs.
     pub(crate) unreachable: bool,
-    /// Whether the handshake has told protocol and name.
+    /// Set when the handshake has determined the application protocol and the server's name.
     pub(crate) handshake_data: bool,
     /// Tasks that wait for the handshake, or for the end.
     pub(crate) progress: WakerSet,
@@ -62,7 +63,7 @@ pub(crate) struct State {
     /// The application protocol whose streams and datagrams they are, once it has begun.
     pub(crate) session: Option<Box<dyn Session>>,
     pub(crate) paths: PathsState,
-    /// Where events are written, if somebody wants that.
+    /// Trace to which events are written, if one was requested.
     pub(crate) trace: Option<Trace>,
 }
 
@@ -141,12 +142,12 @@ impl ConnectionInner {
         }
     }
 
-    /// For the driver, before it looks.
+    /// Clears the driver's notification; the driver calls this before it looks at the connection.
     pub(crate) fn clear_dirty(&self) {
         self.dirty.store(false, Ordering::Release);
     }
 
-    /// For the driver: marks the connection as queued or not; says whether it was.
+    /// Marks the connection as queued or not, and returns whether it was queued; for the driver.
     pub(crate) fn set_queued(&self, queued: bool) -> bool {
         self.queued.swap(queued, Ordering::Relaxed)
     }
@@ -258,7 +259,7 @@ impl State {
         }
     }
 
-    /// The connection is over: nobody has anything to wait for any longer. The first reason stays.
+    /// Ends the connection and gathers all waiting tasks in `woken`. The first reason is kept.
     pub(crate) fn end(&mut self, error: ConnectionError, woken: &mut Vec<Waker>) {
         if self.ended.is_none() {
             self.log.end(&error);
@@ -289,7 +290,7 @@ impl State {
         true
     }
 
-    /// The code with which the connection closes when nobody is left to use it.
+    /// Returns the code with which the connection closes when its last handle is dropped.
     fn farewell(&self) -> u64 {
         self.session.as_ref().map_or(0, |session| session.close_code())
     }
@@ -326,7 +327,7 @@ impl ConnectionRef {
 }
 
 impl ConnectionRef {
-    /// The connection without a hold on it.
+    /// Returns the connection; the result does not keep it open.
     pub(crate) fn inner(&self) -> Arc<ConnectionInner> {
         Arc::clone(&self.0)
     }

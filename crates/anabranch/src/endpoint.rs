@@ -59,7 +59,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// An endpoint for connections to servers, on `address`; port 0 lets the system choose.
+    /// Creates an endpoint for connections to servers, on `address`; port 0 lets the system choose.
     ///
     /// # Errors
     /// If the address cannot be bound to.
@@ -70,11 +70,11 @@ impl Endpoint {
         Self::new(&random_config()?, None, std::net::UdpSocket::bind(address)?)
     }
 
-    /// An endpoint that accepts connections on `address`.
+    /// Creates an endpoint that accepts connections on `address`.
     ///
     /// # Errors
-    /// If the address cannot be bound to, or, with [`io::ErrorKind::InvalidInput`] and an [`InvalidSetting`] inside, the
-    /// configuration contradicts the protocol.
+    /// If the address cannot be bound to, or, with [`io::ErrorKind::InvalidInput`] and an [`InvalidSetting`]
+    /// inside, the configuration contradicts the protocol.
     ///
     /// # Panics
     /// Outside of a tokio runtime with timers and I/O.
@@ -82,11 +82,12 @@ impl Endpoint {
         Self::new(&random_config()?, Some(config), std::net::UdpSocket::bind(address)?)
     }
 
-    /// An endpoint on a socket that the caller has made. `config` holds its secrets: two endpoints must not share a seed.
+    /// Creates an endpoint on a socket that the caller has made. `config` holds its secrets: two endpoints
+    /// must not share a seed.
     ///
     /// # Errors
-    /// If the socket cannot be used, or, with [`io::ErrorKind::InvalidInput`] and an [`InvalidSetting`] inside, a configuration
-    /// contradicts the protocol.
+    /// If the socket cannot be used, or, with [`io::ErrorKind::InvalidInput`] and an [`InvalidSetting`]
+    /// inside, a configuration contradicts the protocol.
     ///
     /// # Panics
     /// Outside of a tokio runtime with timers and I/O.
@@ -104,7 +105,7 @@ impl Endpoint {
         Ok(Self { inner, client_config: Arc::default() })
     }
 
-    /// The configuration that [`Endpoint::connect`] uses.
+    /// Sets the configuration that [`Endpoint::connect`] uses.
     pub fn set_default_client_config(&mut self, config: ClientConfig) {
         *lock(&self.client_config) = Some(config);
     }
@@ -119,13 +120,14 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Where to write traces of connections from now on, one file each; the environment variable QLOGDIR at first.
+    /// Sets the directory for traces of connections from now on, one file each; initially the environment
+    /// variable QLOGDIR names it.
     pub fn set_qlog_dir(&self, dir: Option<PathBuf>) {
         self.inner.table().watchers.qlog_dir = dir;
     }
 
-    /// How many bytes each trace may have from now on; `None` for 256 MiB. A trace that reaches its limit says so and ends there,
-    /// because the peer decides how much there is to write.
+    /// Sets the maximum number of bytes of each trace from now on; `None` means 256 MiB. A trace that reaches
+    /// its limit says so and ends there, because the peer decides how much there is to write.
     pub fn set_qlog_limit(&self, bytes: Option<u64>) {
         self.inner.table().watchers.qlog_limit = bytes;
     }
@@ -138,7 +140,7 @@ impl Endpoint {
         let _before = self.inner.table().watchers.observers.replace(factory);
     }
 
-    /// The tokens that servers gave to this endpoint's clients and that were not used yet, oldest first. A program that
+    /// Returns the unused tokens that servers gave to this endpoint's clients, oldest first. A program that
     /// keeps them spares its next run a round trip to servers that are busy or send Retry.
     pub fn address_tokens(&self) -> Vec<AddressToken> {
         self.inner.driver.tokens().all()
@@ -150,7 +152,7 @@ impl Endpoint {
         self.inner.driver.tokens().put(token);
     }
 
-    /// The next client that wants a connection; `None` once the endpoint is closed.
+    /// Waits for the next client that wants a connection; `None` once the endpoint is closed.
     pub async fn accept(&self) -> Option<Incoming> {
         poll_fn(|cx| {
             let mut table = self.inner.table();
@@ -168,7 +170,7 @@ impl Endpoint {
         .await
     }
 
-    /// The address of the endpoint's socket.
+    /// Returns the address of the endpoint's socket.
     ///
     /// # Errors
     /// Never; the signature is that of sockets.
@@ -270,7 +272,8 @@ fn refuse_all(table: &mut Table, now: anabranch_wire::Time) -> Vec<core::Respons
     waiting.into_iter().filter_map(|incoming| table.router.refuse(now, incoming)).collect()
 }
 
-/// New secrets from the operating system, for [`Endpoint::new`]; what [`Endpoint::client`] and [`Endpoint::server`] use.
+/// Creates new secrets from the operating system's randomness, for [`Endpoint::new`]; [`Endpoint::client`]
+/// and [`Endpoint::server`] use them.
 ///
 /// # Errors
 /// If the operating system has no randomness.

@@ -1,4 +1,4 @@
-//! What the endpoint's handles, its connections and its driver share.
+//! State that the endpoint's handles, its connections and its driver share.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -20,7 +20,7 @@ pub(crate) struct EndpointInner {
     table: Mutex<Table>,
 }
 
-/// Who is there.
+/// Connections and waiting clients of an endpoint, with its router.
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) router: Router,
@@ -38,11 +38,11 @@ pub(crate) struct Table {
     pub(crate) closed: bool,
     /// Handles of the endpoint that the application holds. Without any, nobody is left to accept new connections.
     pub(crate) handles: usize,
-    /// Who watches connections to come.
+    /// Watchers of future connections.
     pub(crate) watchers: Watchers,
     /// Tasks that the driver is to begin.
     pub(crate) wanted: Wanted,
-    /// Whether connections are looked after that follow the routing table.
+    /// `true` while a task looks after the connections that follow the routing table.
     follows: bool,
     /// Clients' connections that have begun so far.
     pub(crate) begun: u64,
@@ -80,7 +80,7 @@ impl EndpointInner {
         lock(&self.table)
     }
 
-    /// The connections, and how many clients' ones had begun when they were counted.
+    /// Returns the connections, and the number of clients' connections begun until then.
     pub(crate) fn census(&self) -> (u64, Vec<Arc<ConnectionInner>>) {
         let table = self.table();
         (table.begun, table.connections().cloned().collect())
@@ -125,7 +125,8 @@ impl Table {
         self.router.connections() == 0
     }
 
-    /// Whether nothing is left that a driver is needed for, clients included that the application may still accept.
+    /// Returns whether nothing needs a driver any longer, not even a client that the application may still
+    /// accept.
     pub(crate) fn is_done(&self) -> bool {
         self.handles == 0 && self.is_empty() && self.router.waiting() == 0
     }
@@ -147,14 +148,15 @@ impl Table {
         }
     }
 
-    /// The tasks that are wanted and not there yet.
+    /// Takes the tasks that are wanted and not running yet.
     pub(crate) fn take_wanted(&mut self) -> Wanted {
         let wanted = std::mem::take(&mut self.wanted);
         let follower = wanted.follower && !std::mem::replace(&mut self.follows, true);
         Wanted { follower, ..wanted }
     }
 
-    /// The task that looks after connections found none when so many had `begun`; says whether it may end.
+    /// Returns whether the task that follows the routing table may end. It found no connections after `begun`
+    /// connections had begun, so it may end if none has begun since.
     pub(crate) fn stop_following(&mut self, begun: u64) -> bool {
         let stops = self.begun == begun;
         self.follows &= !stops;

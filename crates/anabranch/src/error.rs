@@ -1,4 +1,4 @@
-//! What can go wrong, named by blame.
+//! Errors of connections, paths, streams and datagrams, named by blame.
 
 use std::io;
 use std::net::SocketAddr;
@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use anabranch_transport::stream::ClosedStream;
 use anabranch_transport::{self as core, ConnectionError, datagram};
 
-/// Why a connection was not even tried.
+/// Reason that a connection was not even tried.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
@@ -27,8 +27,8 @@ pub enum ConnectError {
     Core(#[from] anabranch_transport::ConnectError),
 }
 
-/// Why none of several attempts came through, see [`Endpoint::connect_any`](crate::Endpoint::connect_any): what became of the
-/// first one that failed.
+/// Reason that none of several attempts succeeded, see
+/// [`Endpoint::connect_any`](crate::Endpoint::connect_any): the error of the first attempt that failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AttemptError {
@@ -44,7 +44,7 @@ pub enum AttemptError {
 }
 
 impl AttemptError {
-    /// Whether the host has no route there.
+    /// Returns whether the host has no route to the server.
     pub(crate) fn is_without_route(&self) -> bool {
         let Self::Handshake(ConnectionError::Unreachable(obstacle)) = self else { return false };
         matches!(obstacle.kind, io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable)
@@ -66,7 +66,7 @@ pub enum ExportError {
     ConnectionLost(#[from] ConnectionError),
 }
 
-/// Why [`Connection::open_path`](crate::Connection::open_path) failed.
+/// Reason that [`Connection::open_path`](crate::Connection::open_path) failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenPathError {
@@ -79,9 +79,9 @@ pub enum OpenPathError {
     /// Addresses of different families.
     #[error("{remote} cannot be reached from {local}")]
     Unreachable {
-        /// Where the path was to begin.
+        /// Local address of the path.
         local: SocketAddr,
-        /// Where it was to lead.
+        /// Remote address of the path.
         remote: SocketAddr,
     },
     /// The peer did not answer on the path, or gave it up at once.
@@ -92,7 +92,7 @@ pub enum OpenPathError {
     ConnectionLost(ConnectionError),
 }
 
-/// Why writing to a stream failed.
+/// Reason that writing to a stream failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
@@ -107,7 +107,7 @@ pub enum WriteError {
     ClosedStream,
 }
 
-/// Why reading from a stream failed.
+/// Reason that reading from a stream failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
@@ -126,7 +126,7 @@ pub enum ReadError {
     IllegalOrderedRead,
 }
 
-/// Why [`RecvStream::read_exact`](crate::RecvStream::read_exact) failed.
+/// Reason that [`RecvStream::read_exact`](crate::RecvStream::read_exact) failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadExactError {
@@ -138,7 +138,7 @@ pub enum ReadExactError {
     Read(#[from] ReadError),
 }
 
-/// Why [`RecvStream::read_to_end`](crate::RecvStream::read_to_end) failed.
+/// Reason that [`RecvStream::read_to_end`](crate::RecvStream::read_to_end) failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadToEndError {
@@ -150,7 +150,7 @@ pub enum ReadToEndError {
     Read(#[from] ReadError),
 }
 
-/// Why a datagram was not sent.
+/// Reason that a datagram was not sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendDatagramError {

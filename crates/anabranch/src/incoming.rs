@@ -114,18 +114,18 @@ impl Incoming {
         }
     }
 
-    /// The client's address, which may be forged as long as it is not validated.
+    /// Returns the client's address, which may be forged as long as it is not validated.
     pub fn remote_address(&self) -> Option<SocketAddr> {
         let address = self.inner.as_ref()?.remote_address();
         Some(SocketAddr::new(address.ip().to_canonical(), address.port()))
     }
 
-    /// Whether the client has proved that it is at its address.
+    /// Returns whether the client has proved that it is at its address.
     pub fn remote_address_validated(&self) -> bool {
         self.inner.as_ref().is_some_and(core::Incoming::address_validated)
     }
 
-    /// Whether [`Incoming::retry`] is possible.
+    /// Returns whether [`Incoming::retry`] is possible.
     pub fn may_retry(&self) -> bool {
         self.inner.as_ref().is_some_and(core::Incoming::may_retry)
     }

@@ -1,4 +1,4 @@
-//! Who watches connections: traces in files, and whatever the application brings.
+//! Watchers of connections: traces in files, and observers of the application.
 
 use std::fmt;
 use std::fs::File;
@@ -27,14 +27,14 @@ impl fmt::Debug for ObserverFactory {
     }
 }
 
-/// Who watches connections to come.
+/// Watchers of future connections.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Watchers {
-    /// Where traces go.
+    /// Directory for traces.
     pub(crate) qlog_dir: Option<PathBuf>,
     /// Bytes that each may have, if not what it may have by default.
     pub(crate) qlog_limit: Option<u64>,
-    /// Who else watches.
+    /// Factory of the application's observers.
     pub(crate) observers: Option<ObserverFactory>,
     /// A trace had to end because it could not be written, and that was told.
     pub(crate) trace_failed: Arc<AtomicBool>,
@@ -199,7 +199,8 @@ mod tests {
         }
     }
 
-    /// What is told of what `happens`. Nothing else in this process tells of [`TRACE`].
+    /// Returns the lines logged for [`TRACE`] while `happens` runs. Nothing else in this process logs to that
+    /// target.
     fn told(happens: impl FnOnce()) -> Vec<String> {
         let lines = Lines::default();
         let writer = lines.clone();

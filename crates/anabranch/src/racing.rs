@@ -129,7 +129,7 @@ impl Attempts {
         self.race.on_failed(self.endpoint.inner.driver.now(), heard);
     }
 
-    /// The connection, if one of the attempts has come through.
+    /// Returns the connection if one of the attempts has succeeded.
     fn poll_running(&mut self, cx: &mut Context<'_>) -> Option<Connection> {
         let mut at = 0;
         while at < self.running.len() {

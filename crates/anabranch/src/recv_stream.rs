@@ -22,7 +22,7 @@ pub struct RecvStream {
     id: StreamId,
     /// The end or a reset was read.
     over: bool,
-    /// What was lent to a reader that has not read all of it.
+    /// Bytes that were lent to a reader that has not read all of them.
     held: Bytes,
     /// Pieces are taken in whatever order they arrive.
     unordered: bool,
@@ -32,7 +32,7 @@ pub struct RecvStream {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Chunk {
-    /// Where in the stream its first byte belongs.
+    /// Position of its first byte in the stream.
     pub offset: u64,
     /// Its bytes, one at least.
     pub bytes: Bytes,
@@ -44,7 +44,7 @@ impl RecvStream {
         Self { connection, id, over: false, held: Bytes::new(), unordered: false }
     }
 
-    /// The stream's identifier.
+    /// Returns the stream's identifier.
     pub fn id(&self) -> StreamId {
         self.id
     }

@@ -1,8 +1,10 @@
-//! What hosts and routers say about datagrams that they could not deliver (ICMP), for connections that were never answered.
+//! Messages (ICMP) from hosts and routers about datagrams that they could not deliver, for connections that
+//! were never answered.
 //!
-//! Sockets give such messages only to those who ask for it (`IP_RECVERR`, ip(7)), and then every call may fail because of one.
-//! So it is asked for as long as there are connections that wait for their first answer. Anybody can make such messages up:
-//! they end no connection whose server has answered (RFC 9000 §21.6), and if they quote what was sent, it has to be right.
+//! Sockets report such messages only if asked to (`IP_RECVERR`, ip(7)), and then every call may fail because
+//! of one. So they are asked only as long as connections wait for their first answer. Anybody can forge such
+//! messages. They end no connection whose server has answered (RFC 9000 §21.6), and if they quote a datagram,
+//! the quote has to be right.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
@@ -14,7 +16,7 @@ use crate::connection_inner::ConnectionInner;
 use crate::endpoint_inner::EndpointInner;
 use crate::socket::{Refusal, Socket};
 
-/// How often it is looked whether anybody still waits.
+/// Interval at which the task checks whether connections still wait for an answer.
 const INTERVAL: Duration = Duration::from_millis(500);
 
 /// Listens on a socket as long as connections wait for their first answer.
@@ -43,7 +45,7 @@ pub(crate) async fn listen(endpoint: Weak<EndpointInner>, socket: Arc<Socket>) {
     }
 }
 
-/// The next messages; of a socket that gives none, nothing for a while.
+/// Waits for the next messages; after an error it waits a while and returns none.
 async fn next_refusals(socket: &Socket) -> Vec<Refusal> {
     match socket.refusals().await {
         Ok(refusals) => refusals,

@@ -31,7 +31,7 @@ impl SendStream {
         Self { connection, id }
     }
 
-    /// The stream's identifier.
+    /// Returns the stream's identifier.
     pub fn id(&self) -> StreamId {
         self.id
     }
@@ -186,7 +186,7 @@ impl AsyncWrite for SendStream {
         Poll::Ready(Ok(n))
     }
 
-    /// Nothing to do: what is written leaves as soon as it may.
+    /// Returns ready at once, since written data leaves as soon as it may.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }

@@ -21,7 +21,7 @@ pub(crate) use self::errors::Refusal;
 
 /// Asked of the kernel for either direction: a few round trips' worth of a fast path, so that a busy core loses nothing.
 const KERNEL_BUFFER_BYTES: usize = 4 << 20;
-/// What some interfaces without segmentation offload answer to it; the same number on every Unix.
+/// Error that some interfaces without segmentation offload return for its use; the same number on every Unix.
 const EIO: i32 = 5;
 /// The interface that a socket is bound to is gone; the same number on every Unix.
 const ENODEV: i32 = 19;
@@ -29,7 +29,7 @@ const ENODEV: i32 = 19;
 /// Errors in a row after which a socket counts as broken.
 const MAX_RECEIVE_ERRORS: usize = 64;
 
-/// What became of a batch.
+/// Result of sending a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sent {
     /// Bytes that need no further care, fewer than all if the socket is full.
@@ -42,7 +42,7 @@ pub(crate) struct Sent {
 #[derive(Debug)]
 pub(crate) struct Socket {
     io: UdpSocket,
-    /// What the kernel has turned out to offer.
+    /// Features that the kernel has turned out to offer.
     state: RwLock<UdpSocketState>,
     local: SocketAddr,
     /// Buffers that one system call may fill.
@@ -77,15 +77,15 @@ impl Socket {
         self.local
     }
 
-    /// Whether datagrams of a path with this local address leave through this socket.
+    /// Returns whether datagrams of a path with this local address leave through this socket.
     pub(crate) fn serves(&self, local: SocketAddr) -> bool {
         local.port() == self.local.port()
             && (local.ip() == self.local.ip()
                 || self.local.ip().is_unspecified() && (self.local.is_ipv6() || local.is_ipv4()))
     }
 
-    /// How `remote` is written on this socket: IPv6 sockets reach IPv4 hosts through mapped addresses. `None` if they
-    /// cannot be reached.
+    /// Returns the form of `remote` for this socket: IPv6 sockets reach IPv4 hosts through mapped addresses.
+    /// `None` if `remote` cannot be reached.
     pub(crate) fn address_for(&self, remote: SocketAddr) -> Option<SocketAddr> {
         match (self.local, remote) {
             (SocketAddr::V6(_), SocketAddr::V4(v4)) => {
@@ -162,7 +162,8 @@ impl Socket {
         }
     }
 
-    /// Without segmentation offload, after it turned out that the interface has none.
+    /// Sends the datagrams of a batch one by one, after it turned out that the interface has no segmentation
+    /// offload.
     fn send_singly(&self, batch: &quinn_udp::Transmit<'_>) -> Sent {
         let (mut done, mut unreachable) = (0, None);
         for contents in batch.contents.chunks(batch.segment_size.unwrap_or(batch.contents.len()).max(1)) {
@@ -177,17 +178,17 @@ impl Socket {
         Sent { done, unreachable }
     }
 
-    /// From now on a system call fills so many buffers at most.
+    /// Limits the number of buffers that a system call fills from now on.
     pub(crate) fn set_receive_buffers(&self, buffers: usize) {
         self.receive_buffers.store(buffers.clamp(1, RECEIVE_BUFFERS), Ordering::Relaxed);
     }
 
-    /// Whether a task takes what the network says about datagrams.
+    /// Returns whether a task reads the network's messages about datagrams.
     pub(crate) fn is_listened_to(&self) -> bool {
         self.listened_to.load(Ordering::Relaxed)
     }
 
-    /// Such a task begins or ends; says whether there was one.
+    /// Records that such a task begins or ends, and returns whether there was one.
     pub(crate) fn set_listened_to(&self, listened_to: bool) -> bool {
         self.listened_to.swap(listened_to, Ordering::Relaxed)
     }
@@ -226,12 +227,13 @@ fn is_about_the_source(error: &io::Error) -> bool {
     matches!(error.kind(), AddrNotAvailable | InvalidInput | NetworkUnreachable)
 }
 
-/// The system's code, if the error is about one way only.
+/// Returns the system's code if the error is about one way only.
 fn obstacle(error: &io::Error) -> Option<i32> {
     error.raw_os_error().filter(|_| is_about_the_way(error))
 }
 
-/// An interface that is down or gone, no route or one that the source address does not fit, a filter.
+/// Returns whether the error is about one way only: an interface that is down or gone, no route or one that
+/// the source address does not fit, or a filter.
 fn is_about_the_way(error: &io::Error) -> bool {
     use io::ErrorKind::{
         AddrNotAvailable, HostUnreachable, InvalidInput, NetworkDown, NetworkUnreachable, PermissionDenied,
@@ -270,7 +272,7 @@ mod tests {
         std::future::poll_fn(|cx| socket.poll_receive(cx, batch)).await.unwrap();
     }
 
-    /// As many datagrams as one batch may have, and the last one is shorter.
+    /// Returns as many datagrams as one batch may have; the last one is shorter.
     fn batch(socket: &Socket, tuple: FourTuple) -> (Transmit, Vec<u8>) {
         let segments = socket.max_segments().min(3);
         let contents: Vec<u8> =
@@ -279,7 +281,7 @@ mod tests {
         (Transmit { tuple, ecn: Some(Ecn::Ect0), len: contents.len(), segment_size }, contents)
     }
 
-    /// What arrives at `socket`, until it is as long as `contents`.
+    /// Checks the datagrams that arrive at `socket`, until they are as long as `contents`.
     async fn expect(socket: &Socket, tuple: FourTuple, contents: &[u8]) {
         let mut batch = ReceiveBatch::new();
         let mut received = Vec::new();

@@ -16,15 +16,15 @@ const MAX_TOKEN_BYTES: usize = 512;
 /// it can be told from others: it is to be kept like a cookie.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddressToken {
-    /// Who gave it.
+    /// Name of the server that gave it.
     pub server_name: String,
     /// The version of the connection that it came by.
     pub version: Version,
-    /// What the server wants to be shown.
+    /// Token to present to the server.
     pub token: Bytes,
 }
 
-/// What servers gave to clients of this endpoint for later connections, in the order of arrival.
+/// Tokens that servers gave to clients of this endpoint for later connections, in the order of arrival.
 #[derive(Debug, Default)]
 pub(crate) struct TokenStore(VecDeque<AddressToken>);
 
@@ -55,8 +55,8 @@ impl TokenStore {
         self.0.push_back(new);
     }
 
-    /// The newest token for this server, which is used once: a second use would tell that both connections are of one
-    /// client.
+    /// Takes the newest token for this server. It is used only once: a second use would reveal that both
+    /// connections belong to one client.
     pub(crate) fn take(&mut self, server_name: &str, version: Version) -> Option<Bytes> {
         let at = self.0.iter().rposition(|kept| kept.is_for(server_name, version))?;
         self.0.remove(at).map(|kept| kept.token)

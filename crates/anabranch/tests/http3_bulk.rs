@@ -15,7 +15,7 @@ use http_body::Frame;
 /// Bytes in each direction.
 const TOTAL: usize = 200_000_000;
 const PIECE: usize = 64 * 1024;
-/// What send buffers and windows of both ends may take: 16 MiB or 24 MiB, each once or twice.
+/// Maximum memory for send buffers and windows of both ends: 16 MiB or 24 MiB, each once or twice.
 const MAX_GROWTH: usize = 112 << 20;
 
 /// A large body that takes no memory.

@@ -1,5 +1,6 @@
-//! What `tracing` is told. It remembers for each event whether anybody wants it, over all threads of a process, and may get that
-//! wrong for one that happens for the first time while a subscriber comes or goes: so this is a process of its own, with one test.
+//! Events reported to `tracing`. It remembers for each event whether any subscriber wants it, over all
+//! threads of a process. That may go wrong for an event that happens for the first time while a subscriber
+//! comes or goes. So this is a process of its own, with one test.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
 
 use anabranch::{Endpoint, MultipathConfig, SelfSigned, TransportConfig, VarInt, config};
@@ -32,7 +33,8 @@ impl<'a> MakeWriter<'a> for Lines {
     }
 }
 
-/// A connection of two paths, from the first packet to its end, all on this thread. Gives the lines.
+/// Runs a connection of two paths, from the first packet to its end, all on this thread, and returns the
+/// lines logged.
 fn told(filter: &str) -> Vec<String> {
     let lines = Lines::default();
     let subscriber = tracing_subscriber::fmt()

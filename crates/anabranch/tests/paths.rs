@@ -22,7 +22,7 @@ fn multipath() -> Pair {
     Pair::with_transport(TransportConfig::default().with_multipath(MultipathConfig::default()))
 }
 
-/// Two ends with a second path from 127.0.0.2.
+/// Connects two ends, with a second path from 127.0.0.2.
 async fn two_paths() -> Connected {
     opened(multipath()).await
 }
@@ -37,7 +37,7 @@ fn sent(connection: &Connection) -> Vec<(u32, u64)> {
     connection.paths().iter().map(|path| (path.id.0, path.bytes_sent)).collect()
 }
 
-/// The next event that is not about how well a path works just now, which is the machine's business.
+/// Waits for the next event except changes of a path's status, which depend on the machine.
 async fn happens(events: &mut PathEvents) -> Option<PathEvent> {
     loop {
         match within(events.next()).await {
@@ -47,7 +47,7 @@ async fn happens(events: &mut PathEvents) -> Option<PathEvent> {
     }
 }
 
-/// The next event but for those that only say that a path is being opened.
+/// Waits for the next event except those that only say that a path is being opened.
 async fn happens_to_open(events: &mut PathEvents) -> Option<PathEvent> {
     loop {
         match happens(events).await {
@@ -251,7 +251,7 @@ async fn a_client_that_came_by_ipv4_finds_the_ipv6_address() {
     transfer(&ours, &theirs, pattern(100_000)).await;
 }
 
-/// What a path has sent so far.
+/// Returns the number of bytes that a path has sent so far.
 fn sent_on(connection: &Connection, id: u32) -> u64 {
     sent(connection).iter().find(|(path, _)| *path == id).unwrap().1
 }

@@ -27,7 +27,7 @@ async fn echo() {
     assert_eq!(within(send.stopped()).await.unwrap(), None);
 }
 
-/// Both ways at once, on one and on several threads.
+/// Transfers `len` bytes in both directions at once; run on one and on several threads.
 async fn big_transfer(len: usize) {
     let pair = connected(&Pair::new()).await;
     let data = Bytes::from(pattern(len));
@@ -80,7 +80,8 @@ async fn big_transfer_on_several_threads() {
     big_transfer(20 << 20).await;
 }
 
-/// What is lent, and what is taken as `Bytes`, lies where it was received, which over VReverso is where it was decrypted.
+/// Checks that bytes lent and bytes taken as `Bytes` lie where they were received, which over VReverso is
+/// where they were decrypted.
 #[tokio::test]
 async fn bytes_are_taken_from_where_they_are_lent() {
     for version in [Version::V1, Version::REVERSO] {

@@ -24,8 +24,8 @@ const LOST: usize = 40;
 /// Datagrams to the client that are longer than this carry the stream.
 const LARGE: usize = 1_000;
 
-/// A link between a client, whose first datagram tells its address, and the server: large datagrams come to the client in groups
-/// that are turned around, and some not at all.
+/// Starts a link between the server and a client, whose first datagram tells its address. Large datagrams
+/// reach the client in groups in reverse order, and some are lost.
 async fn link(server: SocketAddr) -> SocketAddr {
     let inside = UdpSocket::bind(loopback()).await.unwrap();
     let outside = UdpSocket::bind(loopback()).await.unwrap();
@@ -63,7 +63,7 @@ async fn link(server: SocketAddr) -> SocketAddr {
     address
 }
 
-/// Both ends of a connection over [`link`], and their endpoints.
+/// Returns both ends of a connection over [`link`], and their endpoints.
 async fn over_link(transport: TransportConfig, version: Version) -> (Connection, Connection, [Endpoint; 2]) {
     let mut pair = Pair::with_transport(transport.with_versions([version]));
     pair.client = pair.client.with_initial_version(version);
@@ -116,7 +116,7 @@ async fn pieces_come_as_they_arrive_and_none_is_missing() {
     }
 }
 
-/// What was lent before comes first, and then there is no way back to reading in order.
+/// Checks that bytes lent before come first, and that there is then no way back to reading in order.
 #[tokio::test]
 async fn reading_in_order_ends_where_the_other_begins() {
     let it = common::connected(&Pair::new()).await;

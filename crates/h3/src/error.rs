@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anabranch::{ConnectionError, ReadError, VarInt, WriteError};
 use h3::quic::{ConnectionErrorIncoming, StreamErrorIncoming, StreamId};
 
-/// Only what the peer's application says, and silence, mean something to h3.
+/// Converts an error for h3, to which only a close by the peer's application and a timeout have a meaning.
 pub(crate) fn connection_error(error: ConnectionError) -> ConnectionErrorIncoming {
     match error {
         ConnectionError::PeerApplication { code, .. } => {
@@ -16,7 +16,7 @@ pub(crate) fn connection_error(error: ConnectionError) -> ConnectionErrorIncomin
     }
 }
 
-/// A stream fails because its connection is lost.
+/// Converts the loss of a connection into the error of a stream.
 pub(crate) fn lost(error: ConnectionError) -> StreamErrorIncoming {
     StreamErrorIncoming::ConnectionErrorIncoming { connection_error: connection_error(error) }
 }

@@ -13,7 +13,7 @@ use h3::quic::{self, StreamErrorIncoming, StreamId, WriteBuf};
 /// Dropping it finishes the stream, or resets it with H3_REQUEST_CANCELLED if a frame has only been written in part.
 pub struct SendStream<B: Buf> {
     stream: anabranch::SendStream,
-    /// What h3 wants sent and the stream has had no room for yet.
+    /// Data that h3 wants sent and that the stream has had no room for yet.
     writing: Option<WriteBuf<B>>,
 }
 
@@ -101,8 +101,8 @@ impl<B: Buf> fmt::Debug for SendStream<B> {
     }
 }
 
-/// The caller wants more sent although the frame before is not: a call that waited for room was cancelled. That costs the
-/// stream, and not the connection.
+/// Returns the error for a caller that sends more although the previous frame is not sent: a call that waited
+/// for room was cancelled. This ends the stream, not the connection.
 fn not_ready() -> StreamErrorIncoming {
     StreamErrorIncoming::Unknown("a frame has only been written in part".into())
 }

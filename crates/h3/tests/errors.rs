@@ -1,4 +1,4 @@
-//! How streams and connections of the h3 crate end over anabranch, code by code.
+//! Ends of streams and connections of the h3 crate over anabranch, code by code.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
 
 mod common;
@@ -23,7 +23,7 @@ fn remote_code<T>(result: Result<T, StreamError>) -> Code {
     }
 }
 
-/// Both ends of a request whose headers have arrived, and who keeps them alive.
+/// Returns both ends of a request whose headers have arrived, and the handles that keep them alive.
 async fn requested() -> (ClientStream, ServerStream, impl Sized) {
     let (mut requests, mut server, pair) = connected().await;
     let client = within(requests.send_request(get("/"))).await.unwrap();

@@ -154,7 +154,8 @@ impl Random {
         from[self.below(from.len() as u64) as usize]
     }
 
-    /// What a browser, a program or a server sends; most of it again and again, some of it once.
+    /// Returns the field lines that a browser, a program or a server sends; most of them recur, some are sent
+    /// once.
     fn list(&mut self, index: u64) -> List {
         let mut list = if self.below(2) == 0 { self.request() } else { self.response(index) };
         if self.below(8) == 0 {

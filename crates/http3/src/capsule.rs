@@ -9,7 +9,7 @@ use crate::varints::VarintsReader;
 /// Longest value of a capsule that is gathered, in bytes.
 pub const MAX_CAPSULE_VALUE: u64 = 65536;
 
-/// What a capsule is (RFC 9297 §5.4).
+/// Type of a capsule (RFC 9297 §5.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CapsuleType(pub u64);
 
@@ -21,7 +21,7 @@ impl CapsuleType {
 /// A whole capsule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capsule {
-    /// What it is.
+    /// Type of the capsule.
     pub kind: CapsuleType,
     /// Its value.
     pub value: Bytes,
@@ -56,7 +56,7 @@ enum State {
 }
 
 impl CapsuleReader {
-    /// A reader that gives capsules of the `wanted` types.
+    /// Creates a reader that returns capsules of the `wanted` types.
     pub const fn new(wanted: &'static [CapsuleType]) -> Self {
         Self { wanted, head: VarintsReader::new(), state: State::Head }
     }
@@ -102,7 +102,7 @@ impl CapsuleReader {
         }
     }
 
-    /// The content ends.
+    /// Handles the end of the content.
     ///
     /// # Errors
     ///

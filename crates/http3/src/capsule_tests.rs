@@ -7,7 +7,7 @@ fn capsule(kind: CapsuleType, value: &'static [u8]) -> Capsule {
     Capsule { kind, value: Bytes::from_static(value) }
 }
 
-/// All capsules in `pieces`, read one after the other.
+/// Reads all capsules in `pieces`, one after the other.
 fn read_all<'a>(
     reader: &mut CapsuleReader,
     pieces: impl IntoIterator<Item = &'a [u8]>,

@@ -1,4 +1,4 @@
-//! What an application may choose.
+//! Settings that an application may choose.
 
 use anabranch_wire::configuration;
 

@@ -8,7 +8,7 @@ use crate::error::{Code, Error};
 /// Largest quarter stream ID: that of the last request stream.
 const MAX_QUARTER: u64 = (1 << 60) - 1;
 
-/// The request stream that a datagram belongs to, and its payload.
+/// Returns the request stream that a datagram belongs to, and the datagram's payload.
 ///
 /// # Errors
 ///
@@ -24,7 +24,7 @@ pub fn decode_datagram(mut datagram: Bytes) -> Result<(StreamId, Bytes), Error> 
     Ok((StreamId::new(Side::Client, Dir::Bi, quarter), datagram.split_off(prefix)))
 }
 
-/// A datagram of the request on `stream`.
+/// Creates a datagram of the request on `stream`.
 pub fn encode_datagram(stream: StreamId, payload: &[u8]) -> Bytes {
     let mut datagram = Vec::with_capacity(datagram_overhead(stream) + payload.len());
     push_varint(&mut datagram, stream.index());
@@ -32,7 +32,7 @@ pub fn encode_datagram(stream: StreamId, payload: &[u8]) -> Bytes {
     datagram.into()
 }
 
-/// Bytes that a datagram of the request on `stream` is longer than its payload.
+/// Returns the number of bytes by which a datagram of the request on `stream` is longer than its payload.
 pub const fn datagram_overhead(stream: StreamId) -> usize {
     varint_len(stream.index())
 }

@@ -38,7 +38,7 @@ macro_rules! codes {
         impl Code {
             $($(#[$doc])* pub const $name: Self = Self(VarInt::from_u32($value));)*
 
-            /// The name in the registry; `None` for a code that is not in it.
+            /// Returns the name in the registry; `None` for a code that is not in it.
             pub fn name(self) -> Option<&'static str> {
                 match self.get() {
                     $($value => Some($text),)*
@@ -109,18 +109,18 @@ impl fmt::Debug for Code {
     }
 }
 
-/// What the peer did wrong; the connection is to be closed with the code.
+/// Fault of the peer; the connection is to be closed with its code.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{code}: {reason}")]
 pub struct Error {
-    /// What the peer is told.
+    /// Code that the peer receives.
     pub code: Code,
-    /// Why, in words.
+    /// Reason, in words.
     pub reason: Cow<'static, str>,
 }
 
 impl Error {
-    /// A fault with its code and its reason.
+    /// Creates a fault from its code and its reason.
     pub fn new(code: Code, reason: impl Into<Cow<'static, str>>) -> Self {
         Self { code, reason: reason.into() }
     }

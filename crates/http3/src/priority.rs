@@ -13,12 +13,12 @@ use sfv::{BareItemFromInput, KeyRef};
 /// Name of the header.
 const PRIORITY: HeaderName = HeaderName::from_static("priority");
 
-/// How urgent a response is, and whether a part of it is of use.
+/// Urgency of a response, and whether a part of it is of use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Priority {
     /// 0 (most urgent) to 7; above that it counts as 7.
     pub urgency: u8,
-    /// Whether the response can be processed as it arrives.
+    /// `true` if the response can be processed as it arrives.
     pub incremental: bool,
 }
 
@@ -31,9 +31,9 @@ impl Priority {
         sfv::Parser::new(value).parse_dictionary_with_visitor(Members::default()).unwrap_or_default()
     }
 
-    /// What holds for a request whose client says nothing of its priority: responses of one urgency share the connection. RFC
-    /// 9218 §4 has the default values for it, which are to be served one after the other; but who says nothing has not asked
-    /// for one download to wait until the other is over.
+    /// Priority of a request whose client states none: responses of one urgency share the connection. RFC
+    /// 9218 §4 prescribes the default values for it, with which responses are served one after the other. But
+    /// a client that states nothing has not asked for one download to wait until the other is over.
     pub const UNSAID: Self = Self { urgency: 3, incremental: true };
 
     /// Reads the `priority` header of a message; several lines are one list. Without any it is [`Self::UNSAID`].
@@ -101,7 +101,7 @@ impl<'de> DictionaryVisitor<'de> for Members {
     }
 }
 
-/// Where the value of a member goes.
+/// Destination of a member's value.
 enum Member<'a> {
     Urgency(&'a mut u8),
     Incremental(&'a mut bool),

@@ -16,7 +16,8 @@ const QPACK_BLOCKED_STREAMS: u64 = 0x7;
 const ENABLE_CONNECT_PROTOCOL: u64 = 0x8;
 const H3_DATAGRAM: u64 = 0x33;
 
-/// What one end takes. The default is what holds before its SETTINGS frame arrives, and for each setting that is absent.
+/// Settings of one end. The default holds before the end's SETTINGS frame arrives, and for each setting that
+/// is absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// Bytes of dynamic table that its QPACK decoder permits.
@@ -25,9 +26,9 @@ pub struct Settings {
     pub qpack_blocked_streams: u64,
     /// Largest field section that it takes, decoded (RFC 9114 §4.2.2); `None` is no limit.
     pub max_field_section_size: Option<u64>,
-    /// Whether it accepts extended CONNECT.
+    /// `true` if it accepts extended CONNECT.
     pub enable_connect_protocol: bool,
-    /// Whether it takes HTTP datagrams.
+    /// `true` if it takes HTTP datagrams.
     pub h3_datagram: bool,
 }
 

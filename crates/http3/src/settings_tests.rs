@@ -8,7 +8,7 @@ const FULL: Settings = Settings {
     h3_datagram: true,
 };
 
-/// A payload of identifiers and values.
+/// Creates a payload of identifiers and values.
 fn payload(settings: impl IntoIterator<Item = (u64, u64)>) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (identifier, value) in settings {

@@ -4,7 +4,7 @@ use anabranch_wire::MAX_VARINT;
 
 use crate::varints::VarintsReader;
 
-/// What a unidirectional stream of a registered type carries; its first byte.
+/// Type of a unidirectional stream with a registered type: the stream's first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StreamType(pub u8);
 
@@ -31,12 +31,13 @@ impl TypeReader {
     }
 }
 
-/// A type or identifier that peers must ignore, 0x1f · N + 0x21 (RFC 9114 §6.2.3, §7.2.4.1, §7.2.8), for any `number`.
+/// Returns a type or identifier that peers must ignore, 0x1f · N + 0x21 (RFC 9114 §6.2.3, §7.2.4.1, §7.2.8),
+/// for any `number`.
 pub const fn reserved(number: u64) -> u64 {
     0x1f * (number % ((MAX_VARINT - 0x21) / 0x1f + 1)) + 0x21
 }
 
-/// Whether `value` is one of those (see [`reserved`]).
+/// Returns whether `value` is such a type or identifier (see [`reserved`]).
 pub const fn is_reserved(value: u64) -> bool {
     value >= 0x21 && (value - 0x21).is_multiple_of(0x1f)
 }

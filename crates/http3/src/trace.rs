@@ -1,4 +1,4 @@
-//! What an observer of a session sees (draft-ietf-quic-qlog-h3-events).
+//! Events that an observer of a session sees (draft-ietf-quic-qlog-h3-events).
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ use crate::stream_type::StreamType;
 pub enum TraceEvent<'a> {
     /// SETTINGS of this end or of the peer.
     Parameters {
-        /// Whether this end sent them.
+        /// `true` if this end sent them.
         local: bool,
         /// Their values.
         settings: &'a Settings,
@@ -24,9 +24,9 @@ pub enum TraceEvent<'a> {
     StreamType {
         /// The stream.
         id: StreamId,
-        /// Whether this end opened it.
+        /// `true` if this end opened it.
         local: bool,
-        /// What it carries; `None` for a type that means nothing to us.
+        /// Type of the stream; `None` for a type that we do not know.
         kind: Option<StreamType>,
     },
     /// A frame was written to a stream; DATA frames before their bytes.
@@ -44,7 +44,7 @@ pub enum TraceEvent<'a> {
     Datagram {
         /// The request's stream.
         id: StreamId,
-        /// Whether this end sends it.
+        /// `true` if this end sends it.
         local: bool,
         /// Bytes of its payload.
         len: usize,
@@ -58,18 +58,18 @@ pub struct FrameTrace<'a> {
     pub id: StreamId,
     /// Type and length.
     pub header: FrameHeader,
-    /// What is in it, as far as the session looks into it.
+    /// Content of the frame, as far as the session looks into it.
     pub content: FrameContent<'a>,
 }
 
-/// What is in a frame.
+/// Content of a frame.
 #[derive(Clone, Copy, Debug)]
 pub enum FrameContent<'a> {
     /// Bytes of a body, or of an unknown frame.
     Opaque,
     /// Field lines: name and value. The values of sensitive lines are left out.
     Fields(&'a [(Vec<u8>, Option<Vec<u8>>)]),
-    /// What the control stream carries.
+    /// Frame of the control stream.
     Control(&'a ControlFrame),
 }
 

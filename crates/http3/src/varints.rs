@@ -13,7 +13,7 @@ pub(crate) struct VarintsReader<const N: usize> {
 }
 
 impl<const N: usize> VarintsReader<N> {
-    /// Nothing gathered.
+    /// Creates an empty reader.
     pub(crate) const fn new() -> Self {
         const { assert!(N <= 2) };
         Self { kept: [0; MAX_BYTES], len: 0 }
@@ -31,7 +31,7 @@ impl<const N: usize> VarintsReader<N> {
         self.gather(bytes)
     }
 
-    /// Whether the next byte is the first one.
+    /// Returns whether the next byte is the first one.
     pub(crate) const fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -57,7 +57,8 @@ impl<const N: usize> Default for VarintsReader<N> {
     }
 }
 
-/// The varints at the front of `bytes`, and how many bytes they are; `None` when they end beyond it.
+/// Reads the varints at the front of `bytes`, and returns them with their length in bytes; `None` if they do
+/// not end within `bytes`.
 fn parse<const N: usize>(bytes: &[u8]) -> Option<([u64; N], usize)> {
     let mut reader = Reader::new(bytes, Direction::Forward);
     let mut varints = [0; N];

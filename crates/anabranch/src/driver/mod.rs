@@ -34,9 +34,11 @@ use crate::socket::{ReceiveBatch, Socket};
 
 /// Turns before the driver lets other tasks run.
 const TURNS: usize = 16;
-/// How long a turn may send before it receives again: acknowledgments that wait make paths look longer than they are.
+/// Time for which a turn may send before it receives again. Acknowledgments that wait to be read make
+/// round-trip times look longer than they are.
 const SENDING: Duration = Duration::from_millis(1);
-/// How often a connection's deadlines are looked at while the socket is full. It could send little, but it can end.
+/// Interval at which a connection's deadlines are checked while the socket is full. The connection could send
+/// little, but it can end.
 const BLOCKED_INTERVAL: Duration = Duration::from_millis(10);
 /// The same if only some of its paths' sockets are full: others may have to send on time.
 const PARTLY_BLOCKED_INTERVAL: Duration = Duration::from_millis(1);
@@ -79,7 +81,7 @@ impl Driver {
         }
     }
 
-    /// One turn. Says whether there is more to do at once.
+    /// Runs one turn, and returns whether there is more to do at once.
     fn turn(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
         let now = self.endpoint.driver.now();
         self.take_dirty(cx);
@@ -154,7 +156,8 @@ impl Driver {
         }
     }
 
-    /// This end was asleep: clients' connections ask whether anybody still waits for them.
+    /// Handles the end of a sleep of this end: clients' connections ask whether their servers are still
+    /// there.
     fn awake(&mut self, now: Time, asleep: Duration) {
         info!(target: ENDPOINT, ?asleep, "this end was asleep");
         let connections: Vec<_> = self.endpoint.table().connections().cloned().collect();
@@ -255,7 +258,7 @@ impl Driver {
         }
     }
 
-    /// Ready once the earliest deadline has passed.
+    /// Returns ready once the earliest deadline has passed.
     fn poll_sleep(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(deadline) = self.timers.next() else { return Poll::Pending };
         let deadline = self.endpoint.driver.clock.instant(deadline);
@@ -265,7 +268,7 @@ impl Driver {
         self.sleep.as_mut().poll(cx)
     }
 
-    /// The endpoint goes away under its connections.
+    /// Ends all connections because the endpoint has failed or is gone.
     fn fail(&self, error: &ConnectionError) {
         let (connections, mut woken) = {
             let mut table = self.endpoint.table();
@@ -314,7 +317,8 @@ impl Future for Driver {
 }
 
 impl Drop for Driver {
-    /// The runtime shuts down: nothing will arrive any longer, and those who wait must not wait forever.
+    /// Ends all connections when the runtime shuts down. Nothing more will be received, and waiting tasks
+    /// must not wait forever.
     fn drop(&mut self) {
         self.fail(&ConnectionError::LocallyClosed);
     }

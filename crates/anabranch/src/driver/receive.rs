@@ -16,7 +16,7 @@ use crate::log::ENDPOINT;
 /// System calls per turn and socket: enough to empty a busy socket's buffer, few enough for acknowledgments to leave.
 const RECEIVES: usize = 4;
 
-/// What is to be done with one datagram.
+/// Action that one datagram requires.
 enum Step {
     Deliver(Arc<ConnectionInner>),
     Reset(Arc<ConnectionInner>),

@@ -13,14 +13,14 @@ use crate::socket::{Sent, Socket};
 /// Batches that one connection may send before the next one has its turn.
 const BATCHES: usize = 8;
 
-/// What became of a connection's turn to send.
+/// Outcome of a connection's turn to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     /// Everything was sent.
     Done,
     /// There may be more.
     More,
-    /// What could be sent was sent; some of its paths wait for their sockets.
+    /// Some of its paths wait for their sockets; everything else was sent.
     PartlyBlocked,
     /// All of its paths wait for their sockets.
     Blocked,
@@ -58,7 +58,7 @@ impl Sender {
         sender
     }
 
-    /// The endpoint has other sockets now. What one of them holds that stays is kept.
+    /// Replaces the endpoint's sockets. Batches held for sockets that stay are kept.
     pub(super) fn set_sockets(&mut self, sockets: &[Arc<Socket>]) {
         let mut before = std::mem::take(&mut self.outlets);
         self.outlets.extend(sockets.iter().map(|socket| {
@@ -68,12 +68,12 @@ impl Sender {
         self.held = self.outlets.iter().filter(|outlet| outlet.held.is_some()).count();
     }
 
-    /// Whether every socket is full.
+    /// Returns whether every socket is full.
     pub(super) fn is_blocked(&self) -> bool {
         self.held == self.outlets.len()
     }
 
-    /// Whether no socket has refused anything that still waits.
+    /// Returns whether no refused batch still waits for a socket.
     pub(super) fn holds_nothing(&self) -> bool {
         self.held == 0
     }
@@ -146,13 +146,13 @@ impl Sender {
         unreachable
     }
 
-    /// A buffer for as many datagrams as the best socket takes at once.
+    /// Returns a buffer for as many datagrams as the most capable socket takes at once.
     fn take_buffer(&mut self) -> TransmitBuf {
         let spare = self.spare.take().filter(|buffer| buffer.max_datagrams() == self.segments);
         spare.unwrap_or_else(|| TransmitBuf::new(self.segments))
     }
 
-    /// The socket that serves a path's local address; after a rebinding, whatever took its place.
+    /// Returns the socket that serves a path's local address; after a rebinding, the socket that replaced it.
     fn outlet_for(&self, local: SocketAddr) -> usize {
         self.outlets.iter().position(|outlet| outlet.socket.serves(local)).unwrap_or(0)
     }

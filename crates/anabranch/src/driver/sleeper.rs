@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anabranch_wire::Time;
 
-/// What is later than that was asleep: no machine is so busy.
+/// Delay beyond which a turn counts as a sleep of this end, since no machine is that busy.
 const ASLEEP: Duration = Duration::from_secs(2);
 
 /// Looks at two clocks at the beginning of each turn.
@@ -14,8 +14,8 @@ pub(super) struct Sleeper {
 }
 
 impl Sleeper {
-    /// A turn begins, which was to begin at `due` at the latest; `drift` is by how much the system's clock is ahead. Says for how
-    /// long this end has been asleep, if it has.
+    /// Records the start of a turn that was due at `due` at the latest; `drift` is the lead of the system's
+    /// clock. Returns how long this end has been asleep, if it has.
     pub(super) fn on_turn(&mut self, now: Time, drift: Duration, due: Option<Time>) -> Option<Duration> {
         let (last, before) = self.last.replace((now, drift))?;
         let suspended = drift.saturating_sub(before);

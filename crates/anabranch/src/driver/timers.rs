@@ -47,7 +47,8 @@ impl Timers {
         }
     }
 
-    /// A connection whose time may be up at `now`; the caller asks it, and arms it again.
+    /// Removes and returns a connection whose deadline may have passed at `now`. The caller checks the
+    /// connection and arms it again.
     pub(super) fn pop(&mut self, now: Time) -> Option<Handle> {
         while self.next()? <= now {
             let Some(Reverse((time, handle))) = self.heap.pop() else { break };
@@ -59,7 +60,7 @@ impl Timers {
         None
     }
 
-    /// When [`Timers::pop`] may next have something.
+    /// Returns the time at which [`Timers::pop`] may next return a connection.
     pub(super) fn next(&self) -> Option<Time> {
         self.heap.peek().map(|Reverse((time, _))| *time)
     }

@@ -35,7 +35,7 @@ struct Streaming {
 }
 
 impl Body {
-    /// A body without content.
+    /// Creates a body without content.
     pub(super) fn empty() -> Self {
         Self(None)
     }
@@ -98,7 +98,7 @@ impl Body {
         Ok(all.freeze())
     }
 
-    /// The trailers, if there are any, once the end was read.
+    /// Returns the trailers, if there are any, once the end was read.
     pub fn trailers(&mut self) -> Option<HeaderMap> {
         self.0.as_mut()?.half.trailers()
     }
@@ -196,12 +196,13 @@ impl Drop for Streaming {
     }
 }
 
-/// What `content-length` promises. The session has seen to it that it is a number, and that it comes true.
+/// Returns the length that `content-length` declares. The session makes sure that it is a number and that the
+/// content has this length.
 pub(super) fn content_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.split(',').next()?.trim().parse().ok()
 }
 
-/// Bytes that the body of a response will have, if that is known.
+/// Returns the number of bytes that the body of a response will have, if that is known.
 pub(super) fn response_length(
     is_head: bool,
     is_connect: bool,

@@ -61,7 +61,7 @@ pub struct Connection {
     quic: crate::Connection,
 }
 
-/// How a request came, among its extensions.
+/// Circumstances of a request's arrival, among the request's extensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConnectionInfo {
@@ -69,8 +69,8 @@ pub struct ConnectionInfo {
     pub remote: SocketAddr,
     /// This end's address as far as it is known; unspecified at first on a wildcard socket.
     pub local: Option<SocketAddr>,
-    /// Whether the request came before the handshake was complete: an attacker may have replayed it (RFC 8470). Its method
-    /// is a safe one, others wait.
+    /// `true` if the request arrived before the handshake was complete: an attacker may have replayed it (RFC
+    /// 8470). Its method is then a safe one; requests with other methods wait.
     pub early_data: bool,
 }
 
@@ -78,7 +78,7 @@ pub struct ConnectionInfo {
 pub(super) struct Accepted {
     pub(super) id: StreamId,
     pub(super) parts: Parts,
-    /// Whether the request has neither body nor trailers.
+    /// `true` if the request has neither body nor trailers.
     pub(super) ended: bool,
 }
 
@@ -98,22 +98,23 @@ impl Connection {
         Self { quic }
     }
 
-    /// The QUIC connection, for its addresses and figures.
+    /// Returns the QUIC connection, for its addresses and figures.
     pub fn quic(&self) -> &crate::Connection {
         &self.quic
     }
 
-    /// Client: makes a request with a body, or with a tunnel if the method is CONNECT. Waits while the server allows no
-    /// more requests; one of extended CONNECT (RFC 9220) waits for the server's settings, too.
+    /// Makes a request with a body, or with a tunnel if the method is CONNECT; for clients. Waits while the
+    /// server allows no more requests; an extended CONNECT (RFC 9220) also waits for the server's settings.
     ///
     /// # Errors
-    /// If the server takes no more requests, the request cannot be sent over HTTP/3, or the connection is lost.
+    /// If the server takes no more requests, the request cannot be sent over HTTP/3, or the connection is
+    /// lost.
     pub async fn request(&self, request: Request<()>) -> Result<(SendHalf, RecvHalf), Error> {
         let exchange = self.begin(&request.into_parts().0, false).await?;
         Ok((SendHalf::client(Arc::clone(&exchange)), RecvHalf::client(exchange)))
     }
 
-    /// Client: makes a request without a body. Like [`Connection::request`].
+    /// Makes a request without a body, like [`Connection::request`]; for clients.
     ///
     /// # Errors
     /// Like [`Connection::request`].
@@ -153,8 +154,8 @@ impl Connection {
         })
     }
 
-    /// Server: the next request, with the half that answers it and the half that its body is read from. `None` once the
-    /// client has closed the connection without a fault.
+    /// Waits for the next request; for servers. Returns it with the half that answers it and the half that
+    /// its body is read from; `None` once the connection has ended without a fault.
     ///
     /// # Errors
     /// If the connection is lost.
@@ -209,7 +210,7 @@ impl Connection {
         poll
     }
 
-    /// The peer's settings; waits for them.
+    /// Waits for the peer's settings and returns them.
     ///
     /// # Errors
     /// If the connection is lost before.
@@ -276,7 +277,7 @@ impl Connection {
         }
     }
 
-    /// Whether requests may still be made.
+    /// Returns whether requests may still be made.
     pub(super) fn is_usable(&self) -> bool {
         self.quic.0.http3(|access| {
             let usable = access.connection_error().is_none() && !access.session.is_going_away();
@@ -284,8 +285,8 @@ impl Connection {
         })
     }
 
-    /// Server: drops requests before `first` whose heads are not there yet; gives the first request that has not come at
-    /// all.
+    /// Drops requests before `first` whose heads have not arrived, and returns the first request that the
+    /// client has not begun; for servers.
     pub(super) fn expire_heads(&self, first: StreamId) -> StreamId {
         self.quic.0.change_http3(|access| {
             access.session.expire_heads(access.core.streams(), first);
@@ -293,17 +294,18 @@ impl Connection {
         })
     }
 
-    /// Bytes that have come on all streams.
+    /// Returns the number of bytes received on all streams.
     pub(super) fn received_bytes(&self) -> u64 {
         self.quic.0.http3(|access| (access.core.streams().bytes_received(), false))
     }
 
-    /// Bytes that the peer has not acknowledged.
+    /// Returns the number of bytes sent that the peer has not acknowledged.
     pub(super) fn unacknowledged_bytes(&self) -> u64 {
         self.quic.0.http3(|access| (access.core.streams().buffered_bytes(), false))
     }
 
-    /// Whether all requests are over and the peer has everything that this end has said, the ends of streams included.
+    /// Returns whether all requests are over and the peer has acknowledged everything, including the ends of
+    /// streams.
     pub(super) fn is_quiet(&self) -> bool {
         self.quic.0.http3(|access| {
             let streams = access.core.streams();

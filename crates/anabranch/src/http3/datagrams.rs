@@ -36,10 +36,11 @@ impl Datagrams {
         })
     }
 
-    /// The next message of the peer. Only the task that asked last is woken.
+    /// Waits for the peer's next message. Only the task that asked last is woken.
     ///
     /// # Errors
-    /// If the connection is lost, or nothing more of the request is read: its end was, or it was stopped or reset.
+    /// If the connection is lost, or nothing more of the request is read: its end was, or it was stopped or
+    /// reset.
     pub async fn recv(&self) -> Result<Bytes, Error> {
         poll_fn(|cx| self.poll_recv(cx)).await
     }

@@ -1,4 +1,4 @@
-//! What can go wrong with a request, named by blame.
+//! Errors of requests, named by blame.
 
 use std::io;
 
@@ -8,16 +8,16 @@ use anabranch_transport::ConnectionError;
 
 use crate::error::ConnectError;
 
-/// Why a request, its response or its connection failed.
+/// Reason that a request, its response or its connection failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The application asked for something that is not an https URL with a host.
     #[error("cannot request {url}: {reason}")]
     Url {
-        /// What was asked for.
+        /// URL that the application requested.
         url: String,
-        /// What is wrong with it.
+        /// Fault of the URL.
         reason: &'static str,
     },
     /// The host's name has no address that the endpoint can reach.
@@ -25,7 +25,7 @@ pub enum Error {
     Resolve {
         /// The host.
         host: String,
-        /// What the resolver says.
+        /// Error of the resolver.
         error: io::Error,
     },
     /// No connection could be tried.
@@ -70,12 +70,13 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the server surely did not process the request, so that making it again does no harm (RFC 9114 §4.1.1).
+    /// Returns whether the server surely did not process the request, so that making it again does no harm
+    /// (RFC 9114 §4.1.1).
     pub fn is_unprocessed(&self) -> bool {
         matches!(self, Self::Rejected)
     }
 
-    /// The code that the peer gave for it, or that it was given.
+    /// Returns the error code that the peer sent, or that this end sent to the peer.
     pub fn code(&self) -> Option<Code> {
         match self {
             Self::Reset(code) | Self::Stopped(code) | Self::Malformed(code) => Some(*code),
@@ -88,7 +89,8 @@ impl Error {
         }
     }
 
-    /// Whether the other end has closed the connection without a fault.
+    /// Returns whether the connection ended without a fault: it timed out, this end closed it, or the peer
+    /// closed it with no error.
     pub(super) fn is_farewell(&self) -> bool {
         match self {
             Self::ConnectionLost(ConnectionError::LocallyClosed | ConnectionError::TimedOut(_)) => true,

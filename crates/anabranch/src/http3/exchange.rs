@@ -17,7 +17,7 @@ use crate::connection_inner::ConnectionRef;
 pub(super) struct Exchange {
     pub(super) connection: ConnectionRef,
     pub(super) id: StreamId,
-    /// Whether this end has begun to answer: from then on both ends may take turns as they like.
+    /// Set when this end has begun to answer. From then on both ends may take turns as they like.
     conversing: AtomicBool,
 }
 

@@ -1,4 +1,4 @@
-//! What a server's clients may cost.
+//! Limits on the cost of a server's clients.
 
 use std::time::Duration;
 
@@ -20,21 +20,21 @@ configuration! {
         copy max_connections, with_max_connections: usize = 65_536;
         /// Requests of one connection that are being answered at the same time; others wait.
         copy max_handlers, with_max_handlers: usize = 128;
-        /// How long a connection may be without a request before it is closed, its handshake included. One on which responses
-        /// are still being sent has requests.
+        /// Maximum time that a connection may be without a request before it is closed, its handshake
+        /// included. A connection on which responses are still being sent has requests.
         copy idle_timeout, with_idle_timeout: Duration = Duration::from_secs(60);
-        /// How long a client may take to send the head of a request, from opening its stream. Time in which the connection
-        /// brings `min_rate` does not count.
+        /// Maximum time from the opening of a request's stream to the end of the request's head. Time in
+        /// which the connection brings `min_rate` does not count.
         copy header_timeout, with_header_timeout: Duration = Duration::from_secs(60);
         /// Bytes per second that a connection has to bring, all its streams together, while the server waits for the content of
         /// one of its requests. Tunnels (CONNECT) are exempt, and so are requests that the server has begun to answer. 0: any
         /// speed will do.
         copy min_rate, with_min_rate: u64 = 100;
-        /// How long a connection may fall short of `min_rate`.
+        /// Maximum time for which a connection may fall short of `min_rate`.
         copy grace, with_grace: Duration = Duration::from_secs(60);
-        /// How long a client may take nothing at all of a response that it has asked for, although all that it allowed has been
-        /// sent; then the stream is reset with H3_EXCESSIVE_LOAD. Tunnels (CONNECT) are exempt. Zero: as long as the connection
-        /// lives.
+        /// Maximum time for which a client may take nothing of a response that it requested, although
+        /// everything that it allowed has been sent. After that the stream is reset with H3_EXCESSIVE_LOAD.
+        /// Tunnels (CONNECT) are exempt. Zero: as long as the connection lives.
         copy stall_timeout, with_stall_timeout: Duration = Duration::from_secs(300);
         /// Bytes that responses whose clients take nothing may hold in memory, over all connections that share a
         /// [`StalledResponses`](super::StalledResponses). Beyond that, those are reset first that have been stalled for the

@@ -8,11 +8,11 @@ use tokio::time::{Instant, Sleep};
 
 use super::Limits;
 
-/// How much longer a client may keep us waiting: a bucket of time that waiting empties and that progress fills again, at
-/// the rate of a second for `min_rate` bytes, up to `grace`.
+/// Time for which a client may keep the server waiting. Waiting uses the time up; progress adds to it, a
+/// second for every `min_rate` bytes, up to `grace`.
 ///
-/// Progress is that of the connection: a client that sends one request after the other, or that shares a slow link between
-/// them, is not slow. Time that the application takes is not the client's and does not count.
+/// Progress is that of the connection: a client that sends one request after the other, or that shares a slow
+/// link between them, is not slow. Time that the application takes is not the client's and does not count.
 #[derive(Debug)]
 pub(super) struct Pace {
     min_rate: u64,
@@ -35,7 +35,7 @@ impl Pace {
         (min_rate > 0).then_some(pace)
     }
 
-    /// The client has moved `n` bytes of the request.
+    /// Records that the client has moved `n` bytes of the request.
     pub(super) fn on_progress(&mut self, n: usize) {
         if let Some(since) = self.waiting_since.take() {
             self.patience = self.patience.saturating_sub(since.elapsed());
@@ -44,8 +44,8 @@ impl Pace {
         self.patience = self.patience.saturating_add(earned(n as u64, self.min_rate)).min(self.grace);
     }
 
-    /// Ready when the client has used up our patience; call it while waiting for the client. `received` gives the bytes that
-    /// the connection has brought in all.
+    /// Returns ready when the client has used up the time allowed; to be called while waiting for the client.
+    /// `received` returns the total number of bytes that the connection has brought.
     pub(super) fn poll_exhausted(&mut self, cx: &mut Context<'_>, received: impl Fn() -> u64) -> Poll<()> {
         self.seen.get_or_insert_with(&received);
         let since = *self.waiting_since.get_or_insert_with(Instant::now);
@@ -73,7 +73,7 @@ impl Pace {
     }
 }
 
-/// The time that `bytes` are worth.
+/// Returns the time that `bytes` are worth.
 fn earned(bytes: u64, min_rate: u64) -> Duration {
     Duration::from_micros(bytes.saturating_mul(1_000_000) / min_rate)
 }
@@ -146,7 +146,7 @@ mod tests {
         assert!((60..=80).contains(&waited), "{waited} s");
     }
 
-    /// What comes of the request itself is not counted twice.
+    /// Bytes of the request itself must not be counted twice, as the request's own and as the connection's.
     #[tokio::test(start_paused = true)]
     async fn a_request_earns_its_own_bytes_once() {
         let mut pace = pace();

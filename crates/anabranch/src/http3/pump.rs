@@ -10,7 +10,7 @@ use http_body::Frame;
 use super::stall::Stall;
 use super::{Error, SendHalf};
 
-/// What is under way of a body.
+/// Part of a body that is being sent.
 #[derive(Debug, Default)]
 pub(super) struct Pump {
     /// Taken from the body, and not sent yet.

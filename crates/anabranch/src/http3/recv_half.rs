@@ -17,10 +17,10 @@ use super::exchange::Exchange;
 use super::state::Access;
 use crate::log::HTTP3;
 
-/// What the peer sends on a request's stream: a server reads the request's body, a client the response.
+/// Receiving part of a request's stream: a server reads the request's body from it, a client the response.
 ///
-/// Dropping it before the end asks the peer to send no more: with H3_REQUEST_CANCELLED on a client, with H3_NO_ERROR on a
-/// server, which may answer without having read everything (RFC 9114 §4.1).
+/// Dropping it before the end asks the peer to send no more: with H3_REQUEST_CANCELLED on a client, with
+/// H3_NO_ERROR on a server, which may answer without having read everything (RFC 9114 §4.1).
 #[derive(Debug)]
 pub struct RecvHalf {
     exchange: Arc<Exchange>,
@@ -37,16 +37,17 @@ impl RecvHalf {
         Self { exchange, is_server: true, over: false }
     }
 
-    /// The stream's identifier.
+    /// Returns the stream's identifier.
     pub fn id(&self) -> StreamId {
         self.exchange.id
     }
 
-    /// Client: the next head of the response. Interim ones (1xx) come before the response's own, after which only the body
-    /// is left.
+    /// Waits for the next head of the response; for clients. Interim heads (1xx) come before the response's
+    /// own, after which only the body is left.
     ///
     /// # Errors
-    /// If the server rejected the request or reset the stream, the response is malformed, or the connection is lost.
+    /// If the server rejected the request or reset the stream, the response is malformed, or the connection
+    /// is lost.
     pub async fn response(&mut self) -> Result<Response<()>, Error> {
         poll_fn(|cx| self.poll_response(cx)).await
     }
@@ -115,7 +116,7 @@ impl RecvHalf {
         })
     }
 
-    /// The trailers, if there are any, once reading the body gave its end.
+    /// Returns the trailers, if there are any, once the body was read to its end.
     pub fn trailers(&mut self) -> Option<HeaderMap> {
         self.exchange.with_session(|access, id| access.session.trailers(id))
     }
@@ -126,7 +127,7 @@ impl RecvHalf {
         self.end();
     }
 
-    /// The request's datagrams (RFC 9297).
+    /// Returns the request's datagrams (RFC 9297).
     pub fn datagrams(&self) -> Datagrams {
         Datagrams::new(Arc::clone(&self.exchange))
     }
@@ -143,7 +144,7 @@ impl RecvHalf {
         self.over
     }
 
-    /// Server: tells a client that it may send the request's body.
+    /// Tells the client that it may send the request's body (100 Continue); for servers.
     pub(super) fn send_continue(&self) {
         let (mut parts, ()) = Response::new(()).into_parts();
         parts.status = StatusCode::CONTINUE;
@@ -181,7 +182,8 @@ impl RecvHalf {
         debug!(target: HTTP3, parent: &span(), stream = %self.exchange.id, status, "response");
     }
 
-    /// Nothing more is read, and so no datagrams come any longer either (RFC 9297 §2.1).
+    /// Marks the end of reading and wakes the task that waits for datagrams, since no more of them come
+    /// either (RFC 9297 §2.1).
     fn end(&mut self) {
         self.over = true;
         let waiting = self.exchange.with_session(|access, id| access.tasks.end_datagrams(id));

@@ -15,7 +15,7 @@ use super::error::write_error;
 use super::exchange::Exchange;
 use super::stall::Standing;
 
-/// What this end sends on a request's stream: a client the request's body, a server the response.
+/// Sending part of a request's stream: a client sends the request's body on it, a server the response.
 ///
 /// Dropping it before [`SendHalf::finish`] resets the stream: with H3_REQUEST_CANCELLED on a client, with
 /// H3_INTERNAL_ERROR on a server.
@@ -35,13 +35,13 @@ impl SendHalf {
         Self { exchange, is_server: true, over: false }
     }
 
-    /// The stream's identifier.
+    /// Returns the stream's identifier.
     pub fn id(&self) -> StreamId {
         self.exchange.id
     }
 
-    /// Server: sends the response's head; interim ones (1xx, except 101) may come before it. The body follows by
-    /// [`SendHalf::write`].
+    /// Sends the response's head; for servers. Interim heads (1xx, except 101) may come before it. The body
+    /// follows by [`SendHalf::write`].
     ///
     /// # Errors
     /// If the peer stopped the stream, the connection is lost, or the response cannot be sent over HTTP/3.
@@ -49,7 +49,7 @@ impl SendHalf {
         self.send_head(&response.into_parts().0, false)
     }
 
-    /// Server: sends a whole response.
+    /// Sends a whole response; for servers.
     ///
     /// # Errors
     /// Like [`SendHalf::send_response`].
@@ -137,7 +137,7 @@ impl SendHalf {
         self.exchange.poll_refused(cx)
     }
 
-    /// How sending stands, for those who wait for room; `None` if there is nothing to wait for.
+    /// Returns the progress of sending, for tasks that wait for room; `None` if there is nothing to wait for.
     pub(super) fn standing(&self) -> Option<Standing> {
         self.exchange.with_session(|access, id| {
             let streams = access.core.streams();
@@ -146,13 +146,13 @@ impl SendHalf {
         })
     }
 
-    /// How urgent this stream is among others of the connection (RFC 9218). On a client the server is told as well, by a
-    /// PRIORITY_UPDATE frame.
+    /// Sets the urgency of this stream among others of the connection (RFC 9218). A client also tells the
+    /// server, by a PRIORITY_UPDATE frame.
     pub fn set_priority(&self, priority: Priority) {
         self.exchange.update(|access, id| access.session.set_priority(access.core.streams(), id, priority));
     }
 
-    /// The request's datagrams (RFC 9297).
+    /// Returns the request's datagrams (RFC 9297).
     pub fn datagrams(&self) -> Datagrams {
         Datagrams::new(Arc::clone(&self.exchange))
     }

@@ -39,7 +39,7 @@ struct Entry {
 }
 
 impl StalledResponses {
-    /// Bytes that stalled responses hold now.
+    /// Returns the number of bytes that stalled responses hold now.
     pub fn bytes(&self) -> u64 {
         self.lock().bytes
     }
@@ -76,7 +76,7 @@ impl StalledResponses {
     }
 }
 
-/// How sending stands: that of the stream, and bytes that the peer has acknowledged of all streams.
+/// Progress of sending: that of the stream, and the bytes that the peer has acknowledged of all streams.
 pub(super) type Standing = (SendProgress, u64);
 
 /// Watches over a response that its client may have stopped taking.
@@ -114,14 +114,15 @@ impl Stall {
         }
     }
 
-    /// There was room for more.
+    /// Records that there was room for more.
     pub(super) fn on_progress(&mut self) {
         self.waiting = false;
         self.withdraw();
     }
 
-    /// Ready when the response is to be given up; call it while waiting for room. `standing` gives how sending stands, `None`
-    /// if there is nothing to wait for, and `piece` bytes wait besides.
+    /// Returns ready when the response is to be given up; to be called while waiting for room. `standing`
+    /// returns the progress of sending, or `None` if there is nothing to wait for; `piece` more bytes wait to
+    /// be sent.
     pub(super) fn poll_exhausted(
         &mut self,
         cx: &mut Context<'_>,
@@ -179,7 +180,7 @@ impl Drop for Stall {
     }
 }
 
-/// Whether it was up to the client that nothing went on between two looks.
+/// Returns whether the client was responsible for the lack of progress between two looks.
 fn is_up_to_client(before: Standing, now: Standing) -> bool {
     let (stream, delivered) = now;
     let has_all = stream.buffered == 0 && stream.credit == 0;

@@ -11,7 +11,7 @@ fn limits() -> Limits {
     Limits { stall_timeout: TIMEOUT, ..Limits::default() }
 }
 
-/// How long a response lasts that never gets room, while sending stands as `standing` says.
+/// Returns how long a response that never gets room lasts, while sending stands as `standing` says.
 async fn lasts(stall: &mut Stall, standing: impl Fn(Instant) -> Standing) -> Option<Duration> {
     let start = Instant::now();
     let wait = poll_fn(|cx| {

@@ -19,7 +19,7 @@ use crate::wakers::WakerSet;
 pub(crate) struct Http3State {
     session: Session,
     tasks: Tasks,
-    /// What the peer did wrong, for which the connection was closed.
+    /// Fault of the peer for which the connection was closed.
     fault: Option<h3::Error>,
 }
 
@@ -44,24 +44,24 @@ struct StreamTasks {
     datagrams: Option<Waker>,
 }
 
-/// What a handle may use while it holds the connection's lock.
+/// Parts of the state that a handle may use while it holds the connection's lock.
 pub(super) struct Access<'a> {
     pub(super) session: &'a mut Session,
     pub(super) core: &'a mut Connection,
     pub(super) tasks: &'a mut Tasks,
-    /// Whether the handshake has been completed.
+    /// `true` once the handshake has been completed.
     pub(super) connected: bool,
     fault: Option<&'a h3::Error>,
     ended: Option<&'a ConnectionError>,
 }
 
 impl Access<'_> {
-    /// Why the connection is over in the words of QUIC, if it is.
+    /// Returns the QUIC error that ended the connection, if it is over.
     pub(super) fn connection_error(&self) -> Option<ConnectionError> {
         self.ended.cloned()
     }
 
-    /// Why the connection is over, if it is.
+    /// Returns the reason for the end of the connection, if it is over.
     pub(super) fn ended(&self) -> Option<Error> {
         let ended = self.ended?;
         Some(match self.fault {
@@ -84,12 +84,12 @@ impl Tasks {
         self.by_stream.entry(id).or_default().datagrams = Some(cx.waker().clone());
     }
 
-    /// No more datagrams come; who waits for one is to ask again.
+    /// Takes the task that waits for a datagram, so that it asks again: no more datagrams come.
     pub(super) fn end_datagrams(&mut self, id: StreamId) -> Option<Waker> {
         self.take(id, |tasks| &mut tasks.datagrams)
     }
 
-    /// Nobody waits for the stream any longer; those who did are given back.
+    /// Removes the tasks that wait for the stream, and returns them.
     pub(super) fn forget(&mut self, id: StreamId) -> impl Iterator<Item = Waker> + use<> {
         self.by_stream.remove(&id).into_iter().flat_map(StreamTasks::into_wakers)
     }
@@ -137,7 +137,7 @@ impl StreamTasks {
 }
 
 impl Http3State {
-    /// For the session's observer, if it has one.
+    /// Sets the time for the session's observer, if it has one.
     fn tell_time(&mut self, now: Time) {
         if self.session.is_observed() {
             self.session.set_time(now);
@@ -182,7 +182,7 @@ impl session::Session for Http3State {
 }
 
 impl State {
-    /// The session and what it needs; one begins if there is none.
+    /// Returns the session and the state that it needs, and begins a session if there is none.
     pub(super) fn http3(&mut self, now: Time, config: impl FnOnce() -> h3::Config) -> Access<'_> {
         let Self { core, session, ended, connected, trace, .. } = self;
         let begun = session.get_or_insert_with(|| {

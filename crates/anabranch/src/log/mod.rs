@@ -1,4 +1,4 @@
-//! What `tracing` learns of connections and their paths, for whoever subscribes to it.
+//! Events that report connections and their paths to subscribers of `tracing`.
 //!
 //! | Target | Events |
 //! |---|---|
@@ -9,12 +9,13 @@
 //! | `anabranch::recovery` | timers, loss, congestion control, datagram sizes |
 //! | `anabranch::packet` | each packet |
 //!
-//! What people care about is at `INFO` (a path that fails: `WARN`), decisions and the handshake's steps are at `DEBUG`, single
-//! packets at `TRACE`. Events lie in a span `connection` (`id`, `side`, `peer`), those of a path in a span `path` within it (`id`,
-//! `local`, `remote`). Spans are at `ERROR`, so that they are there for whatever events are asked for.
+//! Events that people care about are at `INFO` (a failing path: `WARN`), decisions and the handshake's steps
+//! at `DEBUG`, single packets at `TRACE`. Events lie in a span `connection` (`id`, `side`, `peer`), those of
+//! a path in a span `path` within it (`id`, `local`, `remote`). Spans are at `ERROR`, so that they are there
+//! for any level of events.
 //!
-//! All of it follows from events that the core gives anyway, of which a connection has few; an [`Observer`] sees packets, and is
-//! there only for connections that begin while a subscriber wants its targets.
+//! All of it follows from events that the core reports anyway, of which a connection has few. An [`Observer`]
+//! sees packets, and is there only for connections that begin while a subscriber wants its targets.
 
 mod observer;
 

@@ -8,12 +8,12 @@ use std::net::{IpAddr, SocketAddr};
 pub struct PathAttempt {
     /// The interface; empty if none has its address.
     pub interface: String,
-    /// Where it begins.
+    /// Local address of the path.
     pub local: IpAddr,
     /// The server's address.
     pub remote: SocketAddr,
-    /// Whether it is open.
+    /// `true` while the path is open.
     pub is_open: bool,
-    /// Why the newest attempt to open it failed.
+    /// Reason that the newest attempt to open it failed.
     pub error: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! How a path begins: a socket, and the core's consent.
+//! Start of a path: a socket, and the core's consent.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What happens to the paths of a connection, for as many listeners as there are.
+//! Events of a connection's paths, for any number of listeners.
 
 use anabranch_transport::{FourTuple, PathState};
 use anabranch_wire::PathId;
@@ -28,14 +28,14 @@ pub enum PathEvent {
     Status {
         /// The path.
         path: PathId,
-        /// What it is now.
+        /// New state of the path.
         state: PathState,
     },
     /// A path was given up, by either end.
     Abandoned {
         /// The path.
         path: PathId,
-        /// Why: a code of RFC 10069 §5, or of the application.
+        /// Reason: a code of RFC 10069 §5, or of the application.
         code: u64,
     },
     /// A path runs between other addresses now: migration or NAT rebinding, validated.
@@ -67,7 +67,7 @@ impl PathEvents {
         Self(Some(sender.get_or_insert_with(|| broadcast::channel(MAX_PATH_EVENTS).0).subscribe()))
     }
 
-    /// The next event; `None` once the connection has ended and all of them were given.
+    /// Waits for the next event; `None` once the connection has ended and all events were returned.
     pub async fn next(&mut self) -> Option<PathEvent> {
         match self.0.as_mut()?.recv().await {
             Ok(event) => Some(event),

@@ -62,7 +62,7 @@ struct Situation {
     /// The path's addresses, in the form of their family.
     local: IpAddr,
     remote: SocketAddr,
-    /// Whether the local address is on an interface that is up.
+    /// `true` if the local address is on an interface that is up.
     is_usable: bool,
     /// The local address that the routing table names for the remote one.
     route: Option<IpAddr>,
@@ -70,7 +70,7 @@ struct Situation {
     is_managed: bool,
 }
 
-/// What is to be done.
+/// Action that a situation requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     /// The path stays where it is, and sends again what has had no answer.
@@ -193,7 +193,7 @@ fn ask(
     endpoint.driver.drop_unleased();
 }
 
-/// Where else the server may be reached from, most preferred first.
+/// Returns other pairs of local address and server address to try, most preferred first.
 fn others(
     situation: &Situation,
     interfaces: &[Interface],
@@ -227,8 +227,9 @@ fn others(
 }
 
 impl DriverHandle {
-    /// A local address with the IP address `source` for the path that runs over `tuple`: on the socket that it uses, or else on the
-    /// endpoint's own or on another one, if there is one that is bound to no address.
+    /// Returns a local address with the IP address `source` for the path that runs over `tuple`. It is on the
+    /// socket that the path uses, else on the endpoint's own or another socket that is bound to no address,
+    /// if there is one.
     fn place_for(&self, tuple: FourTuple, source: IpAddr) -> Option<(SocketAddr, Option<Arc<Lease>>)> {
         let mapped = |ip: IpAddr| match ip {
             IpAddr::V4(v4) if tuple.remote.is_ipv6() => v4.to_ipv6_mapped().into(),

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use super::interface::Interface;
 
-/// How often interfaces are looked at where the system does not tell of changes, and in any case.
+/// Interval at which interfaces are checked where the system does not report changes, and in any case.
 const INTERVAL: Duration = Duration::from_secs(5);
 /// Changes come in bursts: this long after the first one they are looked at together.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const BURST: Duration = Duration::from_millis(20);
 
-/// The interfaces as they are now, those that are down without addresses.
+/// Returns the interfaces as they are now; those that are down come without addresses.
 pub(super) async fn snapshot() -> Vec<Interface> {
     let read = tokio::task::spawn_blocking(netdev::get_interfaces).await.unwrap_or_default();
     let interfaces = read.into_iter().map(|interface| {
@@ -41,7 +41,7 @@ impl Watch {
         Self { netlink: listen(ADDRESSES).ok() }
     }
 
-    /// Of routes as well.
+    /// Creates a watch that covers routes as well.
     pub(super) fn of_routes() -> Self {
         Self { netlink: listen(ADDRESSES | ROUTES).ok() }
     }
@@ -67,7 +67,7 @@ const ADDRESSES: u32 = 0x1 | 0x10 | 0x100;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const ROUTES: u32 = 0x40 | 0x400;
 
-/// A netlink socket that tells of changes.
+/// Opens a netlink socket that reports changes.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn listen(groups: u32) -> io::Result<netlink_sys::TokioSocket> {
     use netlink_sys::{AsyncSocket as _, SocketAddr, TokioSocket, protocols::NETLINK_ROUTE};
@@ -83,7 +83,7 @@ impl Watch {
         Self {}
     }
 
-    /// Of routes as well.
+    /// Creates a watch that covers routes as well.
     pub(super) fn of_routes() -> Self {
         Self {}
     }

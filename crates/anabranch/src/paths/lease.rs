@@ -1,4 +1,5 @@
-//! How long a socket that was bound for a path is kept: until the last path that holds a lease of it is gone.
+//! Leases of sockets that were bound for paths: a socket is kept until the last path that holds a lease of it
+//! is gone.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Where a path begins: an address of this host, and perhaps an interface.
+//! Start of a path: an address of this host, and perhaps an interface.
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -34,7 +34,7 @@ impl From<IpAddr> for LocalAddress {
 }
 
 impl LocalAddress {
-    /// Packets are to leave through `interface`.
+    /// Makes packets leave through `interface`.
     #[must_use]
     pub fn on_interface(mut self, interface: impl Into<String>) -> Self {
         self.interface = Some(interface.into());
@@ -64,7 +64,7 @@ impl LocalAddress {
     }
 }
 
-/// The wildcard address that reaches `remote`: what a client should bind to.
+/// Returns the wildcard address that reaches `remote`, for a client to bind to.
 pub fn unspecified_for(remote: SocketAddr) -> SocketAddr {
     match remote {
         SocketAddr::V4(_) => SocketAddr::new([0, 0, 0, 0].into(), 0),

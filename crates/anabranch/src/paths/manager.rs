@@ -22,9 +22,10 @@ use crate::error::OpenPathError;
 use crate::log::PATH;
 
 impl Connection {
-    /// Client: opens a path from every usable interface as `policy` says, as soon as the handshake is confirmed, and goes on
-    /// following the interfaces and what the server says of its addresses until the connection ends or
-    /// [`PathManager::stop`] is called. It does not keep the connection open. Does nothing if multipath was not negotiated.
+    /// Opens a path from every usable interface as `policy` says, as soon as the handshake is confirmed; for
+    /// clients. It goes on following the interfaces and the addresses that the server announces, until the
+    /// connection ends or [`PathManager::stop`] is called. It does not keep the connection open. Does nothing
+    /// if multipath was not negotiated.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -42,7 +43,7 @@ pub struct PathManager {
     report: Arc<Mutex<Report>>,
 }
 
-/// What the task has seen and done.
+/// Observations and attempts of the task.
 #[derive(Debug, Default)]
 struct Report {
     attempts: Vec<PathAttempt>,
@@ -55,12 +56,13 @@ impl PathManager {
         self.task.abort();
     }
 
-    /// The paths that it wants, as they were a moment ago; none before the handshake is confirmed.
+    /// Returns the paths that the manager wants, as they were a moment ago; none before the handshake is
+    /// confirmed.
     pub fn attempts(&self) -> Vec<PathAttempt> {
         self.report.lock().unwrap_or_else(PoisonError::into_inner).attempts.clone()
     }
 
-    /// The interfaces of this host as it saw them last.
+    /// Returns the interfaces of this host as the manager saw them last.
     pub fn survey(&self) -> Survey {
         self.report.lock().unwrap_or_else(PoisonError::into_inner).survey.clone()
     }

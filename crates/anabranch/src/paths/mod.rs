@@ -83,10 +83,11 @@ use crate::driver_handle::DriverHandle;
 use crate::error::OpenPathError;
 use crate::log::PATH;
 
-/// How long [`Connection::open_path`] waits for the peer to send the connection IDs that a path needs.
+/// Maximum time that [`Connection::open_path`] waits for the peer to send the connection IDs that a path
+/// needs.
 const CID_PATIENCE: Duration = Duration::from_secs(1);
 
-/// What a path is for (RFC 10069 §3.3).
+/// Use of a path (RFC 10069 §3.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PathStatus {
     /// Used like others.
@@ -96,15 +97,16 @@ pub enum PathStatus {
 }
 
 impl Connection {
-    /// Whether both ends want several paths at once: [`MultipathConfig`](crate::MultipathConfig) in the transport's
-    /// configuration of either.
+    /// Returns whether both ends want several paths at once: both transport configurations have a
+    /// [`MultipathConfig`](crate::MultipathConfig).
     pub fn is_multipath(&self) -> bool {
         self.0.with_state(|state| state.core.is_multipath())
     }
 
-    /// Client: opens a path from `local` to `remote`, or to the address that the connection runs to, and waits until the server
-    /// has answered on it: from then on it carries data. Waits as well for the handshake to be confirmed, before which no path
-    /// can be opened. A socket is bound if the endpoint has none at that address, for as long as the path is there.
+    /// Opens a path from `local` to `remote`, or to the connection's current remote address, and waits for
+    /// the server's answer on it; for clients. From then on the path carries data. It also waits for the
+    /// handshake to be confirmed, before which no path can be opened. If the endpoint has no socket at that
+    /// address, one is bound for as long as the path exists.
     ///
     /// A future that is dropped does not close the path that it has begun to open.
     ///
@@ -120,8 +122,8 @@ impl Connection {
         Ok(id)
     }
 
-    /// Like [`Connection::open_path`], but does not wait for the server's answer: [`PathEvent::Opened`] or
-    /// [`PathEvent::Abandoned`] tells.
+    /// Begins to open a path like [`Connection::open_path`], but does not wait for the server's answer:
+    /// [`PathEvent::Opened`] or [`PathEvent::Abandoned`] reports the result.
     ///
     /// # Errors
     /// If the path cannot be opened.
@@ -166,13 +168,14 @@ impl Connection {
         self.0.update(|state| state.core.set_path_available(id, status == PathStatus::Available))
     }
 
-    /// The paths as they are now, in the order of their identifiers; one without multipath.
+    /// Returns the paths as they are now, in the order of their identifiers; one without multipath.
     pub fn paths(&self) -> Vec<PathInfo> {
         self.0.with_state(|state| state.core.paths().collect())
     }
 
-    /// Client: the addresses that the server has announced beside the one that the connection began with
-    /// (draft-munizaga-quic-alternative-server-address), so that a client that came by IPv4 learns the IPv6 address.
+    /// Returns the addresses that the server has announced beside the one that the connection began with
+    /// (draft-munizaga-quic-alternative-server-address); for clients. A client that came by IPv4 thus learns
+    /// the IPv6 address.
     pub fn server_addresses(&self) -> Vec<AlternativeAddress> {
         self.0.with_state(|state| state.core.server_addresses())
     }
@@ -194,7 +197,7 @@ impl Connection {
         self.0.update(|state| state.core.withdraw_address(address))
     }
 
-    /// What happens to paths from now on.
+    /// Returns the events of paths from now on.
     pub fn path_events(&self) -> PathEvents {
         self.0.with_state(|state| PathEvents::subscribe(&mut state.paths.events, state.ended.is_some()))
     }
@@ -220,7 +223,8 @@ impl State {
         }
     }
 
-    /// The host cannot send between these addresses. Before there is a connection, who waits for it may know another way.
+    /// Handles the host's failure to send between these addresses. Before the connection is established, the
+    /// task that waits for it may know another way.
     pub(crate) fn on_unreachable(&mut self, driver: &DriverHandle, now: Time, tuple: FourTuple, code: i32) {
         debug!(
             target: PATH,
@@ -239,7 +243,8 @@ impl State {
         }
     }
 
-    /// Nothing is heard, or nothing can be sent: whoever follows the routing table looks for another way.
+    /// Notes that nothing is heard or can be sent, so that the task that follows the routing table looks for
+    /// another way.
     pub(crate) fn on_silent(&mut self, driver: &DriverHandle) {
         if let Some(roaming) = &mut self.paths.roaming {
             roaming.is_silent = true;
@@ -263,7 +268,7 @@ impl State {
         leases.release(|id| !drained && core.has_path(id)) || unused
     }
 
-    /// No path event follows.
+    /// Ends the path events.
     pub(crate) fn end_paths(&mut self) {
         self.paths.events = None;
     }

@@ -24,7 +24,7 @@ pub(super) const STABLE: Duration = Duration::from_secs(30);
 /// Interfaces and addresses looked at, most.
 pub(super) const MAX_ADDRESSES: usize = 256;
 
-/// What is to be done.
+/// Action that the plan requires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Command {
     /// Open a path, and tell [`Plan::on_begun`] or [`Plan::on_failed`].
@@ -44,9 +44,9 @@ struct Slot {
     state: State,
     /// Attempts in a row that failed.
     failures: u32,
-    /// Whether the address has been seen on an interface.
+    /// `true` once the address has been seen on an interface.
     seen: bool,
-    /// Why the newest attempt failed.
+    /// Reason that the newest attempt failed.
     error: Option<String>,
 }
 
@@ -76,7 +76,7 @@ impl Plan {
         Self { policy, interfaces: Vec::new(), remotes: Vec::new(), slots: Vec::new(), next_key: 0 }
     }
 
-    /// A path exists that the plan has not opened, or it has moved.
+    /// Adopts a path that the plan has not opened, or that has moved.
     pub(super) fn adopt(&mut self, now: Time, id: PathId, local: IpAddr, remote: SocketAddr) {
         if !self.remotes.contains(&remote) {
             self.remotes.insert(0, remote);
@@ -102,7 +102,8 @@ impl Plan {
         });
     }
 
-    /// The server can be reached at these addresses as well.
+    /// Takes the other addresses at which the server can be reached. Returns the commands for paths whose
+    /// address was withdrawn.
     pub(super) fn set_alternatives(&mut self, now: Time, remotes: &[SocketAddr]) -> Vec<Command> {
         let mut gone = Vec::new();
         let first = self.slots.first().map(|slot| slot.remote);
@@ -121,7 +122,7 @@ impl Plan {
         gone
     }
 
-    /// What interfaces there are now: a path whose address is gone is abandoned, a new one gets paths.
+    /// Takes the current interfaces: a path whose address is gone is abandoned, and a new address gets paths.
     pub(super) fn on_interfaces(&mut self, now: Time, interfaces: Vec<Interface>) -> Vec<Command> {
         self.interfaces = interfaces;
         self.policy.add_loopback(&mut self.interfaces);
@@ -149,14 +150,14 @@ impl Plan {
         gone
     }
 
-    /// A path is being opened.
+    /// Records that a path is being opened.
     pub(super) fn on_begun(&mut self, slot: u64, id: PathId) {
         if let Some(slot) = self.slots.iter_mut().find(|other| other.key == slot) {
             slot.state = State::Opening(Some(id));
         }
     }
 
-    /// A path could not even be begun, because of `error`.
+    /// Records that a path could not even be begun, because of `error`.
     pub(super) fn on_failed(&mut self, now: Time, slot: u64, error: String) {
         if let Some(slot) = self.slots.iter_mut().find(|other| other.key == slot) {
             slot.error = Some(error);
@@ -164,14 +165,14 @@ impl Plan {
         }
     }
 
-    /// The server has answered on a path.
+    /// Records that the server has answered on a path.
     pub(super) fn on_opened(&mut self, now: Time, id: PathId) {
         if let Some(slot) = self.slot_of(id) {
             (slot.state, slot.error) = (State::Open(id, now), None);
         }
     }
 
-    /// The paths that should be there, and what became of them.
+    /// Returns the paths that should exist, and their states.
     pub(super) fn attempts(&self) -> Vec<PathAttempt> {
         let attempt = |slot: &Slot| PathAttempt {
             interface: slot.interface.clone(),
@@ -183,12 +184,12 @@ impl Plan {
         self.slots.iter().map(attempt).collect()
     }
 
-    /// What the policy makes of the interfaces as they were seen last.
+    /// Returns the policy's view of the interfaces as they were seen last.
     pub(super) fn survey(&self) -> Survey {
         self.policy.survey_of(&self.interfaces)
     }
 
-    /// A path is gone.
+    /// Records that a path is gone.
     pub(super) fn on_abandoned(&mut self, now: Time, id: PathId, code: u64) {
         let Some(slot) = self.slot_of(id) else { return };
         if matches!(slot.state, State::Open(_, since) if now >= since + STABLE) {
@@ -207,7 +208,7 @@ impl Plan {
         }
     }
 
-    /// What is due.
+    /// Returns the commands that are due.
     pub(super) fn due(&mut self, now: Time) -> Vec<Command> {
         let due =
             self.slots.iter_mut().filter(|slot| matches!(slot.state, State::Waiting(until) if until <= now));
@@ -222,7 +223,7 @@ impl Plan {
         .collect()
     }
 
-    /// When something is due next.
+    /// Returns the time at which the next command is due.
     pub(super) fn next(&self) -> Option<Time> {
         let waiting = self.slots.iter().filter_map(|slot| match slot.state {
             State::Waiting(until) => Some(until),
@@ -267,7 +268,8 @@ impl Plan {
         }
     }
 
-    /// The server's address that is used least among those that these local addresses reach.
+    /// Returns the server's least used address among those that these local addresses reach, with the local
+    /// address for it.
     fn best_pair(&self, locals: &[IpAddr]) -> Option<(IpAddr, SocketAddr)> {
         let pairs = self.remotes.iter().filter_map(|remote| {
             Some((*locals.iter().find(|local| same_family(**local, *remote))?, *remote))

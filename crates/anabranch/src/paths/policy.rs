@@ -1,4 +1,4 @@
-//! Which local interfaces and addresses get paths, and what these are for.
+//! Policy for paths: the local interfaces and addresses that get paths, and the use of these paths.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -49,7 +49,7 @@ pub enum Pattern {
 }
 
 impl Pattern {
-    /// The address, if it speaks of one only.
+    /// Returns the address if the pattern names only one.
     pub fn single_address(&self) -> Option<IpAddr> {
         match self {
             Self::Addresses(net) if net.prefix_len() == net.max_prefix_len() => Some(net.addr()),
@@ -57,7 +57,7 @@ impl Pattern {
         }
     }
 
-    /// Whether it speaks of this address of this interface.
+    /// Returns whether the pattern covers this address of this interface.
     pub fn matches(&self, interface: &str, address: IpAddr) -> bool {
         match self {
             Self::Name(name) => name.matches(interface),
@@ -84,13 +84,13 @@ impl FromStr for Pattern {
     }
 }
 
-/// What paths on some interfaces are for.
+/// Use of the paths on some interfaces.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct PathRule {
-    /// Which interfaces.
+    /// Interfaces of the rule.
     pub pattern: Pattern,
-    /// What their paths are for.
+    /// Use of their paths.
     pub status: PathStatus,
     /// Weight for schedulers that share by weight.
     pub weight: u32,
@@ -138,7 +138,8 @@ impl fmt::Display for InvalidRule {
 
 impl std::error::Error for InvalidRule {}
 
-/// Which paths a client opens by itself, see [`Connection::manage_paths`](crate::Connection::manage_paths).
+/// Policy for the paths that a client opens by itself, see
+/// [`Connection::manage_paths`](crate::Connection::manage_paths).
 #[derive(Clone, Debug, PartialEq)]
 pub struct PathPolicy {
     pub(super) allow: Vec<PathRule>,
@@ -153,7 +154,7 @@ impl Default for PathPolicy {
     }
 }
 
-/// How an address is to be used.
+/// Use of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Usage {
     /// Place in the order of preference.
@@ -161,7 +162,7 @@ pub(super) struct Usage {
     pub(super) status: PathStatus,
     pub(super) weight: u32,
     pub(super) count: usize,
-    /// Whether a rule names this very address: then its paths are its own, not its interface's.
+    /// `true` if a rule names this very address: then its paths are its own, not its interface's.
     pub(super) named: bool,
 }
 

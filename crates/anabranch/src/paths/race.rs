@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use anabranch_wire::Time;
 
-/// How long the server may stay silent before the next attempt begins: the Connection Attempt Delay that RFC 8305 §8
-/// recommends.
+/// Time for which the server may stay silent before the next attempt begins: the Connection Attempt Delay
+/// that RFC 8305 §8 recommends.
 pub const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 /// Most attempts to begin one connection, those that have failed included.
 pub const MAX_ATTEMPTS: usize = 8;
 
-/// How patient [`Endpoint::connect_any`](crate::Endpoint::connect_any) is.
+/// Limits on the attempts of [`Endpoint::connect_any`](crate::Endpoint::connect_any).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RacePolicy {
     delay: Duration,
@@ -22,7 +22,7 @@ pub struct RacePolicy {
 }
 
 impl RacePolicy {
-    /// How long the server may stay silent before the next attempt begins.
+    /// Returns the time for which the server may stay silent before the next attempt begins.
     pub const fn delay(&self) -> Duration {
         self.delay
     }
@@ -59,20 +59,21 @@ pub(crate) struct Race {
     delay: Duration,
     begun: usize,
     attempts: usize,
-    /// When the next attempt begins unless something is heard until then.
+    /// Time at which the next attempt begins unless something is heard until then.
     next: Time,
     /// Bytes that had been heard in all when that was decided.
     heard: u64,
 }
 
 impl Race {
-    /// A connection that there are so many ways for; the first attempt is due at once.
+    /// Creates the race of a connection to which `ways` ways lead; the first attempt is due at once.
     pub(crate) fn new(now: Time, ways: usize, policy: RacePolicy) -> Self {
         let attempts = ways.min(policy.max_attempts).min(MAX_ATTEMPTS);
         Self { delay: policy.delay, begun: 0, attempts, next: now, heard: 0 }
     }
 
-    /// The attempt that is to begin now, if one is. `heard` says how many bytes all attempts have received so far.
+    /// Returns the attempt that is to begin now, if there is one. `heard` is the number of bytes that all
+    /// attempts have received so far.
     pub(crate) fn due(&mut self, now: Time, heard: u64) -> Option<usize> {
         if self.begun == self.attempts || now < self.next {
             return None;
@@ -86,14 +87,14 @@ impl Race {
         Some(self.begun - 1)
     }
 
-    /// An attempt has failed, or cannot even send: there is nothing to wait for. `heard` says how many bytes those that are
-    /// left have received.
+    /// Makes the next attempt due at once, since one has failed or cannot even send. `heard` is the number of
+    /// bytes that the remaining attempts have received.
     pub(crate) fn on_failed(&mut self, now: Time, heard: u64) {
         self.next = self.next.min(now);
         self.heard = heard;
     }
 
-    /// When to ask again; `None` once every attempt has begun.
+    /// Returns the time at which to ask again; `None` once every attempt has begun.
     pub(crate) fn next(&self) -> Option<Time> {
         (self.begun < self.attempts).then_some(self.next)
     }

@@ -13,7 +13,7 @@ const FIRST_WAIT: Duration = Duration::from_secs(5);
 /// Longest such wait.
 const LONGEST_WAIT: Duration = Duration::from_secs(320);
 
-/// What is known of a connection that follows the routing table.
+/// State of a connection that follows the routing table.
 #[derive(Debug)]
 pub(crate) struct Roaming {
     /// Addresses that the application has named for the server.
@@ -25,7 +25,7 @@ pub(crate) struct Roaming {
     /// No address that the routing table prefers is tried before, unless the one in use is gone.
     not_before: Time,
     wait: Duration,
-    /// Where the last try began.
+    /// Local address of the last try.
     tried: Option<IpAddr>,
     /// Sockets that were bound on the way, by the local address of those who use them.
     leases: Vec<(SocketAddr, Arc<Lease>)>,
@@ -52,7 +52,8 @@ impl Roaming {
         self.leases.len() < before
     }
 
-    /// Whether an address that the routing table prefers may be tried, which is done ever more rarely as long as it is in vain.
+    /// Returns whether an address that the routing table prefers may be tried. Repeated tries of the same
+    /// address become ever rarer as long as they fail.
     pub(super) fn may_try(&mut self, now: Time, source: IpAddr) -> bool {
         if self.tried == Some(source) && now < self.not_before {
             return false;

@@ -9,11 +9,11 @@ use super::roaming::Roaming;
 /// State of a connection's paths beside the core's.
 #[derive(Debug, Default)]
 pub(crate) struct PathsState {
-    /// Who listens to what happens to paths.
+    /// Sender of the path events that the application subscribes to.
     pub(crate) events: Option<broadcast::Sender<PathEvent>>,
-    /// Whether a path was asked for a sign of life.
+    /// Set when a path was sent a PING to find out whether it works.
     pub(crate) asks: bool,
-    /// Whether the core was told that sockets of some of its paths are full.
+    /// `true` while the core knows that sockets of some paths are full.
     pub(crate) has_held: bool,
     /// Sockets that were bound for paths.
     pub(crate) leases: Leases,

@@ -1,4 +1,5 @@
-//! Which interfaces of this host a [`PathPolicy`] uses, and why it leaves others out.
+//! Survey of this host's interfaces: those that a [`PathPolicy`] uses, and the reasons that it leaves others
+//! out.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -14,11 +15,11 @@ use super::unused::Unused;
 pub struct Candidate {
     /// Its name.
     pub name: String,
-    /// Whether it is up and has a carrier.
+    /// `true` if the interface is up and has a carrier.
     pub is_up: bool,
     /// Its addresses.
     pub addresses: Vec<IpAddr>,
-    /// Why it is not used; `None` if it is.
+    /// Reason that it is not used; `None` if it is used.
     pub unused: Option<Unused>,
 }
 
@@ -32,7 +33,7 @@ pub enum InvalidPath {
     Unusable {
         /// Their names, separated by commas.
         interfaces: String,
-        /// Why the first of them is not used.
+        /// Reason that the first of them is not used.
         why: Unused,
     },
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Why an interface gets no path.
+/// Reason that an interface gets no path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Unused {

@@ -17,7 +17,7 @@ const MAX_REMOTES: usize = 32;
 /// A way to a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Way {
-    /// Where it begins; `None` leaves that to the system.
+    /// Local address at which the way begins; `None` leaves it to the system.
     pub local: Option<LocalAddress>,
     /// The server's address.
     pub remote: SocketAddr,
@@ -30,17 +30,18 @@ impl From<SocketAddr> for Way {
 }
 
 impl Way {
-    /// The ways to a server with these addresses, most preferred first, that the system chooses itself; the next one is of
-    /// another family if there is one.
+    /// Returns the ways that the system itself chooses to a server with these addresses, most preferred
+    /// first. Each way is followed by one of another address family if there is one.
     pub fn to_any_of(remotes: &[SocketAddr]) -> Vec<Self> {
         in_turn(remotes.iter().take(MAX_REMOTES).map(|remote| Place::of_the_system(*remote, None)).collect())
     }
 }
 
 impl PathPolicy {
-    /// The ways to a server with these addresses, most preferred first, that the policy allows on the host as it is now: a
-    /// connection that begins on one of them has its first path where the policy wants paths. If it names no interfaces, the
-    /// system's own choice comes first; if nothing that it names can be used, there are none: [`PathPolicy::survey`] tells why.
+    /// Returns the ways to a server with these addresses, most preferred first, that the policy allows on the
+    /// host as it is now. A connection that begins on one of them has its first path where the policy wants
+    /// paths. If the policy names no interfaces, the system's own choice comes first. If nothing that it
+    /// names can be used, there are no ways: [`PathPolicy::survey`] tells why.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -52,7 +53,8 @@ impl PathPolicy {
         self.ways_from(&interfaces, &chosen)
     }
 
-    /// Each address of the server comes with the local one that the system would choose for it.
+    /// Returns the ways over these interfaces. Each address of the server comes with the local address that
+    /// the system would choose for it.
     fn ways_from(&self, interfaces: &[Interface], remotes: &[(SocketAddr, Option<IpAddr>)]) -> Vec<Way> {
         let owner = |ip: IpAddr| interfaces.iter().find(|interface| interface.addresses.contains(&ip));
         let of_the_system = |(remote, source): &(SocketAddr, Option<IpAddr>)| {
@@ -107,7 +109,8 @@ impl PathPolicy {
         usable
     }
 
-    /// A host has all of 127.0.0.0/8, and interfaces show one of them.
+    /// Adds the addresses of 127.0.0.0/8 that the policy names to the loopback interface. A host has all of
+    /// these addresses, but interfaces show only one.
     pub(super) fn add_loopback(&self, interfaces: &mut [Interface]) {
         let first = IpAddr::from(Ipv4Addr::LOCALHOST);
         let Some(loopback) = interfaces.iter_mut().find(|one| one.addresses.contains(&first)) else {
@@ -122,7 +125,7 @@ impl PathPolicy {
     }
 }
 
-/// Where paths may begin.
+/// Interface and addresses at which paths may begin.
 pub(super) struct Origin {
     pub(super) interface: String,
     /// One of each family.
@@ -148,7 +151,7 @@ impl Place {
         Self { way: Way { local: Some(local), remote }, interface: Some(interface.to_owned()) }
     }
 
-    /// How much it has in common with another one.
+    /// Returns how much it has in common with another place.
     fn shares_with(&self, other: &Self) -> usize {
         usize::from(self.interface == other.interface)
             + usize::from(self.way.local == other.way.local)
@@ -157,7 +160,8 @@ impl Place {
     }
 }
 
-/// Those that have least in common with all before them come first, others in the order in which they are given.
+/// Orders the ways: those that have least in common with all before them come first, others in the given
+/// order.
 fn in_turn(mut left: Vec<Place>) -> Vec<Way> {
     let mut chosen: Vec<Place> = Vec::new();
     while chosen.len() < MAX_ATTEMPTS {
@@ -168,12 +172,13 @@ fn in_turn(mut left: Vec<Place>) -> Vec<Way> {
     chosen.into_iter().map(|candidate| candidate.way).collect()
 }
 
-/// Whether packets from `local` can get to `remote`: what is in this host stays there.
+/// Returns whether packets from `local` can get to `remote`. Packets from loopback addresses do not leave
+/// this host.
 pub(super) fn reaches(local: IpAddr, remote: SocketAddr) -> bool {
     local.is_ipv4() == remote.is_ipv4() && local.is_loopback() == remote.ip().is_loopback()
 }
 
-/// The local address that the system would choose, asked without sending anything.
+/// Returns the local address that the system would choose, without sending anything.
 pub(super) fn source_for(remote: SocketAddr) -> Option<IpAddr> {
     let socket = UdpSocket::bind(unspecified_for(remote)).ok()?;
     socket.connect(remote).ok()?;

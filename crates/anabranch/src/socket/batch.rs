@@ -1,4 +1,4 @@
-//! What one system call receives.
+//! Datagrams that one system call receives.
 
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -24,7 +24,7 @@ pub(crate) struct ReceiveBatch {
 }
 
 impl Default for ReceiveBatch {
-    /// Without memory: stands in for one that is in use elsewhere.
+    /// Creates a batch without memory, which stands in for one that is in use elsewhere.
     fn default() -> Self {
         Self {
             bytes: Vec::new(),
@@ -52,8 +52,8 @@ impl ReceiveBatch {
         Ok(())
     }
 
-    /// The datagrams in the order of arrival, borrowed from this memory. QUIC is unicast: what was sent to a group names an
-    /// address that nothing can be answered from.
+    /// Returns the datagrams in the order of arrival, borrowed from this memory. Multicast and broadcast
+    /// datagrams are left out: QUIC is unicast, and their destination is no address to answer from.
     pub(crate) fn datagrams(&mut self) -> impl Iterator<Item = Datagram<'_>> {
         let local = self.local;
         let buffers = self.bytes.chunks_exact_mut(RECEIVE_BUFFER_BYTES);

@@ -1,4 +1,4 @@
-//! What the network has to say about datagrams that were sent.
+//! Messages from the network about datagrams that were sent.
 
 use std::io;
 use std::net::SocketAddr;
@@ -6,9 +6,9 @@ use std::net::SocketAddr;
 /// A datagram that could not be delivered.
 #[derive(Debug)]
 pub(crate) struct Refusal {
-    /// Where it went.
+    /// Destination of the datagram.
     pub(crate) to: SocketAddr,
-    /// Why, in the system's words.
+    /// Reason, as the system's error.
     pub(crate) error: io::Error,
     /// The beginning of its payload, as far as the message quotes it.
     pub(crate) quoted: Vec<u8>,
@@ -66,7 +66,7 @@ mod linux {
             Ok(taken)
         }
 
-        /// The next message; `None` for one that means nothing.
+        /// Takes the next message; `None` for one without a meaning.
         fn take_refusal(&self) -> io::Result<Option<Refusal>> {
             let mut quoted = [0; QUOTED];
             let mut control = nix::cmsg_space!([u8; 256]);
@@ -100,7 +100,7 @@ mod linux {
 impl super::Socket {
     pub(crate) fn report_errors(&self, _wanted: bool) {}
 
-    /// Nothing is ever reported.
+    /// Waits forever, since nothing is ever reported.
     pub(crate) async fn refusals(&self) -> io::Result<Vec<Refusal>> {
         std::future::pending().await
     }

@@ -26,7 +26,7 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Both ends accept early data.
+    /// Creates a pair whose ends both accept early data.
     pub fn new() -> Self {
         let identity = SelfSigned::new(["localhost"]).unwrap();
         let client = config::client(identity.roots().unwrap(), ALPN).unwrap();
@@ -34,12 +34,12 @@ impl Pair {
         Self { identity, client, server }
     }
 
-    /// A server with the same certificate that remembers nothing.
+    /// Returns a server with the same certificate that remembers nothing.
     pub fn another_server(&self) -> ServerConfig {
         server_config(&self.identity)
     }
 
-    /// Both ends with this transport.
+    /// Creates a pair whose ends both have this transport configuration.
     pub fn with_transport(transport: TransportConfig) -> Self {
         let mut pair = Self::new();
         let transport = Arc::new(transport);
@@ -97,7 +97,7 @@ pub async fn within<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, future).await.expect("the test hangs")
 }
 
-/// Bytes that differ from place to place.
+/// Returns bytes that differ from place to place.
 pub fn pattern(len: usize) -> Vec<u8> {
     (0..len as u64).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
 }

@@ -12,7 +12,7 @@ use tokio::net::UdpSocket;
 
 use super::support::{Site, full, text, within};
 
-/// A server that says whether requests are early data, and a client that has met it.
+/// Returns a server that says whether requests are early data, and a client that has a session ticket of it.
 async fn acquainted() -> (Site, Client) {
     let site = Site::new();
     site.serve(|request| async move {
@@ -74,7 +74,8 @@ async fn a_server_has_unsafe_requests_wait_for_the_handshake() {
     assert!(within(accepted).await);
 }
 
-/// What is sent at first to the address that this gives reaches `server`; nothing comes back, as after a replay.
+/// Starts a relay to `server` and returns its address. It forwards datagrams for a short time and nothing
+/// back, as after a replay.
 async fn one_way(server: SocketAddr) -> SocketAddr {
     let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let address = socket.local_addr().unwrap();

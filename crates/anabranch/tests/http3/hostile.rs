@@ -12,7 +12,7 @@ use super::support::{Site, full, within};
 /// POST of <https://localhost/>, from the static table.
 const HEADERS: &[u8] = b"\x01\x10\0\0\xd4\xd7\xc1\x50\x09localhost";
 
-/// A connection with its control stream, and a request's head.
+/// Opens a connection and its control stream, and sends a request's head.
 async fn begin(site: &Site) -> (anabranch::Connection, SendStream, SendStream, anabranch::RecvStream) {
     let quic = site.connect_quic().await;
     let mut control = within(quic.open_uni()).await.unwrap();

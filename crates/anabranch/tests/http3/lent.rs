@@ -9,7 +9,7 @@ use super::support::{Site, within};
 
 const LEN: usize = 2_000_000;
 
-/// Both ends of a connection over `version`.
+/// Returns both ends of a connection over `version`.
 async fn pair(version: Version) -> (Connection, Connection) {
     let transport = TransportConfig::default().with_versions(vec![version]);
     let site = Site::with_transport(transport.clone());

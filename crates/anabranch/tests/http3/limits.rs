@@ -51,7 +51,7 @@ async fn max_handlers_run_at_the_same_time() {
     assert_eq!(most.load(Ordering::SeqCst), 5);
 }
 
-/// What a service's reading of the request comes to.
+/// Starts a service that reads the request's body, and returns the receiver of the results.
 fn serve_reader(site: &Site, limits: Limits) -> mpsc::UnboundedReceiver<Result<Bytes, Error>> {
     let (results, receiver) = mpsc::unbounded_channel();
     site.serve_within(limits, move |request: Request<Body>| {
@@ -222,8 +222,8 @@ async fn a_client_that_resets_everything_is_sent_away() {
     assert!(started.load(Ordering::Relaxed) <= 2_000, "{started:?} handlers were started");
 }
 
-/// A client whose connection has a window of 64 KiB for all streams, so that a slow reader is like a slow link: the server
-/// chooses what fills it.
+/// Returns a client whose connection has a window of 64 KiB for all streams. A slow reader is then like a
+/// slow link: the server chooses what fills it.
 async fn narrow(site: &Site) -> Connection {
     let streams =
         StreamsConfig::default().with_connection_window(64 << 10).with_connection_window_max(64 << 10);

@@ -248,7 +248,7 @@ async fn other_protocols_are_not_spoken_to() {
     assert!(matches!(error, Error::ConnectionLost(_)), "{error:?}");
 }
 
-/// All of them at the same time, on one connection, whose streams are far fewer.
+/// Makes a thousand requests at the same time on one connection that allows far fewer streams.
 async fn a_thousand_at_once() {
     let site = Site::new();
     site.serve_within(Limits::default().with_max_handlers(64), |request| async move {

@@ -11,7 +11,8 @@ use tokio::sync::{Notify, oneshot};
 
 use super::support::{Site, full, text, within};
 
-/// A server whose requests to "/slow" wait for a word; gives the word, the signal to shut down, and the server's task.
+/// Starts a server whose requests to "/slow" wait for a notification. Returns the notification, the signal to
+/// shut down, and the server's task.
 fn serve(site: &Site, drain: Duration) -> (Arc<Notify>, oneshot::Sender<()>, tokio::task::JoinHandle<()>) {
     let word = Arc::new(Notify::new());
     let (signal, signalled) = oneshot::channel::<()>();
@@ -140,7 +141,7 @@ async fn the_last_handle_closes_without_an_error() {
     assert!(is_no_error(&end), "{end:?}");
 }
 
-/// A server that rejects the first request that comes on the first connection, and answers all others.
+/// Starts a server that rejects the first request on the first connection and answers all others.
 fn reject_once(site: &Site) -> Arc<AtomicUsize> {
     let seen = Arc::new(AtomicUsize::new(0));
     let (count, endpoint) = (Arc::clone(&seen), site.endpoint.clone());

@@ -162,7 +162,8 @@ async fn a_server_may_answer_before_it_has_read_a_large_request() {
     assert_eq!(text(within(site.client().request(request)).await.unwrap()).await, "too large");
 }
 
-/// What a client that goes away leaves behind: the service's future is dropped, its stream reset.
+/// Checks that a client that drops a response leaves nothing behind: the service's future is dropped and its
+/// stream is reset.
 #[tokio::test]
 async fn dropping_the_response_cancels_the_request() {
     let site = Site::new();

@@ -84,7 +84,7 @@ impl Site {
         Client::new(endpoint, self.client_config())
     }
 
-    /// The transport below a client that may do as it likes.
+    /// Connects only the transport, for a client that may do as it likes above it.
     pub async fn connect_quic(&self) -> anabranch::Connection {
         let mut endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
         endpoint.set_default_client_config(self.client_config());
@@ -95,7 +95,7 @@ impl Site {
         Connection::new(self.connect_quic().await, Config::default())
     }
 
-    /// A client's connection and the server's end of it.
+    /// Returns a client's connection and the server's end of it.
     pub async fn pair(&self) -> (Connection, Connection) {
         let accepting = async { self.endpoint.accept().await.unwrap().await.unwrap() };
         let (ours, theirs) = within(async { tokio::join!(self.connect(), accepting) }).await;
@@ -112,13 +112,13 @@ pub async fn within<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, future).await.expect("the test hangs")
 }
 
-/// All of a response's body, as text.
+/// Reads all of a response's body as text.
 pub async fn text(response: Response<Body>) -> String {
     let bytes = within(response.into_body().read_to_end(1 << 20)).await.unwrap();
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// A response with this body.
+/// Creates a response with this body.
 pub fn full(body: impl Into<Bytes>) -> Response<http_body_util::Full<Bytes>> {
     Response::new(http_body_util::Full::new(body.into()))
 }

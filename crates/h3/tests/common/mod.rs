@@ -39,7 +39,7 @@ pub async fn pair(transport: TransportConfig) -> Pair {
     Pair { client: ours.unwrap(), server: theirs, endpoints: [client, server] }
 }
 
-/// A client whose connection is driven until its last request, and a server.
+/// Returns a client whose connection is driven until its last request, and a server.
 pub async fn connected() -> (Requests, ServerConnection, Pair) {
     let pair = pair(TransportConfig::default()).await;
     let (mut driver, requests) = h3::client::new(Connection::new(pair.client.clone())).await.unwrap();
@@ -71,7 +71,7 @@ pub fn ok() -> Response<()> {
     Response::new(())
 }
 
-/// All of a response's body.
+/// Reads all of a response's body.
 pub async fn body(stream: &mut ClientStream) -> Vec<u8> {
     let mut body = Vec::new();
     while let Some(mut data) = within(stream.recv_data()).await.unwrap() {
@@ -85,7 +85,7 @@ pub async fn within<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, future).await.expect("the test hangs")
 }
 
-/// Bytes that differ from place to place.
+/// Returns bytes that differ from place to place.
 pub fn pattern(len: usize) -> Vec<u8> {
     (0..len as u64).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
 }

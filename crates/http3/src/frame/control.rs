@@ -14,7 +14,7 @@ pub const MAX_CONTROL_PAYLOAD: u64 = 4096;
 /// A frame of the control stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ControlFrame {
-    /// What the sender of the frame takes.
+    /// Limits and features that the sender of the frame accepts.
     Settings(Settings),
     /// The first stream ID (from a server) or push ID (from a client) that is not processed any more.
     GoAway(u64),
@@ -24,9 +24,9 @@ pub enum ControlFrame {
     MaxPushId(u64),
     /// A new priority for a response.
     PriorityUpdate {
-        /// Whether `element` is a push ID; it is a stream ID otherwise.
+        /// `true` if `element` is a push ID; it is a stream ID otherwise.
         push: bool,
-        /// Which response.
+        /// ID of the response.
         element: u64,
         /// Its priority. A value that is no structured field is the default, as in the header (RFC 9218 §4 permits
         /// both that and an error).
@@ -78,7 +78,7 @@ impl ControlFrame {
     }
 }
 
-/// A payload that is one varint and nothing else.
+/// Reads a payload that is one varint and nothing else.
 fn one_varint(payload: &[u8]) -> Result<u64, Error> {
     let mut reader = Reader::new(payload, Direction::Forward);
     match reader.varint() {

@@ -5,10 +5,10 @@ use anabranch_wire::{push_varint, varint_len};
 use super::FrameType;
 use crate::varints::VarintsReader;
 
-/// What begins each frame.
+/// Header of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameHeader {
-    /// What the frame is.
+    /// Type of the frame.
     pub kind: FrameType,
     /// Bytes of payload that follow.
     pub len: u64,
@@ -27,8 +27,8 @@ impl HeaderReader {
         (taken, header.map(|[kind, len]| FrameHeader { kind: FrameType(kind), len }))
     }
 
-    /// Whether the stream stands between two frames, as far as this reader knows. A stream that ends elsewhere is
-    /// H3_FRAME_ERROR.
+    /// Returns whether the stream is between two frames, as far as this reader knows. A stream that ends
+    /// elsewhere is H3_FRAME_ERROR.
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -41,7 +41,7 @@ pub fn write_header(kind: FrameType, len: u64, out: &mut Vec<u8>) {
     push_varint(out, len);
 }
 
-/// Bytes of a frame header.
+/// Returns the length of a frame header in bytes.
 #[inline]
 pub const fn header_len(kind: FrameType, len: u64) -> usize {
     varint_len(kind.0) + varint_len(len)

@@ -27,20 +27,20 @@ impl FrameType {
     pub const PUSH_PROMISE: Self = Self(0x5);
     /// No more requests or pushes are processed (RFC 9114 §7.2.6).
     pub const GOAWAY: Self = Self(0x7);
-    /// How many pushes the client permits (RFC 9114 §7.2.7).
+    /// Maximum number of pushes that the client permits (RFC 9114 §7.2.7).
     pub const MAX_PUSH_ID: Self = Self(0xd);
     /// A new priority for a request (RFC 9218 §7.2).
     pub const PRIORITY_UPDATE_REQUEST: Self = Self(0xf0700);
     /// A new priority for a push (RFC 9218 §7.2).
     pub const PRIORITY_UPDATE_PUSH: Self = Self(0xf0701);
 
-    /// Whether the type meant something in HTTP/2 that HTTP/3 has no frame for; receiving it is
+    /// Returns whether the type had a meaning in HTTP/2 for which HTTP/3 has no frame; receiving it is
     /// H3_FRAME_UNEXPECTED (RFC 9114 §7.2.8).
     pub const fn is_http2_reserved(self) -> bool {
         matches!(self.0, 0x2 | 0x6 | 0x8 | 0x9)
     }
 
-    /// Whether the type means something here; frames of other types are to be skipped (RFC 9114 §9).
+    /// Returns whether the type has a meaning here; frames of other types are to be skipped (RFC 9114 §9).
     pub const fn is_known(self) -> bool {
         matches!(
             self,
@@ -56,7 +56,7 @@ impl FrameType {
         )
     }
 
-    /// A name for traces, in the words of qlog; types that are not known share one.
+    /// Returns a name for traces, as qlog defines it; unknown types share one name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::DATA => "data",

@@ -26,7 +26,7 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// The lines in their order.
+    /// Returns the lines in their order.
     pub fn iter(&self) -> impl Iterator<Item = Field<'_>> {
         let pseudo = self.pseudo.iter().map(|(name, value)| Field {
             name: name.as_bytes(),
@@ -42,7 +42,7 @@ impl<'a> Fields<'a> {
         pseudo.chain(regular)
     }
 
-    /// The size that a peer's limit is compared with (RFC 9114 §4.2.2), in bytes.
+    /// Returns the size that a peer's limit is compared with (RFC 9114 §4.2.2), in bytes.
     pub fn section_size(&self) -> u64 {
         self.iter().map(|field| (field.name.len() + field.value.len()) as u64 + FIELD_OVERHEAD).sum()
     }
@@ -56,8 +56,8 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The header section of a request. The scheme is https unless the URI has one; a `host` field takes the place of the
-/// URI's authority and is sent as `:authority` (RFC 9114 §4.3.1).
+/// Returns the header section of a request. The scheme is https unless the URI has one; a `host` field takes
+/// the place of the URI's authority and is sent as `:authority` (RFC 9114 §4.3.1).
 ///
 /// # Errors
 ///
@@ -81,8 +81,8 @@ pub fn request_fields(parts: &request::Parts) -> Result<Fields<'_>, InvalidMessa
     Ok(fields)
 }
 
-/// The header section of a response or interim response. Connection-specific fields are left out without a word, because
-/// frameworks add them for HTTP/1.
+/// Returns the header section of a response or interim response. Connection-specific fields are left out
+/// silently, because frameworks add them for HTTP/1.
 ///
 /// # Errors
 ///
@@ -97,7 +97,7 @@ pub fn response_fields(parts: &response::Parts) -> Result<Fields<'_>, InvalidMes
     Ok(fields)
 }
 
-/// A trailer section.
+/// Returns a trailer section.
 ///
 /// # Errors
 ///
@@ -133,7 +133,8 @@ fn authority<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Result<&'a str, Invali
     Ok(authority)
 }
 
-/// The path with its query; of a URI without a path a slash, or the asterisk when OPTIONS asks about the whole server.
+/// Returns the path with its query. For a URI without a path it is a slash, or the asterisk when OPTIONS asks
+/// about the whole server.
 fn path<'a>(uri: &'a Uri, method: &Method) -> Cow<'a, str> {
     match uri.path_and_query().map_or("", |path| path.as_str()) {
         "*" if *method == Method::OPTIONS => "*".into(),

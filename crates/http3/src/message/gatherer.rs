@@ -24,7 +24,7 @@ pub struct FieldGatherer {
     pub(super) path: Option<Bytes>,
     pub(super) protocol: Option<Protocol>,
     status: Option<StatusCode>,
-    /// Whether a regular field was seen: pseudo-headers come before all of them.
+    /// Set when a regular field was seen: pseudo-headers come before all of them.
     is_regular: bool,
     headers: HeaderMap,
     /// Cookie lines so far, joined (RFC 9114 §4.2.1), and whether one of them was never to be indexed.
@@ -35,17 +35,17 @@ pub struct FieldGatherer {
 }
 
 impl FieldGatherer {
-    /// Nothing gathered.
+    /// Creates an empty gatherer.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Nothing gathered, with the memory that [`Self::take_block`] left of others.
+    /// Creates an empty gatherer with the memory that [`Self::take_block`] returned from another one.
     pub fn with_block(block: BytesMut) -> Self {
         Self { block, ..Self::default() }
     }
 
-    /// What is left of the block that values are kept in, for the next section.
+    /// Takes the rest of the block that holds values, for the next section.
     pub fn take_block(&mut self) -> BytesMut {
         std::mem::take(&mut self.block)
     }
@@ -63,7 +63,7 @@ impl FieldGatherer {
         }
     }
 
-    /// The response or interim response whose header section this was.
+    /// Returns the response or interim response of this header section.
     ///
     /// # Errors
     ///
@@ -84,7 +84,7 @@ impl FieldGatherer {
         Ok(parts)
     }
 
-    /// The trailers that this section was.
+    /// Returns the trailers of this section.
     ///
     /// # Errors
     ///
@@ -96,7 +96,7 @@ impl FieldGatherer {
         self.take_headers()
     }
 
-    /// The regular fields of a request section, in which there must be no `:status`.
+    /// Takes the regular fields of a request section, in which there must be no `:status`.
     pub(super) fn take_request_headers(&mut self) -> Result<HeaderMap, Malformed> {
         if self.status.is_some() {
             return Err(Malformed(":status in a request"));
@@ -182,7 +182,7 @@ impl FieldGatherer {
         Ok(())
     }
 
-    /// The regular fields.
+    /// Takes the regular fields.
     fn take_headers(&mut self) -> Result<HeaderMap, Malformed> {
         if !self.cookie.is_empty() {
             let cookie = Bytes::from(std::mem::take(&mut self.cookie));

@@ -1,12 +1,13 @@
-//! What `content-length` says about the content to come (RFC 9110 §8.6, RFC 9114 §4.1.2).
+//! Length of the content that `content-length` declares (RFC 9110 §8.6, RFC 9114 §4.1.2).
 
 use http::HeaderMap;
 use http::header::CONTENT_LENGTH;
 
 use super::Malformed;
 
-/// Bytes of content that a message must have; `None` if it does not say. Responses that never have content (to HEAD, with
-/// status 204 or 304) speak of what there would be, and a successful answer to CONNECT of nothing.
+/// Returns the number of bytes of content that a message must have; `None` if it does not say. Responses that
+/// never have content (to HEAD, with status 204 or 304) declare the length that there would be. In a
+/// successful answer to CONNECT the value has no meaning.
 ///
 /// # Errors
 ///

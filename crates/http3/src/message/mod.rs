@@ -23,7 +23,7 @@ pub struct Malformed(pub &'static str);
 #[error("the message cannot be sent over HTTP/3: {0}")]
 pub struct InvalidMessage(pub &'static str);
 
-/// Whether a field speaks of a connection of HTTP/1, and must not be in HTTP/3 (RFC 9114 §4.2).
+/// Returns whether a field describes a connection of HTTP/1 and must not be in HTTP/3 (RFC 9114 §4.2).
 const fn is_connection_specific(name: &[u8]) -> bool {
     matches!(name, b"connection" | b"keep-alive" | b"proxy-connection" | b"transfer-encoding" | b"upgrade")
 }

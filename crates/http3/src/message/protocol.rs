@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::InvalidMessage;
 
-/// What an extended CONNECT request asks for, among the request's extensions.
+/// Protocol that an extended CONNECT request asks for, among the request's extensions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Protocol(Cow<'static, str>);
 
@@ -19,7 +19,7 @@ impl Protocol {
     /// WebTransport.
     pub const WEBTRANSPORT: Self = Self(Cow::Borrowed("webtransport"));
 
-    /// A protocol by its name.
+    /// Creates a protocol from its name.
     ///
     /// # Errors
     ///
@@ -32,7 +32,7 @@ impl Protocol {
         Ok(Self(name))
     }
 
-    /// The name as a peer sent it; `None` if it is no token.
+    /// Reads the name that a peer sent; `None` if it is no token.
     pub(super) fn from_bytes(name: &[u8]) -> Option<Self> {
         let known = [Self::WEBSOCKET, Self::CONNECT_UDP, Self::CONNECT_IP, Self::WEBTRANSPORT];
         match known.into_iter().find(|protocol| protocol.0.as_bytes() == name) {
@@ -41,7 +41,7 @@ impl Protocol {
         }
     }
 
-    /// Its name.
+    /// Returns the name of the protocol.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -8,8 +8,8 @@ use http::{HeaderMap, Method, Request, Uri, Version, request, uri};
 use super::{FieldGatherer, Malformed};
 
 impl FieldGatherer {
-    /// The request whose header section this was. An extended CONNECT has a [`Protocol`](super::Protocol) among its
-    /// extensions; whether it is wanted is for the caller to see.
+    /// Returns the request of this header section. An extended CONNECT has a [`Protocol`](super::Protocol)
+    /// among its extensions; the caller decides whether it is wanted.
     ///
     /// # Errors
     ///
@@ -66,7 +66,8 @@ impl FieldGatherer {
     }
 }
 
-/// The authority of `:authority` or `host`, which must agree; for http and https (`needed`) there must be one.
+/// Returns the authority from `:authority` or `host`, which must agree; for http and https (`needed`) there
+/// must be one.
 fn authority(
     pseudo: Option<Bytes>,
     headers: &HeaderMap,
@@ -91,7 +92,7 @@ fn authority(
     Ok(Some(authority))
 }
 
-/// A path that begins with a slash, or the asterisk of OPTIONS.
+/// Reads a path that begins with a slash, or the asterisk of OPTIONS.
 fn path(value: Bytes, method: &Method) -> Result<PathAndQuery, Malformed> {
     match &value[..] {
         b"/" => return Ok(PathAndQuery::from_static("/")),

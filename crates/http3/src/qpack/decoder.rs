@@ -32,7 +32,7 @@ struct Blocked {
     required_insert_count: u64,
 }
 
-/// Where strings in Huffman code are decoded.
+/// Buffers in which Huffman-encoded strings are decoded.
 #[derive(Debug, Default)]
 struct Scratch {
     name: Vec<u8>,
@@ -40,7 +40,8 @@ struct Scratch {
 }
 
 impl Decoder {
-    /// A decoder that permits what our SETTINGS say: bytes of dynamic table, and streams that wait for it.
+    /// Creates a decoder that permits what our SETTINGS say: bytes of dynamic table, and streams that wait
+    /// for it.
     pub fn new(max_table_capacity: u64, max_blocked_streams: u64) -> Self {
         Self {
             table: DynamicTable::default(),
@@ -132,15 +133,16 @@ impl Decoder {
         }
     }
 
-    /// A blocked stream whose entries have come, each once; its section can be decoded now.
+    /// Takes a blocked stream whose entries have arrived, each stream once; its section can be decoded now.
     pub fn take_unblocked(&mut self) -> Option<u64> {
         let insert_count = self.table.insert_count();
         let at = self.blocked.iter().position(|blocked| blocked.required_insert_count <= insert_count)?;
         Some(self.blocked.remove(at).stream)
     }
 
-    /// Bytes for the decoder stream, to be taken by the caller. To ask acknowledges the entries that have come and that
-    /// no section acknowledged, so asking once after many packets is cheaper than once after each.
+    /// Returns the bytes for the decoder stream, to be taken by the caller. A call acknowledges the entries
+    /// that have arrived and that no section acknowledged. One call after many packets is therefore cheaper
+    /// than one after each.
     pub fn instructions(&mut self) -> &mut Vec<u8> {
         let increment = self.table.insert_count() - self.known_received_count;
         if increment > 0 {
@@ -201,7 +203,7 @@ struct Prefix {
     base: u64,
 }
 
-/// What the limits still permit.
+/// Remaining allowance of the limits.
 struct Budget {
     size: u64,
     fields: usize,
@@ -216,7 +218,7 @@ struct Lines<'a> {
 }
 
 impl<'a> Lines<'a> {
-    /// The next line; `None` if it exceeds the limits.
+    /// Returns the next line; `None` if it exceeds the limits.
     #[inline]
     fn next<'b>(&mut self, scratch: &'b mut Scratch) -> Result<Option<FieldLine<'b>>, Fault>
     where
@@ -268,14 +270,14 @@ impl<'a> Lines<'a> {
         self.relative(6).map(plain)
     }
 
-    /// The entry that is counted back from the base.
+    /// Returns the entry at an index that is counted back from the base.
     fn relative(&mut self, prefix: u32) -> Result<&'a Entry, Fault> {
         let relative = self.reader.integer(prefix)?;
         let absolute = self.prefix.base.checked_sub(relative).and_then(|index| index.checked_sub(1));
         self.entry(absolute)
     }
 
-    /// The entry that is counted on from the base.
+    /// Returns the entry at an index that is counted forward from the base.
     fn post_base(&mut self, prefix: u32) -> Result<&'a Entry, Fault> {
         let index = self.reader.integer(prefix)?;
         self.entry(self.prefix.base.checked_add(index))

@@ -5,14 +5,14 @@ use super::*;
 
 const LIMITS: Limits = Limits { max_size: 64 * 1024, max_fields: 256 };
 
-/// A decoder with two entries, `a: 1` and `b: 2`, and an allowance of one blocked stream.
+/// Creates a decoder with two entries, `a: 1` and `b: 2`, and an allowance of one blocked stream.
 fn decoder() -> Decoder {
     let mut decoder = Decoder::new(4096, 1);
     decoder.on_encoder_stream(&[0x3f, 0xe1, 0x1f, 0x41, b'a', 1, b'1', 0x41, b'b', 1, b'2']).unwrap();
     decoder
 }
 
-/// A decoder whose table is empty and has the capacity that is permitted.
+/// Creates a decoder whose table is empty and has the capacity that is permitted.
 fn decoder_of(capacity: u64) -> Decoder {
     let mut decoder = Decoder::new(capacity, 0);
     let mut instruction = Vec::new();
@@ -222,7 +222,7 @@ fn limits_are_exact() {
     );
 }
 
-/// What waits for the rest of an instruction is bounded by what an entry can be at the most.
+/// Checks that the bytes kept while an instruction is incomplete are bounded by the largest possible entry.
 #[test]
 fn pending_instructions_are_bounded() {
     let mut decoder = decoder_of(4096);

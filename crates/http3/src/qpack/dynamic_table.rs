@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-/// What an entry counts beyond its name and its value (RFC 9204 §3.2.1).
+/// Overhead of an entry beyond its name and its value (RFC 9204 §3.2.1).
 pub(super) const ENTRY_OVERHEAD: u64 = 32;
 
 /// A field line in the table. Duplicates share their bytes.
@@ -33,13 +33,13 @@ impl Entry {
         &self.line[self.name_len..]
     }
 
-    /// What the entry counts.
+    /// Returns the size of the entry.
     pub(super) fn size(&self) -> u64 {
         entry_size(self.name(), self.value())
     }
 }
 
-/// What a field line counts, in the table and in a field section (RFC 9204 §3.2.1, RFC 9114 §4.2.2).
+/// Returns the size of a field line, in the table and in a field section (RFC 9204 §3.2.1, RFC 9114 §4.2.2).
 #[inline]
 pub(super) fn entry_size(name: &[u8], value: &[u8]) -> u64 {
     name.len() as u64 + value.len() as u64 + ENTRY_OVERHEAD
@@ -49,20 +49,20 @@ pub(super) fn entry_size(name: &[u8], value: &[u8]) -> u64 {
 #[derive(Debug, Default)]
 pub(super) struct DynamicTable {
     entries: VecDeque<Entry>,
-    /// How many entries were evicted: the absolute index of the oldest one that is left.
+    /// Number of evicted entries: the absolute index of the oldest one that is left.
     dropped: u64,
     size: u64,
     capacity: u64,
 }
 
 impl DynamicTable {
-    /// How many entries were ever inserted: the absolute index of the next.
+    /// Returns the number of entries ever inserted: the absolute index of the next.
     #[inline]
     pub(super) fn insert_count(&self) -> u64 {
         self.dropped + self.entries.len() as u64
     }
 
-    /// The absolute index of the oldest entry.
+    /// Returns the absolute index of the oldest entry.
     pub(super) fn oldest(&self) -> u64 {
         self.dropped
     }
@@ -76,13 +76,13 @@ impl DynamicTable {
         self.capacity - self.size
     }
 
-    /// The entry with this absolute index, unless it was evicted or is still to come.
+    /// Returns the entry with this absolute index, unless it was evicted or is not inserted yet.
     #[inline]
     pub(super) fn get(&self, absolute: u64) -> Option<&Entry> {
         self.entries.get(usize::try_from(absolute.checked_sub(self.dropped)?).ok()?)
     }
 
-    /// The entry that lies `relative` places before the absolute index `base` (RFC 9204 §3.2.5).
+    /// Returns the entry that lies `relative` places before the absolute index `base` (RFC 9204 §3.2.5).
     #[inline]
     pub(super) fn before(&self, base: u64, relative: u64) -> Option<(u64, &Entry)> {
         let absolute = base.checked_sub(relative)?.checked_sub(1)?;

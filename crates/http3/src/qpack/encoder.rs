@@ -38,7 +38,7 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// An encoder that has not seen the peer's settings: it uses the static table and literals only.
+    /// Creates an encoder that has not seen the peer's settings: it uses the static table and literals only.
     pub fn new() -> Self {
         Self::default()
     }
@@ -91,7 +91,7 @@ impl Encoder {
         }
     }
 
-    /// Bytes for the encoder stream; the caller takes them after each call.
+    /// Returns the bytes for the encoder stream; the caller takes them after each call.
     pub fn instructions(&mut self) -> &mut Vec<u8> {
         &mut self.instructions
     }
@@ -131,7 +131,7 @@ impl Encoder {
         handled.map_err(|reason| Error::new(Code::QPACK_DECODER_STREAM_ERROR, reason))
     }
 
-    /// The encoded field section prefix (RFC 9204 §4.5.1).
+    /// Writes the encoded field section prefix (RFC 9204 §4.5.1).
     fn write_prefix(&self, draft: &Draft, out: &mut Vec<u8>) {
         let required = draft.required_insert_count;
         if required == 0 {
@@ -164,7 +164,7 @@ impl Encoder {
         draft.write_literal(&mut self.lines, reference, name, value, sensitive);
     }
 
-    /// An entry with the line that this section may refer to. The table may gain one.
+    /// Returns an entry with the line that this section may refer to. The table may gain one.
     fn find_or_insert(&mut self, draft: &mut Draft, line: &Line<'_>) -> Option<u64> {
         let found = self.table.find_line(line.hash, line.name, line.value);
         let newest = match found {
@@ -179,7 +179,7 @@ impl Encoder {
         newest.filter(usable).or(original.filter(usable))
     }
 
-    /// A line that comes again is likely to go on coming.
+    /// Returns whether a line is worth inserting: a line that has come again is likely to go on coming.
     fn is_worth_inserting(&mut self, line: &Line<'_>) -> bool {
         let size = super::dynamic_table::entry_size(line.name, line.value);
         if size > self.table.capacity() / MAX_LINE_PART {
@@ -189,7 +189,7 @@ impl Encoder {
         self.history.has_seen(line.hash.line) || new_name && self.history.has_seen(line.hash.name)
     }
 
-    /// An entry from which this section may take the name.
+    /// Returns an entry from which this section may take the name.
     fn usable_name(&self, draft: &Draft, line: &Line<'_>) -> Option<u64> {
         let absolute = self.table.find_name(line.hash, line.name)?;
         let usable = absolute < self.known_received_count || draft.may_block;
@@ -245,7 +245,7 @@ struct Line<'a> {
 }
 
 impl Match {
-    /// The index of a line with the name.
+    /// Returns the index of a line with the name.
     fn name(self) -> Option<u64> {
         match self {
             Self::Line(index) | Self::Name(index) => Some(index),
@@ -254,7 +254,7 @@ impl Match {
     }
 }
 
-/// Where a literal's name stands: an index into the static table, or an entry's absolute index.
+/// Location of a literal's name: an index into the static table, or an entry's absolute index.
 #[derive(Clone, Copy)]
 enum NameReference {
     Static(u64),
@@ -269,7 +269,7 @@ struct Draft {
     dynamic: bool,
     /// The section may refer to entries that the decoder may not have.
     may_block: bool,
-    /// Where the instructions may end.
+    /// Maximum length that the queued instructions may reach.
     instructions_end: usize,
     required_insert_count: u64,
     oldest: u64,
@@ -338,7 +338,7 @@ impl History {
         Self { sets: vec![[0; 4]; sets as usize].into() }
     }
 
-    /// Whether the hash is remembered; it is from now on.
+    /// Returns whether the hash was remembered, and remembers it from now on.
     fn has_seen(&mut self, hash: u64) -> bool {
         let tag = (hash >> 32) as u32;
         let sets = self.sets.len().max(1);

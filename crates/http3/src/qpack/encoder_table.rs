@@ -63,30 +63,31 @@ impl EncoderTable {
         self.table.insert_count()
     }
 
-    /// The entry was not evicted.
+    /// Returns whether the entry was not evicted.
     pub(super) fn contains(&self, absolute: u64) -> bool {
         self.table.get(absolute).is_some()
     }
 
-    /// No new reference should be made to this entry.
+    /// Returns whether no new reference should be made to this entry.
     pub(super) fn is_draining(&self, absolute: u64) -> bool {
         absolute < self.draining
     }
 
-    /// The newest entry with this name and value that the index knows.
+    /// Returns the newest entry with this name and value that the index knows.
     #[inline]
     pub(super) fn find_line(&self, hash: LineHash, name: &[u8], value: &[u8]) -> Option<u64> {
         let equal = |entry: &Entry| entry.value() == value && entry.name() == name;
         self.lines.candidates(hash.line).filter(|&at| self.table.get(at).is_some_and(equal)).max()
     }
 
-    /// The newest entry with this name that the index knows.
+    /// Returns the newest entry with this name that the index knows.
     pub(super) fn find_name(&self, hash: LineHash, name: &[u8]) -> Option<u64> {
         let equal = |entry: &Entry| entry.name() == name;
         self.names.candidates(hash.name).filter(|&at| self.table.get(at).is_some_and(equal)).max()
     }
 
-    /// Whether an entry fits if only entries go that are before `keep` and that no outstanding section refers to.
+    /// Returns whether an entry fits if only entries before `keep` to which no outstanding section refers are
+    /// evicted.
     pub(super) fn has_room(&self, name: &[u8], value: &[u8], keep: u64) -> bool {
         let size = entry_size(name, value);
         let mut free = self.table.free();
@@ -110,14 +111,14 @@ impl EncoderTable {
         Some(self.insert_entry(hash, entry, index_name))
     }
 
-    /// An outstanding section refers to this entry and to none before it.
+    /// Records that an outstanding section refers to this entry and to none before it.
     pub(super) fn pin(&mut self, absolute: u64) {
         if let Some(pins) = self.pins_of(absolute) {
             *pins += 1;
         }
     }
 
-    /// A section that pinned this entry is outstanding no longer.
+    /// Records that a section that pinned this entry is outstanding no longer.
     pub(super) fn unpin(&mut self, absolute: u64) {
         if let Some(pins) = self.pins_of(absolute) {
             *pins -= 1;

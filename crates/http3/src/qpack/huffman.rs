@@ -4,7 +4,7 @@
 //! length follows the last one of the length before. So the lengths are all there is to write down; both directions'
 //! tables are computed from them by the compiler.
 
-/// Why a string cannot be decoded.
+/// Reason that a string cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HuffmanError {
     /// EOS within the string, more than seven bits of padding, or padding that is not the beginning of EOS
@@ -14,7 +14,7 @@ pub(super) enum HuffmanError {
     TooLong,
 }
 
-/// Bytes that `text` takes when it is encoded.
+/// Returns the number of bytes that `text` takes when it is encoded.
 pub(super) fn encoded_len(text: &[u8]) -> usize {
     let bits: u64 = text.iter().map(|&byte| u64::from(LENGTHS[usize::from(byte)])).sum();
     bits.div_ceil(8) as usize
@@ -96,7 +96,7 @@ impl Window<'_> {
         self.len
     }
 
-    /// The next 32 bits; ones follow the last bit.
+    /// Returns the next 32 bits; ones follow the last bit.
     #[inline]
     fn peek(&self) -> u32 {
         if self.len >= 32 {
@@ -107,7 +107,7 @@ impl Window<'_> {
     }
 }
 
-/// The symbol that `next` begins with, and its length in bits.
+/// Returns the symbol that `next` begins with, and its length in bits.
 #[inline]
 fn symbol(next: u32) -> (usize, u32) {
     let (symbol, length) = SHORT[(next >> 24) as usize];

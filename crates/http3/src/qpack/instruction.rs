@@ -3,7 +3,7 @@
 use super::integer::{self, Fault, Reader};
 use super::string::{self, Literal};
 
-/// Where a name stands.
+/// Location of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NameIndex {
     /// In the static table.
@@ -64,7 +64,7 @@ pub(super) fn write_duplicate(out: &mut Vec<u8>, relative: u64) {
     integer::write(out, 0, 5, relative);
 }
 
-/// What a decoder tells the encoder.
+/// Instruction of a decoder to the encoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DecoderInstruction {
     SectionAcknowledgment { stream: u64 },
@@ -114,7 +114,7 @@ impl Pending {
         Ok(())
     }
 
-    /// How many bytes wait.
+    /// Returns the number of bytes that wait.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.bytes.len()

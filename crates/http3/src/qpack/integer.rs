@@ -6,7 +6,7 @@ pub(super) const MAX_INTEGER: u64 = (1 << 62) - 1;
 /// Most bytes that may follow an integer's first byte: nine carry 62 bits, and one more may be a zero for nothing.
 pub(super) const MAX_CONTINUATION: usize = 10;
 
-/// Why nothing can be read.
+/// Reason that nothing can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     /// The bytes end too early. On a stream the rest may still come; in a field section it is an error.
@@ -26,18 +26,18 @@ impl<'a> Reader<'a> {
         Self { bytes }
     }
 
-    /// How many bytes are left.
+    /// Returns the number of bytes left.
     pub(super) fn remaining(&self) -> usize {
         self.bytes.len()
     }
 
-    /// The next byte, which stays: it holds the bits that say what follows.
+    /// Returns the next byte without consuming it: it holds the bits that say what follows.
     #[inline]
     pub(super) fn peek(&self) -> Result<u8, Fault> {
         self.bytes.first().copied().ok_or(Fault::Incomplete)
     }
 
-    /// The next `len` bytes.
+    /// Takes the next `len` bytes.
     #[inline]
     pub(super) fn take(&mut self, len: usize) -> Result<&'a [u8], Fault> {
         let (taken, rest) = self.bytes.split_at_checked(len).ok_or(Fault::Incomplete)?;
@@ -45,7 +45,8 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    /// An integer in the low `prefix` bits of the next byte, and in the bytes after it where they do not suffice.
+    /// Reads an integer from the low `prefix` bits of the next byte, and from the bytes after it if these
+    /// bits do not suffice.
     #[inline]
     pub(super) fn integer(&mut self, prefix: u32) -> Result<u64, Fault> {
         let (&first, rest) = self.bytes.split_first().ok_or(Fault::Incomplete)?;
@@ -92,7 +93,7 @@ pub(super) fn write(out: &mut Vec<u8>, flags: u8, prefix: u32, value: u64) {
     out.push(rest as u8);
 }
 
-/// A byte whose low `count` bits are set; `count` is 1 to 8.
+/// Returns a byte whose low `count` bits are set; `count` is 1 to 8.
 const fn low_bits(count: u32) -> u8 {
     0xff >> (8 - count)
 }

@@ -39,7 +39,7 @@ pub struct FieldLine<'a> {
     pub never_indexed: bool,
 }
 
-/// What is taken of a field section.
+/// Limits on a field section that is decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of its lines when they are decoded: name, value and 32 for each (RFC 9114 §4.2.2).
@@ -48,7 +48,7 @@ pub struct Limits {
     pub max_fields: usize,
 }
 
-/// What became of a field section.
+/// Result of decoding a field section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decoded {
     /// All lines were given.

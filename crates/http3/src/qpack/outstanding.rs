@@ -29,18 +29,18 @@ pub(super) struct Outstanding {
 }
 
 impl Outstanding {
-    /// The decoder's SETTINGS_QPACK_BLOCKED_STREAMS.
+    /// Sets the decoder's SETTINGS_QPACK_BLOCKED_STREAMS.
     pub(super) fn set_max_blocking(&mut self, streams: u64) {
         self.max_blocking =
             usize::try_from(streams).map_or(MAX_BLOCKING_STREAMS, |max| max.min(MAX_BLOCKING_STREAMS));
     }
 
-    /// Whether one more section may refer to the dynamic table.
+    /// Returns whether one more section may refer to the dynamic table.
     pub(super) fn has_room(&self) -> bool {
         self.sections.len() < MAX_OUTSTANDING_SECTIONS
     }
 
-    /// Whether this stream may refer to entries that the decoder may not have.
+    /// Returns whether this stream may refer to entries that the decoder may not have.
     pub(super) fn may_block(&self, stream: u64) -> bool {
         self.blocking.len() < self.max_blocking
             || self.blocking.iter().any(|(blocking, _)| *blocking == stream)
@@ -60,7 +60,7 @@ impl Outstanding {
         }
     }
 
-    /// The decoder has this many entries: sections that need no more do not block.
+    /// Records that the decoder has this many entries: sections that need no more do not block.
     pub(super) fn on_known_received(&mut self, count: u64) {
         self.blocking.retain(|(_, required)| *required > count);
     }

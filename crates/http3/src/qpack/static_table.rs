@@ -1,6 +1,6 @@
 //! The static table (RFC 9204, Appendix A).
 
-/// What the static table has of a field line.
+/// Match of a field line in the static table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Match {
     /// Name and value; the index.
@@ -11,7 +11,7 @@ pub(super) enum Match {
     None,
 }
 
-/// The line with this index.
+/// Returns the line with this index.
 #[inline]
 pub(super) fn get(index: u64) -> Option<(&'static [u8], &'static [u8])> {
     let (name, value) = LINES.get(usize::try_from(index).ok()?)?;
@@ -48,7 +48,8 @@ static FIRST: [u8; SLOTS] = first();
 /// The next line with the same name, by index.
 static NEXT: [u8; COUNT] = next();
 
-/// A slot for a name that is not empty. The factors were found by trying; `first` proves that they do.
+/// Returns a slot for a name that is not empty. The factors were found by trial; `first` proves that they
+/// work.
 #[inline]
 const fn slot(name: &[u8]) -> usize {
     let len = name.len();

@@ -25,7 +25,8 @@ impl<'a> Literal<'a> {
         Ok(Some(Self { huffman, bytes: reader.take(len)? }))
     }
 
-    /// The string's text, which is in `scratch` when it had to be decoded; `None` if it is longer than `max` bytes.
+    /// Returns the string's text, which is in `scratch` when it had to be decoded; `None` if it is longer
+    /// than `max` bytes.
     #[inline]
     pub(super) fn text<'b>(self, max: usize, scratch: &'b mut Vec<u8>) -> Result<Option<&'b [u8]>, Fault>
     where

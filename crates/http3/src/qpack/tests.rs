@@ -119,7 +119,7 @@ impl Network {
         self.decoder_stream.extend(std::mem::take(self.decoder.instructions()));
     }
 
-    /// The section of a stream arrives.
+    /// Delivers the section of a stream.
     fn deliver(&mut self, stream: u64) {
         let Some((section, list)) = self.sections.get(&stream) else { return };
         match decode(&mut self.decoder, stream, section) {
@@ -145,7 +145,7 @@ impl Network {
         self.encoder.on_decoder_stream(&bytes).unwrap();
     }
 
-    /// Everything arrives.
+    /// Delivers everything.
     fn settle(&mut self) {
         self.instruct(usize::MAX);
         for stream in self.sections.keys().copied().collect::<Vec<_>>() {
@@ -233,7 +233,7 @@ proptest! {
     }
 }
 
-/// The lines of a response that comes again and again; its date changes with `second`.
+/// Returns the lines of a response that recurs; its date changes with `second`.
 fn response(second: usize) -> Lines {
     lines(&[
         (":status", "200"),

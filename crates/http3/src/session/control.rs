@@ -15,12 +15,13 @@ use crate::trace::TraceEvent;
 
 /// Priorities that are kept for requests still to come.
 const MAX_EARLY_PRIORITIES: usize = 128;
-/// Which of the reserved numbers stand for the unknown.
+/// Number that selects the reserved identifiers sent for peers to ignore.
 const GREASE: u64 = 0xa7a;
 /// The largest ID of a request stream: what a server names while it does not know yet which one will be the last.
 const LAST_REQUEST: StreamId = StreamId::from_u64(MAX_VARINT - 3);
 
-/// What our control stream begins with: its type, SETTINGS, and something to ignore.
+/// Returns the first bytes of our control stream: its type, SETTINGS, and a reserved frame for the peer to
+/// ignore.
 pub(super) fn preface(settings: &Settings, grease: bool) -> Vec<u8> {
     let mut out = vec![StreamType::CONTROL.0];
     settings.encode_frame(grease.then_some(GREASE), &mut out);
@@ -31,7 +32,7 @@ pub(super) fn preface(settings: &Settings, grease: bool) -> Vec<u8> {
 }
 
 impl Session {
-    /// What this end takes.
+    /// Returns the settings of this end.
     pub(super) fn local_settings(&self) -> Settings {
         let config = &self.config;
         Settings {
@@ -43,7 +44,7 @@ impl Session {
         }
     }
 
-    /// A frame of the peer's control stream.
+    /// Handles a frame of the peer's control stream.
     pub(super) fn on_control(&mut self, streams: &mut Streams, frame: ControlFrame) -> Result<(), Error> {
         match (frame, self.side) {
             (ControlFrame::Settings(settings), _) => self.on_settings(streams, settings),
@@ -92,7 +93,7 @@ impl Session {
         Ok(())
     }
 
-    /// The server does not process requests from `id` on (RFC 9114 §5.2).
+    /// Handles the server's GOAWAY: requests from `id` on are not processed (RFC 9114 §5.2).
     fn on_server_goaway(&mut self, streams: &mut Streams, id: u64) -> Result<(), Error> {
         if !id.is_multiple_of(4) {
             return Err(Error::new(Code::ID_ERROR, "GOAWAY does not name a request"));
@@ -119,7 +120,7 @@ impl Session {
         Ok(())
     }
 
-    /// A client changes its mind about a request's priority (RFC 9218 §7).
+    /// Handles a client's change of a request's priority (RFC 9218 §7).
     fn on_priority(&mut self, streams: &mut Streams, element: u64, priority: Priority) -> Result<(), Error> {
         let id = StreamId::from_u64(element);
         if !element.is_multiple_of(4) || element / 4 >= streams.remote_limit(Dir::Bi) {
@@ -168,7 +169,7 @@ impl Session {
         }
     }
 
-    /// Whether the peer has said that it takes, or makes, no requests from now on.
+    /// Returns whether the peer has announced that it takes, or makes, no requests from now on.
     pub fn is_going_away(&self) -> bool {
         self.goaway_received.is_some()
     }

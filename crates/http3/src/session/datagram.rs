@@ -14,7 +14,7 @@ use crate::trace::TraceEvent;
 
 /// Datagrams of a request that wait to be taken; the oldest are dropped.
 const MAX_WAITING_DATAGRAMS: usize = 128;
-/// What the waiting datagrams of all requests may cost together, in bytes; more are dropped as they come.
+/// Maximum cost of the waiting datagrams of all requests together, in bytes; more are dropped on arrival.
 const MAX_WAITING_BYTES: usize = 1024 * 1024;
 
 impl Session {
@@ -55,7 +55,7 @@ impl Session {
         }
     }
 
-    /// The next datagram of this request.
+    /// Takes the next datagram of this request.
     pub fn recv_datagram(&mut self, id: StreamId) -> Option<Bytes> {
         let payload = self.requests.get_mut(&id)?.datagrams.pop_front()?;
         self.waiting_bytes -= cost(&payload);
@@ -102,7 +102,7 @@ impl Session {
     }
 }
 
-/// Bytes of memory that a waiting datagram takes.
+/// Returns the number of bytes of memory that a waiting datagram takes.
 fn cost(payload: &Bytes) -> usize {
     payload.len() + size_of::<Bytes>()
 }

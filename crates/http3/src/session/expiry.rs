@@ -7,13 +7,13 @@ use super::Session;
 use crate::error::Code;
 
 impl Session {
-    /// Server: the first request that the client has not begun.
+    /// Returns the first request that the client has not begun; for servers.
     pub fn next_request(&self) -> StreamId {
         self.next_request
     }
 
-    /// Server: rejects requests before `first` that were begun but whose heads are not there yet. Called now and then with
-    /// an earlier [`Self::next_request`], it bounds how long a client may take for a head.
+    /// Rejects requests before `first` that were begun but whose heads have not arrived; for servers. Called
+    /// now and then with an earlier [`Self::next_request`], it bounds how long a client may take for a head.
     pub fn expire_heads(&mut self, streams: &mut Streams, first: StreamId) {
         while self.heads_expected < first.min(self.next_request) {
             let id = self.heads_expected;

@@ -12,7 +12,7 @@ use crate::trace::FrameContent;
 /// Frames in a row that bring nothing: of unknown types, or DATA without bytes.
 const MAX_IDLE_FRAMES: u32 = 256;
 
-/// Which frame may come.
+/// Phase of a message, which determines the frames that are allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// HEADERS, the message's head.
@@ -25,7 +25,7 @@ pub(super) enum Phase {
     Trailed,
 }
 
-/// Where in the frames reading stands.
+/// Position of reading within the frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// In a frame's type and length.
@@ -48,18 +48,18 @@ pub(super) struct Incoming {
     header: HeaderReader,
     /// A field section that did not arrive in one piece, or is blocked.
     section: Vec<u8>,
-    /// What content-length promises.
+    /// Number of content bytes that content-length declares.
     pub(super) expected: Option<u64>,
     /// Bytes of the DATA frames so far, announced ones included.
     received: u64,
     idle_frames: u32,
     /// The transport has told of the stream's end, which it does once, while a section was blocked.
     has_ended: bool,
-    /// Why there is nothing more to read.
+    /// Reason that there is nothing more to read.
     pub(super) end: Option<ReadError>,
 }
 
-/// What reading came to.
+/// Result of reading.
 #[expect(clippy::large_enum_variant, reason = "it lives on the stack, for one call")]
 pub(super) enum Progress {
     /// A field section was decoded.
@@ -74,7 +74,7 @@ pub(super) enum Progress {
     End,
 }
 
-/// What reading a request stream needs beside its own state.
+/// State that reading a request stream needs beside its own.
 pub(super) struct Context<'a> {
     pub(super) streams: &'a mut Streams,
     pub(super) qpack: &'a mut Qpack,
@@ -97,8 +97,8 @@ impl Incoming {
         }
     }
 
-    /// Nothing more will be read. The peer's encoder learns that sections of this stream, those that did not arrive
-    /// included, will not be decoded (RFC 9204 §2.2.2.2).
+    /// Ends reading. The peer's encoder learns that sections of this stream will not be decoded, including
+    /// those that did not arrive (RFC 9204 §2.2.2.2).
     pub(super) fn abandon(&mut self, qpack: &mut Qpack, id: StreamId, why: ReadError) {
         if self.end.is_none() {
             qpack.cancel(id);
@@ -145,7 +145,7 @@ impl Incoming {
         }
     }
 
-    /// A frame begins: may it, here?
+    /// Handles the start of a frame, and checks that the frame is allowed there.
     fn on_frame(&mut self, cx: &mut Context<'_>, header: FrameHeader) -> Result<Option<Progress>, Fault> {
         let FrameHeader { kind, len } = header;
         if kind != FrameType::HEADERS {
@@ -214,7 +214,7 @@ impl Incoming {
         Ok(None)
     }
 
-    /// A section that was blocked is decoded, unless the stream was reset in the meantime.
+    /// Decodes a section that was blocked, unless the stream was reset in the meantime.
     fn retry(&mut self, cx: &mut Context<'_>) -> Result<Option<Progress>, Fault> {
         match cx.streams.peek(cx.id) {
             Err(error @ stream::ReadError::Reset(_)) => return self.interrupted(cx, error).map(Some),
@@ -260,7 +260,7 @@ impl Incoming {
         }
     }
 
-    /// The transport has no bytes: not yet, or not any longer.
+    /// Handles the transport's lack of bytes, which is temporary or final.
     fn interrupted(&mut self, cx: &mut Context<'_>, error: stream::ReadError) -> Result<Progress, Fault> {
         let is_head = self.phase == Phase::Head;
         let why = match error {
@@ -284,7 +284,7 @@ impl Incoming {
         Ok(Progress::End)
     }
 
-    /// The stream has ended: is the message whole?
+    /// Checks that the message is whole when the stream has ended.
     fn on_end(&self, is_server: bool) -> Result<ReadError, Fault> {
         if self.state != State::Header || !self.header.is_empty() {
             return Err(Error::new(Code::FRAME_ERROR, "the stream ends within a frame").into());
@@ -299,7 +299,7 @@ impl Incoming {
         Ok(ReadError::Finished)
     }
 
-    /// Bytes of the DATA frame that reading stands in.
+    /// Returns the number of unread bytes in the current DATA frame.
     pub(super) fn left_in_frame(&self) -> usize {
         match self.state {
             State::Data { left } => usize::try_from(left).unwrap_or(usize::MAX),

@@ -46,7 +46,7 @@ pub struct Session {
     side: Side,
     config: Config,
     peer_settings: Option<Settings>,
-    /// What our control stream begins with.
+    /// First bytes of our control stream.
     preface: Vec<u8>,
     unidirectional: Unidirectional,
     qpack: Qpack,
@@ -64,7 +64,7 @@ pub struct Session {
     /// Requests from this one on are not taken by the peer.
     goaway_received: Option<u64>,
     max_push_id: Option<u64>,
-    /// What the datagrams cost that wait to be taken.
+    /// Cost of the datagrams that wait to be taken.
     waiting_bytes: usize,
     early_resets: u32,
     events: VecDeque<Event>,
@@ -74,7 +74,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// A session that has not said anything yet.
+    /// Creates a session that has not sent anything yet.
     pub fn new(side: Side, config: Config) -> Self {
         Self {
             side,
@@ -104,12 +104,12 @@ impl Session {
         self.qpack.trace.set_observer(observer);
     }
 
-    /// Whether there is an observer, so that [`Self::set_time`] matters.
+    /// Returns whether there is an observer, so that [`Self::set_time`] matters.
     pub fn is_observed(&self) -> bool {
         self.qpack.trace.is_on()
     }
 
-    /// The time of what the observer sees next.
+    /// Sets the time of the events that the observer sees next.
     pub fn set_time(&mut self, now: Time) {
         self.qpack.trace.set_time(now);
     }
@@ -194,17 +194,17 @@ impl Session {
         Ok(())
     }
 
-    /// What happened, oldest first.
+    /// Takes the next event, oldest first.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// The peer's fault over which the connection is to be closed, once.
+    /// Takes the peer's fault over which the connection is to be closed; it is returned only once.
     pub fn take_fault(&mut self) -> Option<Error> {
         self.fault.take()
     }
 
-    /// The peer's SETTINGS, once they have arrived.
+    /// Returns the peer's SETTINGS, once they have arrived.
     pub fn peer_settings(&self) -> Option<&Settings> {
         self.peer_settings.as_ref()
     }

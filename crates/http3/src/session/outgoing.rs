@@ -13,7 +13,7 @@ use crate::frame::{FrameType, header_len, write_header};
 /// Bytes of a DATA frame that are promised at once when the window is all but empty.
 const MIN_PROMISE: u64 = 1;
 
-/// How far a message has been sent.
+/// Progress of sending a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sending {
     /// Interim heads may come, and the head has to.
@@ -43,7 +43,7 @@ impl Outgoing {
         Self { state: Sending::Head, queue: VecDeque::new(), finish: false, waiting: false, stopped: None }
     }
 
-    /// Whether all that was given has gone to the transport.
+    /// Returns whether all bytes given so far have gone to the transport.
     pub(super) fn is_flushed(&self) -> bool {
         self.queue.is_empty()
     }
@@ -59,7 +59,7 @@ impl Outgoing {
         }
     }
 
-    /// Like [`Self::push`], without copying.
+    /// Writes like [`Self::push`], but without copying.
     fn push_bytes(&mut self, streams: &mut Streams, id: StreamId, mut bytes: Bytes) {
         self.queue.push_back(std::mem::take(&mut bytes));
         self.flush(streams, id);
@@ -97,7 +97,7 @@ impl Outgoing {
         Ok(n)
     }
 
-    /// The message is whole: the stream ends once everything is out.
+    /// Finishes the message, which is whole: the stream ends once everything is written.
     pub(super) fn finish(&mut self, streams: &mut Streams, id: StreamId) {
         self.state = Sending::Over;
         self.finish = true;
@@ -136,7 +136,7 @@ impl Outgoing {
         self.abandon();
     }
 
-    /// Whether the message is at `state`.
+    /// Checks that the message is at `state`.
     pub(super) fn check(&self, state: Sending) -> Result<(), WriteError> {
         match self.stopped {
             Some(code) => Err(WriteError::Stopped(code)),

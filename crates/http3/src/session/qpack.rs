@@ -67,7 +67,7 @@ impl Qpack {
         self.limits.max_size
     }
 
-    /// The peer's limits for what this end encodes.
+    /// Takes the peer's limits on this end's encoder.
     pub(super) fn on_settings(&mut self, streams: &mut Streams, settings: &Settings) {
         self.encoder.set_limits(settings.qpack_max_table_capacity, settings.qpack_blocked_streams);
         self.flush_encoder(streams);
@@ -155,18 +155,18 @@ impl Qpack {
         self.decoder.cancel(stream.as_u64());
     }
 
-    /// Bytes of the peer's encoder stream.
+    /// Handles bytes of the peer's encoder stream.
     pub(super) fn on_encoder_stream(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.is_urgent = true;
         self.decoder.on_encoder_stream(bytes)
     }
 
-    /// Bytes of the peer's decoder stream.
+    /// Handles bytes of the peer's decoder stream.
     pub(super) fn on_decoder_stream(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.encoder.on_decoder_stream(bytes)
     }
 
-    /// A stream whose section can be decoded now.
+    /// Takes a stream whose section can be decoded now.
     pub(super) fn take_unblocked(&mut self) -> Option<StreamId> {
         self.decoder.take_unblocked().map(StreamId::from_u64)
     }

@@ -19,7 +19,8 @@ use crate::priority::Priority;
 const MAX_INTERIM: usize = 16;
 
 impl Session {
-    /// Server: the next request, its head. Its ID serves to answer it and to read its body; [`Self::release`] it in the end.
+    /// Takes the head of the next request; for servers. Its ID serves to answer the request and to read its
+    /// body; [`Self::release`] it in the end.
     pub fn accept(&mut self) -> Option<(StreamId, http::request::Parts)> {
         while let Some((id, parts)) = self.ready.pop_front() {
             if let Some(request) = self.requests.get_mut(&id) {
@@ -30,23 +31,24 @@ impl Session {
         None
     }
 
-    /// Client: the next head of the response: interim ones (1xx) first, then the response's own.
+    /// Takes the next head of the response: interim heads (1xx) first, then the response's own; for clients.
     pub fn response(&mut self, id: StreamId) -> Option<http::response::Parts> {
         self.requests.get_mut(&id)?.heads.pop_front()
     }
 
-    /// The trailers, once reading the body gave [`ReadError::Finished`].
+    /// Takes the trailers, once reading the body has returned [`ReadError::Finished`].
     pub fn trailers(&mut self, id: StreamId) -> Option<HeaderMap> {
         self.requests.get_mut(&id)?.trailers.take()
     }
 
-    /// Why there is nothing more to read of the peer's message; `None` while there may be.
+    /// Returns the reason that there is nothing more to read of the peer's message; `None` while there may be
+    /// more.
     pub fn read_end(&self, id: StreamId) -> Option<ReadError> {
         self.requests.get(&id).map_or(Some(ReadError::Closed), |request| request.incoming.end)
     }
 
-    /// Whether the peer's message has ended, without trailers that wait to be taken: it is a head and nothing else if nothing
-    /// was read.
+    /// Returns whether the peer's message has ended and no trailers wait to be taken. If nothing was read,
+    /// the message is a head and nothing else.
     pub fn is_read_to_end(&self, id: StreamId) -> bool {
         let request = self.requests.get(&id);
         request.is_some_and(|request| {
@@ -54,7 +56,7 @@ impl Session {
         })
     }
 
-    /// The next bytes of the body: never empty, not necessarily all, lent where they lie.
+    /// Lends the next bytes of the body from the buffer that holds them: never empty, not necessarily all.
     ///
     /// # Errors
     /// If there are none, see [`ReadError`].
@@ -100,7 +102,7 @@ impl Session {
         }
     }
 
-    /// The application does not want the rest of the peer's message.
+    /// Stops reading the peer's message, of which the application does not want the rest.
     pub fn stop(&mut self, streams: &mut Streams, id: StreamId, code: Code) {
         if let Some(request) = self.requests.get_mut(&id)
             && request.incoming.end.is_none()
@@ -113,7 +115,7 @@ impl Session {
         }
     }
 
-    /// Server: the client has opened a stream.
+    /// Handles a stream that the client has opened; for servers.
     pub(super) fn on_request_opened(&mut self, streams: &mut Streams, id: StreamId) {
         self.next_request = self.next_request.max(StreamId::from_u64(id.as_u64() + 4));
         if self.goaway_sent.is_some_and(|first| id >= first) {
@@ -211,7 +213,7 @@ impl Session {
         }
     }
 
-    /// Nothing more comes from the peer on this stream.
+    /// Handles the end of the peer's data on this stream.
     fn on_incoming_end(&mut self, id: StreamId) {
         let end = self.requests.get(&id).and_then(|request| request.incoming.end);
         if matches!(end, Some(ReadError::Reset(_))) {
@@ -219,7 +221,8 @@ impl Session {
         }
     }
 
-    /// The peer's message is of no use: both halves end, and the application learns of it if it knows of the request.
+    /// Ends both halves because the peer's message is malformed. The application learns of it if it knows of
+    /// the request.
     fn fail(&mut self, streams: &mut Streams, id: StreamId, code: Code) {
         self.charge(id);
         let Some(request) = self.requests.get_mut(&id) else { return };
@@ -233,7 +236,7 @@ impl Session {
         self.events.push_back(Event::Failed(id));
     }
 
-    /// A field section is there: which one it is follows from what came before.
+    /// Handles a decoded field section; its kind follows from the sections before it.
     fn on_section(
         &mut self,
         streams: &mut Streams,
@@ -284,7 +287,8 @@ impl Session {
         Ok(())
     }
 
-    /// A section beyond our limits: a server says so in HTTP's terms (RFC 6585 §5), for anything else the message is lost.
+    /// Handles a section beyond our limits. A server answers a request with HTTP's status for that (RFC 6585
+    /// §5); any other message is lost.
     fn on_too_large(&mut self, streams: &mut Streams, id: StreamId) -> Result<(), Fault> {
         let is_head = self.requests.get(&id).is_some_and(|request| !request.is_delivered);
         if !self.side.is_server() || !is_head {
@@ -300,7 +304,7 @@ impl Session {
     }
 }
 
-/// A head of a response (RFC 9114 §4.1).
+/// Handles a head of a response (RFC 9114 §4.1).
 fn on_response(request: &mut Request, parts: http::response::Parts) -> Result<(), Fault> {
     if parts.status.is_informational() {
         if request.heads.len() >= MAX_INTERIM {

@@ -30,7 +30,7 @@ pub(super) struct Request {
     pub(super) is_accepted: bool,
     /// Server: whether the response may have content.
     pub(super) sends_content: bool,
-    /// What this end's content-length promises of the content that is still to be written.
+    /// Number of content bytes still to be written according to this end's content-length.
     pub(super) promised: Option<u64>,
     /// The application knows of the peer's message.
     pub(super) is_delivered: bool,
@@ -57,7 +57,7 @@ impl Request {
         }
     }
 
-    /// Whether `more` bytes of content keep what this end's content-length promises.
+    /// Checks that `more` bytes of content do not exceed this end's content-length.
     pub(super) fn check_more(&self, more: usize) -> Result<(), InvalidMessage> {
         match self.promised {
             Some(promised) if promised < more as u64 => Err(UNTRUE_LENGTH),
@@ -66,15 +66,15 @@ impl Request {
     }
 }
 
-/// Why a body was not sent that makes the message malformed (RFC 9114 §4.1.2).
+/// Error for a body that was not sent because it would make the message malformed (RFC 9114 §4.1.2).
 const UNTRUE_LENGTH: InvalidMessage = InvalidMessage("the content is not as long as content-length says");
 
-/// What `content-length` promises of the content that this end is to send.
+/// Returns the length that `content-length` declares for the content that this end is to send.
 pub(super) fn promised_length(headers: &HeaderMap) -> Result<Option<u64>, InvalidMessage> {
     content_length(headers).map_err(|Malformed(why)| InvalidMessage(why))
 }
 
-/// Whether `written` bytes keep the promise.
+/// Checks that `written` bytes are the declared length.
 pub(super) fn check_written(promised: Option<u64>, written: usize) -> Result<(), InvalidMessage> {
     match promised {
         Some(promised) if promised != written as u64 => Err(UNTRUE_LENGTH),
@@ -82,7 +82,7 @@ pub(super) fn check_written(promised: Option<u64>, written: usize) -> Result<(),
     }
 }
 
-/// Whether a response to `method` may have content (RFC 9110 §6.4.1).
+/// Returns whether a response to `method` may have content (RFC 9110 §6.4.1).
 pub(super) fn may_have_content(method: &Method, status: StatusCode) -> bool {
     match status {
         // What follows is a tunnel.

@@ -1,4 +1,4 @@
-//! What users of a session see: events and errors.
+//! Events and errors that users of a session see.
 
 use anabranch_wire::StreamId;
 
@@ -33,7 +33,7 @@ pub enum Event {
     GoingAway,
 }
 
-/// Why nothing was read of a body.
+/// Reason that nothing was read of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     /// Nothing has arrived; [`Event::Readable`] will tell.
@@ -56,7 +56,7 @@ pub enum ReadError {
     Closed,
 }
 
-/// Why nothing was sent.
+/// Reason that nothing was sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
     /// No room now; [`Event::Writable`] will tell.
@@ -73,7 +73,7 @@ pub enum WriteError {
     Invalid(#[from] InvalidMessage),
 }
 
-/// Why no request was made.
+/// Reason that no request was made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
     /// The server allows no more requests now; [`Event::Available`] will tell.
@@ -87,7 +87,7 @@ pub enum RequestError {
     Invalid(#[from] InvalidMessage),
 }
 
-/// What became of a peer's bytes.
+/// Consequence of a fault in a peer's bytes.
 #[derive(Debug)]
 pub(super) enum Fault {
     /// The connection is to be closed.

@@ -21,7 +21,7 @@ const MAX_IDLE_FRAMES: u32 = 256;
 pub(super) struct Unidirectional {
     /// Ours, once the peer allows it.
     control: Option<StreamId>,
-    /// What is still to be written to it.
+    /// Bytes still to be written to it.
     backlog: Vec<u8>,
     /// The peer's streams whose type is not known yet; the transport bounds their number.
     untyped: BTreeMap<StreamId, TypeReader>,
@@ -111,7 +111,7 @@ impl Unidirectional {
         }
     }
 
-    /// Whether `id` is one of our streams; there is room on it again.
+    /// Continues to send if `id` is one of our streams, since it has room again.
     pub(super) fn on_writable(
         &mut self,
         streams: &mut Streams,
@@ -128,7 +128,7 @@ impl Unidirectional {
         Ok(())
     }
 
-    /// The peer does not read `id` any longer.
+    /// Handles the peer's stop of `id`; stopping one of our streams is a connection error.
     pub(super) fn on_stopped(&self, qpack: &Qpack, id: StreamId) -> Result<(), Error> {
         if [self.control, qpack.encoder_stream, qpack.decoder_stream].contains(&Some(id)) {
             return Err(Error::new(Code::CLOSED_CRITICAL_STREAM, "a critical stream was stopped"));
@@ -136,7 +136,7 @@ impl Unidirectional {
         Ok(())
     }
 
-    /// The peer has opened `id`.
+    /// Adds the stream `id`, which the peer has opened.
     pub(super) fn on_opened(&mut self, id: StreamId) {
         self.untyped.insert(id, TypeReader::default());
     }
@@ -249,7 +249,7 @@ fn read_critical(
     }
 }
 
-/// What the connection needs goes before what it carries.
+/// Priority of the streams that the connection itself needs, above those of requests.
 const CRITICAL: stream::Priority = stream::Priority { level: i32::MAX, incremental: false };
 
 impl ControlReader {
@@ -294,7 +294,7 @@ impl ControlReader {
         }
     }
 
-    /// A frame begins: may it, here? (RFC 9114 §7.2)
+    /// Handles the start of a frame, and checks that the frame is allowed there (RFC 9114 §7.2).
     fn begin(&mut self, header: FrameHeader) -> Result<(), Error> {
         let FrameHeader { kind, len } = header;
         if !std::mem::replace(&mut self.has_settings, true) {

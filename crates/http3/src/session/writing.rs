@@ -15,8 +15,8 @@ use crate::message::{Fields, InvalidMessage, Protocol, request_fields, response_
 use crate::trace::FrameContent;
 
 impl Session {
-    /// Client: makes a request; with `end` it has neither body nor trailers. The response comes with
-    /// [`Event::Response`]. [`Self::release`] the request in the end.
+    /// Makes a request; for clients. With `end` it has neither body nor trailers. [`Event::Response`]
+    /// announces the response. [`Self::release`] the request in the end.
     ///
     /// # Errors
     /// If the request cannot be sent, or not now.
@@ -55,8 +55,9 @@ impl Session {
         Ok(id)
     }
 
-    /// Server: answers with a head; interim ones (1xx) may come before. With `end` there are neither body nor trailers.
-    /// Where a response has no content, to HEAD for instance, bodies are taken and dropped (RFC 9110 §6.4.1).
+    /// Answers with a head; for servers. Interim heads (1xx) may come before it. With `end` there are neither
+    /// body nor trailers. If a response has no content, to HEAD for instance, bodies are taken and dropped
+    /// (RFC 9110 §6.4.1).
     ///
     /// # Errors
     /// If it cannot be sent. It is never [`WriteError::Blocked`].
@@ -99,7 +100,8 @@ impl Session {
         result
     }
 
-    /// Server: answers with head, body and end in one go, for bodies that are small and there. An empty body is none.
+    /// Answers with head, body and end in one call, for small bodies that are available; for servers. An
+    /// empty body counts as none.
     ///
     /// # Errors
     /// If it cannot be sent. It is never [`WriteError::Blocked`].
@@ -208,7 +210,8 @@ impl Session {
         }
     }
 
-    /// Why nothing more can be sent; `None` while something can, or could if there were room.
+    /// Returns the reason that nothing more can be sent; `None` while something can be sent, or could be if
+    /// there were room.
     pub fn write_end(&self, id: StreamId) -> Option<WriteError> {
         let Some(request) = self.requests.get(&id) else { return Some(WriteError::Closed) };
         match request.outgoing.stopped {
@@ -217,8 +220,8 @@ impl Session {
         }
     }
 
-    /// The application is done with the request: what is left of either direction is given up, but a message that was
-    /// finished is still delivered.
+    /// Releases a request that the application has finished with. The rest of either direction is given up,
+    /// but a finished message is still delivered.
     pub fn release(&mut self, streams: &mut Streams, id: StreamId) {
         let Some(request) = self.requests.get_mut(&id) else { return };
         request.is_released = true;
@@ -233,7 +236,7 @@ impl Session {
         self.remove_if_over(id);
     }
 
-    /// There is room on the stream again.
+    /// Continues to send, since the stream has room again.
     pub(super) fn on_request_writable(&mut self, streams: &mut Streams, id: StreamId) {
         let Some(request) = self.requests.get_mut(&id) else { return };
         request.outgoing.flush(streams, id);
@@ -243,7 +246,7 @@ impl Session {
         self.remove_if_over(id);
     }
 
-    /// The peer does not want the rest; the transport resets the stream.
+    /// Handles a stop by the peer, which does not want the rest; the transport resets the stream.
     pub(super) fn on_request_stopped(&mut self, streams: &mut Streams, id: StreamId, code: Code) {
         self.charge(id);
         let Some(request) = self.requests.get_mut(&id) else { return };
@@ -289,11 +292,11 @@ impl Session {
     }
 }
 
-/// What follows an interim response is another one.
+/// Error for an interim response without another response after it.
 const INTERIM_END: InvalidMessage = InvalidMessage("an interim response as the only one");
 
-/// What `content-length` promises of the content that follows a response's head; `None` if none follows whatever it says, or
-/// a tunnel.
+/// Returns the length that `content-length` declares for the content after a response's head. It is `None`
+/// for a tunnel, and if no content follows whatever the field says.
 fn response_length(request: &Request, parts: &http::response::Parts) -> Result<Option<u64>, InvalidMessage> {
     let is_tunnel = request.method == Method::CONNECT && parts.status.is_success();
     if is_tunnel || parts.status.is_informational() || !may_have_content(&request.method, parts.status) {

@@ -1,5 +1,6 @@
-//! What must hold for whatever a peer sends in frames, settings, priorities, capsules, datagrams and field sections: nobody
-//! panics, it does not matter where the bytes are split, and what was understood survives being written and read again.
+//! Properties that must hold for any frames, settings, priorities, capsules, datagrams and field sections of
+//! a peer. Nothing panics, it does not matter where the bytes are split, and everything that was understood
+//! survives being written and read again.
 //!
 //! The first byte says where the others are split; each reader gets all of them.
 

@@ -1,7 +1,8 @@
-//! What must hold for QPACK streams and field sections of any peer, and for any field lines of ours.
+//! Properties that must hold for QPACK streams and field sections of any peer, and for any field lines of
+//! ours.
 //!
-//! The first three bytes choose the table, the allowance and who is tried. The others are a script: an operation, a
-//! length, as many bytes.
+//! The first three bytes choose the table, the allowance and the component under test. The others are a
+//! script: an operation, a length, as many bytes.
 
 use anabranch_http3::Code;
 use anabranch_http3::qpack::{Decoded, Decoder, Encoder, Field, FieldLine, Limits, MAX_UNSENT_INSTRUCTIONS};
@@ -34,7 +35,7 @@ impl<'a> Iterator for Script<'a> {
     }
 }
 
-/// A peer sends what it likes to our decoder.
+/// Feeds arbitrary bytes of a peer to our decoder.
 fn wild_encoder(capacity: u64, blocked: u64, script: Script<'_>) {
     let mut decoder = Decoder::new(capacity, blocked);
     let mut waiting = Vec::new();
@@ -86,7 +87,7 @@ fn bounded(decoder: &mut Decoder, stream: u64, section: &[u8]) -> Result<Decoded
     decoded.map_err(|error| error.code)
 }
 
-/// A peer sends what it likes to our encoder.
+/// Feeds arbitrary bytes of a peer to our encoder.
 fn wild_decoder(capacity: u64, blocked: u64, script: Script<'_>) {
     let mut encoder = Encoder::new();
     encoder.set_limits(capacity, blocked);
@@ -139,7 +140,7 @@ fn both(capacity: u64, blocked: u64, script: Script<'_>) {
     encoder.on_decoder_stream(&answers).expect("answers of our own");
 }
 
-/// Whether a section of `lines` could be decoded.
+/// Returns whether a section of `lines` could be decoded.
 fn arrive(decoder: &mut Decoder, stream: u64, section: &[u8], lines: &[u8]) -> bool {
     let mut expected = fields(lines);
     let mut sink = |line: FieldLine<'_>| {

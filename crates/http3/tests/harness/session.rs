@@ -1,8 +1,8 @@
-//! What must hold for a session whose peer writes what it likes: nobody panics, the connection ends with a registered code
-//! or goes on, and what the peer can pile up stays bounded.
+//! Properties that must hold for a session whose peer writes arbitrary bytes. Nothing panics, the connection
+//! ends with a registered code or goes on, and the state that the peer can pile up stays bounded.
 //!
-//! The input is a script. Its first byte says which side has the session; the peer then carries out one operation after the
-//! other on its streams.
+//! The input is a script. Its first byte says which side has the session; the peer then carries out one
+//! operation after the other on its streams.
 
 use anabranch_http3::{Config, Event, Session};
 use anabranch_transport::TransportConfig;

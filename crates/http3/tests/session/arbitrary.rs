@@ -33,7 +33,7 @@ impl Dice {
     }
 }
 
-/// What one end has done and seen of a request.
+/// Record of the actions and observations of one end on a request.
 #[derive(Debug, Default)]
 struct View {
     sent: Vec<u8>,
@@ -187,7 +187,7 @@ fn accept(host: &mut Host, server: &mut End) {
     }
 }
 
-/// Everything that still can come to a good end does, then all is let go.
+/// Completes everything that can still end in good order, then releases all requests.
 fn wind_up(pair: &mut Pair, client: &mut End, server: &mut End, dice: &mut Dice) {
     for _ in 0..200 {
         accept(&mut pair.server, server);
@@ -212,7 +212,8 @@ fn wind_up(pair: &mut Pair, client: &mut End, server: &mut End, dice: &mut Dice)
     pair.pump();
 }
 
-/// What each end has read is what the other has sent, all of it unless somebody meddled.
+/// Checks that each end has read the bytes that the other has sent, all of them unless one of the ends
+/// meddled.
 fn check(from: &End, to: &End) {
     for (id, view) in &to.views {
         let Some(sender) = from.views.get(id) else { continue };
@@ -280,7 +281,7 @@ fn two_ends_agree_whatever_they_do() {
     assert!(requests >= 2_400 && finished > requests / 4, "{finished} of {requests} came to their end");
 }
 
-/// A message as a peer may write it: its frames one by one, and its body.
+/// Creates a message as a peer may write it: its frames one by one, and its body.
 fn message(side: Side, dice: &mut Dice) -> (Vec<Vec<u8>>, Vec<u8>) {
     let mut frames = Vec::new();
     let mut body = Vec::new();
@@ -354,7 +355,7 @@ fn spoil(bytes: &mut Vec<u8>, dice: &mut Dice) {
     }
 }
 
-/// Bytes of the peer's unidirectional streams that nothing is wrong with.
+/// Returns valid bytes for a unidirectional stream of the peer.
 fn unidirectional(side: Side, dice: &mut Dice) -> Vec<u8> {
     let mut out = Vec::new();
     match dice.roll(4) {

@@ -21,7 +21,7 @@ const MAX_IDLE_FRAMES: usize = 256;
 /// Streams that the transport lets a client open at once.
 const AT_ONCE: usize = 128;
 
-/// How a client wastes the server's work.
+/// Way in which a client wastes the server's work.
 #[derive(Clone, Copy, Debug)]
 enum Waste {
     /// Resets a request before the server sees any of it.
@@ -40,7 +40,8 @@ enum Waste {
     TooLarge,
 }
 
-/// One more request that is wasted; `begun` says whether a handler was started for it.
+/// Makes and wastes one more request on each stream of `ids`, and returns the number of handlers that were
+/// started.
 fn waste(duel: &mut Duel, ids: &[StreamId], how: Waste) -> usize {
     let head = match how {
         Waste::Spoil => headers(&[&REQUEST[..], &[("content-length", "1")]].concat()),
@@ -112,7 +113,8 @@ fn requests_that_are_wasted_end_at_max_early_resets() {
     }
 }
 
-/// What is given up before the application has accepted it never gets there, and nothing of it is kept.
+/// Checks that requests given up before the application has accepted them never reach it, and that nothing of
+/// them is kept.
 #[test]
 fn requests_that_are_given_up_in_time_start_no_handler() {
     for how in [Waste::ResetBegun, Waste::Stop] {
@@ -189,7 +191,7 @@ fn answer(duel: &mut Duel, id: StreamId) {
     });
 }
 
-/// A table entry of 4,000 bytes, and HEADERS of 1 KB whose every byte refers to it: 4 MB.
+/// Creates a table entry of 4,000 bytes, and HEADERS of 1 KB whose every byte refers to it, which makes 4 MB.
 fn expansion(head: &[u8], reference: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let mut instructions = b"\x3f\xe1\x1f\x41a\x7f\xa1\x1e".to_vec();
     instructions.extend([b'v'; 4000]);
@@ -197,7 +199,7 @@ fn expansion(head: &[u8], reference: &[u8]) -> (Vec<u8>, Vec<u8>) {
     (encoder_stream(&instructions), frame(0x1, &section))
 }
 
-/// The status of a response that the peer received.
+/// Returns the status of a response that the peer received.
 fn status(received: &[u8]) -> String {
     assert_eq!(received[0], 1, "a HEADERS frame");
     let section = &received[2..2 + usize::from(received[1])];

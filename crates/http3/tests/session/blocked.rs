@@ -11,8 +11,8 @@ const CAPACITY: &[u8] = b"\x3f\xbd\x01";
 /// Inserts `x-a: b`.
 const INSERT: &[u8] = b"\x43x-a\x01b";
 
-/// A HEADERS frame: the lines of a request or response, then `lines`, behind a prefix with an encoded required insert
-/// count and a base that is the same.
+/// Creates a HEADERS frame: the lines of a request or response, then `lines`, behind a prefix with an encoded
+/// required insert count and a base of the same value.
 fn section(side: Side, required: u8, lines: &[u8]) -> Vec<u8> {
     let head: &[u8] = match side {
         Side::Server => b"\xd4\xd7\xc1\x50\x0aserver.lab",

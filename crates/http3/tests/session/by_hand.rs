@@ -27,7 +27,7 @@ pub(crate) struct Duel {
 }
 
 impl Duel {
-    /// The victim is on `side`.
+    /// Creates a duel in which the victim is on `side`.
     pub(crate) fn against(side: Side) -> Self {
         Self::with(side, Config::default(), TransportConfig::default())
     }
@@ -57,7 +57,8 @@ impl Duel {
         }
     }
 
-    /// A stream on which the peer is to send a message: a new request, or the response to one that the victim makes.
+    /// Returns a stream on which the peer is to send a message: a new request, or the response to a request
+    /// that the victim makes.
     pub(crate) fn message(&mut self) -> StreamId {
         match self.side {
             Side::Server => self.peer().open(Dir::Bi, b"", false),
@@ -65,7 +66,7 @@ impl Duel {
         }
     }
 
-    /// The victim, a client, makes a request without a body.
+    /// Makes a request without a body; the victim is a client.
     pub(crate) fn request(&mut self, method: &str) -> StreamId {
         let request = Request::builder().method(method).uri("https://server.lab/").body(()).unwrap();
         let parts = request.into_parts().0;
@@ -74,7 +75,7 @@ impl Duel {
         id
     }
 
-    /// The victim reads the body as far as it goes, unless it has closed the connection.
+    /// Reads the body as far as possible at the victim, unless that has closed the connection.
     pub(crate) fn read(&mut self, id: StreamId) -> (Vec<u8>, anabranch_http3::ReadError) {
         match self.victim().is_gone() {
             true => (Vec::new(), anabranch_http3::ReadError::Closed),
@@ -107,7 +108,7 @@ impl Duel {
         self.pair.pump();
     }
 
-    /// A message's head that is as it should be.
+    /// Returns a valid head of a message.
     pub(crate) fn head(&self) -> Vec<u8> {
         match self.side {
             Side::Server => headers(&REQUEST),
@@ -115,12 +116,12 @@ impl Duel {
         }
     }
 
-    /// The victim accepts the next request; a client has none.
+    /// Accepts the next request at the victim; a client has none.
     pub(crate) fn accept(&mut self) -> Option<StreamId> {
         self.victim().session.as_mut().unwrap().accept().map(|(id, _)| id)
     }
 
-    /// Everything that the peer has received on a stream so far, and how reading ended.
+    /// Returns all bytes that the peer has received on a stream so far, and how reading ended.
     pub(crate) fn received(&mut self, id: StreamId) -> (Vec<u8>, ReadError) {
         let streams = self.peer().connection().streams();
         let mut received = Vec::new();
@@ -132,14 +133,14 @@ impl Duel {
         }
     }
 
-    /// The code with which the victim closed the connection.
+    /// Returns the code with which the victim closed the connection.
     pub(crate) fn close_code(&mut self) -> Option<Code> {
         self.pair.pump();
         self.peer().close_code()
     }
 
-    /// The application gives up all requests that it knows of; nothing of any of them may be left, neither in the session
-    /// nor in the transport.
+    /// Releases all requests that the application knows of, and checks that nothing of any request is left,
+    /// neither in the session nor in the transport.
     pub(crate) fn assert_settles(&mut self, known: &[StreamId]) {
         while let Some(id) = self.accept() {
             self.victim().http(|session, streams| session.release(streams, id));
@@ -154,13 +155,13 @@ impl Duel {
         assert_eq!(self.close_code(), None);
     }
 
-    /// The peer has opened one more unidirectional stream that stays.
+    /// Records that the peer has opened one more unidirectional stream that stays.
     pub(crate) fn keeps_one_more(&mut self) {
         self.kept += 1;
     }
 }
 
-/// A frame.
+/// Creates a frame.
 pub(crate) fn frame(kind: u64, payload: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     write_header(FrameType(kind), payload.len() as u64, &mut out);
@@ -172,7 +173,7 @@ pub(crate) fn data(payload: &[u8]) -> Vec<u8> {
     frame(FrameType::DATA.0, payload)
 }
 
-/// A HEADERS frame with these lines, whatever they are, without the dynamic table.
+/// Creates a HEADERS frame with any lines, without the dynamic table.
 pub(crate) fn headers(lines: &[(&str, &str)]) -> Vec<u8> {
     let fields = lines.iter().map(|(name, value)| Field {
         name: name.as_bytes(),
@@ -184,7 +185,7 @@ pub(crate) fn headers(lines: &[(&str, &str)]) -> Vec<u8> {
     frame(FrameType::HEADERS.0, &section)
 }
 
-/// The peer's stream of QPACK encoder instructions begins with its type.
+/// Creates the bytes of the peer's QPACK encoder stream, which begins with its type.
 pub(crate) fn encoder_stream(instructions: &[u8]) -> Vec<u8> {
     [&[StreamType::QPACK_ENCODER.0], instructions].concat()
 }

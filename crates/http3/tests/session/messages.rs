@@ -17,8 +17,8 @@ fn with<'a>(lines: &[(&'a str, &'a str)], more: &[(&'a str, &'a str)]) -> Lines<
     [lines, more].concat()
 }
 
-/// The peer's message was of no use: its stream has ended with `code`, the application saw nothing of it, and the
-/// connection serves on.
+/// Checks that the peer's message was rejected: its stream has ended with `code`, the application saw nothing
+/// of it, and the connection goes on.
 fn assert_spoiled(duel: &mut Duel, id: StreamId, code: Code, what: &str) {
     assert_eq!(duel.close_code(), None, "{what}: the connection is closed");
     match duel.side {

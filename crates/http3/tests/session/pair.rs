@@ -44,7 +44,7 @@ pub(crate) struct Host {
     /// `None` for a peer that speaks HTTP/3 by hand.
     pub(crate) session: Option<Session>,
     pub(crate) events: VecDeque<Event>,
-    /// What the transport said, for a peer without a session.
+    /// Events of the transport, for a peer without a session.
     pub(crate) raw: Vec<StreamEvent>,
     pub(crate) closed: Option<ConnectionError>,
     address: SocketAddr,
@@ -57,7 +57,7 @@ pub(crate) struct Pair {
     pub(crate) server: Host,
 }
 
-/// Which sides have a session, and their configurations.
+/// Setup of a connection: the sides that have a session, and their configurations.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     pub(crate) client: Option<Config>,
@@ -82,7 +82,7 @@ impl Default for Setup {
 }
 
 impl Pair {
-    /// A connection whose sessions have exchanged their settings.
+    /// Creates a connection whose sessions have exchanged their settings.
     pub(crate) fn new() -> Self {
         Self::with(Setup::default())
     }
@@ -161,7 +161,7 @@ impl Host {
         self.endpoint.connection(handle).unwrap()
     }
 
-    /// Whether the endpoint has forgotten the connection.
+    /// Returns whether the endpoint has forgotten the connection.
     pub(crate) fn is_gone(&mut self) -> bool {
         self.handle.is_none_or(|handle| self.endpoint.connection(handle).is_none())
     }
@@ -174,7 +174,7 @@ impl Host {
         Some(result)
     }
 
-    /// The session on its streams; the side must have one.
+    /// Calls `f` with the session and its streams; the side must have a session.
     pub(crate) fn http<T>(&mut self, f: impl FnOnce(&mut Session, &mut Streams) -> T) -> T {
         self.with(|session, connection| f(session, connection.streams())).unwrap()
     }
@@ -218,7 +218,7 @@ impl Host {
         moved
     }
 
-    /// All of the body that has arrived, and why reading stopped.
+    /// Returns all of the body that has arrived, and the reason that reading stopped.
     pub(crate) fn read(&mut self, id: StreamId) -> (Vec<u8>, ReadError) {
         self.http(|session, streams| {
             let mut body = Vec::new();
@@ -255,7 +255,7 @@ impl Host {
         }
     }
 
-    /// The code with which the other side closed the connection.
+    /// Returns the code with which the other side closed the connection.
     pub(crate) fn close_code(&self) -> Option<Code> {
         match &self.closed {
             Some(ConnectionError::PeerApplication { code, .. }) => Some(Code::from_peer(*code)),

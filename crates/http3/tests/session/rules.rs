@@ -1,4 +1,5 @@
-//! What closes the connection, and with which code (RFC 9114 §8.1, RFC 9204 §6); what must be ignored.
+//! Rules whose violation closes the connection, with the code for each (RFC 9114 §8.1, RFC 9204 §6), and
+//! input that must be ignored.
 
 use anabranch_http3::frame::MAX_CONTROL_PAYLOAD;
 use anabranch_http3::{Code, Event, MAX_SETTINGS, ReadError, reserved};
@@ -61,7 +62,8 @@ fn frames_that_the_control_stream_must_not_have() {
     assert_eq!(duel.close_code(), None);
 }
 
-/// What a control stream begins with.
+/// Checks that a control stream that does not begin with valid SETTINGS closes the connection with the right
+/// code.
 #[test]
 fn the_control_stream_begins_with_settings_that_are_right() {
     let settings = |bytes: &[u8]| frame(0x4, bytes);

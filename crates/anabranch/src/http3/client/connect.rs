@@ -10,7 +10,7 @@ use super::super::{Connection, Error};
 use super::reach::Reach;
 use crate::connection::Connecting;
 
-/// How long an address may take before the next one is tried beside it (RFC 8305 §5).
+/// Time after which the next address is tried in parallel (RFC 8305 §5).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
 /// The application protocol of HTTP/3 (RFC 9114 §3.1).

@@ -67,8 +67,8 @@ impl ClientBuilder {
         self
     }
 
-    /// Whether requests with safe methods may be sent before the handshake is complete (0-RTT), if the server is known.
-    /// An attacker may replay them (RFC 8470). Not by default.
+    /// Sets whether requests with safe methods may be sent before the handshake is complete (0-RTT), if the
+    /// server is known. An attacker may replay them (RFC 8470). The default is `false`.
     pub fn early_data(mut self, early_data: bool) -> Self {
         self.0.early_data = early_data;
         self
@@ -80,19 +80,20 @@ impl ClientBuilder {
         self
     }
 
-    /// The client.
+    /// Creates the client.
     pub fn build(self) -> Client {
         Client(Arc::new(Pool::new(self.0)))
     }
 }
 
 impl Client {
-    /// A client that makes its connections from `endpoint` with `config`, whose application protocols have to include `h3`.
+    /// Creates a client that makes its connections from `endpoint` with `config`, whose application protocols
+    /// have to include `h3`.
     pub fn new(endpoint: Endpoint, config: ClientConfig) -> Self {
         Self::builder(endpoint, config).build()
     }
 
-    /// Like [`Client::new`], with more to choose.
+    /// Returns a builder for a client like that of [`Client::new`], with more settings.
     pub fn builder(endpoint: Endpoint, config: ClientConfig) -> ClientBuilder {
         ClientBuilder(Reach::new(endpoint, config))
     }
@@ -161,8 +162,8 @@ impl Client {
         }
     }
 
-    /// The connection that requests to this URL use, made if there is none: for what [`Client::request`] does not do, and
-    /// for figures.
+    /// Returns the connection that requests to this URL use, and makes one if there is none. It serves for
+    /// figures and for tasks that [`Client::request`] does not do.
     ///
     /// # Errors
     /// If it cannot be made.
@@ -176,7 +177,7 @@ fn parse(url: &str) -> Result<Uri, Error> {
     url.parse().map_err(|_| Error::Url { url: url.to_owned(), reason: "not a URL" })
 }
 
-/// What is to be done yet of a request whose response is there.
+/// Unsent part of a request whose response has arrived.
 type Rest = (SendHalf, Pump);
 
 /// Sends the rest of a request's body.
@@ -221,7 +222,7 @@ where
     Ok((head.map(|()| Body::response(receive, left)), rest))
 }
 
-/// The head that is not an interim one.
+/// Returns the response's first head that is not an interim one.
 fn poll_final(cx: &Context<'_>, receive: &mut RecvHalf) -> Poll<Result<Response<()>, Error>> {
     loop {
         let head = ready!(receive.poll_response(cx))?;
@@ -243,8 +244,8 @@ fn add_length<B: http_body::Body>(parts: &mut Parts, upload: &Upload<B>) {
     }
 }
 
-/// Whether the request may be made again: the server did not process it, or it does no harm to do it twice and the
-/// connection may have been dead since long.
+/// Returns whether the request may be made again. It may if the server did not process it, or if the method
+/// is idempotent and the reused connection may long have been dead.
 fn may_retry(error: &Error, method: &Method, reused: bool) -> bool {
     let stale = reused && method.is_idempotent() && matches!(error, Error::ConnectionLost(_));
     error.is_unprocessed() || stale

@@ -36,7 +36,7 @@ pub(super) struct Place {
 #[derive(Debug, Default)]
 struct Kept {
     connection: Option<Connection>,
-    /// Where a connection came about last time.
+    /// Address of the server at the last connection.
     address: Option<SocketAddr>,
 }
 
@@ -79,7 +79,7 @@ fn make_room(places: &mut HashMap<(String, u16), Arc<Place>>) {
 }
 
 impl Place {
-    /// A connection, and whether it was there before. With `early` the handshake need not be complete.
+    /// Returns a connection, and whether it existed before. With `early` the handshake need not be complete.
     pub(super) async fn connection(&self, reach: &Reach, early: bool) -> Result<(Connection, bool), Error> {
         let mut kept = self.kept.lock().await;
         let found = kept.connection.clone().filter(Connection::is_usable);

@@ -1,4 +1,4 @@
-//! How a client reaches servers.
+//! Means by which a client reaches servers.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

@@ -13,10 +13,10 @@ const MAX_KEPT: usize = 64 * 1024;
 /// A body that remembers its beginning.
 pub(super) struct Upload<B> {
     body: Pin<Box<B>>,
-    /// What the body has given so far; `None` once that is too much to keep.
+    /// Pieces of the body so far; `None` once they are too much to keep.
     kept: Option<Vec<Bytes>>,
     kept_bytes: usize,
-    /// How many of the pieces kept were given: all of them, unless it was rewound.
+    /// Number of the kept pieces that have been passed on: all of them, unless the body was rewound.
     given: usize,
     /// The body has come to its end; it must not be asked again.
     has_ended: bool,

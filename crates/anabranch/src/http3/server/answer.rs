@@ -18,7 +18,7 @@ use super::super::{Error, SendHalf};
 /// Bytes of a body that is sent together with its head if it is already there.
 const SMALL_BODY: u64 = 4 * 1024;
 
-/// What of a request's method matters to its answer.
+/// Property of a request's method that matters to its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// The response has no content (RFC 9110 §9.3.2).
@@ -37,7 +37,7 @@ impl Kind {
         }
     }
 
-    /// Whether a response with this status has no content, whatever its body says (RFC 9110 §6.4.1).
+    /// Returns whether a response with this status has no content, whatever its body says (RFC 9110 §6.4.1).
     fn is_bodiless(self, status: StatusCode) -> bool {
         self == Self::Head || [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED].contains(&status)
     }
@@ -57,7 +57,7 @@ pin_project! {
     }
 }
 
-/// What became of an answer at once.
+/// Part of an answer that is available at once.
 pub(super) enum AtOnce {
     /// All of it is there.
     Whole(Parts, Bytes),
@@ -146,7 +146,7 @@ where
         .await
     }
 
-    /// The service's response.
+    /// Returns the service's response once it is ready, and keeps its body.
     fn poll_head(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Head, E>> {
         let AnswerProjection::Called { future, kind } = self.as_mut().project() else { return Poll::Pending };
         let kind = *kind;

@@ -73,7 +73,7 @@ struct Answered {
     response: Option<(Parts, Bytes)>,
 }
 
-/// What comes next.
+/// Next event of a served connection.
 enum Next {
     Requests(ConnectionInfo),
     /// The handshake is over; with success, what was held may be answered.
@@ -158,7 +158,7 @@ where
         over.map(|()| self.connection.close())
     }
 
-    /// How many requests may be taken.
+    /// Returns how many requests may be taken.
     fn poll_room(&mut self, cx: &mut Context<'_>) -> usize {
         loop {
             let room = self.handlers.available_permits().saturating_sub(self.held.len());
@@ -226,7 +226,8 @@ where
         .await
     }
 
-    /// Ready when the service takes a request, or nobody is left who waits for that.
+    /// Returns ready when the service takes a request, or when the connection is over and no client waits for
+    /// that.
     fn poll_service(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         match self.service.poll_ready(cx) {
             Poll::Ready(Ok(())) => return Poll::Ready(Ok(())),
@@ -310,7 +311,7 @@ where
         if kind == Kind::Connect { None } else { Pace::new(&self.options.limits) }
     }
 
-    /// The answer takes longer.
+    /// Starts a task that finishes an answer that takes longer.
     fn spawn(
         &self,
         answer: Pinned<S::Future, B>,

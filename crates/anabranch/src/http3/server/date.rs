@@ -23,13 +23,13 @@ impl DateCache {
         }
     }
 
-    /// The date as it was at the last look.
+    /// Returns the date as it was at the last look.
     pub(super) fn get(&self) -> Option<HeaderValue> {
         self.rendered.clone()
     }
 }
 
-/// The current date.
+/// Returns the current date.
 pub(super) fn now() -> Option<HeaderValue> {
     render(SystemTime::now())
 }

@@ -1,4 +1,5 @@
-//! How long a connection is served: until it is idle for too long, or a shutdown begins; and then its end in good order.
+//! Lifetime of a served connection: until it is idle for too long or a shutdown begins, and then its orderly
+//! end.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -10,7 +11,7 @@ use tokio::time::{Instant, Sleep};
 use super::super::{Connection, Limits};
 use super::shutdown::Shutdown;
 
-/// How often a connection that drains is looked at.
+/// Interval at which a draining connection is checked.
 const DRAIN_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The shortest time between two looks at a connection that is served.
@@ -19,7 +20,7 @@ const MIN_TICK: Duration = Duration::from_millis(10);
 /// Watches over a connection's end.
 pub(super) struct Lifetime {
     idle_timeout: Duration,
-    /// What requests under way are left when a connection is closed because it was idle.
+    /// Time that open requests get when a connection is closed because it was idle.
     grace: Duration,
     tick: Duration,
     shutdown: Pin<Box<dyn Future<Output = Duration> + Send>>,
@@ -69,12 +70,12 @@ impl Lifetime {
         }
     }
 
-    /// A request came.
+    /// Records the arrival of a request.
     pub(super) fn on_request(&mut self) {
         self.last_request = Instant::now();
     }
 
-    /// Ready when the connection is to be closed. `busy` says whether requests are being answered.
+    /// Returns ready when the connection is to be closed. `busy` says whether requests are being answered.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, connection: &Connection, busy: bool) -> Poll<()> {
         if matches!(self.phase, Phase::Open)
             && let Poll::Ready(drain) = self.shutdown.as_mut().poll(cx)
@@ -116,7 +117,7 @@ impl Lifetime {
         self.timer.as_mut().reset(now + connection.quic().rtt().min(drain));
     }
 
-    /// Whether the client has asked for nothing for too long, and is not still reading what it asked for.
+    /// Returns whether the client has requested nothing for too long and no longer reads the answers.
     fn is_idle(&mut self, connection: &Connection, now: Instant, busy: bool) -> bool {
         let buffered = connection.unacknowledged_bytes();
         let reading = buffered != std::mem::replace(&mut self.buffered, buffered);

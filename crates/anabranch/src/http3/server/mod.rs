@@ -26,7 +26,7 @@ use crate::incoming::Incoming;
 /// The application protocol of HTTP/3 (RFC 9114 §3.1).
 const ALPN: &[u8] = b"h3";
 
-/// How long the last packets may take to be told to clients when everything else is done.
+/// Maximum time for sending the last packets to clients when everything else is done.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 /// An HTTP/3 server: it accepts connections of an endpoint and has a service answer their requests. Any
@@ -58,22 +58,23 @@ pub struct Server<S> {
 }
 
 configuration! {
-    /// How connections are served.
+    /// Settings for serving connections.
     #[derive(Clone, Debug)]
     pub struct ServeOptions {
         /// Limits and features of HTTP/3.
         lend config, with_config: Config = Config::default();
-        /// What clients may cost.
+        /// Limits on the cost of clients.
         lend limits, with_limits: Limits = Limits::default();
         /// Adds a `date` to responses that have none (RFC 9110 §6.6.1).
         copy date, with_date: bool = true;
-        /// What responses hold that are stalled, over all connections that are served with clones of this.
+        /// Memory that stalled responses hold, over all connections that are served with clones of these
+        /// settings.
         lend stalled, with_stalled: StalledResponses = StalledResponses::default();
     }
 }
 
 impl<S> Server<S> {
-    /// A server on `endpoint`, whose application protocol has to be `h3`.
+    /// Creates a server on `endpoint`, whose application protocol has to be `h3`.
     pub fn new(endpoint: Endpoint, service: S) -> Self {
         Self { endpoint, service, options: ServeOptions::default() }
     }
@@ -85,14 +86,14 @@ impl<S> Server<S> {
         self
     }
 
-    /// What clients may cost.
+    /// Sets the limits on the cost of clients.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.options.limits = limits;
         self
     }
 
-    /// Whether to add a `date` to responses that have none; by default yes.
+    /// Sets whether a `date` is added to responses that have none; the default is `true`.
     #[must_use]
     pub fn date(mut self, date: bool) -> Self {
         self.options.date = date;
@@ -153,7 +154,7 @@ where
     }
 }
 
-/// The next client, unless `event` comes first.
+/// Waits for the next client; `None` if `event` comes first.
 async fn next_unless(endpoint: &Endpoint, mut event: std::pin::Pin<&mut impl Future>) -> Option<Incoming> {
     let mut next = pin!(endpoint.accept());
     poll_fn(|cx| match event.as_mut().poll(cx) {

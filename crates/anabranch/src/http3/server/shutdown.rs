@@ -10,7 +10,7 @@ use tokio::sync::watch;
 pub struct Shutdown(Arc<watch::Sender<Option<Duration>>>);
 
 impl Shutdown {
-    /// One that has not begun.
+    /// Creates a shutdown that has not begun.
     pub fn new() -> Self {
         Self(Arc::new(watch::Sender::new(None)))
     }

@@ -23,7 +23,7 @@ fn wlan() -> Interface {
     interface("wlan0", &["198.51.100.1", "fe80::1"])
 }
 
-/// A connection that began on eth0.
+/// Creates the plan of a connection that began on eth0.
 fn plan(policy: PathPolicy, interfaces: Vec<Interface>) -> Plan {
     let mut plan = Plan::new(policy);
     plan.adopt(at(0), PathId(0), "192.0.2.1".parse().unwrap(), server());
@@ -31,7 +31,7 @@ fn plan(policy: PathPolicy, interfaces: Vec<Interface>) -> Plan {
     plan
 }
 
-/// What is opened: interface, local and remote address.
+/// Returns the interface, local and remote address of each path that is opened.
 fn opened(plan: &mut Plan, now: Time) -> Vec<(u64, String, String, String)> {
     let due = plan.due(now).into_iter().map(|command| match command {
         Command::Open { slot, local, remote, .. } => {

@@ -1,4 +1,5 @@
-//! What peers send: malformed messages (RFC 9114 §4.1.2) and the requests and responses of the others.
+//! Messages that peers send: malformed ones (RFC 9114 §4.1.2), and the requests and responses of other
+//! implementations.
 
 use http::header::{CONTENT_LENGTH, COOKIE, HOST};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, request, response};
@@ -21,12 +22,12 @@ fn trailers(lines: &[Line<'_>]) -> Result<HeaderMap, Malformed> {
     gather(lines)?.into_trailers()
 }
 
-/// A good request, with `lines` behind it.
+/// Reads a valid request followed by `lines`.
 fn get_and(lines: &[Line<'_>]) -> Result<request::Parts, Malformed> {
     request(&[&GET, lines].concat())
 }
 
-/// A good request in which the pseudo-header `name` has another value, or none.
+/// Reads a valid request in which the pseudo-header `name` has another value, or is missing.
 fn get_with(name: &str, value: Option<&str>) -> Result<request::Parts, Malformed> {
     let others = GET.iter().filter(|line| line.0 != name).copied();
     let lines: Vec<Line<'_>> = others.chain(value.map(|value| (name, value))).collect();

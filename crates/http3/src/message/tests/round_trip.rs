@@ -1,4 +1,4 @@
-//! What is sent is what is received.
+//! Messages that are received as they were sent.
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use proptest::prelude::*;

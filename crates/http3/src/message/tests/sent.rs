@@ -1,11 +1,11 @@
-//! What applications send: the lines it becomes, and what cannot be sent.
+//! Messages that applications send: their field lines, and messages that cannot be sent.
 
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, request};
 
 use super::super::{Fields, fields};
 use super::super::{InvalidMessage, Protocol, request_fields, response_fields, trailer_fields};
 
-/// The lines as text.
+/// Returns the lines as text.
 fn lines(fields: &Fields<'_>) -> Vec<(String, String)> {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     fields.iter().map(|field| (text(field.name), text(field.value))).collect()
@@ -19,7 +19,7 @@ fn get(uri: &str) -> request::Parts {
     Request::get(uri).body(()).unwrap().into_parts().0
 }
 
-/// The value of one line of a request that can be sent.
+/// Returns the value of one line of a request that can be sent.
 fn value_of(parts: &request::Parts, name: &str) -> Option<String> {
     let found = lines(&request_fields(parts).unwrap()).into_iter().find(|line| line.0 == name);
     found.map(|line| line.1)

@@ -40,7 +40,7 @@ impl Connecting {
     /// # Errors
     /// Gives `self` back if this client remembers no earlier connection to the server that allows early data.
     pub fn into_0rtt(mut self) -> Result<(Connection, ZeroRttAccepted), Self> {
-        let possible = |state: &mut State| state.core.side().is_server() || state.core.has_early_keys();
+        let possible = |state: &mut State| state.core.side().is_server() || state.offers_early_data;
         match self.connection.take_if(|connection| connection.0.with_state(possible)) {
             Some(connection) => {
                 let accepted = ZeroRttAccepted(connection.clone());

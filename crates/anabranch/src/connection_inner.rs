@@ -46,6 +46,9 @@ pub(crate) struct State {
     pub(crate) ended: Option<ConnectionError>,
     /// `true` if early data was accepted; `None` until the handshake is complete.
     pub(crate) connected: Option<bool>,
+    /// `true` if a client had keys for early data when the connection began. They go when the handshake is complete, which may be
+    /// before the application asks for early data.
+    pub(crate) offers_early_data: bool,
     /// Set when the host could not send a packet that the handshake needs.
     pub(crate) unreachable: bool,
     /// Set when the handshake has determined the application protocol and the server's name.
@@ -96,6 +99,7 @@ impl ByDir {
 impl ConnectionInner {
     pub(crate) fn new(driver: Arc<DriverHandle>, handle: Handle, core: Connection) -> Self {
         let state = State {
+            offers_early_data: core.has_early_keys(),
             log: Log::begin(&core),
             core,
             server_name: None,

@@ -298,6 +298,25 @@ async fn early_data(server: &Endpoint, client: &Endpoint) -> (bool, Connection) 
     (within(accepted).await, again)
 }
 
+/// On a busy host the handshake may be over before the application comes to ask for early data.
+#[tokio::test]
+async fn early_data_may_be_asked_for_late() {
+    let pair = Pair::new();
+    let (client, server) = pair.endpoints();
+    let (ours, theirs) = connect(&client, &server).await;
+    serve(theirs);
+    echo(&ours, b"first").await;
+    ours.close(VarInt::ZERO, b"");
+    let second = connecting(&client, &server);
+    // The server's handshake is complete once it has the client's last flight.
+    let theirs = within(async { server.accept().await.unwrap().await }).await.unwrap();
+    within(theirs.handshake_complete()).await.unwrap();
+    let (again, accepted) = second.into_0rtt().expect("the server is remembered");
+    assert!(within(accepted).await);
+    serve(theirs);
+    echo(&again, b"again").await;
+}
+
 #[tokio::test]
 async fn early_data_is_accepted() {
     let pair = Pair::new();

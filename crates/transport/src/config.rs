@@ -1,4 +1,4 @@
-//! How a connection and an endpoint behave; everything has a default that suits most users.
+//! Configuration of connections and endpoints; every setting has a default that suits most users.
 
 mod ack;
 pub(crate) mod named;
@@ -41,7 +41,7 @@ configuration! {
         lend streams, with_streams: StreamsConfig = StreamsConfig::default();
         /// Loss recovery, congestion controller, pacing, ECN, MTU discovery.
         lend recovery, with_recovery: recovery::Config = recovery::Config::default();
-        /// When acknowledgments are sent.
+        /// Rules for when acknowledgments are sent.
         lend ack, with_ack: AckConfig = AckConfig::default();
         /// Close silently after this long without a packet (RFC 9000 §10.1); `None` never.
         into max_idle_timeout, with_max_idle_timeout: Option<Duration> = Some(Duration::from_secs(30));
@@ -74,13 +74,14 @@ configuration! {
         copy skip_packet_numbers, with_skip_packet_numbers: bool = true;
         /// Change this end's connection IDs by age and use; `None` never, unless a path moves. It costs some hundred bytes each time.
         into cid_rotation, with_cid_rotation: Option<CidRotation> = Some(CidRotation::default());
-        /// How this end is to misbehave.
+        /// Test hooks that make this end misbehave.
         #[cfg(test)]
         inner hooks, with_hooks: Hooks = Hooks::default();
     }
 }
 
-/// When connection IDs of this end are old: the peer is then asked to use new ones (RFC 9000 §5.1.1, §9.5).
+/// Age and packet count at which connection IDs of this end are old. The peer is then asked to use new ones
+/// (RFC 9000 §5.1.1, §9.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CidRotation {
     pub(crate) max_age: Duration,
@@ -93,19 +94,19 @@ impl CidRotation {
         Self { max_age, max_packets }
     }
 
-    /// The age at which they are old; noticed at the next packet that is received.
+    /// Returns the age at which connection IDs are old. It is checked when the next packet is received.
     pub const fn max_age(&self) -> Duration {
         self.max_age
     }
 
-    /// The 1-RTT packets received on their path after which they are old.
+    /// Returns the number of 1-RTT packets received on a path after which the path's connection IDs are old.
     pub const fn max_packets(&self) -> u64 {
         self.max_packets
     }
 }
 
 impl Default for CidRotation {
-    /// An hour, or 2^24 packets: rare enough to cost nothing that can be measured.
+    /// Returns an hour or 2^24 packets: rare enough that the cost cannot be measured.
     fn default() -> Self {
         Self::new(Duration::from_secs(3600), 1 << 24)
     }
@@ -127,7 +128,7 @@ configuration! {
     pub struct MultipathConfig {
         /// Paths that may be open at the same time, 1 to [`MAX_PATHS`].
         copy max_paths, with_max_paths: u32 = 4;
-        /// Which path the next packet takes.
+        /// Scheduler that chooses the path of the next packet.
         copy scheduler, with_scheduler: crate::schedule::Algorithm = crate::schedule::Algorithm::Confluence;
         /// Give up a path that has been failing for this long while another one works; `None` never. A path without traffic is
         /// asked for a sign of life after as long, as long as the connection is in use, and so found out if it is dead.
@@ -135,10 +136,10 @@ configuration! {
         /// Send a PING on each path that has been silent for this long, so that the network does not forget it; `None` never.
         /// It keeps the whole connection alive, too.
         into path_keep_alive, with_path_keep_alive: Option<Duration> = None;
-        /// How packets of several paths are numbered. Without connection IDs at one of the ends only the single number space can be
-        /// used.
+        /// Numbering of the packets of several paths. Without connection IDs at one of the ends, only the
+        /// single number space can be used.
         into numbering, with_numbering: NumberingChoice = NumberingChoice::default();
-        /// How far losses are looked for where paths share their numbers.
+        /// Range of the search for lost packets when paths share a packet number space.
         copy loss_scan, with_loss_scan: LossScan = LossScan::Path;
         /// Tell the peer with PATH_STATUS_BACKUP of paths that fail, so that it need not find out by itself.
         copy path_signalling, with_path_signalling: bool = true;
@@ -149,7 +150,8 @@ configuration! {
 pub const MAX_PATHS: u32 = 64;
 
 configuration! {
-    /// What a client needs to connect: TLS, the default transport, QUIC v1 first.
+    /// Client configuration. By default it uses the given TLS settings, the default transport and QUIC v1
+    /// first.
     #[derive(Clone, Debug)]
     pub struct ClientConfig: new(tls: tls::ClientConfig) {
         /// TLS: trusted roots, ALPN, resumption, early data.
@@ -164,14 +166,15 @@ configuration! {
 }
 
 configuration! {
-    /// What a server needs to accept: TLS, the default transport, Retry only under load.
+    /// Server configuration. By default it uses the given TLS settings and the default transport, and sends
+    /// Retry only under load.
     #[derive(Clone, Debug)]
     pub struct ServerConfig: new(tls: tls::ServerConfig) {
         /// TLS: certificate, ALPN, tickets, early data.
         lend tls, with_tls: tls::ServerConfig = tls;
         /// Transport behaviour.
         lend transport, with_transport: Arc<TransportConfig> = Arc::default();
-        /// When clients must prove their address with a Retry.
+        /// Policy for when clients must prove their address with a Retry.
         copy retry, with_retry: RetryPolicy = RetryPolicy::UnderLoad;
         /// Addresses that clients are asked to move to after the handshake (RFC 9000 §9.6).
         into preferred_address, with_preferred_address: Option<PreferredAddresses> = None;
@@ -184,14 +187,14 @@ configuration! {
         copy max_incoming, with_max_incoming: usize = 1_024;
         /// Tokens for later connections sent after the handshake (NEW_TOKEN).
         copy new_tokens, with_new_tokens: u64 = 1;
-        /// How long a Retry token is good for.
+        /// Time for which a Retry token is valid.
         copy retry_token_lifetime, with_retry_token_lifetime: Duration = Duration::from_secs(15);
-        /// How long a NEW_TOKEN token is good for.
+        /// Time for which a NEW_TOKEN token is valid.
         copy new_token_lifetime, with_new_token_lifetime: Duration = Duration::from_secs(7 * 24 * 3600);
     }
 }
 
-/// When a server answers a first Initial with a Retry (RFC 9000 §8.1.2).
+/// Policy for when a server answers a first Initial with a Retry (RFC 9000 §8.1.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RetryPolicy {
@@ -212,10 +215,10 @@ pub struct PreferredAddresses {
     pub v6: Option<SocketAddrV6>,
 }
 
-/// What all connections of one endpoint share.
+/// Configuration that all connections of one endpoint share.
 ///
-/// `reset_key` and `token_key` may outlive the process; `seed` must be fresh for each, because tokens under an old key must
-/// not be sealed with the same randomness twice.
+/// `reset_key` and `token_key` may outlive the process. `seed` must be fresh for each process, because tokens
+/// under an old key must not be sealed with the same randomness twice.
 #[derive(Clone)]
 pub struct EndpointConfig {
     pub(crate) cid_len: usize,

@@ -13,13 +13,13 @@ use crate::token::{Token, Tokens};
 /// (RFC 9221 §3).
 pub const MAX_DATAGRAM_FRAME_SIZE: u64 = 65_535;
 
-/// What a queued message costs beyond its bytes, so that empty ones are bounded too.
+/// Bytes that a queued message costs in addition to its own, so that empty messages are bounded too.
 const MESSAGE_OVERHEAD: usize = 64;
 
 /// Smallest frame around a message: the type, the length left out.
 const MIN_FRAME_OVERHEAD: u64 = 1;
 
-/// Why a message was not queued.
+/// Reasons why a message was not queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SendDatagramError {
     /// The peer does not take datagrams.
@@ -40,7 +40,7 @@ pub struct Datagrams {
     incoming: Queue,
     /// The peer's `max_datagram_frame_size`; 0 until known, and if it takes none.
     peer_maximum: u64,
-    /// Whether any message has ever had a route of its own.
+    /// `true` once any message has had a route of its own.
     is_routed: bool,
     /// Largest payload of a packet, all frames together.
     packet_room: usize,
@@ -97,18 +97,18 @@ impl Datagrams {
         }
     }
 
-    /// The value of our `max_datagram_frame_size` transport parameter.
+    /// Returns the value of our `max_datagram_frame_size` transport parameter.
     pub fn local_maximum(&self) -> u64 {
         if self.incoming.capacity == 0 { 0 } else { MAX_DATAGRAM_FRAME_SIZE }
     }
 
-    /// The peer's `max_datagram_frame_size` transport parameter, remembered or real.
+    /// Sets the peer's `max_datagram_frame_size` transport parameter, which may be a remembered one.
     pub(crate) fn set_peer_maximum(&mut self, max_datagram_frame_size: u64) {
         self.peer_maximum = max_datagram_frame_size;
     }
 
-    /// Bytes of frames that fit into a packet now, on the path with the largest packets. Queued messages that became too
-    /// large are dropped when their turn comes.
+    /// Sets the bytes of frames that fit into a packet now, on the path with the largest packets. Queued
+    /// messages that have become too large are dropped when their turn comes.
     pub(crate) fn set_packet_room(&mut self, bytes: usize) {
         self.packet_room = bytes;
     }
@@ -143,7 +143,7 @@ impl Datagrams {
         Ok(())
     }
 
-    /// The oldest message received.
+    /// Takes the oldest received message.
     pub fn recv(&mut self) -> Option<Bytes> {
         self.incoming.pop()
     }
@@ -164,19 +164,21 @@ impl Datagrams {
         Ok(())
     }
 
-    /// Whether a message waits to be sent.
+    /// Returns whether a message waits to be sent.
     pub(crate) fn has_pending(&self) -> bool {
         !self.outgoing.messages.is_empty()
     }
 
-    /// Whether the next packet is for messages, if stream data waits as well and a packet is for one of both: they take turns.
+    /// Returns whether the next packet is for messages. If stream data waits as well and a packet can carry
+    /// only one of both, they take turns.
     pub(crate) fn take_turn(&mut self, carrier: &Carrier, streams_wait: bool) -> bool {
         let turn = self.has_pending_for(carrier) && !(self.had_turn && streams_wait);
         self.had_turn = turn;
         turn
     }
 
-    /// Whether a message waits that `carrier` carries and that is not too large by now; those in front that are go.
+    /// Returns whether a message waits that `carrier` carries and that still fits. Drops messages in front of
+    /// it that `carrier` carries but that have become too large.
     fn has_pending_for(&mut self, carrier: &Carrier) -> bool {
         let max = self.max_len();
         let mut at = 0;
@@ -198,12 +200,12 @@ impl Datagrams {
         self.unblocked |= std::mem::take(&mut self.was_blocked);
     }
 
-    /// Bytes of messages that wait to be sent, their overheads included.
+    /// Returns the bytes of messages that wait to be sent, their overheads included.
     pub fn pending_bytes(&self) -> u64 {
         self.outgoing.bytes as u64
     }
 
-    /// Whether messages may have routes of their own.
+    /// Returns whether messages may have routes of their own.
     pub(crate) fn is_routed(&self) -> bool {
         self.is_routed
     }
@@ -229,12 +231,13 @@ impl Datagrams {
         }
     }
 
-    /// Whether a message has arrived in an empty queue since the last call.
+    /// Returns whether a message has arrived in an empty queue since the last call.
     pub(crate) fn take_received(&mut self) -> bool {
         std::mem::take(&mut self.received)
     }
 
-    /// Whether there is room again, since the last call, after [`SendDatagramError::Blocked`].
+    /// Returns whether the queue has had room again since the last call, after
+    /// [`SendDatagramError::Blocked`].
     pub(crate) fn take_unblocked(&mut self) -> bool {
         std::mem::take(&mut self.unblocked)
     }

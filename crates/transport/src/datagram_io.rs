@@ -1,4 +1,4 @@
-//! What goes in and out of the core: datagrams, and batches of them.
+//! Datagrams that the core receives and sends, and batches of them.
 
 use std::net::SocketAddr;
 
@@ -20,7 +20,8 @@ pub struct FourTuple {
 }
 
 impl FourTuple {
-    /// Whether `other` is the same network path: same remote, and local addresses that do not contradict.
+    /// Returns whether `other` is the same network path: the same remote address, and local addresses that do
+    /// not contradict.
     #[inline]
     pub fn matches(&self, other: &Self) -> bool {
         self == other || self.is_vaguely(other)
@@ -38,7 +39,7 @@ impl FourTuple {
 /// A received UDP datagram, borrowed from the driver's buffer, which the core may scribble over.
 #[derive(Debug)]
 pub struct Datagram<'a> {
-    /// Where it came from and to.
+    /// Addresses that the datagram came from and to.
     pub tuple: FourTuple,
     /// Its ECN codepoint, `None` for Not-ECT.
     pub ecn: Option<Ecn>,
@@ -71,17 +72,17 @@ pub struct TransmitBuf {
 pub const MAX_BATCH_BYTES: usize = 65_000;
 
 impl TransmitBuf {
-    /// A buffer for batches of at most `max_datagrams` datagrams and [`MAX_BATCH_BYTES`] bytes.
+    /// Creates a buffer for batches of at most `max_datagrams` datagrams and [`MAX_BATCH_BYTES`] bytes.
     pub fn new(max_datagrams: usize) -> Self {
         Self { bytes: Vec::new(), max_datagrams: max_datagrams.max(1) }
     }
 
-    /// Most datagrams in a batch.
+    /// Returns the maximum number of datagrams in a batch.
     pub fn max_datagrams(&self) -> usize {
         self.max_datagrams
     }
 
-    /// The bytes of the batch that `poll_transmit` reported.
+    /// Returns the bytes of the batch that `poll_transmit` reported.
     pub fn filled(&self, transmit: &Transmit) -> &[u8] {
         &self.bytes[..transmit.len]
     }

@@ -21,12 +21,12 @@ pub struct TransportError {
 }
 
 impl TransportError {
-    /// An error that no particular frame caused.
+    /// Creates an error that no particular frame caused.
     pub fn new(code: TransportErrorCode, reason: impl Into<Cow<'static, str>>) -> Self {
         Self { code, frame_type: 0, reason: reason.into() }
     }
 
-    /// The same error, blamed on a frame of type `frame_type`.
+    /// Returns the same error, attributed to a frame of type `frame_type`.
     #[must_use]
     pub fn in_frame(mut self, frame_type: u64) -> Self {
         self.frame_type = frame_type;
@@ -46,7 +46,7 @@ impl From<ParameterError> for TransportError {
     }
 }
 
-/// Why a connection ended.
+/// Reasons why a connection ended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectionError {
@@ -87,13 +87,13 @@ pub enum ConnectionError {
     VersionMismatch,
 }
 
-/// What is known about a peer that nothing is heard of.
+/// Facts about a peer from which nothing is heard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Silence {
-    /// How long ago the peer was last heard of; `None` if it has never answered.
+    /// Time since the peer was last heard; `None` if it has never answered.
     pub heard: Option<Duration>,
-    /// How much of that time this host was suspended or this process stopped; zero if neither.
+    /// Part of that time during which this host was suspended or this process was stopped; zero if neither.
     pub asleep: Duration,
 }
 
@@ -111,7 +111,7 @@ impl fmt::Display for Silence {
     }
 }
 
-/// Why datagrams do not get to a server, in the operating system's words.
+/// Reason why datagrams do not reach a server, in the operating system's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Obstacle {
@@ -138,8 +138,8 @@ fn display_reason(reason: &Bytes) -> String {
 }
 
 impl ConnectionError {
-    /// Whether the connection was lost although nobody wanted it to end: the peer fell silent after it had answered, or has
-    /// forgotten the connection. Another one may well succeed.
+    /// Returns whether the connection was lost although neither end wanted to close it: the peer fell silent
+    /// after it had answered, or has forgotten the connection. A new connection may well succeed.
     pub fn is_lost(&self) -> bool {
         match self {
             Self::TimedOut(silence) => silence.heard.is_some(),
@@ -148,7 +148,7 @@ impl ConnectionError {
         }
     }
 
-    /// Whether the cause is the TLS certificate (alerts 42 to 49 and 116, RFC 8446 §6.2).
+    /// Returns whether the cause is the TLS certificate (alerts 42 to 49 and 116, RFC 8446 §6.2).
     pub fn is_certificate(&self) -> bool {
         match self {
             Self::Transport(error) | Self::PeerTransport(error) => {

@@ -1,4 +1,4 @@
-//! What a connection tells its application, and what it tells its endpoint.
+//! Events that a connection reports to its application and to its endpoint.
 
 use anabranch_wire::{ConnectionId, PathId, ResetToken};
 use bytes::Bytes;
@@ -15,7 +15,7 @@ pub enum Event {
     HandshakeDataReady,
     /// The handshake is complete (RFC 9001 §4.1.1): streams may be used in both directions.
     Connected {
-        /// Whether early data, if any was sent, was accepted.
+        /// `true` if early data was accepted, if any was sent.
         early_data_accepted: bool,
     },
     /// The handshake is confirmed (RFC 9001 §4.1.2).
@@ -41,7 +41,7 @@ pub enum Event {
     PathStatus {
         /// The path.
         path: PathId,
-        /// What it is now.
+        /// The path's new state.
         state: PathState,
     },
     /// Client: the main path has owed an answer for a probe timeout and no other path works; see
@@ -56,7 +56,7 @@ pub enum Event {
     PathAbandoned {
         /// The path.
         path: PathId,
-        /// Why: a code of RFC 10069 §5, or of the application.
+        /// Error code: one of RFC 10069 §5, or the application's.
         code: u64,
     },
     /// The connection has ended; no event follows.

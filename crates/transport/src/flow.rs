@@ -7,7 +7,7 @@ use anabranch_wire::Time;
 use crate::config::named::named;
 
 named! {
-    /// How receive windows grow, from what they are at first to their maxima.
+    /// Growth of receive windows from their initial sizes to their maxima.
     WindowRule, "rule of receive windows" {
         /// To eight times what the application has consumed in a round trip once that is more than a sixth, and so that late data
         /// of one path does not hold up the others.
@@ -32,9 +32,10 @@ const STUDY_MAX_RTT: Duration = Duration::from_millis(610);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Overrun;
 
-/// What a window spans at least, in round trips at the current rate, and what it grows to if it does not. A sender in slow start
-/// doubles its rate in each round trip; word of a window takes one to take effect, and another one passes until that of the next
-/// does: twice and four times as much as was consumed in the last one have to fit. The rest is for what comes late.
+/// Round trips at the current rate: the number that a window spans at least, and the number to which it grows
+/// if it does not. A sender in slow start doubles its rate in each round trip. A new limit takes one round
+/// trip to take effect, and another round trip passes until the next limit does. So twice and four times the
+/// bytes consumed in the last round trip have to fit. The rest is for late data.
 const ROUND_TRIPS: (u64, u64) = (6, 8);
 
 /// The same of [`WindowRule::Fourfold`].
@@ -51,13 +52,14 @@ const MIN_RTT: Duration = Duration::from_millis(1);
 pub(crate) struct ReceiveCredit {
     window: u64,
     max_window: u64,
-    /// What the peer was told, or is being told: the highest offset it may use.
+    /// Highest offset that the peer may use, as already sent or being sent to it.
     limit: u64,
-    /// What it is to be told next under the rule of 2022, which moves the limit in leaps.
+    /// Limit to send next under the rule of 2022, which moves the limit in leaps.
     next_limit: u64,
     received: u64,
     consumed: u64,
-    /// When the round trip began whose consumption counts, and what had been consumed then.
+    /// Start of the round trip whose consumption counts; `consumed_before` is the number of bytes consumed by
+    /// then.
     since: Time,
     consumed_before: u64,
     due: bool,
@@ -87,7 +89,7 @@ impl ReceiveCredit {
         self.limit
     }
 
-    /// Bytes by which the limit runs ahead of what has been consumed.
+    /// Returns the number of bytes by which the limit may exceed the bytes consumed.
     pub(crate) fn window(&self) -> u64 {
         self.window
     }
@@ -97,17 +99,18 @@ impl ReceiveCredit {
         self.received
     }
 
-    /// Bytes that the peer may still use; `None` if the limit depends on each step of the way there.
+    /// Returns the bytes that the peer may still use; `None` under the rule of 2022, where the limit depends
+    /// on each intermediate step.
     pub(crate) fn left(&self) -> Option<u64> {
         self.slides().then_some(self.limit - self.received)
     }
 
-    /// Bytes received that have not been consumed.
+    /// Returns the bytes received that have not been consumed.
     pub(crate) fn outstanding(&self) -> u64 {
         self.received - self.consumed
     }
 
-    /// The peer has used the credit up to `offset`; says how much of it is new.
+    /// Takes the peer's use of the credit up to `offset` into account and returns how much of it is new.
     #[inline]
     pub(crate) fn receive(&mut self, offset: u64) -> Result<u64, Overrun> {
         if offset > self.limit {
@@ -132,7 +135,8 @@ impl ReceiveCredit {
         self.due
     }
 
-    /// Under the rule of 2022, what has been received may move the limit already. Says whether the peer should be told.
+    /// Moves the next limit by the bytes received, as the rule of 2022 allows. Returns whether the peer
+    /// should be sent a new limit.
     pub(crate) fn multiply_by_received(&mut self, rtt: Duration) -> bool {
         let grows = self.rule == WindowRule::Study2022 && self.multiply(self.received, rtt);
         self.due |= grows;
@@ -176,18 +180,19 @@ impl ReceiveCredit {
         grows
     }
 
-    /// Whether the limit moves with what is consumed, rather than in leaps.
+    /// Returns whether the limit moves with the bytes consumed, rather than in leaps.
     fn slides(&self) -> bool {
         self.rule != WindowRule::Study2022
     }
 
-    /// Whether the peer has used more than half of what it may.
+    /// Returns whether the peer has used more than half of its window and no new limit is due.
     pub(crate) fn is_tight(&self) -> bool {
         self.slides() && !self.due && self.limit - self.received < self.window / 2
     }
 
-    /// What holds the peer back is not the application but data that is late, on a slower path perhaps: the window has to span
-    /// that, too. Says whether the peer should be told a new limit.
+    /// Doubles the window, up to its maximum. The peer is held back not by the application but by late data,
+    /// perhaps on a slower path. The window has to span that data too. Returns whether the peer should be
+    /// sent a new limit.
     pub(crate) fn widen(&mut self) -> bool {
         let wider = self.window.saturating_mul(2).min(self.max_window);
         let grows = wider > self.window;
@@ -196,18 +201,19 @@ impl ReceiveCredit {
         grows
     }
 
-    /// Whether the peer would gain from a new limit, however little.
+    /// Returns whether the peer would gain from a new limit, however little.
     pub(crate) fn can_grant(&self) -> bool {
         self.slides() && self.consumed + self.window > self.limit
     }
 
-    /// Whether the peer has used all its credit while some could be given. Waiting for half a window might then take
-    /// forever: what holds the rest may be data of another stream, which nobody reads.
+    /// Returns whether the peer has used all its credit while some could be given. Waiting for half a window
+    /// might then take forever: the rest may be held by data of another stream, which the application does
+    /// not read.
     pub(crate) fn is_starved(&self) -> bool {
         self.received == self.limit && self.can_grant()
     }
 
-    /// The limit to tell the peer now; it never shrinks.
+    /// Returns the limit to send to the peer now; it never shrinks.
     pub(crate) fn grant(&mut self) -> u64 {
         self.due = false;
         if self.slides() {
@@ -241,12 +247,12 @@ impl SendCredit {
         self.limit
     }
 
-    /// Bytes used so far.
+    /// Returns the bytes used so far.
     pub(crate) fn used(&self) -> u64 {
         self.used
     }
 
-    /// Bytes that may still be used.
+    /// Returns the bytes that may still be used.
     pub(crate) fn available(&self) -> u64 {
         self.limit.saturating_sub(self.used)
     }
@@ -261,7 +267,8 @@ impl SendCredit {
         self.used -= n;
     }
 
-    /// The peer moved its limit; says whether that is an increase. Old limits that arrive late change nothing.
+    /// Takes the peer's new limit and returns whether it is an increase. Old limits that arrive late change
+    /// nothing.
     pub(crate) fn raise(&mut self, limit: u64) -> bool {
         if limit <= self.limit {
             return false;
@@ -277,22 +284,22 @@ impl SendCredit {
         self.reported = None;
     }
 
-    /// The application wants more than is available.
+    /// Notes that the application wants more credit than is available.
     pub(crate) fn want_more(&mut self) {
         self.wanted = true;
     }
 
-    /// Whether a *_BLOCKED frame is due once all that the limit allows has been sent.
+    /// Returns whether a *_BLOCKED frame is due once all that the limit allows has been sent.
     pub(crate) fn should_report(&self) -> bool {
         self.wanted && self.reported != Some(self.limit)
     }
 
-    /// The limit that a *_BLOCKED frame names now; `None` if the peer has raised it meanwhile.
+    /// Returns the limit that a *_BLOCKED frame names now; `None` if the peer has raised it meanwhile.
     pub(crate) fn report(&mut self) -> Option<u64> {
         self.wanted.then(|| *self.reported.insert(self.limit))
     }
 
-    /// A *_BLOCKED frame was lost; says whether it still holds.
+    /// Returns whether a lost *_BLOCKED frame still holds.
     pub(crate) fn report_again(&self) -> bool {
         self.wanted && self.reported == Some(self.limit)
     }

@@ -58,7 +58,8 @@ fn a_fast_reader_gets_a_window_of_some_round_trips_up_to_the_maximum() {
     assert_eq!(windows(WindowRule::Fourfold), [2400, 4800, 7200, 9600, 12_000]);
 }
 
-/// What a sender that doubles its rate has used when word of the next window can have an effect on it.
+/// Checks that the window does not hold up a sender that doubles its rate: it stays within the known limit
+/// until the next limit can take effect.
 #[test]
 fn the_window_does_not_hold_up_a_sender_that_doubles_its_rate() {
     let mut credit = ReceiveCredit::new(WindowRule::Adaptive, 1000, 1 << 40, Time::ZERO);

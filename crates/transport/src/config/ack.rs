@@ -1,4 +1,4 @@
-//! How this end acknowledges, and what it asks of the peer's acknowledgments.
+//! Configuration of this end's acknowledgments and of its requests about the peer's acknowledgments.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,8 +9,8 @@ use anabranch_wire::configuration;
 use super::named::{UnknownName, named};
 
 configuration! {
-    /// When acknowledgments are sent (RFC 9000 §13.2), what they say, which way they go, and what we ask of the peer
-    /// (draft-ietf-quic-ack-frequency).
+    /// Timing, content and path of acknowledgments (RFC 9000 §13.2), and the requests that this end makes of
+    /// the peer (draft-ietf-quic-ack-frequency).
     #[derive(Clone, Debug)]
     pub struct AckConfig {
         /// Ack-eliciting packets received on a path before an ACK leaves at once.
@@ -20,18 +20,19 @@ configuration! {
         /// Ranges that one ACK frame holds at most, the one with its largest number included: 2 to 1024, and a value outside
         /// counts as the nearest inside.
         copy max_ranges, with_max_ranges: usize = 64;
-        /// Which ranges an ACK frame names when there are more than it may hold. `None` chooses what measured best:
-        /// [`RangeOrder::NewestFirst`] where every path has its own numbers, [`RangeOrder::NewsFirst`] where they share one
-        /// line.
+        /// Choice of the ranges that an ACK frame names when there are more than it may hold. `None` chooses
+        /// the order that measured best: [`RangeOrder::NewestFirst`] where every path has its own packet
+        /// numbers, [`RangeOrder::NewsFirst`] where paths share one number space.
         into order, with_order: Option<RangeOrder> = None;
         /// Frames that name a range which does not grow, at least 1; it is then left out, even if nothing is known to have reached the
         /// peer. Only where `order` is set to a fixed order: the default ones know better.
         copy max_tellings, with_max_tellings: u32 = u32::MAX;
-        /// Which old packet numbers are given up: neither acknowledged nor accepted any more.
+        /// Old packet numbers that are given up: packets with these numbers are neither acknowledged nor
+        /// accepted any more.
         copy horizon, with_horizon: Horizon = Horizon::None;
         /// The path that an ACK of another path's packets may take.
         copy path, with_path: AckPath = AckPath::Soonest;
-        /// Whose packets an ACK that leaves is about, when the connection has several paths.
+        /// Paths whose packets an outgoing ACK acknowledges when the connection has several paths.
         copy scope, with_scope: AckScope = AckScope::Path;
         /// Take a path's round trips as one and the same, whichever path brings the ACKs back: the newest packet that an ACK newly
         /// acknowledges on each path then measures it, in the single number space, too, and a change of the way back does not
@@ -40,14 +41,14 @@ configuration! {
         copy mixed_round_trips, with_mixed_round_trips: bool = false;
         /// Ask the peer to acknowledge more rarely when it supports ACK_FREQUENCY.
         copy frequency, with_frequency: bool = true;
-        /// What is then asked for.
+        /// Rule for the values that this end then requests.
         copy frequency_rule, with_frequency_rule: FrequencyRule = FrequencyRule::Adaptive;
     }
 }
 
 named! {
-    /// Which ranges of packet numbers an ACK frame names when there are more than it may hold. The range with the largest
-    /// number always comes first, because the frame's delay refers to it.
+    /// Choice of the packet number ranges that an ACK frame names when there are more than it may hold. The
+    /// range with the largest number always comes first, because the frame's delay refers to it.
     RangeOrder, "order of ranges" {
         /// The highest numbers (RFC 9000 §13.2.3).
         NewestFirst = "newest-first";
@@ -83,7 +84,7 @@ named! {
 }
 
 named! {
-    /// Whose packets an ACK that leaves is about.
+    /// Paths whose packets an outgoing ACK acknowledges.
     AckScope, "scope of acknowledgments" {
         /// Those of one path: each path has its own debt.
         Path = "path";
@@ -96,7 +97,7 @@ named! {
 }
 
 named! {
-    /// What a sender asks for with ACK_FREQUENCY.
+    /// Rule for the values that a sender requests with ACK_FREQUENCY.
     FrequencyRule, "rule of the acknowledgment frequency" {
         /// A quarter of the window and of the smoothed round-trip time, more often in slow start; an ACK at once when packets
         /// come out of order.
@@ -108,7 +109,7 @@ named! {
 }
 
 impl FrequencyRule {
-    /// The distance at which a packet out of order makes an ACK leave at once; 0 for none.
+    /// Returns the distance at which a packet out of order makes an ACK leave at once; 0 turns this off.
     pub(crate) const fn reordering_threshold(self) -> u64 {
         match self {
             Self::Adaptive => 1,
@@ -116,14 +117,15 @@ impl FrequencyRule {
         }
     }
 
-    /// Whether probe timeouts count with what was asked for as soon as the peer follows, if it is less than its `max_ack_delay`.
+    /// Returns whether probe timeouts use the requested delay as soon as the peer follows the request, if the
+    /// delay is less than the peer's `max_ack_delay`.
     pub(crate) const fn shortens_probe_timeouts(self) -> bool {
         matches!(self, Self::Adaptive)
     }
 }
 
-/// Which received packet numbers are given up, besides those that no longer fit the bound on memory. A packet at or below
-/// such a number that arrives after all is dropped as a duplicate.
+/// Received packet numbers that are given up, in addition to those dropped to bound memory. A packet at or
+/// below such a number that arrives after all is dropped as a duplicate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Horizon {

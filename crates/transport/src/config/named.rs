@@ -14,7 +14,7 @@ macro_rules! named {
             /// The names [`FromStr`](core::str::FromStr) knows.
             pub const NAMES: &[&str] = &[$($name),+];
 
-            /// The value's name.
+            /// Returns the value's name.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)+ }
             }

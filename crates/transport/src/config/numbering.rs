@@ -1,9 +1,9 @@
-//! Which packet number spaces several paths use.
+//! Packet number spaces that several paths use.
 
 use super::named::named;
 
 named! {
-    /// How the packets of several paths are numbered.
+    /// Numbering of the packets of several paths.
     Numbering, "numbering" {
         /// Each path has a packet number space of its own, as RFC 10069 has it. Needs connection IDs at both ends.
         Multiple = "multiple";
@@ -14,7 +14,7 @@ named! {
 }
 
 named! {
-    /// How far a sender looks for lost packets when its paths share one packet number space.
+    /// Range of a sender's search for lost packets when its paths share one packet number space.
     LossScan, "scan for losses" {
         /// On each path by itself.
         Path = "path";
@@ -25,7 +25,7 @@ named! {
     }
 }
 
-/// Which numberings an end agrees to. A client offers them all, and the server chooses.
+/// Numberings that an end agrees to. A client offers all of them, and the server chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NumberingChoice {
@@ -36,7 +36,7 @@ pub enum NumberingChoice {
 }
 
 impl NumberingChoice {
-    /// Whether `numbering` may be used.
+    /// Returns whether `numbering` may be used.
     pub fn allows(self, numbering: Numbering) -> bool {
         match self {
             Self::Only(only) => only == numbering,
@@ -44,7 +44,7 @@ impl NumberingChoice {
         }
     }
 
-    /// The one to use if the peer leaves the choice.
+    /// Returns the numbering to use if the peer leaves the choice to this end.
     pub fn preferred(self) -> Numbering {
         match self {
             Self::Only(numbering) | Self::Prefer(numbering) => numbering,

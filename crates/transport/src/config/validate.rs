@@ -1,4 +1,5 @@
-//! Which settings contradict the protocol or each other. They are found before a connection or an endpoint begins.
+//! Checks for settings that contradict the protocol or each other, made before a connection or an endpoint
+//! begins.
 
 use std::time::Duration;
 

@@ -25,7 +25,7 @@ const RANDOM_LEN: usize = 16;
 const KIND_RETRY: u8 = 1;
 const KIND_NEW: u8 = 2;
 
-/// What a token states.
+/// Statement that a token carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AddressToken {
     /// The client at this address answered our Retry.
@@ -66,7 +66,7 @@ impl TokenKey {
         out
     }
 
-    /// What `token` states; `None` unless it was sealed with this key.
+    /// Opens `token` and returns its statement; `None` unless it was sealed with this key.
     pub(super) fn open(&self, token: &[u8]) -> Option<(AddressToken, Fingerprint)> {
         if token.len() > MAX_TOKEN_LEN {
             return None;
@@ -120,7 +120,7 @@ impl AddressToken {
     }
 }
 
-/// An address in 16 bytes, IPv4 as an IPv4-mapped IPv6 address.
+/// Returns an address in 16 bytes, with IPv4 as an IPv4-mapped IPv6 address.
 fn ip_bytes(ip: IpAddr) -> [u8; 16] {
     match ip {
         IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
@@ -128,7 +128,7 @@ fn ip_bytes(ip: IpAddr) -> [u8; 16] {
     }
 }
 
-/// What a client's token proves.
+/// Facts that a client's token proves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Proof {
     /// Nothing: there is no token, or it is not ours, or it does not count any longer.
@@ -142,7 +142,7 @@ pub(super) enum Proof {
     Wrong,
 }
 
-/// How long tokens count, and which ones were used.
+/// Check of tokens, which remembers the used ones.
 #[derive(Debug)]
 pub(super) struct Checker {
     used: Used,
@@ -153,7 +153,7 @@ impl Checker {
         Self { used: Used::new(hash) }
     }
 
-    /// What `token` in an Initial to `dcid` proves of the client at `remote`.
+    /// Returns the facts about the client at `remote` that `token`, from an Initial to `dcid`, proves.
     pub(super) fn check(
         &mut self,
         key: &TokenKey,
@@ -181,7 +181,7 @@ impl Checker {
     }
 }
 
-/// How long tokens count after they were issued.
+/// Times for which tokens are valid after they were issued.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lifetimes {
     pub(super) retry: Duration,
@@ -212,7 +212,7 @@ impl Used {
         Self { young: generation(), old: generation(), forgotten: None }
     }
 
-    /// Whether the token was not used before; it is from now on.
+    /// Marks the token as used and returns whether it was not used before.
     fn first(&mut self, token: Fingerprint, issued: Time) -> bool {
         if Some(issued) <= self.forgotten
             || self.old.tokens.contains(&token)

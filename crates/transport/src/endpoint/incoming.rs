@@ -28,16 +28,16 @@ pub struct Incoming {
     pub(super) first: StoredDatagram,
 }
 
-/// What a first Initial tells.
+/// Contents of a client's first Initial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hello {
     pub(super) tuple: FourTuple,
     pub(super) version: Version,
-    /// Where the Initial went.
+    /// Destination Connection ID of the Initial.
     pub(super) dcid: ConnectionId,
     /// The client's own connection ID.
     pub(super) scid: ConnectionId,
-    /// If the client answers a Retry, where its very first Initial had gone.
+    /// Destination Connection ID of the client's very first Initial, if the client answers a Retry.
     pub(super) retried: Option<ConnectionId>,
     pub(super) validated: bool,
 }
@@ -54,22 +54,22 @@ impl Hello {
 }
 
 impl Incoming {
-    /// The client's address.
+    /// Returns the client's address.
     pub fn remote_address(&self) -> SocketAddr {
         self.hello.tuple.remote
     }
 
-    /// Both addresses.
+    /// Returns both addresses.
     pub fn tuple(&self) -> FourTuple {
         self.hello.tuple
     }
 
-    /// Whether a token proved that the client is at its address.
+    /// Returns whether a token proved that the client is at its address.
     pub fn address_validated(&self) -> bool {
         self.hello.validated
     }
 
-    /// Whether the client may still be sent a Retry; it follows only one.
+    /// Returns whether the client may still be sent a Retry; it follows only one.
     pub fn may_retry(&self) -> bool {
         self.hello.retried.is_none()
     }
@@ -85,14 +85,15 @@ impl Incoming {
     }
 }
 
-/// What a server connection begins with.
+/// Values that a server connection begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerStart {
     /// Version of the client's Initial.
     pub version: Version,
-    /// Where the Initial went; the Initial keys are made from it.
+    /// Destination Connection ID of the Initial; the Initial keys are derived from it.
     pub initial_dcid: ConnectionId,
-    /// Where the client's very first Initial went, before a Retry (`original_destination_connection_id`).
+    /// Destination Connection ID of the client's very first Initial, before a Retry
+    /// (`original_destination_connection_id`).
     pub original_dcid: ConnectionId,
     /// The client's connection ID.
     pub peer_cid: ConnectionId,
@@ -100,7 +101,7 @@ pub struct ServerStart {
     pub local_cid: ConnectionId,
     /// The source connection ID of the Retry, if there was one (`retry_source_connection_id`).
     pub retry_scid: Option<ConnectionId>,
-    /// Whether the client's address is validated (RFC 9000 §8.1).
+    /// `true` if the client's address is validated (RFC 9000 §8.1).
     pub address_validated: bool,
     /// Addresses of the first path.
     pub tuple: FourTuple,
@@ -109,7 +110,7 @@ pub struct ServerStart {
 /// A datagram kept for later.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredDatagram {
-    /// Where it came from and to.
+    /// Addresses that the datagram came from and to.
     pub tuple: FourTuple,
     /// Its ECN codepoint.
     pub ecn: Option<Ecn>,
@@ -123,7 +124,7 @@ impl StoredDatagram {
         Self { tuple: datagram.tuple, ecn: datagram.ecn, bytes }
     }
 
-    /// As if it arrived now.
+    /// Returns the stored datagram in the form of one that arrives now.
     pub fn as_datagram(&mut self) -> Datagram<'_> {
         Datagram { tuple: self.tuple, ecn: self.ecn, payload: &mut self.bytes }
     }
@@ -163,8 +164,8 @@ impl Buffer {
     }
 }
 
-/// Whether the Initial at the front of `datagram` was sealed by somebody who knew its connection ID. It keeps state from
-/// being made for corrupted packets; `datagram` is left as it was.
+/// Returns whether the Initial at the front of `datagram` was sealed by a sender that knew its connection ID.
+/// This check keeps corrupted packets from creating state; `datagram` is left unchanged.
 pub(super) fn is_authentic(format: &Format, datagram: &[u8], header: &Protected) -> bool {
     let mut packet = datagram[..header.end].to_vec();
     let keys = initial_keys(format, &header.dcid, Side::Server).remote;

@@ -42,7 +42,8 @@ struct Slot {
     connection: Box<Connection>,
     /// Its entry among the timers.
     timer: Option<Time>,
-    /// Whether it is in `Endpoint::to_transmit` and `Endpoint::to_ask`.
+    /// `true` while the connection is in `Endpoint::to_transmit`; `in_ask` is the same for
+    /// `Endpoint::to_ask`.
     in_transmit: bool,
     in_ask: bool,
     /// It is to be dropped once its events are taken.
@@ -69,7 +70,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// An endpoint that accepts connections if there is a `server`.
+    /// Creates an endpoint, which accepts connections if there is a `server`.
     pub fn new(config: &EndpointConfig, server: Option<Arc<ServerConfig>>) -> Self {
         Self {
             router: Router::new(config, server),
@@ -94,7 +95,7 @@ impl Endpoint {
         self.auto_accept = auto_accept;
     }
 
-    /// The router below, for its counters.
+    /// Returns the router below the endpoint, for its counters.
     pub fn router(&self) -> &Router {
         &self.router
     }
@@ -104,7 +105,7 @@ impl Endpoint {
         self.router.connections()
     }
 
-    /// Whether there is no connection.
+    /// Returns whether there is no connection.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -137,8 +138,8 @@ impl Endpoint {
         }
     }
 
-    /// The next client that wants a connection. It is to be given back by [`Self::accept`], [`Self::refuse`],
-    /// [`Self::retry`] or [`Self::ignore`].
+    /// Returns the next client that wants a connection. The caller must give it back with [`Self::accept`],
+    /// [`Self::refuse`], [`Self::retry`] or [`Self::ignore`].
     pub fn poll_incoming(&mut self) -> Option<Incoming> {
         self.incoming.pop_front()
     }
@@ -191,7 +192,8 @@ impl Endpoint {
         self.router.ignore(incoming);
     }
 
-    /// A connection, to write, read, close and so on. What that makes it send is found by the next drain.
+    /// Returns a connection, to write, read, close and so on. The next drain finds the packets that it then
+    /// sends.
     pub fn connection(&mut self, handle: Handle) -> Option<&mut Connection> {
         self.touch(handle);
         self.slot(handle).map(|slot| &mut *slot.connection)
@@ -269,7 +271,7 @@ impl Endpoint {
         }
     }
 
-    /// Time has passed.
+    /// Runs the timers that have expired at `now`.
     pub fn handle_timeout(&mut self, now: Time) {
         while let Some(&(at, handle)) = self.timers.first().filter(|(at, _)| *at <= now) {
             self.timers.remove(&(at, handle));
@@ -281,7 +283,7 @@ impl Endpoint {
         }
     }
 
-    /// The next batch to send: one connection, one path. Connections take turns.
+    /// Returns the next batch to send, of one connection and one path. Connections take turns.
     pub fn poll_transmit(&mut self, now: Time, out: &mut TransmitBuf) -> Option<Transmit> {
         if let Some(Response { transmit, bytes }) = self.responses.pop_front() {
             out.room(bytes.len()).copy_from_slice(&bytes);
@@ -303,7 +305,7 @@ impl Endpoint {
         None
     }
 
-    /// When [`Self::handle_timeout`] is to be called; `None` if nothing is waited for.
+    /// Returns the time at which [`Self::handle_timeout`] must be called; `None` if no timer runs.
     pub fn poll_timeout(&self) -> Option<Time> {
         let timer = self.timers.first().map(|&(at, _)| at);
         // Connections that were touched and not drained have not set their timers yet.
@@ -311,7 +313,7 @@ impl Endpoint {
         touched.filter_map(|slot| slot.connection.poll_timeout()).chain(timer).min()
     }
 
-    /// The next event of any connection.
+    /// Returns the next event of any connection.
     pub fn poll_event(&mut self) -> Option<(Handle, Event)> {
         while let Some(&handle) = self.to_ask.front() {
             let Some(slot) = self.slot(handle) else {
@@ -353,7 +355,8 @@ impl Endpoint {
         self.router.remove(handle);
     }
 
-    /// After a connection was given something: asks it for what follows, its news for the router at once.
+    /// Schedules a connection for transmission and for its events after a call changed it. Forwards its
+    /// endpoint events to the router at once.
     fn settle(&mut self, handle: Handle) {
         self.touch(handle);
         self.forward_events(handle);

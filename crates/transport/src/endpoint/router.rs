@@ -1,4 +1,4 @@
-//! Which connection a datagram belongs to, and what to do with one that belongs to none.
+//! Routing of datagrams to connections, and handling of datagrams that belong to no connection.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -35,7 +35,7 @@ const MAX_CID_ATTEMPTS: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Handle(pub usize);
 
-/// What is to be done with a datagram.
+/// Action that the router decides on for a datagram.
 #[derive(Debug)]
 pub enum Route {
     /// Pass it to this connection.
@@ -52,18 +52,18 @@ pub enum Route {
     Drop(DropReason),
 }
 
-/// What a server connection is made from.
+/// Values from which a server connection is created.
 #[derive(Debug)]
 pub struct Accepted {
     /// The connection's place.
     pub handle: Handle,
-    /// What it begins with.
+    /// Values that the connection begins with.
     pub start: ServerStart,
-    /// What to pass to it at once, in this order.
+    /// Datagrams to pass to the connection at once, in this order.
     pub datagrams: Vec<StoredDatagram>,
 }
 
-/// Where a connection ID leads.
+/// Owner of a connection ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Target {
     Connection(Handle),
@@ -109,7 +109,7 @@ pub struct Router {
 }
 
 impl Router {
-    /// A router that accepts connections if there is a `server`.
+    /// Creates a router, which accepts connections if there is a `server`.
     pub fn new(config: &EndpointConfig, server: Option<Arc<ServerConfig>>) -> Self {
         let mut random = Random::new(config.seed);
         let hash = Keyed::new(random.bytes());
@@ -135,17 +135,17 @@ impl Router {
         self.server = server;
     }
 
-    /// The configuration of connections to come.
+    /// Returns the configuration for future connections.
     pub fn server(&self) -> Option<&Arc<ServerConfig>> {
         self.server.as_ref()
     }
 
-    /// What every connection of this endpoint is given.
+    /// Returns the state that every connection of this endpoint shares.
     pub fn shared(&self) -> Arc<Shared> {
         Arc::clone(&self.shared)
     }
 
-    /// A connection's seed.
+    /// Returns the seed for a connection.
     pub fn next_seed(&mut self) -> [u8; 32] {
         self.random.bytes()
     }
@@ -188,7 +188,7 @@ impl Router {
         }
     }
 
-    /// A packet that belongs to no connection.
+    /// Routes a packet that belongs to no connection.
     fn route_unknown(&mut self, now: Time, datagram: &Datagram<'_>, header: &Protected) -> Route {
         if let Some(handle) = self.reset_target(datagram.payload) {
             return Route::Reset(handle);
@@ -202,8 +202,8 @@ impl Router {
         }
     }
 
-    /// The connection that a datagram resets (RFC 9000 §10.3.1). The token is looked up under a keyed hash, whose time
-    /// tells nothing about tokens.
+    /// Returns the connection that a datagram resets (RFC 9000 §10.3.1). The token is looked up under a keyed
+    /// hash, so that the lookup time reveals nothing about tokens.
     fn reset_target(&self, payload: &[u8]) -> Option<Handle> {
         if self.reset_tokens.is_empty() || payload.len() < MIN_RESET_LEN {
             return None;
@@ -248,7 +248,7 @@ impl Router {
         }
     }
 
-    /// A client's first packet, if everything about it is right.
+    /// Handles a client's first packet and, if all checks pass, creates an [`Incoming`].
     fn on_initial(&mut self, now: Time, datagram: &Datagram<'_>, header: &Protected) -> Route {
         let (Some(server), Some(version)) = (self.server.clone(), header.version) else {
             return Route::Drop(DropReason::UnknownConnectionId);
@@ -315,7 +315,8 @@ impl Router {
         Some(Response::new(hello.tuple, bytes))
     }
 
-    /// Each Retry answers a datagram many times its size and leaves no state, so there is no budget for them.
+    /// Creates a Retry. Each Retry answers a datagram many times its size and leaves no state, so Retries
+    /// have no budget.
     fn retry_response(&mut self, now: Time, hello: &Hello) -> Response {
         let retry_scid = self.random.cid(self.shared.cid_len().max(MIN_INITIAL_DCID_LEN));
         let remote = hello.tuple.remote;
@@ -432,7 +433,7 @@ impl Router {
         (0..MAX_CID_ATTEMPTS).map(|_| self.random.cid(len)).find(|cid| !self.cids.contains_key(cid))
     }
 
-    /// A connection's news.
+    /// Updates the routing tables with an event of a connection.
     pub fn on_event(&mut self, handle: Handle, event: &EndpointEvent) {
         let Some(routed) = self.connections.get_mut(handle.0) else { return };
         match event {
@@ -480,7 +481,7 @@ impl Router {
         }
     }
 
-    /// Nothing leads to the connection any longer.
+    /// Removes every route to the connection.
     fn unroute(&mut self, handle: Handle) {
         let Some(routed) = self.connections.get_mut(handle.0).map(std::mem::take) else { return };
         routed.cids.iter().for_each(|cid| _ = self.cids.remove(cid));
@@ -489,14 +490,14 @@ impl Router {
         self.handshaking -= usize::from(routed.handshaking);
     }
 
-    /// The connection is gone, and its handle may be given to another one.
+    /// Removes a connection that is gone. Its handle may then be given to another connection.
     pub fn remove(&mut self, handle: Handle) {
         self.unroute(handle);
         self.connections.try_remove(handle.0);
     }
 }
 
-/// Whether a client without a valid token is asked to come back with one.
+/// Returns whether a client without a valid token is asked to come back with one.
 fn must_retry(policy: RetryPolicy, waiting: usize, max_incoming: usize) -> bool {
     match policy {
         RetryPolicy::Never => false,

@@ -1,4 +1,4 @@
-//! What an endpoint's connections share with it.
+//! State that an endpoint's connections share with the endpoint.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -39,8 +39,8 @@ impl Shared {
         self.cid_len
     }
 
-    /// The stateless reset token that belongs to one of the endpoint's connection IDs, the same whenever and wherever it
-    /// is computed under the same key (RFC 9000 §10.3.2).
+    /// Returns the stateless reset token for one of the endpoint's connection IDs. It is the same whenever
+    /// and wherever it is computed under the same key (RFC 9000 §10.3.2).
     pub fn reset_token(&self, cid: &ConnectionId) -> ResetToken {
         let tag = hmac::sign(&self.reset_key, cid);
         let mut token = [0; 16];
@@ -48,7 +48,8 @@ impl Shared {
         ResetToken(token)
     }
 
-    /// What a NEW_TOKEN frame for the client at `remote` carries (RFC 9000 §8.1.3). `random` must never repeat.
+    /// Returns the token of a NEW_TOKEN frame for the client at `remote` (RFC 9000 §8.1.3). `random` must
+    /// never repeat.
     pub fn new_token(&self, now: Time, remote: SocketAddr, random: [u8; 16]) -> Vec<u8> {
         self.token_key.seal(&AddressToken::New { issued: now, ip: remote.ip() }, random)
     }

@@ -43,7 +43,7 @@ impl Response {
     }
 }
 
-/// How many answers of one sort may still leave.
+/// Budget of the answers of one sort that may still leave.
 #[derive(Debug)]
 pub(super) struct Budget {
     interval: Duration,
@@ -67,7 +67,8 @@ impl Budget {
     }
 }
 
-/// The answer to a packet of an unknown version with these connection IDs (RFC 9000 §6.1).
+/// Returns the Version Negotiation packet that answers a packet of an unknown version with these connection
+/// IDs (RFC 9000 §6.1).
 pub(super) fn version_negotiation(
     random: &mut Random,
     versions: &[Version],
@@ -87,7 +88,8 @@ pub(super) fn version_negotiation(
     out
 }
 
-/// A Retry (RFC 9000 §17.2.5) to the client that calls itself `client` and sent its Initial to `original_dcid`.
+/// Returns a Retry (RFC 9000 §17.2.5) to the client with the connection ID `client`, which sent its Initial
+/// to `original_dcid`.
 pub(super) fn retry(
     format: &Format,
     client: &ConnectionId,
@@ -103,7 +105,8 @@ pub(super) fn retry(
     out
 }
 
-/// A stateless reset in answer to a datagram of `trigger_len` bytes; `None` if that is too short (RFC 9000 §10.3.3).
+/// Returns a stateless reset that answers a datagram of `trigger_len` bytes; `None` if that is too short (RFC
+/// 9000 §10.3.3).
 pub(super) fn reset(random: &mut Random, token: &ResetToken, trigger_len: usize) -> Option<Vec<u8>> {
     if trigger_len < MIN_RESET_TRIGGER {
         return None;
@@ -120,8 +123,9 @@ pub(super) fn reset(random: &mut Random, token: &ResetToken, trigger_len: usize)
 /// Bytes that a refusal takes at most: a header with two connection IDs, a short frame, a tag.
 const MAX_REFUSAL_LEN: usize = 128;
 
-/// An Initial packet that closes a connection before it is one (RFC 9000 §5.2.2, §10.2.3). `client` is where it goes,
-/// `initial_dcid` where the client's Initial went, which makes the keys.
+/// Returns an Initial packet that closes a connection before it is created (RFC 9000 §5.2.2, §10.2.3). It
+/// goes to the connection ID `client`. The keys are derived from `initial_dcid`, the Destination Connection
+/// ID of the client's Initial.
 pub(super) fn refusal(
     format: &Format,
     initial_dcid: &ConnectionId,

@@ -1,4 +1,4 @@
-//! What the endpoint's tests share: addresses, configurations, and Initial packets made by hand.
+//! Addresses, configurations and hand-made Initial packets that the endpoint's tests share.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use crate::datagram_io::{Datagram, FourTuple};
 
 pub(super) const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 443);
 
-/// The address of the `n`-th client.
+/// Returns the address of the `n`-th client.
 pub(super) fn client(n: u32) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(Ipv4Addr::from_bits(0x0b00_0000 + n)), 50_000)
 }
 
-/// The server's view of the `n`-th client.
+/// Returns the addresses of the `n`-th client as the server sees them.
 pub(super) fn tuple(n: u32) -> FourTuple {
     FourTuple { local: SERVER, remote: client(n) }
 }
@@ -37,7 +37,7 @@ pub(super) fn endpoint_config(seed: u8) -> EndpointConfig {
     EndpointConfig::new([seed; 32])
 }
 
-/// A server and a client that trusts it, both drawing from this thread's generator.
+/// Creates a server and a client that trusts it; both draw from this thread's generator.
 pub(super) fn configs() -> (ServerConfig, ClientConfig) {
     seed_thread(1);
     let identity = Identity::new(3, &["server.test"]).unwrap();
@@ -62,7 +62,7 @@ pub(super) fn server_with(change: impl FnOnce(&mut ServerConfig)) -> Option<Arc<
     Some(Arc::new(config))
 }
 
-/// A client's first Initial of `size` bytes with a PING in it, sealed as RFC 9001 asks.
+/// Returns a client's first Initial of `size` bytes that contains a PING, sealed as RFC 9001 requires.
 pub(super) fn initial(version: Version, dcid: &ConnectionId, token: &[u8], size: usize) -> Vec<u8> {
     let format = version.format().unwrap();
     let keys = initial_keys(format, dcid, Side::Client).local;

@@ -5,11 +5,11 @@ use super::info::PathInfo;
 /// Forgotten paths of a connection that keep an entry of their own. What further ones carried is added up.
 pub const MAX_CLOSED_PATHS: usize = 32;
 
-/// What several forgotten paths carried together.
+/// Totals of several forgotten paths together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PathTotals {
-    /// How many paths there were.
+    /// Number of paths.
     pub paths: u64,
     /// UDP payload bytes received.
     pub bytes_received: u64,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anabranch_wire::TransportErrorCode;
 
-/// When and why a path was given up.
+/// Time and reason for which a path was given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Closure {
@@ -17,7 +17,7 @@ pub struct Closure {
 }
 
 impl Closure {
-    /// Names the reason in a word or two, the same in every release.
+    /// Returns the reason in a word or two, the same in every release.
     pub const fn reason(&self) -> &'static str {
         match TransportErrorCode(self.code) {
             TransportErrorCode::APPLICATION_ABANDON_PATH => "application",

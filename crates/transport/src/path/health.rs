@@ -1,9 +1,10 @@
-//! What is known about whether a path works.
+//! Health of a path: the evidence of whether it works.
 //!
-//! A path works if packets that ask for an acknowledgment get one. What else comes on it does not count: it says nothing
-//! about the way there. How long a path may owe an answer is the probe timeout's business (RFC 9002 §6.2.1); here it counts
-//! from the *oldest* packet without one. A sender that goes on sending would put a timer that counts from the newest one
-//! off again and again, and one that counts from the last acknowledgment grants the path a round trip more than it needs.
+//! A path works if its ack-eliciting packets are acknowledged. Other packets that arrive on it do not count,
+//! because they prove nothing about the direction to the peer. The probe timeout limits the time for which a
+//! path may owe an answer (RFC 9002 §6.2.1). Here it runs from the *oldest* unacknowledged packet. A sender
+//! that keeps sending would postpone a timer that runs from the newest packet again and again. A timer that
+//! runs from the last acknowledgment allows the path a round trip more than it needs.
 
 use std::time::Duration;
 
@@ -11,7 +12,8 @@ use anabranch_wire::{PathId, Time};
 
 use super::state::PathState;
 
-/// What part of a probe timeout a path has to be quiet before it can be called silent.
+/// Divisor of the probe timeout that yields the time for which a path must be quiet before it can be called
+/// silent.
 const QUIET_PART: u32 = 4;
 
 /// Shortest time without packets that is called quiet: links that carry bursts, as Wi-Fi does, pause between them.
@@ -24,34 +26,36 @@ const PATIENCE: Duration = Duration::from_millis(120);
 pub(crate) struct Health {
     /// The path.
     pub(crate) path: PathId,
-    /// When the path was last heard of.
+    /// Time at which the path was last heard.
     heard: Time,
-    /// When it last gave a sign of life: an acknowledgment of its own packets, or a packet that asks for one.
+    /// Time of the last sign of life: an acknowledgment of the path's own packets, or an ack-eliciting packet
+    /// on the path.
     lived: Time,
     /// Since when an acknowledgment is owed: when the oldest packet left that has none and asks for one.
     asked: Option<Time>,
-    /// When the path last began to work. What left before says nothing about it since.
+    /// Time at which the path last began to work. Packets sent before it prove nothing about the time since.
     works_since: Time,
-    /// When the path began to fail; of no meaning while it does not.
+    /// Time at which the path began to fail; meaningless while it does not fail.
     pub(crate) failing_since: Time,
     /// Since when an answer was owed when the path began to fail.
     silent_since: Option<Time>,
     /// Packets below this order have been sent again on other paths: their loss means nothing more.
     pub(crate) moved: u64,
-    /// What the application wants the path for; while it fails the peer is told otherwise.
+    /// `true` if the application wants the path to be available and not a backup. While the path fails, this
+    /// end may signal otherwise to the peer.
     pub(crate) wanted: bool,
     /// The state that the application knows of.
     pub(crate) reported: PathState,
-    /// When a path without traffic was last looked after.
+    /// Time at which the path was last probed because it had no traffic.
     looked_after: Time,
     /// The connection's traffic at that time.
     traffic: u64,
-    /// When the last PING left that was to keep the path alive.
+    /// Time at which the last keep-alive PING of the path was sent.
     pinged: Time,
 }
 
 impl Health {
-    /// A path that has just answered.
+    /// Creates the health of a path that has just answered.
     pub(crate) fn new(path: PathId, now: Time) -> Self {
         Self {
             path,
@@ -75,37 +79,37 @@ impl Health {
         self.heard = now;
     }
 
-    /// A packet that asks for an acknowledgment came on the path.
+    /// Notes that an ack-eliciting packet arrived on the path.
     pub(crate) fn on_lives(&mut self, now: Time) {
         self.lived = now;
     }
 
-    /// Packets were acknowledged; `oldest` is when the oldest of those left that are still under way.
+    /// Notes that packets were acknowledged; `oldest` is the send time of the oldest packet still in flight.
     pub(crate) fn on_acked(&mut self, now: Time, oldest: Option<Time>) {
         self.heard = now;
         self.lived = now;
         self.asked = oldest.map(|oldest| oldest.max(self.works_since));
     }
 
-    /// The peer has answered on addresses that were being validated. What it owes is owed since now: challenges before this
-    /// one may have left while nothing got through.
+    /// Notes that the peer has answered on addresses that were being validated. Answers that the peer owes
+    /// count as owed since now, because earlier challenges may have been sent while nothing arrived.
     pub(crate) fn on_validated(&mut self, now: Time) {
         (self.heard, self.lived, self.works_since) = (now, now, now);
         self.asked = self.asked.map(|_| now);
     }
 
-    /// A path that was failing has answered.
+    /// Notes that the path, which was failing, has answered.
     pub(crate) fn on_works_again(&mut self, now: Time) {
         (self.heard, self.lived, self.works_since) = (now, now, now);
         self.asked = None;
     }
 
-    /// A packet left that asks for an answer.
+    /// Notes that a packet that asks for an answer was sent.
     pub(crate) fn on_asked(&mut self, now: Time) {
         self.asked.get_or_insert(now);
     }
 
-    /// The path begins to fail.
+    /// Notes that the path begins to fail.
     pub(crate) fn on_failing(&mut self, now: Time) {
         self.failing_since = now;
         self.silent_since = self.asked;
@@ -121,39 +125,42 @@ impl Health {
         self.asked
     }
 
-    /// When the path will have owed an acknowledgment for too long: after `pto`, or up to twice that, [`PATIENCE`] at least, as long as
-    /// packets come on it that ask for acknowledgments: a peer that has none of its own stops to send them. An end that mostly receives measures the path so rarely that it notices late how a queue has grown.
+    /// Returns the time at which the path will have owed an acknowledgment for too long, which is after
+    /// `pto`. Ack-eliciting packets that arrive on the path postpone it by up to another `pto`, or by up to
+    /// [`PATIENCE`] if that is longer. A peer whose own packets are not acknowledged stops sending them. An
+    /// end that mostly receives measures the path so rarely that it notices late how a queue has grown.
     pub(crate) fn silent_at(&self, pto: Duration) -> Option<Time> {
         let due = self.asked? + pto;
         Some(due.max(self.lived + (pto / QUIET_PART).max(MIN_QUIET)).min(due + pto.max(PATIENCE)))
     }
 
-    /// Whether the path can be believed to work in comparison with one that was asked at `asked` and is called silent at
-    /// `deadline`: it has nothing to answer, or has been heard of since, or was asked less than a round trip
-    /// (`rtt`) before the deadline. If both are silent for as long, it is the peer or the network behind both that is, and moving data from one
-    /// to the other would not help.
+    /// Returns whether the path can be trusted more than one that was asked at `asked` and is called silent
+    /// at `deadline`. It can if it owes no answer, has been heard since, or was asked less than a round trip
+    /// (`rtt`) before the deadline. If both paths are silent for as long, the cause is the peer or the
+    /// network behind both. Moving data from one to the other would then not help.
     pub(crate) fn outlives(&self, asked: Time, deadline: Time, rtt: Duration) -> bool {
         self.asked.is_none_or(|own| self.lived >= asked || deadline < own + rtt)
     }
 
-    /// When the path should be asked for a sign of life, if it goes on without traffic for `timeout`.
+    /// Returns the time at which to ask the path for a sign of life, if it stays without traffic for
+    /// `timeout`.
     pub(crate) fn look_after(&self, timeout: Duration) -> Time {
         self.heard.max(self.looked_after) + timeout
     }
 
-    /// That time has come. Says whether the connection has been in use since the last time, going by its `traffic` so far:
-    /// one that is idle is not kept alive by its paths' asking one another.
+    /// Notes that this time has come. Returns whether the connection has been in use since the last time,
+    /// judging by its `traffic` so far. Probes of paths do not keep an idle connection alive.
     pub(crate) fn on_looked_after(&mut self, now: Time, traffic: u64) -> bool {
         self.looked_after = now;
         std::mem::replace(&mut self.traffic, traffic) != traffic
     }
 
-    /// When a PING is to keep the path alive.
+    /// Returns the time at which a PING must be sent to keep the path alive.
     pub(crate) fn keep_alive(&self, interval: Duration) -> Time {
         self.heard.max(self.pinged) + interval
     }
 
-    /// That PING leaves.
+    /// Notes that the keep-alive PING is sent.
     pub(crate) fn on_keep_alive(&mut self, now: Time) {
         self.pinged = now;
     }

@@ -15,13 +15,13 @@ pub struct PathInfo {
     pub id: PathId,
     /// Its addresses.
     pub tuple: FourTuple,
-    /// Whether the peer's address is validated.
+    /// `true` if the peer's address is validated.
     pub validated: bool,
-    /// What it is doing.
+    /// State of the path.
     pub state: PathState,
-    /// Why it sends no data at this moment; `None` if it is about to.
+    /// Reason why the path sends no data at this moment; `None` if it is about to.
     pub idle: Option<IdleReason>,
-    /// When and why it was given up; `None` as long as it is not.
+    /// Time and reason for which the path was given up; `None` as long as it is not.
     pub closure: Option<Closure>,
     /// Smoothed round-trip time; an assumed value as long as `rtt_via` is `None`.
     pub smoothed_rtt: Duration,

@@ -10,7 +10,7 @@ use crate::datagram_io::FourTuple;
 pub(crate) struct Paths(Vec<Path>);
 
 impl Paths {
-    /// A connection's first path.
+    /// Creates the set with a connection's first path.
     pub(crate) fn new(first: Path) -> Self {
         Self(vec![first])
     }
@@ -24,7 +24,8 @@ impl Paths {
         self.0.iter_mut().find(|path| path.id == id)
     }
 
-    /// The path that carries what belongs to no path in particular: the handshake's, or the oldest one in use.
+    /// Returns the path that carries everything that belongs to no path in particular: the handshake's path,
+    /// or the oldest one in use.
     pub(crate) fn main(&self) -> &Path {
         &self.0[self.main_index()]
     }
@@ -51,7 +52,7 @@ impl Paths {
         Some(self.0.remove(at))
     }
 
-    /// Number of paths.
+    /// Returns the number of paths.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
@@ -69,22 +70,22 @@ impl Paths {
         self.0.iter_mut()
     }
 
-    /// The path whose local connection IDs hold `dcid`.
+    /// Returns the path whose local connection IDs contain `dcid`.
     pub(crate) fn by_local_cid(&self, dcid: &[u8]) -> Option<PathId> {
         self.0.iter().find(|path| path.local_cids.contains(dcid).is_some()).map(|path| path.id)
     }
 
-    /// The path that runs over `tuple`, or used to.
+    /// Returns the path that runs over `tuple`, or used to.
     pub(crate) fn by_tuple(&self, tuple: &FourTuple) -> Option<PathId> {
         self.index_by_tuple(tuple).map(|at| self.0[at].id)
     }
 
-    /// Like [`Self::by_tuple`].
+    /// Returns the path of [`Self::by_tuple`] as a mutable reference.
     pub(crate) fn by_tuple_mut(&mut self, tuple: &FourTuple) -> Option<&mut Path> {
         self.index_by_tuple(tuple).map(|at| &mut self.0[at])
     }
 
-    /// The path, if there is one alone, and it runs over just these addresses.
+    /// Returns the path if it is the only one and runs over exactly these addresses.
     #[inline]
     pub(crate) fn only_on(&mut self, tuple: &FourTuple) -> Option<&mut Path> {
         match &mut self.0[..] {
@@ -98,7 +99,7 @@ impl Paths {
         on_tuple().find(|at| !self.0[*at].is_abandoned()).or_else(|| on_tuple().next())
     }
 
-    /// When the next abandoned path can be forgotten.
+    /// Returns the time at which the next abandoned path can be forgotten.
     fn retention(&self) -> Option<Time> {
         let until = |path: &Path| match path.phase {
             super::Phase::Abandoned { until } => until,
@@ -123,7 +124,7 @@ impl Paths {
         self.0.iter().map(|path| path.recovery.pto(anabranch_wire::SpaceId::Data)).max().unwrap_or_default()
     }
 
-    /// The earliest timer of any path.
+    /// Returns the earliest timer of any path.
     pub(crate) fn timeout(&self) -> Option<Time> {
         self.0
             .iter()

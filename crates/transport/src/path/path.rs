@@ -17,7 +17,7 @@ use crate::token::Tokens;
 /// An endpoint sends at most this many times what it received to an address that is not validated (RFC 9000 §8.1).
 pub(crate) const AMPLIFICATION_FACTOR: u64 = 3;
 
-/// Where a path is in its life (RFC 10069 §3).
+/// Phase of a path's life (RFC 10069 §3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// The peer has not answered on it yet.
@@ -26,7 +26,8 @@ pub(crate) enum Phase {
     Open,
     /// Given up; what is under way on it is still understood until then.
     Abandoned {
-        /// When the path is forgotten; `None` as long as the peer has not said that it gives the path up, too.
+        /// Time at which the path is forgotten; `None` until the peer has said that it gives the path up,
+        /// too.
         until: Option<Time>,
     },
 }
@@ -37,9 +38,10 @@ pub(crate) struct Path {
     pub(crate) id: PathId,
     pub(crate) tuple: FourTuple,
     pub(crate) phase: Phase,
-    /// When its local connection IDs were changed last, and how many 1-RTT packets had been received then.
+    /// Time at which the path's local connection IDs were last changed, and the number of 1-RTT packets
+    /// received by then.
     pub(crate) cids_since: Option<(Time, u64)>,
-    /// When and why it was given up.
+    /// Time and reason for which the path was given up.
     pub(crate) closure: Option<Closure>,
     pub(crate) status: Statuses,
     /// The peer owes an answer for too long: other paths stand in for it.
@@ -131,12 +133,12 @@ impl Path {
         }
     }
 
-    /// Whether the path is given up.
+    /// Returns whether the path is given up.
     pub(crate) fn is_abandoned(&self) -> bool {
         matches!(self.phase, Phase::Abandoned { .. })
     }
 
-    /// Whether the path is given up and can be forgotten.
+    /// Returns whether the path is given up and can be forgotten.
     pub(crate) fn is_expired(&self, now: Time) -> bool {
         matches!(self.phase, Phase::Abandoned { until: Some(until) } if now >= until)
     }
@@ -146,17 +148,18 @@ impl Path {
         self.is_usable() && !self.is_failing && !self.is_amplification_blocked()
     }
 
-    /// Whether packets with data may be sent on it.
+    /// Returns whether packets with data may be sent on the path.
     pub(crate) fn is_usable(&self) -> bool {
         self.phase == Phase::Open
     }
 
-    /// Whether both ends want it used like others.
+    /// Returns whether both ends want to use the path like others.
     pub(crate) fn is_available(&self) -> bool {
         self.status.local.available && self.status.peer.available
     }
 
-    /// Bytes that may still be sent before the peer's address is validated; `u64::MAX` once it is.
+    /// Returns the bytes that may still be sent before the peer's address is validated; `u64::MAX` once it
+    /// is.
     pub(crate) fn amplification_budget(&self) -> u64 {
         if self.address.validated {
             return u64::MAX;
@@ -164,15 +167,16 @@ impl Path {
         (self.address.received * AMPLIFICATION_FACTOR).saturating_sub(self.address.sent)
     }
 
-    /// Bytes of [`Self::amplification_budget`] that ordinary packets may use.
+    /// Returns the bytes of [`Self::amplification_budget`] that ordinary packets may use.
     pub(crate) fn data_budget(&self) -> u64 {
         let asked =
             !self.address.validated && self.address.validations.iter().any(|one| one.tuple == self.tuple);
         self.amplification_budget().saturating_sub(if asked { CHALLENGE_RESERVE } else { 0 })
     }
 
-    /// Bytes of the next datagram with a PATH_CHALLENGE to the path's own address: 1200, or a part of what the amplification limit
-    /// allows, so that another one can follow if no response arrives (RFC 9000 §8.2.1).
+    /// Returns the byte limit of the next datagram with a PATH_CHALLENGE to the path's own address. It is
+    /// 1200 or more, or else a part of the amplification limit. The rest allows another challenge if no
+    /// response arrives (RFC 9000 §8.2.1).
     pub(crate) fn challenge_budget(&self) -> u64 {
         match self.amplification_budget() {
             budget if budget >= FULL_CHALLENGE => budget,
@@ -180,17 +184,18 @@ impl Path {
         }
     }
 
-    /// Whether ordinary packets have to wait until more was received.
+    /// Returns whether ordinary packets have to wait until more bytes are received.
     pub(crate) fn is_amplification_blocked(&self) -> bool {
         self.data_budget() < MIN_PACKET_ROOM as u64
     }
 
-    /// When an acknowledgment is to leave that may leave.
+    /// Returns the time at which an acknowledgment must be sent; `None` while the amplification limit blocks
+    /// it.
     pub(crate) fn ack_timeout(&self) -> Option<Time> {
         self.received.debt.ack_deadline().filter(|_| !self.is_amplification_blocked())
     }
 
-    /// A datagram arrived on `tuple`.
+    /// Counts a datagram that arrived on `tuple`.
     pub(crate) fn on_datagram_received(&mut self, len: usize) {
         self.counters.bytes_received += len as u64;
         self.counters.datagrams_received += 1;
@@ -200,7 +205,7 @@ impl Path {
         }
     }
 
-    /// A datagram that was counted here belongs to another path.
+    /// Stops counting a datagram that was counted here and belongs to another path.
     pub(crate) fn uncount_datagram(&mut self, len: usize) {
         self.counters.bytes_received = self.counters.bytes_received.saturating_sub(len as u64);
         self.counters.datagrams_received = self.counters.datagrams_received.saturating_sub(1);
@@ -208,7 +213,7 @@ impl Path {
         self.recovery.amplification_blocked(self.is_amplification_blocked());
     }
 
-    /// A datagram left on `tuple`.
+    /// Counts a datagram that was sent on `tuple`.
     pub(crate) fn on_datagram_sent(&mut self, len: usize) {
         self.counters.bytes_sent += len as u64;
         self.counters.datagrams_sent += 1;
@@ -218,7 +223,7 @@ impl Path {
         }
     }
 
-    /// The peer receives at `tuple`.
+    /// Marks the peer's address as validated: the peer receives at `tuple`.
     pub(crate) fn set_validated(&mut self) {
         self.address.validated = true;
         self.recovery.amplification_blocked(false);
@@ -241,14 +246,16 @@ impl Path {
         }
     }
 
-    /// There is no way back: the connection ID of the addresses before goes.
+    /// Forgets the previous addresses and retires their connection ID, because the path does not return to
+    /// them.
     pub(crate) fn forget_previous(&mut self) {
         if let Some(previous) = self.address.previous.take() {
             self.remote_cids.retire(previous.dcid_sequence);
         }
     }
 
-    /// The peer's connection ID for packets to `tuple`: not the one in use, as far as there are others.
+    /// Returns the peer's connection ID for packets to `tuple`: not the one in use, as far as there are
+    /// others.
     pub(crate) fn cid_for(&mut self, tuple: &FourTuple) -> ConnectionId {
         let tested = self.address.validations.iter().find(|validation| validation.tuple == *tuple);
         if let Some(validation) = tested.filter(|validation| self.remote_cids.holds(&validation.dcid)) {
@@ -271,12 +278,13 @@ impl Path {
         cid
     }
 
-    /// Whether there may be a challenge or a response to send.
+    /// Returns whether there may be a challenge or a response to send.
     pub(crate) fn owes_validation(&self) -> bool {
         !self.address.validations.is_empty() || !self.address.responses.is_empty()
     }
 
-    /// Whether [`Self::cid_for`] other addresses is about to be asked and has to take a new connection ID.
+    /// Returns whether [`Self::cid_for`] is about to be called for other addresses and has to take a new
+    /// connection ID.
     pub(crate) fn needs_cid_for_others(&self) -> bool {
         let has = |tuple: &FourTuple| {
             *tuple == self.tuple
@@ -286,7 +294,8 @@ impl Path {
         self.address.responses.iter().any(|response| !has(&response.tuple))
     }
 
-    /// The path moved to `tuple`: uses the connection ID that was set aside for it, or another fresh one.
+    /// Switches to the connection ID that was set aside for `tuple`, to which the path moved, or to another
+    /// unused one.
     pub(crate) fn switch_cid_for(&mut self, tuple: &FourTuple) {
         match self.address.side.take() {
             Some(side) if side.tuple == *tuple => {

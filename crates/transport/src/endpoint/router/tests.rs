@@ -68,7 +68,7 @@ fn connection(route: Route) -> Handle {
     }
 }
 
-/// A 1-RTT packet to `dcid`, of `len` bytes.
+/// Returns a 1-RTT packet of `len` bytes to `dcid`.
 fn short(dcid: &[u8], len: usize) -> Vec<u8> {
     let mut packet = vec![0x5a; len];
     packet[0] = 0x40;
@@ -201,7 +201,7 @@ fn very_long_connection_ids_of_other_versions_are_returned() {
     assert_eq!(answer[107..307], [7; 200]);
 }
 
-/// The client's way through a Retry: the token and the new Destination Connection ID.
+/// Takes a client through a Retry and returns the token and the new Destination Connection ID.
 fn follow_retry(router: &mut Router, from: u32, dcid: u64) -> (Vec<u8>, ConnectionId) {
     let answer = response(route(router, from, &v1_initial(dcid, &[]))).bytes;
     let header = parse_packet(&answer, 8).unwrap();
@@ -332,7 +332,7 @@ fn row_9_a_flood_of_initials_keeps_bounded_state() {
     assert!(!first.address_validated());
 }
 
-/// A 0-RTT packet to `dcid` of `len` bytes.
+/// Returns a 0-RTT packet to `dcid` whose Length field holds `len`.
 fn zero_rtt(dcid: u64, len: usize) -> Vec<u8> {
     let mut packet = vec![0xd0, 0, 0, 0, 1, 8];
     packet.extend_from_slice(&cid(dcid));

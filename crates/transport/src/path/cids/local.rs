@@ -8,7 +8,7 @@ use crate::token::{Token, Tokens};
 /// Most connection IDs of one path that this end keeps active, whatever the peer's limit allows.
 pub(crate) const MAX_LOCAL_CIDS: usize = 8;
 
-/// How far the news of an ID that this end issued has come.
+/// Progress of the announcement of an ID that this end issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Announcement {
     /// A NEW_CONNECTION_ID must be sent.
@@ -38,7 +38,7 @@ pub(crate) struct LocalCids {
     retire_prior_to: u64,
     /// The peer's `active_connection_id_limit`.
     limit: u64,
-    /// Whether this end uses IDs at all: an empty first one means that it never issues any.
+    /// `true` if this end uses no IDs: its first ID is empty, and it never issues any.
     zero_length: bool,
     /// Active ones whose NEW_CONNECTION_ID is owed.
     owed: u8,
@@ -53,7 +53,7 @@ impl LocalCids {
         cids
     }
 
-    /// No IDs yet, as every path but the first begins.
+    /// Creates a set without IDs, as every path but the first begins.
     pub(crate) fn unopened(path: PathId) -> Self {
         // RFC 9000 §18.2: 2 is what a peer accepts that does not say otherwise.
         Self {
@@ -80,12 +80,12 @@ impl LocalCids {
         sequence
     }
 
-    /// The peer's `active_connection_id_limit`.
+    /// Sets the peer's `active_connection_id_limit`.
     pub(crate) fn set_limit(&mut self, limit: u64) {
         self.limit = limit;
     }
 
-    /// How many IDs to issue now, so that the peer always has as many as it wants to keep.
+    /// Returns the number of IDs to issue now, so that the peer always has as many as it wants to keep.
     pub(crate) fn wanted(&self) -> usize {
         if self.zero_length {
             return 0;
@@ -133,12 +133,13 @@ impl LocalCids {
         self.retire_prior_to(self.next_sequence);
     }
 
-    /// Whether the peer still holds IDs that it was asked to give up.
+    /// Returns whether the peer still holds IDs that it was asked to give up.
     pub(crate) fn is_rotating(&self) -> bool {
         self.active.iter().any(|local| local.sequence < self.retire_prior_to)
     }
 
-    /// The peer gave up an ID, in a packet sent to the ID `used`. Returns the ID, unless it was given up before.
+    /// Removes an ID that the peer gave up in a packet sent to the ID `used`. Returns the ID, unless it was
+    /// given up before.
     pub(crate) fn on_retire(
         &mut self,
         sequence: u64,
@@ -163,7 +164,7 @@ impl LocalCids {
         Ok(Some(cid))
     }
 
-    /// Whether a NEW_CONNECTION_ID is to be sent.
+    /// Returns whether a NEW_CONNECTION_ID must be sent.
     pub(crate) fn has_pending(&self) -> bool {
         self.owed > 0
     }
@@ -197,12 +198,12 @@ impl LocalCids {
         self.count_owed();
     }
 
-    /// The NEW_CONNECTION_ID of `sequence` was lost: it is sent again, unless the peer has it or gave it up.
+    /// Marks the lost NEW_CONNECTION_ID of `sequence` to be sent again, unless the peer has it or gave it up.
     pub(crate) fn on_lost(&mut self, sequence: u64) {
         self.announce(sequence, |now| if now == Announcement::Sent { Announcement::Owed } else { now });
     }
 
-    /// The NEW_CONNECTION_ID of `sequence` was acknowledged.
+    /// Marks the NEW_CONNECTION_ID of `sequence` as acknowledged.
     pub(crate) fn on_acked(&mut self, sequence: u64) {
         self.announce(sequence, |_| Announcement::Known);
     }

@@ -23,7 +23,8 @@ pub(super) struct RemoteCid {
     cid: ConnectionId,
     /// `None` for the first ID of path 0 until a server's transport parameters give it one.
     token: Option<ResetToken>,
-    /// Whether packets were sent to it: only then may its reset token be looked for (RFC 9000 §10.3.1).
+    /// `true` once packets were sent to the ID: only then may its reset token be looked for (RFC 9000
+    /// §10.3.1).
     used: bool,
 }
 
@@ -61,7 +62,7 @@ impl RemoteCids {
         cids
     }
 
-    /// No IDs yet, as every path but the first begins; [`Self::next`] takes the first one.
+    /// Creates a set without IDs, as every path but the first begins; [`Self::next`] takes the first one.
     pub(crate) fn unopened(path: PathId, limit: u64) -> Self {
         Self {
             path,
@@ -76,14 +77,14 @@ impl RemoteCids {
         }
     }
 
-    /// A pool that paths with a common packet number space take their IDs from. It goes on where path 0 is, and has none of the
-    /// IDs that this path keeps.
+    /// Creates a pool from which paths with a common packet number space take their IDs. It continues after
+    /// the IDs of path 0, and has none of the IDs that this path keeps.
     pub(crate) fn pool(&self) -> Self {
         let (limit, retire_prior_to) = (self.limit, self.retire_prior_to);
         Self { limit, retire_prior_to, seen: self.seen.clone(), ..Self::unopened(self.path, 0) }
     }
 
-    /// What a path has to begin with that takes its IDs from this pool.
+    /// Creates the set of a path that takes its IDs from this pool.
     pub(crate) fn taker(&self, path: PathId) -> Self {
         Self { limit: self.limit, retire_prior_to: self.retire_prior_to, ..Self::unopened(path, 0) }
     }
@@ -116,17 +117,17 @@ impl RemoteCids {
         self.collect_retiring(from);
     }
 
-    /// Number of IDs that are not retired.
+    /// Returns the number of IDs that are not retired.
     pub(crate) fn len(&self) -> usize {
         self.cids.len()
     }
 
-    /// How many of them have a sequence number below `sequence`.
+    /// Returns the number of these IDs that have a sequence number below `sequence`.
     pub(crate) fn older_than(&self, sequence: u64) -> usize {
         self.cids.iter().filter(|remote| remote.sequence < sequence).count()
     }
 
-    /// A NEW_CONNECTION_ID that repeats an ID of this path has to say the same.
+    /// Checks that a NEW_CONNECTION_ID that repeats an ID of this path does not change it.
     pub(crate) fn check_repeated(&self, frame: &NewConnectionId) -> Result<(), TransportError> {
         let &NewConnectionId { sequence, cid, token, .. } = frame;
         let other = |remote: &RemoteCid| {
@@ -139,7 +140,7 @@ impl RemoteCids {
         Ok(())
     }
 
-    /// The ID that packets go to; empty on a path that is unopened or whose peer uses no IDs.
+    /// Returns the ID that packets are sent to; empty on a path that is unopened or whose peer uses no IDs.
     pub(crate) fn active(&self) -> ConnectionId {
         self.get(self.active).unwrap_or(ConnectionId::EMPTY)
     }
@@ -149,39 +150,39 @@ impl RemoteCids {
         self.active
     }
 
-    /// Whether there is an ID that packets may be sent to now.
+    /// Returns whether there is an ID that packets may be sent to now.
     pub(crate) fn is_open(&self) -> bool {
         self.cids.iter().any(|remote| remote.sequence == self.active && remote.used)
     }
 
-    /// Whether there is an ID that was not used yet.
+    /// Returns whether there is an unused ID.
     pub(crate) fn has_unused(&self) -> bool {
         self.cids.iter().any(|remote| !remote.used)
     }
 
-    /// The ID with this sequence number; `None` once it is retired, and then it must not be used any longer.
+    /// Returns the ID with this sequence number; `None` once it is retired and must no longer be used.
     pub(crate) fn get(&self, sequence: u64) -> Option<ConnectionId> {
         self.cids.iter().find(|remote| remote.sequence == sequence).map(|remote| remote.cid)
     }
 
-    /// Whether `cid` may be used, that is, is not retired.
+    /// Returns whether `cid` may be used, that is, is not retired.
     pub(crate) fn holds(&self, cid: &ConnectionId) -> bool {
         self.cids.iter().any(|remote| remote.cid == *cid)
     }
 
-    /// The sequence number that the peer's next ID will have if it leaves none out, for PATH_CIDS_BLOCKED.
+    /// Returns the sequence number of the peer's next ID if the peer skips none, for PATH_CIDS_BLOCKED.
     pub(crate) fn next_sequence(&self) -> u64 {
         self.seen.max().map_or(self.retire_prior_to, |largest| largest + 1)
     }
 
-    /// The peer chose its own first ID (RFC 9000 §7.2), or a Retry did.
+    /// Sets the first ID, which the peer (RFC 9000 §7.2) or a Retry chose.
     pub(crate) fn set_first(&mut self, cid: ConnectionId) {
         if let Some(first) = self.cids.iter_mut().find(|remote| remote.sequence == 0) {
             first.cid = cid;
         }
     }
 
-    /// The `stateless_reset_token` transport parameter, which belongs to the first ID.
+    /// Sets the reset token of the first ID, from the `stateless_reset_token` transport parameter.
     pub(crate) fn set_first_token(&mut self, token: ResetToken) {
         if let Some(first) =
             self.cids.iter_mut().find(|remote| remote.sequence == 0 && remote.token.is_none())
@@ -191,7 +192,7 @@ impl RemoteCids {
         }
     }
 
-    /// The ID of a `preferred_address` transport parameter (RFC 9000 §5.1.1: sequence number 1).
+    /// Adds the ID of a `preferred_address` transport parameter (RFC 9000 §5.1.1: sequence number 1).
     pub(crate) fn insert_preferred(&mut self, cid: ConnectionId, token: ResetToken) {
         if !self.seen.contains(1) {
             self.insert(RemoteCid { sequence: 1, cid, token: Some(token), used: false });
@@ -312,7 +313,7 @@ impl RemoteCids {
         Some(taken)
     }
 
-    /// Like [`Self::take_unused`], but only the ID with this sequence number.
+    /// Takes an unused ID like [`Self::take_unused`], but only the one with this sequence number.
     pub(crate) fn take(&mut self, sequence: u64) -> Option<ConnectionId> {
         let unused = self.cids.iter().find(|remote| remote.sequence == sequence && !remote.used)?.cid;
         self.use_cid(sequence);
@@ -340,8 +341,8 @@ impl RemoteCids {
         self.forget_token(&retired);
     }
 
-    /// The path is gone: none of its reset tokens counts any longer. The peer needs no RETIRE_CONNECTION_ID frames,
-    /// PATH_ABANDON says it all (RFC 10069 §3.4).
+    /// Forgets the IDs of a path that is gone; none of its reset tokens is valid any longer. The peer needs
+    /// no RETIRE_CONNECTION_ID frames, because PATH_ABANDON retires them all (RFC 10069 §3.4).
     pub(crate) fn abandon(&mut self) {
         for remote in core::mem::take(&mut self.cids) {
             self.forget_token(&remote);
@@ -354,7 +355,7 @@ impl RemoteCids {
         self.events.pop_front()
     }
 
-    /// Whether a RETIRE_CONNECTION_ID is to be sent.
+    /// Returns whether a RETIRE_CONNECTION_ID must be sent.
     pub(crate) fn has_pending(&self) -> bool {
         self.retiring.iter().any(|retiring| !retiring.sent)
     }
@@ -372,14 +373,14 @@ impl RemoteCids {
         }
     }
 
-    /// The RETIRE_CONNECTION_ID of `sequence` was lost.
+    /// Marks the lost RETIRE_CONNECTION_ID of `sequence` to be sent again.
     pub(crate) fn on_lost(&mut self, sequence: u64) {
         if let Some(retiring) = self.retiring.iter_mut().find(|retiring| retiring.sequence == sequence) {
             retiring.sent = false;
         }
     }
 
-    /// The RETIRE_CONNECTION_ID of `sequence` was acknowledged.
+    /// Removes the RETIRE_CONNECTION_ID of `sequence`, which was acknowledged.
     pub(crate) fn on_acked(&mut self, sequence: u64) {
         self.retiring.retain(|retiring| retiring.sequence != sequence);
     }

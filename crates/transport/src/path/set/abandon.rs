@@ -6,8 +6,9 @@ use super::PathSet;
 use crate::error::TransportError;
 use crate::path::Phase;
 
-/// How long an abandoned path's state is kept after the peer's PATH_ABANDON (RFC 10069 §3.4), in the largest PTO of all
-/// paths: what is still under way on the path has been sent before that frame, which may have taken any of them.
+/// Time for which an abandoned path's state is kept after the peer's PATH_ABANDON (RFC 10069 §3.4), in
+/// multiples of the largest PTO of all paths. Packets still in flight on the path were sent before that
+/// frame, which may have taken any of the paths.
 pub(crate) const RETENTION_PTOS: u32 = 3;
 
 impl PathSet {
@@ -15,8 +16,9 @@ impl PathSet {
         self.list.iter().all(|path| path.id == id || path.is_abandoned())
     }
 
-    /// The peer sends nothing on an abandoned path any longer. Until now it may have, and its packets must find their
-    /// connection IDs here, or they would draw a stateless reset that it believes (RFC 10069 §3.4.1).
+    /// Begins the retention of an abandoned path's state, as the peer sends nothing on the path any longer.
+    /// Until now it may have sent packets, which must find their connection IDs here. Otherwise they would
+    /// cause a stateless reset that the peer believes (RFC 10069 §3.4.1).
     pub(crate) fn begin_retention(&mut self, now: Time, id: PathId) {
         let retention = self.list.max_pto() * RETENTION_PTOS;
         if let Some(path) = self.list.get_mut(id)

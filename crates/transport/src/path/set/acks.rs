@@ -9,7 +9,7 @@ use super::PathSet;
 use crate::config::{AckPath, AckScope};
 use crate::path::Path;
 
-/// What an acknowledgment has to gain at least on another path.
+/// Minimum time that an acknowledgment has to gain on another path.
 pub(crate) const MIN_LEAD: Duration = Duration::from_millis(1);
 
 /// Totals of the acknowledgments of 1-RTT packets.
@@ -27,7 +27,7 @@ pub struct AckStats {
 }
 
 impl PathSet {
-    /// Whether an ACK has to leave on `path` now, and whether there is one that may.
+    /// Returns whether an ACK must be sent on `path` now, and whether there is one that may be sent.
     pub(crate) fn acks_on(&self, now: Time, path: &Path) -> (bool, bool) {
         if self.list.len() == 1 {
             return (path.received.debt.is_due(now), path.received.debt.can_ack());
@@ -48,8 +48,9 @@ impl PathSet {
         })
     }
 
-    /// The path that acknowledgments of packets on `path` leave on: on itself, so that the peer measures it, unless the
-    /// configuration wants another one, or the path cannot be trusted with them.
+    /// Returns the path on which acknowledgments of packets on `path` are sent. It is `path` itself, so that
+    /// the peer measures it, unless the configuration wants another path or `path` cannot be trusted with
+    /// them.
     pub(crate) fn ack_carrier(&self, path: &Path) -> PathId {
         if let Some(other) = self.stand_in(path).or_else(|| self.scheduled_ack_path(path.id)) {
             return other;
@@ -60,7 +61,8 @@ impl PathSet {
         self.common_carrier().unwrap_or(path.id)
     }
 
-    /// The path on which an acknowledgment of packets on `path` arrives clearly sooner than on itself.
+    /// Returns the path on which an acknowledgment of packets on `path` arrives clearly sooner than on `path`
+    /// itself.
     pub(crate) fn soonest_for(&self, path: &Path) -> Option<PathId> {
         if !path.recovery.rtt().has_sample() {
             return None;
@@ -79,14 +81,15 @@ impl PathSet {
         (own > best + (best / 8).max(MIN_LEAD)).then_some(id)
     }
 
-    /// How much of the path's smallest round trip was the way back. If its acknowledgments came on another path, that one's half.
+    /// Returns the part of the path's smallest round trip that was the way back. If its acknowledgments
+    /// arrived on another path, it is half of that path's round trip.
     pub(crate) fn way_back(&self, path: &Path) -> Duration {
         let via = path.recovery.rtt().return_path().filter(|via| *via != path.id);
         let other = via.and_then(|via| self.list.get(via)).filter(|other| other.recovery.rtt().has_sample());
         min_rtt(other.unwrap_or(path)) / 2
     }
 
-    /// The one path that carries all acknowledgments now; `None` if each path carries its own.
+    /// Returns the one path that carries all acknowledgments now; `None` if each path carries its own.
     pub(crate) fn common_carrier(&self) -> Option<PathId> {
         let multipath = self.multipath.as_ref()?;
         match self.config.ack.path {
@@ -107,7 +110,7 @@ impl PathSet {
         self.multipath.as_ref().is_some_and(|multipath| multipath.owes_ack_copy(path.id))
     }
 
-    /// Like [`Self::acks_on`] where the debts of all paths are one.
+    /// Returns the same as [`Self::acks_on`] if one ACK covers the packets of all paths.
     pub(crate) fn common_acks_on(&self, now: Time, path: &Path) -> (bool, bool) {
         let (mut due, mut any) = (false, false);
         for other in self.list.iter() {
@@ -119,13 +122,14 @@ impl PathSet {
         (due || copies && self.config.ack.path == AckPath::FastestAndAll, any || copies)
     }
 
-    /// The path that an ACK for all paths leaves on when `path` owes one.
+    /// Returns the path on which an ACK for all paths is sent when `path` owes one.
     pub(crate) fn common_ack_carrier(&self, path: &Path) -> PathId {
         let chosen = self.stand_in(path).or_else(|| self.scheduled_ack_path(path.id));
         chosen.or_else(|| self.common_carrier()).unwrap_or(path.id)
     }
 
-    /// The working path with the lowest smoothed round-trip time; one that was never measured only if there is no other.
+    /// Returns the working path with the lowest smoothed round-trip time. An unmeasured path is chosen only
+    /// if there is no other.
     pub(crate) fn fastest(&self) -> Option<PathId> {
         let rank = |path: &&Path| (!path.recovery.rtt().has_sample(), path.recovery.rtt().smoothed());
         self.list.iter().filter(|path| path.is_working()).min_by_key(rank).map(|path| path.id)
@@ -149,7 +153,8 @@ impl PathSet {
         }
     }
 
-    /// An acknowledgment of packets on `of` leaves on `carrier`: the other paths repeat it, if that is wanted.
+    /// Notes that an acknowledgment of packets on `of` is sent on `carrier`, and makes the other paths repeat
+    /// it if the configuration wants that.
     pub(crate) fn owe_ack_copies(&mut self, of: PathId, carrier: PathId) {
         let all = match self.config.ack.path {
             AckPath::All | AckPath::FastestAndAll => true,
@@ -172,7 +177,7 @@ impl PathSet {
     }
 }
 
-/// The smallest round-trip time, or what is assumed before there is one.
+/// Returns the smallest round-trip time, or the assumed one before there is a sample.
 pub(crate) fn min_rtt(path: &Path) -> Duration {
     let rtt = path.recovery.rtt();
     rtt.min().min(rtt.smoothed())

@@ -14,10 +14,10 @@ use crate::path::Path;
 /// packets, by so much on networks that work.
 pub(crate) const MIN_SILENCE: Duration = Duration::from_millis(80);
 
-/// Where a long header has its destination connection ID, behind flags, version and length.
+/// Offset of the Destination Connection ID in a long header, after flags, version and length.
 pub(crate) const DCID_AT: usize = 6;
 
-/// Why this end cannot move to another address.
+/// Reasons why this end cannot move to another address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MigrateError {
@@ -36,8 +36,8 @@ pub enum MigrateError {
 }
 
 impl PathSet {
-    /// Client: whether a datagram that begins like this may have been one of this end's first ones, as far as it shows their
-    /// destination connection ID (RFC 8999 §5.1).
+    /// Returns whether a datagram that begins like this may be one of this client's first datagrams. The
+    /// Destination Connection ID is compared, as far as it is there (RFC 8999 §5.1).
     pub(crate) fn has_sent(&self, beginning: &[u8]) -> bool {
         let dcid = self.list.main().remote_cids.active();
         match beginning.get(DCID_AT..DCID_AT + dcid.len()) {
@@ -46,7 +46,8 @@ impl PathSet {
         }
     }
 
-    /// Whether the server is asked already whether it answers between these addresses, or the path runs there.
+    /// Returns whether the path runs between these addresses, or the server has already been sent a challenge
+    /// between them.
     pub(crate) fn is_asked(&self, id: PathId, local: IpAddr, remote: SocketAddr) -> bool {
         let same = |tuple: &FourTuple| {
             tuple.local.ip().to_canonical() == local
@@ -59,7 +60,7 @@ impl PathSet {
         })
     }
 
-    /// Whether packets are sent from this address, or answers to them may still come there.
+    /// Returns whether packets are sent from this address, or responses to them may still arrive there.
     pub(crate) fn uses_local(&self, local: SocketAddr) -> bool {
         self.list.iter().any(|path| {
             path.tuple.local == local
@@ -68,12 +69,13 @@ impl PathSet {
         })
     }
 
-    /// Time without any packet from which on the main path counts as silent.
+    /// Returns the time without packets after which the main path counts as silent.
     pub(crate) fn least_silence(&self) -> Duration {
         self.list.main().recovery.pto(SpaceId::Data).max(MIN_SILENCE)
     }
 
-    /// The peer's connection ID for the main path on other addresses: the one that they are asked with already, or another one.
+    /// Takes a connection ID of the peer for the main path on other addresses: the one that already validates
+    /// them, or an unused one.
     pub(crate) fn take_cid_for(&mut self, tuple: &FourTuple) -> Result<(u64, ConnectionId), MigrateError> {
         let id = self.list.main().id;
         self.stock(id);
@@ -91,7 +93,7 @@ impl PathSet {
         path.remote_cids.take_unused().ok_or(MigrateError::NoConnectionId)
     }
 
-    /// Whether a client knows `tuple`'s remote address as the server's.
+    /// Returns whether a client knows `tuple`'s remote address as the server's.
     pub(crate) fn knows_remote(&self, tuple: &FourTuple) -> bool {
         self.list.iter().any(|path| {
             path.tuple.remote == tuple.remote
@@ -131,8 +133,9 @@ impl PathSet {
         }
     }
 
-    /// A datagram from `tuple` counts for path `id` from now on. If it has been counted for another path that runs over the same
-    /// addresses, it counts there no longer: it allows one answer of three times its size (RFC 9000 §8.1), not two.
+    /// Removes a datagram from the count of another path that runs over the same addresses, because it counts
+    /// for path `id` from now on. A datagram from `tuple` allows one answer of three times its size (RFC 9000
+    /// §8.1), not two.
     pub(crate) fn uncount_elsewhere(&mut self, id: PathId, tuple: &FourTuple, len: usize) {
         let other = self.list.by_tuple(tuple).filter(|other| *other != id);
         if let Some(other) = other.and_then(|other| self.list.get_mut(other)) {
@@ -141,8 +144,9 @@ impl PathSet {
     }
 }
 
-/// Whether a server at `current` may send its clients to `preferred`. A server on the public network must not make them
-/// send to hosts near them that trust whoever is inside, nor to ports of other services (RFC 9000 §21.5).
+/// Returns whether a server at `current` may send its clients to `preferred`. A server on the public network
+/// must not direct clients to nearby hosts that trust their local network, nor to ports of other services
+/// (RFC 9000 §21.5).
 pub(crate) fn may_follow(current: &SocketAddr, preferred: &SocketAddr) -> bool {
     let port = preferred.port();
     let port_ok = port == current.port() || port == 443 || port >= 1024;

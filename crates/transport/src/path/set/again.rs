@@ -12,16 +12,16 @@ use anabranch_wire::Time;
 use super::PathSet;
 use crate::token::Token;
 
-/// How long after a path fell silent what is repeated leaves twice.
+/// Time after a path fell silent during which repeated frames are sent twice.
 pub(crate) const INSURED_FOR: Duration = Duration::from_secs(2);
 
 /// Frames that may wait for their second time; further ones leave once.
 pub(crate) const MAX_AGAIN: usize = 256;
 
-/// What part of a round trip lies between the two times.
+/// Divisor of the round-trip time that yields the interval between the two transmissions.
 pub(crate) const BETWEEN: u32 = 4;
 
-/// What waits to be sent a second time.
+/// Frames that wait to be sent a second time.
 #[derive(Debug, Default)]
 pub(crate) struct Again {
     until: Time,
@@ -30,12 +30,12 @@ pub(crate) struct Again {
 }
 
 impl Again {
-    /// A path fell silent.
+    /// Begins the time during which repeated frames are sent twice, because a path fell silent.
     pub(crate) fn begin(&mut self, now: Time) {
         self.until = now + INSURED_FOR;
     }
 
-    /// When the first one leaves.
+    /// Returns the time at which the first waiting frame is sent.
     pub(crate) fn next(&self) -> Option<Time> {
         self.waiting.front().map(|(at, _)| *at)
     }
@@ -55,7 +55,8 @@ impl Again {
 }
 
 impl PathSet {
-    /// What these frames carried is repeated now, and once more soon if a path fell silent lately.
+    /// Queues the stream data of these frames, which is repeated now, for another repetition soon if a path
+    /// fell silent lately.
     pub(crate) fn repeat_again(&mut self, now: Time, tokens: &[Token]) {
         if self.multipath.as_ref().is_none_or(|multipath| now >= multipath.again.until) {
             return;

@@ -17,11 +17,12 @@ pub(crate) const MAX_ALTERNATIVES: usize = 16;
 pub struct AlternativeAddress {
     /// The address.
     pub address: SocketAddr,
-    /// Whether the server would rather be reached there than at the address in use.
+    /// `true` if the server would rather be reached there than at the address in use.
     pub preferred: bool,
 }
 
-/// What was said of the server's addresses: by this end if it is the server, else by the peer.
+/// Announcements of the server's addresses: those of this end if it is the server, otherwise those of the
+/// peer.
 #[derive(Debug, Default)]
 pub(crate) struct Alternatives {
     words: Vec<Word>,
@@ -91,20 +92,21 @@ impl Alternatives {
         }
     }
 
-    /// A word was lost: it is repeated unless there is a newer one.
+    /// Marks a lost announcement to be repeated, unless there is a newer one.
     pub(crate) fn on_lost(&mut self, sequence: u64) {
         self.words.iter_mut().filter(|word| word.sequence == sequence).for_each(|word| word.owed = true);
     }
 }
 
 impl PathSet {
-    /// Whether this end asks for further addresses of the server: a client that can open paths there.
+    /// Returns whether this end asks for further addresses of the server: it must be a client that can open
+    /// paths to them.
     pub(crate) fn wants_alternatives(&self) -> bool {
         self.side.is_client() && self.config.multipath.is_some()
     }
 
-    /// Server: tells the client that this is an address of the server as well, and whether it is a better one. `false` if the
-    /// client does not want to know, or too many addresses were announced.
+    /// Announces a further address of the server to the client, and whether it is preferred (server only).
+    /// Returns `false` if the client does not want to know, or too many addresses were announced.
     pub(crate) fn announce_address(
         &mut self,
         address: SocketAddr,
@@ -114,7 +116,8 @@ impl PathSet {
         multipath.alternatives.say(address, AddressFlags { preferred, retire: false })
     }
 
-    /// Server: withdraws an announced address; the client should leave it. `false` if it was not announced.
+    /// Withdraws an announced address, which the client should then leave (server only). Returns `false` if
+    /// it was not announced.
     pub(crate) fn withdraw_address(&mut self, address: SocketAddr) -> Result<(), AnnounceError> {
         let multipath = self.multipath.as_mut().ok_or(AnnounceError::NotAnnounced)?;
         if !multipath.alternatives.current().any(|known| known.address == address) {
@@ -123,7 +126,8 @@ impl PathSet {
         multipath.alternatives.say(address, AddressFlags { preferred: false, retire: true })
     }
 
-    /// Client: the addresses that the server has announced and not withdrawn; [`Event::ServerAddresses`] tells of changes.
+    /// Returns the addresses that the server has announced and not withdrawn (client only);
+    /// [`Event::ServerAddresses`] reports changes.
     pub(crate) fn server_addresses(&self) -> Vec<AlternativeAddress> {
         let alternatives = self.multipath.iter().filter(|_| self.side.is_client());
         alternatives.flat_map(|multipath| multipath.alternatives.current()).collect()

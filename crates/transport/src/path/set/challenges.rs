@@ -11,7 +11,8 @@ use crate::path::{MIN_VALIDATION_ROOM, Path, Purpose, Validation};
 pub(crate) const UNKNOWN_PTO_RTTS: u32 = 3;
 
 impl PathSet {
-    /// Which addresses are next to get a validation datagram, under which connection ID, and how many bytes.
+    /// Returns the addresses that get the next validation datagram, with the connection ID to use and the
+    /// maximum number of bytes.
     pub(crate) fn next_validation(
         &mut self,
         now: Time,

@@ -10,11 +10,11 @@ use super::PathSet;
 use super::acks::min_rtt;
 use crate::path::Path;
 
-/// What a coupled controller knows of the other paths; next to no connection has more than four.
+/// State of the other paths for a coupled controller; hardly any connection has more than four paths.
 pub(crate) type Siblings = SmallVec<[Sibling; 4]>;
 
 impl PathSet {
-    /// The other paths that carry data, for a coupled controller; empty for any other.
+    /// Returns the other paths that carry data if the controller is coupled; otherwise returns an empty list.
     #[inline]
     pub(crate) fn siblings(&self, id: PathId) -> Siblings {
         if self.multipath.is_none() || self.list.len() == 1 {
@@ -25,13 +25,14 @@ impl PathSet {
         others.filter(|path| path.recovery.rtt().has_sample()).map(|path| path.recovery.sibling()).collect()
     }
 
-    /// The path for what matters more than the window: one that works rather than one that fails, one for data rather than a
-    /// backup, then the one with the lowest round-trip time.
+    /// Returns the path for packets that matter more than the window. It prefers a working path to a failing
+    /// one, then an available path to a backup, then the lowest round-trip time.
     pub(crate) fn best_path(&self) -> Option<PathId> {
         self.best_path_by(|path| path.recovery.rtt().smoothed())
     }
 
-    /// The same for what is small and the last to be sent: how long queues have been does not matter to it.
+    /// Returns the same for small data that is sent last, by the smallest round-trip time, since past
+    /// queueing delays do not matter to it.
     pub(crate) fn shortest_path(&self) -> Option<PathId> {
         self.best_path_by(min_rtt)
     }
@@ -42,8 +43,9 @@ impl PathSet {
         usable.min_by_key(rank).map(|path| path.id)
     }
 
-    /// The path on which the acknowledgments of another one leave, if they had better not leave on that: it is given up, or
-    /// fails, or does so for the peer, which then calls it a backup.
+    /// Returns the path on which the acknowledgments of `path` are sent if they had better not be sent on
+    /// `path` itself. That is so if it is given up or fails, or if the peer calls it a backup because it
+    /// fails there.
     pub(crate) fn stand_in(&self, path: &Path) -> Option<PathId> {
         let doubtful = path.is_abandoned() || path.is_failing || !path.status.peer.available;
         if !doubtful || self.multipath.is_none() || self.list.len() == 1 {

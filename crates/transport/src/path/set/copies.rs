@@ -16,7 +16,8 @@ pub(crate) const MAX_COPIES: usize = 4_096;
 /// Frames that are looked for at a time; the next ones follow when these have left.
 pub(crate) const REINJECTED_AT_ONCE: usize = 16;
 
-/// What waits to be repeated, and how far each path's packets have been gone through for that.
+/// Frames that wait to be repeated, and the position up to which each path's packets have been searched for
+/// them.
 #[derive(Debug, Default)]
 pub(crate) struct Copies {
     queues: Vec<(PathId, VecDeque<Token>)>,
@@ -53,7 +54,7 @@ impl Copies {
         self.queues.iter().any(|(id, queue)| *id == path && !queue.is_empty())
     }
 
-    /// The path is not used any longer.
+    /// Forgets the path, which is not used any longer.
     pub(crate) fn forget(&mut self, path: PathId) {
         self.queues.retain(|(id, _)| *id != path);
         self.cursors.retain(|(id, _)| *id != path);
@@ -69,12 +70,12 @@ impl Copies {
 }
 
 impl PathSet {
-    /// Whether something waits to be repeated on the path.
+    /// Returns whether frames wait to be repeated on the path.
     pub(crate) fn has_copies(&self, id: PathId) -> bool {
         self.multipath.as_ref().is_some_and(|multipath| multipath.copies.has(id))
     }
 
-    /// What has just been written for one path is to be repeated on others.
+    /// Queues the frames that have just been written for one path to be repeated on others.
     pub(crate) fn copy_to(&mut self, paths: &[PathId], written: &[Token]) {
         let Some(multipath) = &mut self.multipath else { return };
         let repeatable =
@@ -86,7 +87,7 @@ impl PathSet {
         }
     }
 
-    /// What is left of a STREAM frame of [`Self::next_named_copy`].
+    /// Puts the rest of a STREAM frame of [`Self::next_named_copy`] back to the front of the queue.
     pub(crate) fn copy_left(&mut self, path: PathId, left: Token) {
         let multipath = self.multipath.as_mut();
         if let Some(queue) = multipath.and_then(|multipath| multipath.copies.queue(path)) {
@@ -95,13 +96,15 @@ impl PathSet {
     }
 }
 
-/// Whether a packet that left `busy` at `sent` arrives only after one that leaves `idle` now.
+/// Returns whether a packet that was sent on `busy` at `sent` arrives later than one that is sent on `idle`
+/// now.
 pub(crate) fn is_overtaken(sent: Time, now: Time, idle: &PathView, busy: &PathView) -> bool {
     sent + busy.one_way() > now + idle.one_way()
 }
 
 impl Cursor {
-    /// For the end of a transfer: what would arrive last comes first, so that both paths meet in the middle.
+    /// Returns data to repeat at the end of a transfer. Data that would arrive last comes first, so that both
+    /// paths meet in the middle.
     pub(crate) fn newest(
         &mut self,
         recovery: &Recovery<Tokens>,
@@ -122,7 +125,8 @@ impl Cursor {
         found
     }
 
-    /// For a sender that is held back: what was sent first opens the window first.
+    /// Returns data to repeat for a sender that is held back. Data that was sent first comes first, because
+    /// it opens the window first.
     pub(crate) fn oldest(
         &mut self,
         recovery: &Recovery<Tokens>,
@@ -138,7 +142,8 @@ impl Cursor {
     }
 }
 
-/// The data of `packets`, as much as is repeated at a time, and the order of the last one gone through.
+/// Returns the data of `packets`, as much as is repeated at a time, and the order of the last packet
+/// examined.
 pub(crate) fn gather<'a>(
     packets: impl Iterator<Item = (u64, &'a Sent<Tokens>)>,
 ) -> (Vec<Token>, Option<u64>) {
@@ -153,7 +158,7 @@ pub(crate) fn gather<'a>(
     (found, reached)
 }
 
-/// The stream whose data a packet's token stands for, if it is not a repetition itself.
+/// Returns the stream whose data a packet's token stands for, if it is not a repetition itself.
 pub(crate) fn stream_of(token: &Token) -> Option<anabranch_wire::StreamId> {
     match token {
         Token::Stream { id, .. } => Some(*id),

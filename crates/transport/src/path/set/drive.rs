@@ -6,7 +6,7 @@ use anabranch_wire::PathId;
 
 use super::PathSet;
 
-/// Which paths a driver cannot send on just now.
+/// Paths on which a driver cannot send just now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Held {
     /// None.
@@ -18,12 +18,14 @@ pub enum Held {
 }
 
 impl PathSet {
-    /// Whether a path carries data, `false` while the peer has not answered on it; `None` once it is given up.
+    /// Returns whether a path carries data: `false` while the peer has not answered on it, `None` once it is
+    /// given up.
     pub(crate) fn is_path_open(&self, id: PathId) -> Option<bool> {
         self.list.get(id).filter(|path| !path.is_abandoned()).map(|path| path.is_usable())
     }
 
-    /// Whether anything of a path is kept: packets may still leave and arrive on it, even if it was abandoned.
+    /// Returns whether any state of a path is kept: packets may still be sent and arrive on it, even if it
+    /// was abandoned.
     pub(crate) fn has_path(&self, id: PathId) -> bool {
         self.list.get(id).is_some()
     }

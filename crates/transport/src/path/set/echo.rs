@@ -11,12 +11,12 @@ use anabranch_wire::{PathId, Time};
 /// Packets kept, all paths together; the oldest of a path give way.
 pub(crate) const MAX_ECHOES: usize = 1024;
 
-/// When packets left that were acknowledged on another path than their own.
+/// Send times of packets that were acknowledged on another path than their own.
 #[derive(Debug, Default)]
 pub(crate) struct Echoes(BTreeMap<(PathId, u64), Time>);
 
 impl Echoes {
-    /// The packet was acknowledged on another path.
+    /// Notes that the packet was acknowledged on another path.
     pub(crate) fn note(&mut self, path: PathId, number: u64, sent: Time) {
         if self.0.len() == MAX_ECHOES {
             let oldest = self.0.range((path, 0)..=(path, number)).next().map(|(key, _)| *key);
@@ -26,8 +26,8 @@ impl Echoes {
         self.0.insert((path, number), sent);
     }
 
-    /// An ACK came on the path, with `largest` as its largest packet: when that was sent, if it is kept. Nothing up to it is
-    /// needed any longer.
+    /// Returns the send time of the packet `largest`, the largest in an ACK that arrived on the path, if it
+    /// is kept. Removes all entries up to it.
     pub(crate) fn answer(&mut self, path: PathId, largest: u64) -> Option<Time> {
         let mut sent = None;
         while let Some((&key, &time)) = self.0.range((path, 0)..=(path, largest)).next() {
@@ -37,7 +37,7 @@ impl Echoes {
         sent
     }
 
-    /// The path is gone.
+    /// Forgets the path, which is gone.
     pub(crate) fn forget(&mut self, path: PathId) {
         self.0.retain(|(kept, _), _| *kept != path);
     }

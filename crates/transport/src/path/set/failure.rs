@@ -36,29 +36,29 @@ impl Multipath {
         &mut self.health[at]
     }
 
-    /// The path is forgotten.
+    /// Removes the health of a path that is forgotten.
     pub(crate) fn forget_health(&mut self, path: PathId) {
         self.health.retain(|health| health.path != path);
     }
 }
 
 impl PathSet {
-    /// An authentic packet came on the path.
+    /// Notes that an authentic packet arrived on the path.
     pub(crate) fn on_path_heard(&mut self, now: Time, id: PathId) {
         if let Some(multipath) = &mut self.multipath {
             multipath.health_mut(id, now).on_heard(now);
         }
     }
 
-    /// A packet came on the path that asks for an acknowledgment: the peer uses the path, and so has a reason to be late with
-    /// its own. One that only acknowledges may be all about other paths.
+    /// Notes that an ack-eliciting packet arrived on the path: the peer uses the path, and so has a reason to
+    /// be late with its own acknowledgments. A packet that only acknowledges may concern other paths alone.
     pub(crate) fn on_path_lives(&mut self, now: Time, id: PathId) {
         if let Some(multipath) = &mut self.multipath {
             multipath.health_mut(id, now).on_lives(now);
         }
     }
 
-    /// A packet leaves on the path that the peer has to acknowledge.
+    /// Notes that an ack-eliciting packet is sent on the path.
     pub(crate) fn on_path_asked(&mut self, now: Time, id: PathId, owed: &[Token]) {
         if let Some(multipath) = &mut self.multipath {
             multipath.health_mut(id, now).on_asked(now);
@@ -66,7 +66,7 @@ impl PathSet {
         }
     }
 
-    /// Packets of the path were acknowledged, by a frame that came on the path `via`.
+    /// Notes that packets of the path were acknowledged by a frame that arrived on the path `via`.
     pub(crate) fn on_path_acked(&mut self, now: Time, id: PathId, via: PathId) {
         let oldest = self.oldest_asking(id);
         let Some(multipath) = &mut self.multipath else { return };
@@ -77,7 +77,8 @@ impl PathSet {
         }
     }
 
-    /// When the oldest packet left on the path that asks for an acknowledgment, has none, and was not sent again elsewhere.
+    /// Returns the send time of the path's oldest ack-eliciting packet that is not acknowledged and was not
+    /// sent again elsewhere.
     pub(crate) fn oldest_asking(&self, id: PathId) -> Option<Time> {
         self.multipath.as_ref()?;
         let under_way = self.list.get(id)?.recovery.under_way(SpaceId::Data, self.moved_before(id)..u64::MAX);
@@ -85,20 +86,21 @@ impl PathSet {
         asking.next().map(|(_, sent)| sent.time)
     }
 
-    /// A DATAGRAM arrived.
+    /// Counts a DATAGRAM that arrived.
     pub(crate) fn on_message(&mut self) {
         if let Some(multipath) = &mut self.multipath {
             multipath.messages += 1;
         }
     }
 
-    /// Whether packets of the path that were sent before this order have been sent again elsewhere.
+    /// Returns the order below which packets of the path have been sent again elsewhere.
     pub(crate) fn moved_before(&self, id: PathId) -> u64 {
         let health = self.multipath.as_ref().and_then(|multipath| multipath.health(id));
         health.map_or(0, |health| health.moved)
     }
 
-    /// Whether another path works, although this one was asked at `asked` and has not answered until `deadline`.
+    /// Returns whether another path works, although this one was asked at `asked` and has not answered by
+    /// `deadline`.
     pub(crate) fn has_way_out(&self, id: PathId, asked: Time, deadline: Time) -> bool {
         let Some(multipath) = &self.multipath else { return false };
         self.list.iter().filter(|other| other.id != id && other.is_working()).any(|other| {
@@ -107,7 +109,8 @@ impl PathSet {
         })
     }
 
-    /// When the path will have been silent for too long; `None` if it owes no answer, or there is no way round it.
+    /// Returns the time at which the path will have been silent for too long; `None` if it owes no answer, or
+    /// no other path works.
     pub(crate) fn silent_at(&self, path: &Path) -> Option<Time> {
         if !path.is_usable() || path.is_failing {
             return None;
@@ -118,7 +121,8 @@ impl PathSet {
         self.has_way_out(path.id, asked, deadline).then_some(deadline)
     }
 
-    /// The peer can use the path again: so may we, as soon as it answers.
+    /// Asks a failing path again at once, because the peer can use it again; this end uses it as soon as it
+    /// answers.
     pub(crate) fn on_peer_available(&mut self, now: Time, id: PathId) {
         let failing = self.list.get_mut(id).filter(|path| path.is_failing && path.is_usable());
         if let Some(path) = failing {
@@ -131,7 +135,7 @@ impl PathSet {
         }
     }
 
-    /// The path has shown that it works in both directions.
+    /// Takes a failing path back into use after it has shown that it works in both directions.
     pub(crate) fn on_path_answers(&mut self, now: Time, id: PathId) {
         let since = self.multipath.as_ref().and_then(|multipath| multipath.health(id)?.silent_since());
         let Some(path) = self.list.get_mut(id).filter(|path| path.is_failing && path.is_usable()) else {
@@ -148,14 +152,14 @@ impl PathSet {
         self.review_status(id);
     }
 
-    /// When one of the paths needs attention because of its silence.
+    /// Returns the time at which a silent path next needs attention, or a frame is to be sent a second time.
     pub(crate) fn health_timeout(&self) -> Option<Time> {
         let again = self.multipath.as_ref()?.again.next();
         let attention = self.list.iter().filter_map(|path| self.attention(path).map(|(time, _)| time)).min();
         attention.into_iter().chain(again).min()
     }
 
-    /// What the path needs first, and when.
+    /// Returns the attention that the path needs first, and the time for it.
     pub(crate) fn attention(&self, path: &Path) -> Option<(Time, Attention)> {
         let config = self.config.multipath.as_ref()?;
         let health = self.multipath.as_ref()?.health(path.id)?;
@@ -183,7 +187,7 @@ impl PathSet {
     }
 }
 
-/// What a path needs.
+/// Attention that a path needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Attention {
     /// It owes an answer for too long.

@@ -8,7 +8,7 @@ use crate::error::TransportError;
 use crate::error::violation;
 
 impl Multipath {
-    /// A path ID that the peer names must be one that it was allowed to use.
+    /// Checks that a path ID that the peer names is one that it was allowed to use.
     pub(crate) fn check(&self, side: Side, path: PathId) -> Result<(), TransportError> {
         if let Some(pool) = &self.pool {
             return pool.check(side, path);

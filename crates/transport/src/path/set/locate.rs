@@ -7,8 +7,9 @@ use crate::datagram_io::FourTuple;
 use crate::path::{Path, Purpose};
 
 impl PathSet {
-    /// A server's challenge names a path, and came to the addresses of another one: where only the port has changed, the server may
-    /// take the one for the other, and nothing else would ever tell it. A challenge that names the path does.
+    /// Begins a validation of the client's path on `tuple` if a server's challenge arrived there but named
+    /// another path. Where only the port has changed, the server may mistake one path for the other. Only a
+    /// challenge that names the path ever corrects it.
     pub(crate) fn correct_server(&mut self, now: Time, tuple: &FourTuple, named: PathId) {
         let asks = |path: &Path| path.address.validations.iter().any(|validation| validation.tuple == *tuple);
         if self.side.is_server() || self.list.iter().any(asks) {
@@ -21,8 +22,8 @@ impl PathSet {
         }
     }
 
-    /// The path whose challenge had this data: the answer comes on it (RFC 9000 §8.2.2), although its addresses may be those of
-    /// another one if it is about to move there.
+    /// Returns the path whose challenge had this data. The response arrives on that path (RFC 9000 §8.2.2),
+    /// although its addresses may be those of another path if it is about to move there.
     pub(crate) fn asked_with(&self, data: [u8; 8]) -> Option<PathId> {
         let asked = |path: &&Path| {
             path.address.validations.iter().any(|validation| validation.answered_by(data).is_some())
@@ -30,7 +31,7 @@ impl PathSet {
         self.list.iter().find(asked).map(|path| path.id)
     }
 
-    /// The path of a packet that does not say which one it is on, from its addresses.
+    /// Guesses the path of a packet that does not name its path, from its addresses.
     pub(crate) fn guess_path(&self, tuple: &FourTuple) -> PathId {
         let open = |path: &&Path| !path.is_abandoned() && path.tuple.matches(tuple);
         if let Some(path) = self.list.iter().find(open) {

@@ -20,7 +20,7 @@ impl PathSet {
         path.is_some_and(|path| path.tuple == *tuple && path.used_local_cid == *dcid)
     }
 
-    /// Whom a connection ID stands for.
+    /// Returns the path that a connection ID stands for.
     #[inline(always)]
     pub(crate) fn addressee(&self, dcid: &ConnectionId) -> Option<Addressee> {
         let main = self.list.main();
@@ -34,7 +34,7 @@ impl PathSet {
         Some(Addressee { path, is_usual: false })
     }
 
-    /// A key phase begins: what follows on each path belongs to it.
+    /// Begins a key phase: later packets on each path belong to it.
     pub(crate) fn begin_phase(&mut self) {
         for path in self.list.iter_mut() {
             path.numbers.phase_start = path.recovery.next_order(SpaceId::Data);
@@ -42,7 +42,7 @@ impl PathSet {
         }
     }
 
-    /// Whether `number` was received before on a path; yes if there is no such path.
+    /// Returns whether `number` was received before on a path; `true` if there is no such path.
     #[inline]
     pub(crate) fn is_duplicate_on(&self, path: PathId, number: u64) -> bool {
         let path = self.list.get(path);

@@ -14,7 +14,8 @@ use crate::schedule::{Algorithm, AnyScheduler};
 /// Connection IDs of each unused path that are issued ahead: one to open it with, one to follow a rebinding with.
 pub(crate) const CIDS_AHEAD: usize = 2;
 
-/// What this end may use and owes, once both ends have said that they speak multipath.
+/// Path IDs and connection IDs that this end may use and frames that it owes, once both ends have negotiated
+/// multipath.
 #[derive(Debug)]
 pub(crate) struct Multipath {
     /// Largest path ID that the peer may use, as it was told.
@@ -23,11 +24,11 @@ pub(crate) struct Multipath {
     pub(crate) remote_max: PathId,
     /// Connection IDs of the paths up to `local_max` that are neither open nor gone. An ID that leaves never comes back.
     pub(crate) unopened: UnopenedPaths,
-    /// Which path the next packet with data takes.
+    /// Scheduler that chooses the path of the next packet with data.
     pub(crate) scheduler: AnyScheduler,
-    /// What is to be repeated on other paths.
+    /// Frames to be repeated on other paths.
     pub(crate) copies: Copies,
-    /// What is to be sent a second time.
+    /// Frames to be sent a second time.
     pub(crate) again: Again,
     /// The fastest path, which acknowledgments take that do not stay on their own.
     pub(crate) ack_path: Option<PathId>,
@@ -41,7 +42,7 @@ pub(crate) struct Multipath {
     pub(crate) owed: Owed,
     /// This end's `initial_max_path_id`.
     pub(crate) initial_max: u32,
-    /// Whether each path works, as far as there has been traffic on it.
+    /// Health of each path on which there has been traffic.
     pub(crate) health: Vec<Health>,
     /// Further addresses of the server.
     pub(crate) alternatives: Alternatives,
@@ -53,7 +54,8 @@ pub(crate) struct Multipath {
     pub(crate) states_changed: bool,
     /// Path IDs that are gone, each of which makes room for another.
     pub(crate) closed: u32,
-    /// What paths share that share their packet numbers, and then nothing of the above about IDs and maxima is in use.
+    /// State that paths share in the single packet number space. With it, none of the fields above about IDs
+    /// and maxima is in use.
     pub(crate) pool: Option<Pool>,
 }
 
@@ -66,7 +68,8 @@ pub(crate) struct Abandon {
 }
 
 impl Multipath {
-    /// The maxima are those of the transport parameters, `cid_limits` the `active_connection_id_limit` of both ends.
+    /// Creates the state from the maxima of the transport parameters; `cid_limits` is the
+    /// `active_connection_id_limit` of both ends.
     pub(crate) fn new(scheduler: Algorithm, local_max: u32, remote_max: u32, cid_limits: (u64, u64)) -> Self {
         let mut new = Self {
             local_max: PathId::ZERO,
@@ -110,7 +113,7 @@ impl Multipath {
         }
     }
 
-    /// Whether an acknowledgment is to be repeated on `path`.
+    /// Returns whether an acknowledgment must be repeated on `path`.
     pub(crate) fn owes_ack_copy(&self, path: PathId) -> bool {
         self.ack_copies.iter().any(|(_, on)| *on == path)
     }
@@ -120,27 +123,28 @@ impl Multipath {
         self.local_max.min(self.remote_max)
     }
 
-    /// The path to open next, if both ends allow one.
+    /// Returns the path to open next, if both ends allow one.
     pub(crate) fn next(&self) -> Option<PathId> {
         self.unopened.keys().next().copied().filter(|id| *id <= self.remote_max)
     }
 
-    /// Whether the peer's maximum is what keeps this end from opening a path.
+    /// Returns whether the peer's maximum keeps this end from opening a path.
     pub(crate) fn is_blocked(&self) -> bool {
         self.next().is_none() && self.remote_max <= self.local_max
     }
 
-    /// Whether `path` is open or gone, and may not be opened any more.
+    /// Returns whether `path` is open or gone, and may not be opened any more.
     pub(crate) fn is_used_up(&self, path: PathId) -> bool {
         path <= self.local_max && !self.unopened.contains_key(&path)
     }
 
-    /// Whether the peer has given `cid` to a path that is not open, other than `path`.
+    /// Returns whether the peer has given `cid` to an unopened path other than `path`.
     pub(crate) fn holds_remote_cid(&self, cid: &ConnectionId, path: PathId) -> bool {
         self.unopened.iter().any(|(id, other)| *id != path && other.remote.holds(cid))
     }
 
-    /// The path whose unused local connection IDs hold `cid`; path 0 stands for any if the paths share them.
+    /// Returns the path whose unused local connection IDs contain `cid`. Path 0 stands for any path if the
+    /// paths share them.
     pub(crate) fn by_local_cid(&self, cid: &[u8]) -> Option<PathId> {
         if let Some(pool) = &self.pool {
             return pool.local.contains(cid).map(|_| PathId::ZERO);
@@ -149,12 +153,13 @@ impl Multipath {
         self.unopened.iter().find(|(_, unopened)| holds(unopened)).map(|(path, _)| *path)
     }
 
-    /// The path is gone: nothing of it is repeated, nor anything on it.
+    /// Removes the repetitions of a path that is gone: neither its acknowledgments nor others on it are
+    /// repeated.
     pub(crate) fn forget_ack_copies(&mut self, path: PathId) {
         self.ack_copies.retain(|(of, on)| *of != path && *on != path);
     }
 
-    /// What the application weighs a path with.
+    /// Returns the weight that the application has given to a path; 1 if it has given none.
     pub(crate) fn weight(&self, path: PathId) -> u32 {
         self.weights.iter().find(|(id, _)| *id == path).map_or(1, |(_, weight)| *weight)
     }
@@ -164,7 +169,7 @@ impl Multipath {
         self.weights.push((path, weight));
     }
 
-    /// Nothing is sent on the path any longer.
+    /// Stops scheduling on the path, because nothing is sent on it any longer.
     pub(crate) fn stop_scheduling(&mut self, path: PathId) {
         self.copies.forget(path);
         self.weights.retain(|(id, _)| *id != path);
@@ -183,7 +188,7 @@ impl Multipath {
         self.ack_copies.len()
     }
 
-    /// What a path begins with, which is not open and then cannot be opened again.
+    /// Takes the initial state of an unopened path, which then cannot be opened again.
     pub(crate) fn take(&mut self, id: PathId) -> Option<Unopened> {
         match &mut self.pool {
             Some(pool) => Some(pool.take(id)),
@@ -201,13 +206,13 @@ impl Multipath {
         self.unopened.change().get_mut(&path).map(|unopened| &mut unopened.remote)
     }
 
-    /// The connection IDs of paths up to `max` that are not open.
+    /// Returns the connection IDs of unopened paths up to `max`.
     pub(crate) fn unopened_mut(&mut self, max: PathId) -> impl Iterator<Item = &mut Unopened> {
         self.unopened.change().range_mut(..=max).map(|(_, unopened)| unopened)
     }
 }
 
-/// Which end opens paths (RFC 10069 §3.1).
+/// Returns whether this side opens paths (RFC 10069 §3.1).
 pub(crate) fn opens_paths(side: Side) -> bool {
     side.is_client()
 }
@@ -218,8 +223,8 @@ pub(crate) struct Owed {
     /// PATH_ABANDON frames that the peer has to get.
     pub(crate) abandons: Vec<Abandon>,
     pub(crate) max_path_id: bool,
-    /// What a PATHS_BLOCKED is to name.
+    /// Maximum path ID that a PATHS_BLOCKED frame is to name.
     pub(crate) paths_blocked: Option<PathId>,
-    /// What PATH_CIDS_BLOCKED frames are to name.
+    /// Path that PATH_CIDS_BLOCKED frames are to name.
     pub(crate) cids_blocked: Option<PathId>,
 }

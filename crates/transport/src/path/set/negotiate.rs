@@ -12,14 +12,14 @@ use crate::error::TransportError;
 pub(crate) const SINGLE: u64 = 1;
 
 impl PathSet {
-    /// How packets of several paths are numbered; `None` as long as there can be only one path.
+    /// Returns the numbering of the packets of several paths; `None` as long as there can be only one path.
     pub(crate) fn numbering(&self) -> Option<Numbering> {
         let numbering = if self.numbering.is_single() { Numbering::Single } else { Numbering::Multiple };
         self.multipath.is_some().then_some(numbering)
     }
 
-    /// This end's `initial_max_path_id`, if it wants a number space for each path and can have it: the connection IDs of both
-    /// ends must not be empty (RFC 10069 §2.1).
+    /// Returns this end's `initial_max_path_id`, if it wants a number space for each path and can have it.
+    /// The connection IDs of both ends must not be empty (RFC 10069 §2.1).
     pub(crate) fn initial_max_path_id(&self) -> Option<u32> {
         let config = self.config.multipath.as_ref()?;
         let path = self.list.main();
@@ -28,8 +28,8 @@ impl PathSet {
         wanted.then(|| config.max_paths.clamp(1, MAX_PATHS) - 1)
     }
 
-    /// The transport parameters about multipath: `initial_max_path_id`, and that of the single number space. A client offers
-    /// what it can do, a server says what it has chosen of that.
+    /// Returns the transport parameters for multipath: `initial_max_path_id`, and that of the single number
+    /// space. A client offers all that it supports, and a server names its choice.
     pub(crate) fn multipath_parameters(&self) -> (Option<u32>, Option<u64>) {
         let allowed =
             self.config.multipath.as_ref().is_some_and(|config| config.numbering.allows(Numbering::Single));
@@ -40,7 +40,7 @@ impl PathSet {
         }
     }
 
-    /// What the peer's parameters mean for multipath.
+    /// Negotiates multipath from the peer's transport parameters.
     pub(crate) fn negotiate_multipath(
         &mut self,
         parameters: &TransportParameters,

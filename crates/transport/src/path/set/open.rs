@@ -4,7 +4,7 @@ use anabranch_wire::PathId;
 
 use super::PathSet;
 
-/// Why no path was opened.
+/// Reasons why no path was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenPathError {
@@ -59,7 +59,7 @@ pub enum AnnounceError {
 }
 
 impl PathSet {
-    /// Whether several paths may be used.
+    /// Returns whether several paths may be used.
     pub(crate) fn is_multipath(&self) -> bool {
         self.multipath.is_some()
     }

@@ -32,11 +32,11 @@ pub(crate) struct Pool {
     pub(crate) local: LocalCids,
     /// Those of the peer that belong to no path yet, and all that are being retired.
     pub(crate) remote: RemoteCids,
-    /// Whether the peer uses connection IDs at all.
+    /// `true` if the peer uses connection IDs at all.
     pub(crate) peer_has_cids: bool,
     /// The paths that this end's connection IDs were used on.
     pub(crate) bound: Vec<Bound>,
-    /// Where challenges came from, and for which path.
+    /// Addresses that challenges arrived from, each with the challenge's path.
     probed: VecDeque<(FourTuple, PathId)>,
     /// Path IDs that are open or gone.
     used: RangeSet,
@@ -53,11 +53,11 @@ pub(crate) struct Bound {
     pub(crate) cid: ConnectionId,
     /// The path that it was used on.
     pub(crate) path: PathId,
-    /// Who says so.
+    /// Evidence that the connection ID belongs to the path.
     pub(crate) certainty: Certainty,
 }
 
-/// Why a connection ID counts as a path's, in rising order: whatever is higher corrects what is lower.
+/// Evidence that a connection ID belongs to a path, in ascending order: higher evidence corrects lower.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Certainty {
     /// The addresses, which may be those of another path by now.
@@ -93,17 +93,17 @@ impl Pool {
         self.used.max().unwrap_or(0)
     }
 
-    /// The path ID that a client takes next.
+    /// Returns the path ID that a client takes next.
     pub(crate) fn next_id(&self) -> Option<PathId> {
         u32::try_from(self.largest_id() + 1).ok().map(PathId)
     }
 
-    /// Whether the path ID has never been used.
+    /// Returns whether the path ID has never been used.
     pub(crate) fn is_new(&self, id: PathId) -> bool {
         !self.used.contains(id.0.into())
     }
 
-    /// The path ID must never be used again.
+    /// Marks the path ID as used, so that it is never used again.
     pub(crate) fn use_up(&mut self, id: PathId) {
         self.used.insert(u64::from(id.0)..u64::from(id.0) + 1);
         while self.used.len() > MAX_ID_GAPS + 1 {
@@ -113,8 +113,8 @@ impl Pool {
         }
     }
 
-    /// A path ID that the peer names. Only a client begins new ones, and takes them in order, though what it says of them may
-    /// come out of order.
+    /// Checks a path ID that the peer names. Only a client begins new path IDs. It takes them in order, but
+    /// its frames about them may arrive out of order.
     pub(crate) fn check(&self, side: Side, id: PathId) -> Result<(), TransportError> {
         let ahead = if side.is_server() { u64::from(MAX_PATHS) } else { 0 };
         if u64::from(id.0) > self.largest_id() + ahead {
@@ -123,12 +123,12 @@ impl Pool {
         Ok(())
     }
 
-    /// Whether there is a connection ID for another path.
+    /// Returns whether there is a connection ID for another path.
     pub(crate) fn has_cid(&self) -> bool {
         !self.peer_has_cids || self.remote.has_unused()
     }
 
-    /// What a new path begins with.
+    /// Takes the initial state of a new path.
     pub(crate) fn take(&mut self, id: PathId) -> Unopened {
         self.use_up(id);
         let remote = match self.peer_has_cids {
@@ -142,12 +142,12 @@ impl Pool {
         Unopened { local: LocalCids::none(id), remote, status: Status::new() }
     }
 
-    /// The path that a connection ID of this end has been used on.
+    /// Returns the path that a connection ID of this end has been used on.
     pub(crate) fn bound(&self, cid: &ConnectionId) -> Option<Bound> {
         self.bound.iter().find(|bound| bound.cid == *cid).copied()
     }
 
-    /// A connection ID of this end was used on a path, to which it belongs from now on.
+    /// Binds a connection ID of this end to the path that it was used on, to which it belongs from now on.
     pub(crate) fn bind(&mut self, cid: ConnectionId, path: PathId, certainty: Certainty) {
         if let Some(bound) = self.bound.iter_mut().find(|bound| bound.cid == cid) {
             *bound = Bound { cid, path, certainty };
@@ -157,17 +157,17 @@ impl Pool {
         }
     }
 
-    /// Whether the peer has said of any connection ID of this end that it is the path's.
+    /// Returns whether the peer has indicated for any connection ID of this end that it belongs to the path.
     pub(crate) fn is_certain_of(&self, path: PathId) -> bool {
         self.bound.iter().any(|bound| bound.path == path && bound.certainty > Certainty::Guessed)
     }
 
-    /// The path that was probed over these addresses last.
+    /// Returns the path that was last probed over these addresses.
     pub(crate) fn probed(&self, tuple: &FourTuple) -> Option<PathId> {
         self.probed.iter().rev().find(|(probed, _)| probed == tuple).map(|(_, path)| *path)
     }
 
-    /// A challenge of the path came over these addresses.
+    /// Notes that a challenge of the path arrived over these addresses.
     pub(crate) fn note_probe(&mut self, tuple: FourTuple, path: PathId) {
         self.probed.retain(|(probed, _)| *probed != tuple);
         if self.probed.len() == MAX_PROBED {
@@ -176,20 +176,20 @@ impl Pool {
         self.probed.push_back((tuple, path));
     }
 
-    /// The path's state is gone.
+    /// Forgets the path, whose state is gone.
     pub(crate) fn forget(&mut self, id: PathId) {
         self.bound.retain(|bound| bound.path != id);
         self.probed.retain(|(_, path)| *path != id);
         self.echoes.forget(id);
     }
 
-    /// A path is given up: its connection IDs are not used any longer. Unlike with a number space for each path the peer is told
-    /// one by one, since it need not know which of them the path had.
+    /// Retires the connection IDs of a path that is given up. Unlike with a number space for each path, each
+    /// ID needs its own frame, since the peer need not know which IDs the path had.
     pub(crate) fn reclaim(&mut self, cids: &mut RemoteCids) {
         self.remote.reclaim(cids);
     }
 
-    /// Whether anything about connection IDs is owed.
+    /// Returns whether any frame about connection IDs is owed.
     pub(crate) fn has_pending(&self) -> bool {
         self.local.has_pending() || self.remote.has_pending()
     }
@@ -202,7 +202,8 @@ impl Pool {
 }
 
 impl PathSet {
-    /// Whether another path may be kept: not more open ones than this end wants, nor too many on their way out.
+    /// Returns whether another path may be kept. The open paths must be fewer than this end's maximum, and
+    /// the closing ones must not be too many.
     pub(crate) fn has_room_for_path(&self) -> bool {
         let Some(multipath) = &self.multipath else { return false };
         let Some(pool) = &multipath.pool else { return false };
@@ -223,7 +224,8 @@ impl PathSet {
     }
 }
 
-/// Whether the server may not know the path yet: a client's first word on its status is the one that comes with the challenge.
+/// Returns whether the server may not know the path yet. A client first announces the path's status along
+/// with the challenge.
 pub(crate) fn is_unnamed(path: &Path) -> bool {
     path.phase == Phase::Opening
 }

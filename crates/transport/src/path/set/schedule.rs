@@ -13,7 +13,7 @@ use crate::schedule::{Kinds, PathView, Pick, Scheduler as _, Views, rank};
 /// Paths that could not send what they were picked for.
 pub(crate) type Tried = SmallVec<[PathId; 4]>;
 
-/// Who carries what any path may carry, for one batch.
+/// Choice of the paths that carry, for one batch, the frames that any path may carry.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Turn {
     /// Stream data and datagrams.
@@ -22,17 +22,17 @@ pub(crate) struct Turn {
     pub(crate) repeated: Option<Pick>,
     /// Control frames.
     pub(crate) control: Pick,
-    /// Whether there was anything to carry when the turn began: if not, nobody has to look again.
+    /// `true` if there was anything to carry when the turn began; otherwise no path has to look again.
     pub(crate) shared: bool,
 }
 
 impl Turn {
-    /// Everything on one path.
+    /// Creates a turn in which one path carries everything.
     pub(crate) fn all_on(path: PathId) -> Self {
         Self { data: Pick::on(path), control: Pick::on(path), shared: true, ..Self::default() }
     }
 
-    /// The picks for data, first of all the one for new data.
+    /// Returns the picks for data, starting with the one for new data.
     pub(crate) fn data_picks(&self) -> impl Iterator<Item = &Pick> {
         std::iter::once(&self.data).chain(&self.repeated)
     }
@@ -59,13 +59,13 @@ impl PathSet {
         views.iter().any(|view| view.id == chosen).then_some(chosen)
     }
 
-    /// The usable paths as the scheduler sees them.
+    /// Returns the usable paths as the scheduler sees them.
     pub(crate) fn views(&self) -> Views {
         self.usable().map(|path| self.view(path)).collect()
     }
 
-    /// The paths that come into question, but for those of `tried`: available ones that work, else backups that work, else
-    /// whatever is there.
+    /// Returns the candidate paths, except those in `tried`: available paths that work, else backups that
+    /// work, else all usable paths.
     pub(crate) fn candidates(&self, tried: &[PathId]) -> Views {
         let rank = |path: &Path| rank(path.is_failing, path.is_available());
         let mut views = Views::new();

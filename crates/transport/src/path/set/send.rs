@@ -7,7 +7,7 @@ use super::{Multipath, PathSet, opens_paths};
 use crate::token::{Token, Tokens};
 
 impl Multipath {
-    /// Whether anything is owed.
+    /// Returns whether any frame is owed.
     pub(crate) fn has_pending(&self) -> bool {
         self.owed.max_path_id
             || self.owed.paths_blocked.is_some()
@@ -66,7 +66,7 @@ impl Multipath {
         true
     }
 
-    /// The PATH_ABANDON was lost.
+    /// Marks the lost PATH_ABANDON to be sent again.
     pub(crate) fn on_abandon_lost(&mut self, path: PathId) {
         if let Some(abandon) = self.owed.abandons.iter_mut().find(|abandon| abandon.path == path) {
             abandon.sent = false;
@@ -79,7 +79,7 @@ impl Multipath {
 }
 
 impl PathSet {
-    /// Whether frames about paths are owed, which any path may carry.
+    /// Returns whether frames about paths are owed, which any path may carry.
     pub(crate) fn has_multipath_pending(&self) -> bool {
         self.multipath.as_ref().is_some_and(|multipath| {
             let early = multipath.pool.is_some() && opens_paths(self.side);
@@ -100,9 +100,10 @@ impl PathSet {
         }
     }
 
-    /// No path works but the one that a challenge leaves on, if that does: says along with it which paths are given up. The peer
-    /// may have given this one up and hear of the others nowhere else. Challenges follow one another more quickly than the probe
-    /// timeout of a path that has been silent for long, which each of them also puts off.
+    /// Writes PATH_ABANDON frames along with a challenge if no path works except perhaps the one that the
+    /// challenge is sent on. The peer may have given this path up and hear of the others nowhere else.
+    /// Challenges follow one another more quickly than the probe timeout of a path that has been silent for
+    /// long, and each also postpones that timeout.
     pub(crate) fn fill_last_word(&mut self, id: PathId, writer: &mut Writer<'_>, tokens: &mut Tokens) {
         if self.list.iter().any(|other| other.id != id && other.is_working()) {
             return;
@@ -141,7 +142,7 @@ impl PathSet {
         }
     }
 
-    /// A frame about paths was lost: what still holds is said again.
+    /// Queues a lost frame about paths again, as far as it still holds.
     pub(crate) fn on_multipath_lost(&mut self, token: &Token) {
         let Some(multipath) = &mut self.multipath else { return };
         match *token {

@@ -9,7 +9,7 @@ use super::PathSet;
 use crate::token::Tokens;
 
 impl PathSet {
-    /// Packets of the path were acknowledged on another one.
+    /// Notes that packets of the path were acknowledged on another path.
     pub(crate) fn note_echoes(&mut self, id: PathId, outcome: &Outcome<Tokens>) {
         let Some(pool) = self.multipath.as_mut().and_then(|multipath| multipath.pool.as_mut()) else {
             return;
@@ -21,7 +21,8 @@ impl PathSet {
         }
     }
 
-    /// Packets of the path were acknowledged on another one, perhaps later than they should have been on their own.
+    /// Notes that packets of the path were acknowledged on another path, perhaps later than they should have
+    /// been on their own.
     pub(crate) fn note_late(&mut self, now: Time, id: PathId, outcome: &Outcome<Tokens>) {
         let newest = outcome.acked.iter().max_by_key(|(order, _)| *order).map(|(_, sent)| sent);
         if let Some(sent) = newest.filter(|sent| sent.ack_eliciting)
@@ -31,7 +32,8 @@ impl PathSet {
         }
     }
 
-    /// An ACK came on the path, perhaps of a packet of its own that has been acknowledged elsewhere before.
+    /// Handles an ACK that arrived on the path, perhaps of one of the path's packets that was acknowledged
+    /// elsewhere before.
     pub(crate) fn hear_echo(&mut self, now: Time, id: PathId, largest: u64, delay: Duration) {
         let Some(pool) = self.multipath.as_mut().and_then(|multipath| multipath.pool.as_mut()) else {
             return;

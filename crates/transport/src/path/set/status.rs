@@ -39,7 +39,7 @@ impl PathSet {
         before.filter(|said| *said).count() > 0
     }
 
-    /// What the path is doing.
+    /// Returns the state of the path.
     pub(crate) fn path_state(&self, path: &Path) -> PathState {
         match path.phase {
             Phase::Opening => PathState::Opening,

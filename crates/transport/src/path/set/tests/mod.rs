@@ -70,13 +70,13 @@ fn path(id: PathId, config: &TransportConfig) -> Path {
     path
 }
 
-/// A set with path 0 alone, before any negotiation.
+/// Creates a set with path 0 alone, before any negotiation.
 fn alone(side: Side, config: TransportConfig) -> PathSet {
     let first = path(ZERO, &config);
     PathSet::new(side, Arc::new(config), first)
 }
 
-/// A set in which `count` paths are open, with a packet number space for each.
+/// Creates a set in which `count` paths are open, with a packet number space for each.
 fn open(side: Side, count: u32, config: TransportConfig) -> PathSet {
     let mut set = alone(side, config);
     set.multipath =
@@ -89,12 +89,12 @@ fn open(side: Side, count: u32, config: TransportConfig) -> PathSet {
     set
 }
 
-/// A client with two paths and the default settings.
+/// Creates a client with two paths and the default settings.
 fn two() -> PathSet {
     open(Side::Client, 2, config(MultipathConfig::default()))
 }
 
-/// A client with two paths, of which path 0 takes 20 ms there and back and path 1 takes 100 ms.
+/// Creates a client with two paths, with round trips of 20 ms on path 0 and 100 ms on path 1.
 fn measured(ack: AckPath) -> PathSet {
     let ack = crate::AckConfig::default().with_path(ack);
     let mut set = open(Side::Client, 2, config(MultipathConfig::default()).with_ack(ack));

@@ -13,7 +13,7 @@ use crate::endpoint_inner::{EndpointInner, Table};
 use crate::error::{ConnectError, OpenPathError};
 use crate::lock::lock;
 use crate::observe::Watchers;
-use crate::paths::{Lease, LocalAddress, Roaming, Way, unspecified_for};
+use crate::paths::{Candidate, Lease, LocalAddress, Roaming, unspecified_for};
 
 impl Endpoint {
     /// Connects to the server at `address`, which must have a certificate for `server_name`. Uses a token that the server
@@ -36,22 +36,22 @@ impl Endpoint {
         address: SocketAddr,
         server_name: &str,
     ) -> Result<Connecting, ConnectError> {
-        let place = Place::take(&self.inner, address)?;
-        self.begin(config, place, server_name, &[address])
+        let reservation = Reservation::take(&self.inner, address)?;
+        self.begin(config, reservation, server_name, &[address])
     }
 
-    /// Connects like [`Endpoint::connect_with`], but from the start of `way`. The connection uses a socket of
+    /// Connects like [`Endpoint::connect_with`], but from the start of `candidate`. The connection uses a socket of
     /// its own, bound if need be, for as long as it stays there. `remotes` are all known addresses of the
     /// server.
     pub(crate) fn connect_by(
         &self,
         config: &ClientConfig,
-        way: &Way,
+        candidate: &Candidate,
         remotes: &[SocketAddr],
         server_name: &str,
     ) -> Result<Connecting, ConnectError> {
-        let place = Place::on(&self.inner, way)?;
-        let begun = self.begin(config, place, server_name, remotes);
+        let reservation = Reservation::on(&self.inner, candidate)?;
+        let begun = self.begin(config, reservation, server_name, remotes);
         if begun.is_err() {
             self.inner.driver.drop_unleased();
         }
@@ -61,12 +61,12 @@ impl Endpoint {
     fn begin(
         &self,
         config: &ClientConfig,
-        place: Place,
+        reservation: Reservation,
         server_name: &str,
         remotes: &[SocketAddr],
     ) -> Result<Connecting, ConnectError> {
         let now = self.inner.driver.now();
-        let Place { handle, tuple, local_cid, shared, seed, watchers, lease } = place;
+        let Reservation { handle, tuple, local_cid, shared, seed, watchers, lease } = reservation;
         let follows = tuple.local.ip().is_unspecified() && config.transport().migration();
         let token = Some(config.token()).filter(|token| !token.is_empty()).cloned();
         let token = token.or_else(|| self.inner.driver.tokens().take(server_name, config.initial_version()));
@@ -107,8 +107,8 @@ impl Endpoint {
     }
 }
 
-/// A place in the table, and what a connection needs to take it.
-struct Place {
+/// A reserved handle of the router, and the parts of the connection that takes it.
+struct Reservation {
     handle: Handle,
     tuple: FourTuple,
     local_cid: ConnectionId,
@@ -119,8 +119,8 @@ struct Place {
     lease: Option<Arc<Lease>>,
 }
 
-impl Place {
-    /// Takes a place on the endpoint's own socket.
+impl Reservation {
+    /// Reserves a handle for a connection on the endpoint's own socket.
     fn take(inner: &EndpointInner, address: SocketAddr) -> Result<Self, ConnectError> {
         let own = Arc::clone(inner.driver.sockets().own());
         let Some(remote) = own.address_for(address).filter(|_| is_usable(address)) else {
@@ -130,24 +130,24 @@ impl Place {
         Self::between(&mut inner.table(), tuple, None)
     }
 
-    /// Takes the place at which `way` begins. A way without a local address begins on the endpoint's own
+    /// Reserves a handle for a connection between the addresses of `candidate`. A candidate without a local address begins on the endpoint's own
     /// socket if that is of the server's family.
-    fn on(inner: &EndpointInner, way: &Way) -> Result<Self, ConnectError> {
-        let invalid = || ConnectError::InvalidRemoteAddress(way.remote);
-        if !is_usable(way.remote) {
+    fn on(inner: &EndpointInner, candidate: &Candidate) -> Result<Self, ConnectError> {
+        let invalid = || ConnectError::InvalidRemoteAddress(candidate.remote);
+        if !is_usable(candidate.remote) {
             return Err(invalid());
         }
-        let local = match &way.local {
+        let local = match &candidate.local {
             Some(local) => local.clone(),
             None => {
                 let own = inner.driver.sockets().own().local_addr();
-                if own.is_ipv4() == way.remote.is_ipv4() {
-                    return Self::take(inner, way.remote);
+                if own.is_ipv4() == candidate.remote.is_ipv4() {
+                    return Self::take(inner, candidate.remote);
                 }
-                LocalAddress::from(unspecified_for(way.remote))
+                LocalAddress::from(unspecified_for(candidate.remote))
             }
         };
-        let (lease, tuple) = inner.driver.place(&local, way.remote).map_err(|error| match error {
+        let (lease, tuple) = inner.driver.place(&local, candidate.remote).map_err(|error| match error {
             OpenPathError::Socket(error) => ConnectError::Socket(error),
             _ => invalid(),
         })?;

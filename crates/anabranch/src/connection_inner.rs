@@ -194,10 +194,10 @@ impl State {
             Event::PathSilent(_) => self.on_silent(driver),
             Event::PathsAvailable => self.progress.drain_into(woken),
             Event::ServerAddresses => self.apply_path(PathEvent::ServerAddresses),
-            Event::PathStatus { path, state } => {
+            Event::PathState { path, state } => {
                 self.ask_backup(path, state);
                 self.progress.drain_into(woken);
-                self.apply_path(PathEvent::Status { path, state });
+                self.apply_path(PathEvent::State { path, state });
             }
             Event::PathAbandoned { path, code } => {
                 self.progress.drain_into(woken);

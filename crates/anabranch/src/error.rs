@@ -38,7 +38,7 @@ pub enum AttemptError {
     /// Its handshake failed.
     #[error(transparent)]
     Handshake(#[from] ConnectionError),
-    /// There were no ways to try.
+    /// There were no candidates to try.
     #[error("there is no way to the server")]
     NoWay,
 }

@@ -46,7 +46,7 @@ pub use anabranch_transport::stream::{ClosedStream, Priority, StreamsConfig};
 pub use anabranch_transport::{
     AckConfig, AlternativeAddress, AnnounceError, ClientConfig, ConnectionError, ConnectionStats,
     EndpointConfig, FourTuple, IdleReason, MAX_PATHS, MigrateError, MultipathConfig, Numbering,
-    NumberingChoice, Obstacle, OpenPathError as PathRefusal, PathError, PathInfo, PathState,
+    NumberingChoice, Obstacle, OpenPathError as PathRefusal, PathError, PathInfo, PathState, PathStatus,
     PreferredAddresses, RetryPolicy, ServerConfig, Silence, TransportConfig, TransportError,
 };
 pub use anabranch_wire::{
@@ -64,8 +64,8 @@ pub use crate::error::{
 pub use crate::incoming::{Incoming, IncomingFuture};
 pub use crate::paths::unspecified_for;
 pub use crate::paths::{
-    LocalAddress, PathAttempt, PathChooser, PathEvent, PathEvents, PathManager, PathPolicy, PathRule,
-    PathStatus, PathUse, RacePolicy, Way,
+    Candidate, LocalAddress, PathAttempt, PathChooser, PathEvent, PathEvents, PathManager, PathPolicy,
+    PathRule, PathUse, RacePolicy,
 };
 pub use crate::racing::Racing;
 pub use crate::recv_stream::{Chunk, RecvStream};

@@ -1,4 +1,4 @@
-//! A connection that is begun on one way after the other until the server answers.
+//! Connection attempts on one candidate after the other until the server answers (RFC 8305).
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,17 +12,17 @@ use crate::connection::{Connecting, Connection, ZeroRttAccepted};
 use crate::endpoint::Endpoint;
 use crate::error::AttemptError;
 use crate::log::ENDPOINT;
-use crate::paths::{Race, RacePolicy, Way};
+use crate::paths::{Candidate, Race, RacePolicy};
 
 impl Endpoint {
-    /// Connects to a server that several ways lead to, see [`PathPolicy::ways`](crate::PathPolicy::ways) and
-    /// [`Way::to_any_of`]. The handshake begins on the first one. While nothing at all is heard it begins anew on the next one
+    /// Connects to a server on one of several candidates, see [`PathPolicy::candidates`](crate::PathPolicy::candidates) and
+    /// [`Candidate::to_any_of`]. The handshake begins on the first one. While nothing at all is heard it begins anew on the next one
     /// after each [`RacePolicy::delay`], and at once where one fails. The first handshake that is complete wins; the others
     /// are closed, of which the application hears nothing, but the server may.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), anabranch::Error> {
-    /// # use anabranch::{Endpoint, PathPolicy, RacePolicy, SelfSigned, Way, config};
+    /// # use anabranch::{Endpoint, PathPolicy, RacePolicy, SelfSigned, Candidate, config};
     /// # let identity = SelfSigned::new(["localhost"])?;
     /// # let server = Endpoint::server(identity.server_config(["example"])?, "127.0.0.1:0".parse()?)?;
     /// # let addresses = [server.local_addr()?];
@@ -30,8 +30,8 @@ impl Endpoint {
     /// let client = Endpoint::client("0.0.0.0:0".parse()?)?;
     /// let config = config::client(identity.roots()?, ["example"])?;
     /// let policy = PathPolicy::default().allowing(["lo".parse()?]);
-    /// let ways = policy.ways(&addresses).await;
-    /// let connection = client.connect_any(&config, ways, "localhost", RacePolicy::default()).await?;
+    /// let candidates = policy.candidates(&addresses).await;
+    /// let connection = client.connect_any(&config, candidates, "localhost", RacePolicy::default()).await?;
     /// # Ok(()) }
     /// ```
     ///
@@ -40,7 +40,7 @@ impl Endpoint {
     pub fn connect_any(
         &self,
         config: &ClientConfig,
-        ways: Vec<Way>,
+        candidates: Vec<Candidate>,
         server_name: &str,
         policy: RacePolicy,
     ) -> Racing {
@@ -48,8 +48,8 @@ impl Endpoint {
             endpoint: self.clone(),
             config: config.clone(),
             server_name: server_name.to_owned(),
-            race: Race::new(self.inner.driver.now(), ways.len(), policy),
-            ways,
+            race: Race::new(self.inner.driver.now(), candidates.len(), policy),
+            candidates,
             running: Vec::new(),
             failure: None,
             sleep: Box::pin(tokio::time::sleep_until(Instant::now())),
@@ -59,7 +59,7 @@ impl Endpoint {
     }
 }
 
-/// A connection that is being set up on one way or another. Awaiting it waits for the first handshake that is complete;
+/// A connection that is being set up on one of several candidates. Awaiting it waits for the first handshake that is complete;
 /// dropping it closes all attempts.
 #[derive(Debug)]
 #[must_use = "a connection is only set up while it is awaited"]
@@ -70,7 +70,7 @@ struct Attempts {
     endpoint: Endpoint,
     config: ClientConfig,
     server_name: String,
-    ways: Vec<Way>,
+    candidates: Vec<Candidate>,
     race: Race,
     running: Vec<Connecting>,
     /// The first one.
@@ -108,12 +108,14 @@ impl Attempts {
         loop {
             let now = self.endpoint.inner.driver.now();
             let heard = self.heard();
-            let Some(way) = self.race.due(now, heard).and_then(|at| self.ways.get(at)) else { return };
-            let remotes: Vec<_> = self.ways.iter().map(|way| way.remote).collect();
-            match self.endpoint.connect_by(&self.config, way, &remotes, &self.server_name) {
+            let Some(candidate) = self.race.due(now, heard).and_then(|at| self.candidates.get(at)) else {
+                return;
+            };
+            let remotes: Vec<_> = self.candidates.iter().map(|candidate| candidate.remote).collect();
+            match self.endpoint.connect_by(&self.config, candidate, &remotes, &self.server_name) {
                 Ok(connecting) => self.running.push(connecting),
                 Err(error) => {
-                    debug!(target: ENDPOINT, remote = %way.remote, %error, "cannot connect this way");
+                    debug!(target: ENDPOINT, remote = %candidate.remote, %error, "cannot connect this candidate");
                     self.note(error.into());
                 }
             }
@@ -121,7 +123,7 @@ impl Attempts {
     }
 
     fn note(&mut self, failure: AttemptError) {
-        // That one way is not there says less than what happened on another.
+        // A candidate that cannot be used explains less than a failure on another.
         if self.failure.as_ref().is_none_or(AttemptError::is_without_route) {
             self.failure = Some(failure);
         }

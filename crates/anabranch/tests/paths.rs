@@ -41,7 +41,7 @@ fn sent(connection: &Connection) -> Vec<(u32, u64)> {
 async fn happens(events: &mut PathEvents) -> Option<PathEvent> {
     loop {
         match within(events.next()).await {
-            Some(PathEvent::Status { .. }) => {}
+            Some(PathEvent::State { .. }) => {}
             event => return event,
         }
     }

@@ -1,11 +1,11 @@
-//! Connections that begin on one way after the other, over the loopback interface.
+//! Connections that try one candidate after the other, over the loopback interface.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
 
 mod common;
 
 use anabranch::{
-    AttemptError, ConnectError, Connection, ConnectionError, Endpoint, LocalAddress, MultipathConfig, PathId,
-    RacePolicy, TransportConfig, VarInt, Way,
+    AttemptError, Candidate, ConnectError, Connection, ConnectionError, Endpoint, LocalAddress,
+    MultipathConfig, PathId, RacePolicy, TransportConfig, VarInt,
 };
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -38,8 +38,8 @@ impl Hole {
     }
 }
 
-fn from(local: impl Into<IpAddr>, remote: SocketAddr) -> Way {
-    Way { local: Some(LocalAddress::from(local.into())), remote }
+fn from(local: impl Into<IpAddr>, remote: SocketAddr) -> Candidate {
+    Candidate { local: Some(LocalAddress::from(local.into())), remote }
 }
 
 /// Connects and says how long that took; the server accepts everybody but those from `ignored`, whose addresses it gives.
@@ -47,22 +47,22 @@ async fn race(
     pair: &Pair,
     client: &Endpoint,
     server: &Endpoint,
-    ways: Vec<Way>,
+    candidates: Vec<Candidate>,
     ignored: Option<IpAddr>,
 ) -> (Connection, Connection, Duration, Vec<SocketAddr>) {
-    race_with(RacePolicy::default(), pair, [client, server], ways, ignored).await
+    race_with(RacePolicy::default(), pair, [client, server], candidates, ignored).await
 }
 
 async fn race_with(
     policy: RacePolicy,
     pair: &Pair,
     [client, server]: [&Endpoint; 2],
-    ways: Vec<Way>,
+    candidates: Vec<Candidate>,
     ignored: Option<IpAddr>,
 ) -> (Connection, Connection, Duration, Vec<SocketAddr>) {
     let begin = Instant::now();
     let connecting = async {
-        let racing = client.connect_any(&pair.client, ways, "localhost", policy);
+        let racing = client.connect_any(&pair.client, candidates, "localhost", policy);
         (racing.await.unwrap(), begin.elapsed())
     };
     let accepting = async {
@@ -106,8 +106,8 @@ async fn a_server_address_that_stays_silent_is_passed_over() {
     let pair = Pair::new();
     let (client, server) = pair.endpoints();
     let (hole, address) = (Hole::new(), server.local_addr().unwrap());
-    let ways = Way::to_any_of(&[hole.address(), address]);
-    let (ours, theirs, took, _) = race(&pair, &client, &server, ways, None).await;
+    let candidates = Candidate::to_any_of(&[hole.address(), address]);
+    let (ours, theirs, took, _) = race(&pair, &client, &server, candidates, None).await;
     assert!(took >= ATTEMPT_DELAY && took < SOON, "{took:?}");
     assert_eq!(ours.remote_address(), address);
     let swallowed = hole.swallowed();
@@ -124,8 +124,8 @@ async fn a_local_address_that_gets_no_answer_is_passed_over_and_its_socket_goes(
     let (client, server) = pair.endpoints();
     let address = server.local_addr().unwrap();
     let (silent, second): (IpAddr, IpAddr) = ([127, 0, 0, 1].into(), [127, 0, 0, 2].into());
-    let ways = vec![from(silent, address), from(second, address)];
-    let (ours, theirs, took, unheard) = race(&pair, &client, &server, ways, Some(silent)).await;
+    let candidates = vec![from(silent, address), from(second, address)];
+    let (ours, theirs, took, unheard) = race(&pair, &client, &server, candidates, Some(silent)).await;
     assert!(took >= ATTEMPT_DELAY && took < SOON, "{took:?}");
     let bound = ours.local_address().unwrap();
     assert_eq!((bound.ip(), theirs.remote_address()), (second, bound));
@@ -145,8 +145,8 @@ async fn a_server_that_answers_is_asked_once() {
     let pair = Pair::new();
     let (client, server) = pair.endpoints();
     let hole = Hole::new();
-    let ways = Way::to_any_of(&[server.local_addr().unwrap(), hole.address()]);
-    let (ours, theirs, took, _) = race(&pair, &client, &server, ways, None).await;
+    let candidates = Candidate::to_any_of(&[server.local_addr().unwrap(), hole.address()]);
+    let (ours, theirs, took, _) = race(&pair, &client, &server, candidates, None).await;
     assert!(took < SOON, "{took:?}");
     tokio::time::sleep(2 * ATTEMPT_DELAY).await;
     assert_eq!((client.open_connections(), hole.swallowed()), (1, vec![]));
@@ -166,9 +166,9 @@ async fn what_cannot_be_sent_is_not_waited_for() {
     // No address of this host, and none that anything can leave for from a loopback address.
     let foreign = from([192, 0, 2, 1], address);
     let nowhere = from([127, 0, 0, 1], "192.0.2.1:443".parse().unwrap());
-    let ways = vec![foreign, nowhere, Way::from(address)];
+    let candidates = vec![foreign, nowhere, Candidate::from(address)];
     let patient = RacePolicy::default().with_delay(Duration::from_secs(10));
-    let (ours, theirs, took, _) = race_with(patient, &pair, [&client, &server], ways, None).await;
+    let (ours, theirs, took, _) = race_with(patient, &pair, [&client, &server], candidates, None).await;
     assert!(took < patient.delay() || cfg!(not(target_os = "linux")), "{took:?}");
     works(&ours, &theirs).await;
 }
@@ -179,9 +179,9 @@ async fn silence_everywhere_is_a_failure_after_a_bounded_number_of_attempts() {
     let pair = Pair::with_transport(transport);
     let client = pair.client();
     let holes: Vec<Hole> = (0..MAX_ATTEMPTS + 2).map(|_| Hole::new()).collect();
-    let ways: Vec<Way> = holes.iter().map(|hole| Way::from(hole.address())).collect();
+    let candidates: Vec<Candidate> = holes.iter().map(|hole| Candidate::from(hole.address())).collect();
     let quick = RacePolicy::default().with_delay(Duration::from_millis(20));
-    let racing = client.connect_any(&pair.client, ways.clone(), "localhost", quick);
+    let racing = client.connect_any(&pair.client, candidates.clone(), "localhost", quick);
     assert_eq!(racing.attempts(), 1);
     let error = within(racing).await.unwrap_err();
     assert!(matches!(error, AttemptError::Handshake(ConnectionError::TimedOut(_))), "{error}");
@@ -193,14 +193,14 @@ async fn silence_everywhere_is_a_failure_after_a_bounded_number_of_attempts() {
     let none = within(client.connect_any(&pair.client, Vec::new(), "localhost", quick)).await;
     assert!(matches!(none, Err(AttemptError::NoWay)), "{none:?}");
     // Who does not wait any longer leaves nothing behind.
-    let mut racing = client.connect_any(&pair.client, ways, "localhost", quick);
+    let mut racing = client.connect_any(&pair.client, candidates, "localhost", quick);
     assert!(tokio::time::timeout(Duration::from_millis(100), &mut racing).await.is_err());
     assert!(racing.attempts() > 2, "{racing:?}");
     drop(racing);
     within(client.wait_idle()).await;
     client.close(VarInt::from_u32(0), b"");
     let closed =
-        within(client.connect_any(&pair.client, vec![Way::from(loopback())], "localhost", quick)).await;
+        within(client.connect_any(&pair.client, vec![Candidate::from(loopback())], "localhost", quick)).await;
     assert!(matches!(closed, Err(AttemptError::NotBegun(ConnectError::InvalidRemoteAddress(_)))), "port 0");
 }
 
@@ -210,8 +210,8 @@ async fn a_connection_can_leave_where_it_began() {
     let transport = TransportConfig::default().with_multipath(MultipathConfig::default());
     let pair = Pair::with_transport(transport);
     let (client, server) = pair.endpoints();
-    let ways = vec![from([127, 0, 0, 1], server.local_addr().unwrap())];
-    let (ours, theirs, ..) = race(&pair, &client, &server, ways, None).await;
+    let candidates = vec![from([127, 0, 0, 1], server.local_addr().unwrap())];
+    let (ours, theirs, ..) = race(&pair, &client, &server, candidates, None).await;
     let bound = ours.local_address().unwrap();
     let second = within(ours.open_path(IpAddr::from([127, 0, 0, 2]), None)).await.unwrap();
     assert!(UdpSocket::bind(bound).is_err());
@@ -227,15 +227,15 @@ async fn early_data_goes_one_way_only() {
     let (client, server) = pair.endpoints();
     let address = server.local_addr().unwrap();
     let hole = Hole::new();
-    let ways = Way::to_any_of(&[address, hole.address()]);
-    let (ours, theirs, ..) = race(&pair, &client, &server, ways.clone(), None).await;
+    let candidates = Candidate::to_any_of(&[address, hole.address()]);
+    let (ours, theirs, ..) = race(&pair, &client, &server, candidates.clone(), None).await;
     works(&ours, &theirs).await;
     // The ticket has come with the server's answer by now.
     works(&theirs, &ours).await;
     ours.close(VarInt::from_u32(0), b"");
     let transport = TransportConfig::default().with_handshake_timeout(Duration::from_secs(2));
     pair.client = pair.client.with_transport(transport);
-    let racing = client.connect_any(&pair.client, ways, "localhost", RacePolicy::default());
+    let racing = client.connect_any(&pair.client, candidates, "localhost", RacePolicy::default());
     let (ours, accepted) = racing.into_0rtt().expect("a ticket");
     let accepting = async { server.accept().await.unwrap().await.unwrap() };
     let (theirs, accepted) = within(async { tokio::join!(accepting, accepted) }).await;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anabranch::paths::{InvalidPath, Survey};
 use anabranch::{
-    Connection, ConnectionStats, MAX_PATHS, MultipathConfig, Numbering, NumberingChoice, PathInfo,
-    PathManager, PathPolicy, PathRule, Way, schedule,
+    Candidate, Connection, ConnectionStats, MAX_PATHS, MultipathConfig, Numbering, NumberingChoice, PathInfo,
+    PathManager, PathPolicy, PathRule, schedule,
 };
 use clap::Args;
 use serde_json::{Value, json};
@@ -84,11 +84,15 @@ impl ClientPaths {
         PathPolicy::default().allowing(self.rules.clone()).with_max_paths(max_paths as usize)
     }
 
-    /// The ways to a server with these addresses, in the order in which they are to be tried. Interfaces that are named have to
+    /// The candidates to a server with these addresses, in the order in which they are to be tried. Interfaces that are named have to
     /// exist; if all of them are down, waits for one of them, for as long as `patience`.
-    pub(crate) async fn ways(&self, remotes: &[SocketAddr], patience: Duration) -> Result<Vec<Way>> {
+    pub(crate) async fn candidates(
+        &self,
+        remotes: &[SocketAddr],
+        patience: Duration,
+    ) -> Result<Vec<Candidate>> {
         if !self.is_managed() {
-            return Ok(Way::to_any_of(remotes));
+            return Ok(Candidate::to_any_of(remotes));
         }
         let policy = self.policy();
         let survey = policy.survey().await;
@@ -98,28 +102,28 @@ impl ClientPaths {
         }
         let found = async {
             loop {
-                let ways = policy.ways(remotes).await;
+                let candidates = policy.candidates(remotes).await;
                 // Something is up, and does not lead there: that will not change by waiting.
                 let up = policy.survey().await.invalid.len() < self.rules.len().max(1);
-                if up || !ways.is_empty() {
-                    return ways;
+                if up || !candidates.is_empty() {
+                    return candidates;
                 }
                 tokio::time::sleep(LOOK).await;
             }
         };
         let names: Vec<_> = self.rules.iter().map(|rule| rule.pattern.to_string()).collect();
         let names = names.join(", ");
-        let Ok(ways) = tokio::time::timeout(patience, found).await else {
+        let Ok(candidates) = tokio::time::timeout(patience, found).await else {
             let what =
                 format!("{names}: not up within {} s, and no other may be used", patience.as_secs_f64());
             return Err(Failure::new(Exit::NoPath, what).or("see `anabranch paths`, or name other paths"));
         };
         match remotes.first() {
-            Some(remote) if ways.is_empty() => {
+            Some(remote) if candidates.is_empty() => {
                 let what = format!("no address of {names} leads to {}", remote.ip());
                 Err(Failure::new(Exit::NoPath, what).or("see `anabranch paths`, or name other paths"))
             }
-            _ => Ok(ways),
+            _ => Ok(candidates),
         }
     }
 

@@ -1,7 +1,7 @@
 //! `anabranch paths`: which interfaces of this host count.
 
 use anabranch::PathRule;
-use anabranch::paths::Candidate;
+use anabranch::paths::SurveyedInterface;
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -38,7 +38,7 @@ pub(crate) async fn run(options: Paths) -> Result {
     multipath::check(&survey)
 }
 
-fn facts(interface: &Candidate) -> Value {
+fn facts(interface: &SurveyedInterface) -> Value {
     json!({
         "interface": interface.name,
         "up": interface.is_up,
@@ -48,7 +48,7 @@ fn facts(interface: &Candidate) -> Value {
     })
 }
 
-fn row(interface: &Candidate) -> Vec<String> {
+fn row(interface: &SurveyedInterface) -> Vec<String> {
     let addresses: Vec<_> = interface.addresses.iter().map(ToString::to_string).collect();
     let counts = interface.unused.map_or_else(|| "yes".to_owned(), |why| format!("no: {why}"));
     let state = if interface.is_up { "up" } else { "down" };

@@ -184,10 +184,10 @@ pub(crate) async fn connect(
     timeout: Duration,
 ) -> Result<Reached> {
     let addresses = within(target, timeout, None, target.addresses()).await?;
-    let ways = paths.ways(&addresses, timeout).await?;
+    let candidates = paths.candidates(&addresses, timeout).await?;
     let reached = async {
         let endpoint = endpoint.reaching(&addresses)?;
-        match endpoint.connect_any(config, ways, &target.host, RacePolicy::default()).into_0rtt() {
+        match endpoint.connect_any(config, candidates, &target.host, RacePolicy::default()).into_0rtt() {
             Ok((connection, accepted)) => Ok(Reached { connection, early_data: Some(accepted) }),
             Err(racing) => {
                 let connection = racing.await.map_err(exit::attempt)?;

@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_millis(20);
 
 /// Direction of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Direction {
     /// From a client to the server.
     ToServer,
     /// From the server to a client.
@@ -40,7 +40,7 @@ pub enum Way {
 }
 
 /// Sees each datagram at the server's end of the link, with the client it belongs to; `false` drops it.
-pub type Tap = Box<dyn FnMut(Way, SocketAddr, &[u8]) -> bool + Send>;
+pub type Tap = Box<dyn FnMut(Direction, SocketAddr, &[u8]) -> bool + Send>;
 
 /// A running relay; it stops when it is dropped.
 #[derive(Debug)]
@@ -223,7 +223,7 @@ impl Engine {
             }
             Input::ToClient(client, arrived) if arrived.from == self.server => {
                 for (ecn, bytes) in arrived.datagrams() {
-                    if (self.tap)(Way::ToClient, client, bytes) {
+                    if (self.tap)(Direction::ToClient, client, bytes) {
                         let payload = self.buffers.copy(bytes);
                         self.travel(1, Packet { source: self.server, destination: client, ecn, payload });
                     }
@@ -260,7 +260,7 @@ impl Engine {
         while self.events.next_time().is_some_and(|at| at <= now) {
             match self.events.pop() {
                 Some((_, Event::ToServer(packet))) => {
-                    if (self.tap)(Way::ToServer, packet.source, &packet.payload)
+                    if (self.tap)(Direction::ToServer, packet.source, &packet.payload)
                         && let Some(index) = self.session(packet.source)
                     {
                         let Session { upstream, batch, .. } = &mut self.sessions[index];

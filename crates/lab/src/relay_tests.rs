@@ -102,7 +102,7 @@ fn a_tap_sees_both_ways_and_drops_what_it_does_not_like() {
     assert_eq!(&buffer[..len], b"good");
     let me = client.local_addr().unwrap();
     let seen: Vec<_> = told.try_iter().collect();
-    assert_eq!(seen, [(Way::ToServer, me), (Way::ToServer, me), (Way::ToClient, me)]);
+    assert_eq!(seen, [(Direction::ToServer, me), (Direction::ToServer, me), (Direction::ToClient, me)]);
     assert_eq!(server.join().unwrap().len(), 1);
 }
 

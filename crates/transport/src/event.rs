@@ -38,7 +38,7 @@ pub enum Event {
     /// A path was opened and the peer has answered on it: data may be sent (RFC 10069).
     PathOpened(PathId),
     /// An open path began to fail or works again, or one of the ends made it a backup or took that back.
-    PathStatus {
+    PathState {
         /// The path.
         path: PathId,
         /// The path's new state.

@@ -40,5 +40,5 @@ pub use event::{EndpointEvent, Event};
 pub use flow::WindowRule;
 pub use path::{
     AckStats, AlternativeAddress, AnnounceError, Closure, Held, IdleReason, MAX_CLOSED_PATHS, MigrateError,
-    OpenPathError, PathError, PathInfo, PathState, PathTotals,
+    OpenPathError, PathError, PathInfo, PathState, PathStatus, PathTotals,
 };

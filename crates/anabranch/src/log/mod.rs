@@ -162,7 +162,7 @@ impl Log {
             Event::PathOpened(path)
             | Event::PathSilent(path)
             | Event::PathChanged { path, .. }
-            | Event::PathStatus { path, .. }
+            | Event::PathState { path, .. }
             | Event::PathAbandoned { path, .. } => self.path_event(core, *path, event),
             // Of streams there may be thousands in a second, and applications know them.
             Event::Stream(_) | Event::DatagramReceived | Event::DatagramsUnblocked => {}
@@ -177,10 +177,10 @@ impl Log {
             Event::PathOpened(_) => info!(target: PATH, parent: &span, "validated"),
             Event::PathChanged { .. } => info!(target: PATH, parent: &span, "migrated"),
             Event::PathSilent(_) => info!(target: PATH, parent: &span, "silent"),
-            Event::PathStatus { state: PathState::Failing, .. } => {
+            Event::PathState { state: PathState::Failing, .. } => {
                 warn!(target: PATH, parent: &span, "failing: an answer is overdue, others take its place");
             }
-            Event::PathStatus { state, .. } => info!(target: PATH, parent: &span, %state, "changed"),
+            Event::PathState { state, .. } => info!(target: PATH, parent: &span, %state, "changed"),
             Event::PathAbandoned { code, .. } => {
                 let closure = core.paths().find(|path| path.id == id).and_then(|path| path.closure);
                 info!(

@@ -25,7 +25,7 @@ pub enum PathEvent {
         path: PathId,
     },
     /// An open path began to fail or works again, or one of the ends made it a backup or took that back.
-    Status {
+    State {
         /// The path.
         path: PathId,
         /// New state of the path.

@@ -8,10 +8,10 @@ use anabranch_transport::FourTuple;
 use tokio::sync::Notify;
 use tracing::debug;
 
+use super::candidates::{reaches, source_for};
 use super::interface::Interface;
 use super::interfaces::{Watch, snapshot};
 use super::policy::PathPolicy;
-use super::ways::{reaches, source_for};
 use super::{Lease, LocalAddress, unspecified_for};
 use crate::connection_inner::{ConnectionInner, State};
 use crate::driver_handle::DriverHandle;

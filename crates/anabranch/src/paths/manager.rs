@@ -15,7 +15,7 @@ use super::interfaces::{Watch, snapshot};
 use super::plan::{Command, Plan};
 use super::policy::PathPolicy;
 use super::survey::Survey;
-use super::{LocalAddress, PathEvent, PathEvents, PathStatus};
+use super::{LocalAddress, PathEvent, PathEvents};
 use crate::connection::Connection;
 use crate::connection_inner::ConnectionInner;
 use crate::error::OpenPathError;
@@ -142,7 +142,7 @@ impl Manager {
                 match self.connection.begin_path(&local, remote) {
                     Ok(id) => {
                         self.connection.update(|state| {
-                            let _ = state.core.set_path_available(id, status == PathStatus::Available);
+                            let _ = state.core.set_path_status(id, status);
                             let _ = state.core.set_path_weight(id, weight);
                         });
                         self.plan.on_begun(slot, id);
@@ -175,7 +175,7 @@ impl Manager {
             PathEvent::Changed { path, .. } => self.adopt(*path),
             PathEvent::ServerAddresses => self.learn_addresses(),
             // What fails may work again; if it does not, it is abandoned.
-            PathEvent::Opening { .. } | PathEvent::Status { .. } => {}
+            PathEvent::Opening { .. } | PathEvent::State { .. } => {}
             PathEvent::Missed(_) => {
                 self.adopt_all();
                 self.learn_addresses();

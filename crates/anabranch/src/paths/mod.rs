@@ -32,6 +32,7 @@
 
 mod attempt;
 mod begin;
+mod candidates;
 mod chooser;
 mod events;
 mod follow;
@@ -47,7 +48,6 @@ mod roaming;
 mod state;
 mod survey;
 mod unused;
-mod ways;
 
 use std::future::poll_fn;
 use std::io;
@@ -57,12 +57,13 @@ use std::time::Duration;
 
 use anabranch_transport::{
     self as core, AlternativeAddress, AnnounceError, ConnectionError, FourTuple, Obstacle, PathError,
-    PathInfo,
+    PathInfo, PathStatus,
 };
 use anabranch_wire::{PathId, Time, VarInt};
 use tracing::debug;
 
 pub use self::attempt::PathAttempt;
+pub use self::candidates::Candidate;
 pub use self::chooser::{PathChooser, PathUse};
 pub use self::events::{PathEvent, PathEvents};
 pub(crate) use self::follow::follow;
@@ -74,9 +75,8 @@ pub(crate) use self::race::Race;
 pub use self::race::{ATTEMPT_DELAY, MAX_ATTEMPTS, RacePolicy};
 pub(crate) use self::roaming::Roaming;
 pub(crate) use self::state::PathsState;
-pub use self::survey::{Candidate, InvalidPath, Survey};
+pub use self::survey::{InvalidPath, Survey, SurveyedInterface};
 pub use self::unused::Unused;
-pub use self::ways::Way;
 use crate::connection::Connection;
 use crate::connection_inner::State;
 use crate::driver_handle::DriverHandle;
@@ -86,15 +86,6 @@ use crate::log::PATH;
 /// Maximum time that [`Connection::open_path`] waits for the peer to send the connection IDs that a path
 /// needs.
 const CID_PATIENCE: Duration = Duration::from_secs(1);
-
-/// Use of a path (RFC 10069 §3.3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum PathStatus {
-    /// Used like others.
-    Available,
-    /// Used only if no other path works.
-    Backup,
-}
 
 impl Connection {
     /// Returns whether both ends want several paths at once: both transport configurations have a
@@ -165,7 +156,7 @@ impl Connection {
     /// # Errors
     /// If there is no such path, or only one may exist.
     pub fn set_path_status(&self, id: PathId, status: PathStatus) -> Result<(), PathError> {
-        self.0.update(|state| state.core.set_path_available(id, status == PathStatus::Available))
+        self.0.update(|state| state.core.set_path_status(id, status))
     }
 
     /// Returns the paths as they are now, in the order of their identifiers; one without multipath.

@@ -235,18 +235,21 @@ impl Plan {
     /// Adds the paths that are missing.
     fn fill(&mut self, now: Time) {
         let mut usable = self.policy.usable(&self.interfaces);
-        usable.sort_by_key(|way| way.usage.rank);
-        let named: Vec<IpAddr> =
-            usable.iter().filter(|way| way.usage.named).flat_map(|way| way.addresses.clone()).collect();
+        usable.sort_by_key(|origin| origin.usage.rank);
+        let named: Vec<IpAddr> = usable
+            .iter()
+            .filter(|origin| origin.usage.named)
+            .flat_map(|origin| origin.addresses.clone())
+            .collect();
         // Every interface is used, and every address that was asked for by itself.
-        for way in &usable {
-            let is_of = |slot: &&Slot| match way.usage.named {
-                true => way.addresses.contains(&slot.local),
-                false => slot.interface == way.interface && !named.contains(&slot.local),
+        for origin in &usable {
+            let is_of = |slot: &&Slot| match origin.usage.named {
+                true => origin.addresses.contains(&slot.local),
+                false => slot.interface == origin.interface && !named.contains(&slot.local),
             };
-            while self.slots.iter().filter(is_of).count() < way.usage.count {
-                let Some((local, remote)) = self.best_pair(&way.addresses) else { break };
-                if !self.add(now, &way.interface, local, remote, way.usage) {
+            while self.slots.iter().filter(is_of).count() < origin.usage.count {
+                let Some((local, remote)) = self.best_pair(&origin.addresses) else { break };
+                if !self.add(now, &origin.interface, local, remote, origin.usage) {
                     return;
                 }
             }
@@ -256,12 +259,16 @@ impl Plan {
             if self.slots.iter().any(|slot| slot.remote == remote) {
                 continue;
             }
-            let able = usable.iter().filter_map(|way| {
-                let local = way.addresses.iter().find(|local| same_family(**local, remote))?;
-                Some((self.slots.iter().filter(|slot| slot.interface == way.interface).count(), way, *local))
+            let able = usable.iter().filter_map(|origin| {
+                let local = origin.addresses.iter().find(|local| same_family(**local, remote))?;
+                Some((
+                    self.slots.iter().filter(|slot| slot.interface == origin.interface).count(),
+                    origin,
+                    *local,
+                ))
             });
-            if let Some((_, way, local)) = able.min_by_key(|(used, ..)| *used)
-                && !self.add(now, &way.interface, local, remote, way.usage)
+            if let Some((_, origin, local)) = able.min_by_key(|(used, ..)| *used)
+                && !self.add(now, &origin.interface, local, remote, origin.usage)
             {
                 return;
             }

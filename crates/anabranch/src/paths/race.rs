@@ -66,9 +66,9 @@ pub(crate) struct Race {
 }
 
 impl Race {
-    /// Creates the race of a connection to which `ways` ways lead; the first attempt is due at once.
-    pub(crate) fn new(now: Time, ways: usize, policy: RacePolicy) -> Self {
-        let attempts = ways.min(policy.max_attempts).min(MAX_ATTEMPTS);
+    /// Creates the race of a connection with this number of candidates; the first attempt is due at once.
+    pub(crate) fn new(now: Time, candidates: usize, policy: RacePolicy) -> Self {
+        let attempts = candidates.min(policy.max_attempts).min(MAX_ATTEMPTS);
         Self { delay: policy.delay, begun: 0, attempts, next: now, heard: 0 }
     }
 
@@ -108,8 +108,8 @@ mod tests {
         Time::ZERO + Duration::from_millis(millis)
     }
 
-    fn race(ways: usize) -> Race {
-        let mut race = Race::new(at(0), ways, RacePolicy::default());
+    fn race(candidates: usize) -> Race {
+        let mut race = Race::new(at(0), candidates, RacePolicy::default());
         assert_eq!((race.next(), race.due(at(0), 0)), (Some(at(0)), Some(0)));
         race
     }
@@ -151,8 +151,8 @@ mod tests {
 
     #[test]
     fn attempts_are_bounded_and_the_delay_is_configurable() {
-        let begun = |ways, policy| {
-            let mut race = Race::new(at(0), ways, policy);
+        let begun = |candidates, policy| {
+            let mut race = Race::new(at(0), candidates, policy);
             std::iter::from_fn(|| race.next().and_then(|next| race.due(next, 0).map(|_| next))).last()
         };
         let quick = RacePolicy { delay: Duration::from_millis(10), ..RacePolicy::default() };

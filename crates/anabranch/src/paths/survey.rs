@@ -12,7 +12,7 @@ use super::unused::Unused;
 /// An interface of this host, and whether a policy uses it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Candidate {
+pub struct SurveyedInterface {
     /// Its name.
     pub name: String,
     /// `true` if the interface is up and has a carrier.
@@ -53,7 +53,7 @@ impl fmt::Display for InvalidPath {
 #[non_exhaustive]
 pub struct Survey {
     /// All of them.
-    pub interfaces: Vec<Candidate>,
+    pub interfaces: Vec<SurveyedInterface>,
     /// Rules that lead to no path now.
     pub invalid: Vec<InvalidPath>,
 }
@@ -77,7 +77,7 @@ impl PathPolicy {
         Survey { interfaces: candidates, invalid }
     }
 
-    fn candidate(&self, interface: &Interface) -> Candidate {
+    fn candidate(&self, interface: &Interface) -> SurveyedInterface {
         let usages = interface.addresses.iter().map(|address| self.usage(&interface.name, *address));
         let unused = match usages.reduce(|first, next| first.or_else(|why| next.map_err(|_| why))) {
             _ if !interface.is_up => Some(Unused::Down),
@@ -85,13 +85,13 @@ impl PathPolicy {
             None => Some(Unused::NoAddress),
         };
         let addresses = interface.addresses.iter().chain(&interface.idle_addresses).copied().collect();
-        Candidate { name: interface.name.clone(), is_up: interface.is_up, addresses, unused }
+        SurveyedInterface { name: interface.name.clone(), is_up: interface.is_up, addresses, unused }
     }
 }
 
 impl PathRule {
-    fn judge(&self, candidates: &[Candidate]) -> Option<InvalidPath> {
-        let names = |candidate: &&Candidate| match &self.pattern {
+    fn judge(&self, candidates: &[SurveyedInterface]) -> Option<InvalidPath> {
+        let names = |candidate: &&SurveyedInterface| match &self.pattern {
             Pattern::Name(name) => name.matches(&candidate.name),
             Pattern::Addresses(net) => candidate.addresses.iter().any(|address| net.contains(address)),
         };

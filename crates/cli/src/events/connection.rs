@@ -99,10 +99,10 @@ impl Watched {
                 self.tell_of(*path, "path_validated", found.unwrap_or_else(|| json!({})));
             }
             PathEvent::Changed { path, tuple } => self.tell_of(*path, "path_migrated", addresses(*tuple)),
-            PathEvent::Status { path, state: PathState::Failing } => {
+            PathEvent::State { path, state: PathState::Failing } => {
                 self.tell_of(*path, "path_failed", json!({ "reason": "an answer is overdue" }));
             }
-            PathEvent::Status { path, state } => {
+            PathEvent::State { path, state } => {
                 self.tell_of(*path, "path_status", json!({ "state": state.name() }));
             }
             PathEvent::Abandoned { path, code } => self.tell_abandoned(*path, *code),

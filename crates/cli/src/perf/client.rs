@@ -1,7 +1,8 @@
 //! `anabranch perf client`: the interoperability cases.
 
 use anabranch::{
-    ClientConfig, Connection, Endpoint, RacePolicy, TransportConfig, VarInt, Version, Way, unspecified_for,
+    Candidate, ClientConfig, Connection, Endpoint, RacePolicy, TransportConfig, VarInt, Version,
+    unspecified_for,
 };
 use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
@@ -223,8 +224,9 @@ impl Caller {
     async fn connect(&self) -> Result<Connection> {
         let connection = match (self.server.get(), &self.addresses[..]) {
             _ if self.paths.is_managed() => {
-                let ways = self.paths.ways(&self.addresses, PATIENCE).await?;
-                let racing = self.endpoint.connect_any(&self.config, ways, &self.name, RacePolicy::default());
+                let candidates = self.paths.candidates(&self.addresses, PATIENCE).await?;
+                let racing =
+                    self.endpoint.connect_any(&self.config, candidates, &self.name, RacePolicy::default());
                 racing.await.map_err(exit::attempt)?
             }
             (Some(server), _) | (None, [server]) => self
@@ -233,8 +235,9 @@ impl Caller {
                 .await
                 .map_err(exit::handshake)?,
             (None, addresses) => {
-                let ways = Way::to_any_of(addresses);
-                let racing = self.endpoint.connect_any(&self.config, ways, &self.name, RacePolicy::default());
+                let candidates = Candidate::to_any_of(addresses);
+                let racing =
+                    self.endpoint.connect_any(&self.config, candidates, &self.name, RacePolicy::default());
                 racing.await.map_err(exit::attempt)?
             }
         };

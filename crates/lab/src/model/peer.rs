@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 
 use anabranch_transport::stream::{StreamEvent, Streams};
-use anabranch_transport::{ClientConfig, Connection, ConnectionError, Endpoint, Event, FourTuple, Handle};
+use anabranch_transport::{
+    ClientConfig, Connection, ConnectionError, Endpoint, Event, FourTuple, Handle, PathStatus,
+};
 use anabranch_wire::{Dir, PathId, Side, StreamId, Time, TransportErrorCode};
 use bytes::Bytes;
 
@@ -161,7 +163,8 @@ impl Peer {
             }
             Operation::Status { nth, available, .. } => {
                 if let Some(path) = nth_path(connection, nth) {
-                    let _ = connection.set_path_available(path, available);
+                    let status = if available { PathStatus::Available } else { PathStatus::Backup };
+                    let _ = connection.set_path_status(path, status);
                 }
             }
             Operation::UpdateKeys { .. } => connection.update_keys(),

@@ -6,7 +6,7 @@ use anabranch_wire::PathId;
 
 use crate::config::Numbering;
 use crate::connection::connection::Connection;
-use crate::path::{AlternativeAddress, AnnounceError, Held, PathError};
+use crate::path::{AlternativeAddress, AnnounceError, Held, PathError, PathStatus};
 
 impl Connection {
     /// Returns the peer's address on the first path; that of the last one if none is left.
@@ -76,8 +76,8 @@ impl Connection {
     ///
     /// # Errors
     /// If there is no such path, or only one may exist.
-    pub fn set_path_available(&mut self, id: PathId, available: bool) -> Result<(), PathError> {
-        self.paths.set_path_available(id, available)
+    pub fn set_path_status(&mut self, id: PathId, status: PathStatus) -> Result<(), PathError> {
+        self.paths.set_path_status(id, status)
     }
 
     /// Client: reports whether a datagram that begins like this may have been one of this end's first ones, as far as it

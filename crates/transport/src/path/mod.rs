@@ -31,6 +31,7 @@ pub use self::set::{
     AckStats, AlternativeAddress, AnnounceError, Held, MigrateError, OpenPathError, PathError,
 };
 pub use self::state::{IdleReason, PathState};
+pub use self::status::PathStatus;
 pub(crate) use self::status::Status;
 #[cfg(test)]
 pub(crate) use self::validation::MAX_PATH_RESPONSES;

@@ -1,4 +1,20 @@
-//! What an end wants to use a path for (RFC 10069 §3.3).
+//! Status of a path: available or backup, as an end announces it (RFC 10069 §3.3).
+
+/// Use of a path that an end announces to its peer (RFC 10069 §3.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PathStatus {
+    /// Used like others.
+    Available,
+    /// Used only if no other path works.
+    Backup,
+}
+
+impl PathStatus {
+    /// Returns whether the path is used like others.
+    pub const fn is_available(self) -> bool {
+        matches!(self, Self::Available)
+    }
+}
 
 /// Available or backup, as this end has said or as the peer has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

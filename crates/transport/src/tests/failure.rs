@@ -15,7 +15,9 @@ use super::paths::{SECOND, SIDES};
 use crate::connection::Forged;
 use crate::stream::WriteError;
 use crate::trace::{Observer, TraceEvent};
-use crate::{AckConfig, AckPath, Event, FourTuple, IdleReason, MultipathConfig, PathInfo, PathState};
+use crate::{
+    AckConfig, AckPath, Event, FourTuple, IdleReason, MultipathConfig, PathInfo, PathState, PathStatus,
+};
 
 const MS: Duration = Duration::from_millis(1);
 /// What no failure may cost more than.
@@ -107,7 +109,7 @@ fn state(pair: &mut Pair, side: Side, id: usize) -> PathState {
 
 fn states(events: &[Event]) -> Vec<(u32, PathState)> {
     let state = |event: &Event| match event {
-        Event::PathStatus { path, state } => Some((path.0, *state)),
+        Event::PathState { path, state } => Some((path.0, *state)),
         _ => None,
     };
     events.iter().filter_map(state).collect()
@@ -389,9 +391,10 @@ fn keep_alive_pings_every_path() {
 
 #[test]
 fn the_applications_wish_outlasts_a_failure() {
-    for wish in [false, true] {
+    use crate::PathStatus::{Available, Backup};
+    for (wish, other) in [(Backup, Available), (Available, Backup)] {
         let (mut pair, wires) = two_paths(|_| {});
-        pair.client().set_path_available(PathId(1), wish).unwrap();
+        pair.client().set_path_status(PathId(1), wish).unwrap();
         pair.settle();
         wires.cut(1, [true; 2]);
         pair.client().ping(PathId(1));
@@ -400,21 +403,21 @@ fn the_applications_wish_outlasts_a_failure() {
         assert!(!pair.server().peer_available(PathId(1)));
         wires.cut(1, [false; 2]);
         pair.run_for(SECOND);
-        let expected = if wish { PathState::Open } else { PathState::Backup };
+        let expected = if wish.is_available() { PathState::Open } else { PathState::Backup };
         for side in SIDES {
             assert_eq!(state(&mut pair, side, 1), expected, "{side:?}");
         }
-        assert_eq!(pair.server().peer_available(PathId(1)), wish);
+        assert_eq!(pair.server().peer_available(PathId(1)), wish.is_available());
         // A change of mind during a failure holds after it.
         wires.cut(1, [true; 2]);
         pair.client().ping(PathId(1));
         pair.settle();
-        pair.client().set_path_available(PathId(1), !wish).unwrap();
+        pair.client().set_path_status(PathId(1), other).unwrap();
         pair.settle();
         assert!(!pair.server().peer_available(PathId(1)), "it still fails");
         wires.cut(1, [false; 2]);
         pair.run_for(SECOND);
-        assert_eq!(pair.server().peer_available(PathId(1)), !wish);
+        assert_eq!(pair.server().peer_available(PathId(1)), other.is_available());
     }
 }
 
@@ -425,7 +428,7 @@ fn a_backup_by_choice_does_not_look_like_a_failure() {
     let mut transfer = Transfer::new(&mut pair, Side::Server, &data);
     let middle = pair.now + MS * 150;
     pair.run_until(SECOND * 10, |pair| transfer.go_on(pair) || pair.now >= middle);
-    pair.client().set_path_available(PathId(0), false).unwrap();
+    pair.client().set_path_status(PathId(0), PathStatus::Backup).unwrap();
     let told = pair.now + MS * 40;
     pair.run_until(SECOND, |pair| transfer.go_on(pair) || pair.now >= told);
     assert_eq!(states(&pair.server_events), [(0, PathState::Backup)], "with data of its own under way");
@@ -520,7 +523,7 @@ fn each_path_says_why_it_is_idle() {
     let waits = [Some(IdleReason::CongestionWindow), Some(IdleReason::Pacing)];
     assert!(reasons.iter().all(|reason| waits.contains(reason)), "{reasons:?}");
     pair.run_for(SECOND);
-    pair.client().set_path_available(PathId(1), false).unwrap();
+    pair.client().set_path_status(PathId(1), PathStatus::Backup).unwrap();
     assert_eq!(idle(&mut pair, 1), Some(IdleReason::BackupHere));
     pair.settle();
     assert_eq!(path(&mut pair, Side::Server, 1).idle, Some(IdleReason::BackupByPeer));

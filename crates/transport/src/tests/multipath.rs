@@ -9,7 +9,7 @@ use anabranch_wire::{Frame, PathId, Side};
 
 use super::pair::{Pair, pattern, server_addr};
 use super::paths::{SECOND, open, open_and_wait, sent};
-use crate::{Event, FourTuple, MAX_CLOSED_PATHS, MultipathConfig, OpenPathError, PathState};
+use crate::{Event, FourTuple, MAX_CLOSED_PATHS, MultipathConfig, OpenPathError, PathState, PathStatus};
 
 pub(super) fn second_addr() -> SocketAddr {
     ([127, 0, 0, 3], 50_001).into()
@@ -173,7 +173,7 @@ fn the_status_of_a_path_is_said_again_once_the_peer_knows_it() {
     let now = pair.now;
     let tuple = FourTuple { local: second_addr(), remote: server_addr() };
     let id = pair.client().open_path(now, tuple).unwrap();
-    pair.client().set_path_available(id, false).unwrap();
+    pair.client().set_path_status(id, PathStatus::Backup).unwrap();
     pair.run_for(Duration::from_millis(50));
     assert!(pair.server().ignore_early_statuses(), "it came");
     pair.run_for(Duration::from_secs(1));
@@ -199,14 +199,14 @@ fn a_path_does_not_fail_right_after_it_was_opened() {
     pair.inject_frames(Side::Server, &[Frame::PathResponse(asked)]);
     pair.run_until(Duration::from_millis(50), |pair| pair.client_events.contains(&Event::PathOpened(id)));
     pair.run_for(Duration::from_millis(500));
-    let failed = pair.client_events.iter().any(|event| matches!(event, Event::PathStatus { .. }));
+    let failed = pair.client_events.iter().any(|event| matches!(event, Event::PathState { .. }));
     assert!(!failed, "{:?}", pair.client_events);
 }
 
 #[test]
 fn a_backup_carries_nothing_while_another_path_works() {
     let mut pair = two_paths();
-    pair.client().set_path_available(PathId(1), false).unwrap();
+    pair.client().set_path_status(PathId(1), PathStatus::Backup).unwrap();
     pair.settle();
     for from in [Side::Client, Side::Server] {
         let before = sent(&mut pair, from);

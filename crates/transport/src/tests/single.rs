@@ -17,6 +17,7 @@ use super::paths::{SECOND, SIDES, address, ids, open, open_and_wait, send, sent,
 use crate::connection::Forged;
 use crate::{
     Endpoint, EndpointConfig, Event, FourTuple, MultipathConfig, Numbering, NumberingChoice, OpenPathError,
+    PathStatus,
 };
 
 const VIOLATION: Option<Code> = Some(Code::PROTOCOL_VIOLATION);
@@ -321,7 +322,7 @@ fn a_path_that_does_not_answer_is_closed() {
 #[test]
 fn a_backup_carries_nothing_while_another_path_works() {
     let mut pair = with_paths(2, true);
-    pair.client().set_path_available(PathId(1), false).unwrap();
+    pair.client().set_path_status(PathId(1), PathStatus::Backup).unwrap();
     pair.settle();
     for from in SIDES {
         let before = sent(&mut pair, from);
@@ -378,7 +379,7 @@ fn answers_that_come_round_by_a_slow_path_draw_no_probes_for_good() {
     for _ in 0..5 {
         still_works(&mut pair);
     }
-    pair.client().set_path_available(PathId(0), false).unwrap();
+    pair.client().set_path_status(PathId(0), PathStatus::Backup).unwrap();
     pair.run_for(30 * SECOND);
     let packets = |pair: &mut Pair| pair.client().paths().next().unwrap().recovery.sent_packets;
     let before = packets(&mut pair);

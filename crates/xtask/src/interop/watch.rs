@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
-use anabranch_lab::relay::Way;
+use anabranch_lab::relay::Direction;
 use anabranch_wire::{PacketKind, Version, parse_packet};
 
 /// Maximum number of bytes that a server may send for each byte of a client whose address is not validated
@@ -70,9 +70,9 @@ impl Watch {
     }
 
     /// Observes a datagram at the server's side; returns whether it passes.
-    pub(super) fn see(&mut self, way: Way, client: SocketAddr, datagram: &[u8], now: Instant) -> bool {
+    pub(super) fn see(&mut self, way: Direction, client: SocketAddr, datagram: &[u8], now: Instant) -> bool {
         let since = now.duration_since(*self.started.get_or_insert(now));
-        if way == Way::ToServer {
+        if way == Direction::ToServer {
             self.from_clients += 1;
             if self.drop.as_ref().is_some_and(|drop| drop.contains(&self.from_clients)) {
                 return false;
@@ -82,9 +82,9 @@ impl Watch {
         }
         let index = self.party(client);
         let party = &mut self.parties[index];
-        let count = if way == Way::ToServer { &mut party.sent } else { &mut party.received };
+        let count = if way == Direction::ToServer { &mut party.sent } else { &mut party.received };
         *count = [count[0] + 1, count[1] + datagram.len() as u64];
-        if way == Way::ToClient && !party.validated {
+        if way == Direction::ToClient && !party.validated {
             self.seen.unvalidated = self.seen.unvalidated.max(party.received[1]);
             self.seen.excess =
                 self.seen.excess.max(party.received[1].saturating_sub(AMPLIFICATION * party.sent[1]));
@@ -108,18 +108,18 @@ impl Watch {
     }
 
     /// Reads the long headers of a datagram (RFC 9000 §12.2); a short one always ends it.
-    fn read(&mut self, way: Way, party: usize, mut datagram: &[u8]) {
+    fn read(&mut self, way: Direction, party: usize, mut datagram: &[u8]) {
         while datagram.first().is_some_and(|first| first & 0x80 != 0) {
             let Ok(packet) = parse_packet(datagram, 0) else { return };
             match (packet.kind, way) {
-                (PacketKind::Retry, Way::ToClient) => self.seen.retries += 1,
-                (PacketKind::VersionNegotiation, Way::ToClient) => self.seen.negotiations += 1,
-                (PacketKind::Initial, Way::ToServer) => {
+                (PacketKind::Retry, Direction::ToClient) => self.seen.retries += 1,
+                (PacketKind::VersionNegotiation, Direction::ToClient) => self.seen.negotiations += 1,
+                (PacketKind::Initial, Direction::ToServer) => {
                     self.seen.tokens += u64::from(!packet.token.is_empty());
                 }
-                (PacketKind::ZeroRtt, Way::ToServer) => self.seen.zero_rtt += 1,
-                (PacketKind::Handshake, Way::ToServer) => self.parties[party].validated = true,
-                (PacketKind::Handshake, Way::ToClient) => self.seen.versions.extend(packet.version),
+                (PacketKind::ZeroRtt, Direction::ToServer) => self.seen.zero_rtt += 1,
+                (PacketKind::Handshake, Direction::ToServer) => self.parties[party].validated = true,
+                (PacketKind::Handshake, Direction::ToClient) => self.seen.versions.extend(packet.version),
                 _ => {}
             }
             datagram = datagram.get(packet.end.max(1)..).unwrap_or_default();
@@ -147,37 +147,41 @@ mod tests {
         SocketAddr::from(([127, 0, 0, 1], port))
     }
 
-    fn saw(watch: &mut Watch, way: Way, datagram: &[u8]) -> bool {
+    fn saw(watch: &mut Watch, way: Direction, datagram: &[u8]) -> bool {
         watch.see(way, client(1), datagram, Instant::now())
     }
 
     #[test]
     fn packets_are_counted_by_kind_also_inside_a_datagram() {
         let mut watch = Watch::default();
-        saw(&mut watch, Way::ToServer, &[long(0, b"token", 100), long(1, b"", 50), vec![0x40; 30]].concat());
-        saw(&mut watch, Way::ToServer, &long(0, b"", 100));
-        saw(&mut watch, Way::ToClient, &[long(0, b"", 40), long(2, b"", 40)].concat());
+        saw(
+            &mut watch,
+            Direction::ToServer,
+            &[long(0, b"token", 100), long(1, b"", 50), vec![0x40; 30]].concat(),
+        );
+        saw(&mut watch, Direction::ToServer, &long(0, b"", 100));
+        saw(&mut watch, Direction::ToClient, &[long(0, b"", 40), long(2, b"", 40)].concat());
         assert_eq!((watch.seen.tokens, watch.seen.zero_rtt, watch.seen.retries), (1, 1, 0));
         assert_eq!(watch.seen.versions, BTreeSet::from([Version::V1]));
-        saw(&mut watch, Way::ToClient, &[0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+        saw(&mut watch, Direction::ToClient, &[0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
         assert_eq!(watch.seen.negotiations, 1);
         let retry = [&[0xf0, 0, 0, 0, 1, 0, 0][..], &[7; 40]].concat();
-        saw(&mut watch, Way::ToClient, &retry);
+        saw(&mut watch, Direction::ToClient, &retry);
         assert_eq!(watch.seen.retries, 1);
     }
 
     #[test]
     fn the_amplification_limit_holds_until_a_handshake_packet() {
         let mut watch = Watch::default();
-        saw(&mut watch, Way::ToServer, &long(0, b"", 991));
+        saw(&mut watch, Direction::ToServer, &long(0, b"", 991));
         assert_eq!(watch.parties[0].sent, [1, 1001]);
         let flight = long(0, b"", 991);
-        (0..3).for_each(|_| assert!(saw(&mut watch, Way::ToClient, &flight)));
+        (0..3).for_each(|_| assert!(saw(&mut watch, Direction::ToClient, &flight)));
         assert_eq!((watch.seen.excess, watch.seen.unvalidated), (0, 3003));
-        saw(&mut watch, Way::ToClient, &flight[..20]);
+        saw(&mut watch, Direction::ToClient, &flight[..20]);
         assert_eq!(watch.seen.excess, 20);
-        saw(&mut watch, Way::ToServer, &long(2, b"", 50));
-        (0..9).for_each(|_| assert!(saw(&mut watch, Way::ToClient, &flight)));
+        saw(&mut watch, Direction::ToServer, &long(2, b"", 50));
+        (0..9).for_each(|_| assert!(saw(&mut watch, Direction::ToClient, &flight)));
         assert_eq!((watch.seen.excess, watch.seen.unvalidated), (20, 3023));
     }
 
@@ -186,8 +190,8 @@ mod tests {
         let packet = [0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
         for (refuse, passes) in [(false, true), (true, false)] {
             let mut watch = Watch::dropping(None, refuse);
-            assert_eq!(saw(&mut watch, Way::ToClient, &packet), passes);
-            assert!(saw(&mut watch, Way::ToClient, &long(0, b"", 40)));
+            assert_eq!(saw(&mut watch, Direction::ToClient, &packet), passes);
+            assert!(saw(&mut watch, Direction::ToClient, &long(0, b"", 40)));
             assert_eq!(watch.seen.negotiations, 1);
         }
     }
@@ -195,11 +199,11 @@ mod tests {
     #[test]
     fn chosen_datagrams_of_the_client_do_not_pass_and_do_not_count() {
         let mut watch = Watch::dropping(Some(2..=3), false);
-        let passed: Vec<bool> = (0..4).map(|_| saw(&mut watch, Way::ToServer, &[0x40; 10])).collect();
+        let passed: Vec<bool> = (0..4).map(|_| saw(&mut watch, Direction::ToServer, &[0x40; 10])).collect();
         assert_eq!(passed, [true, false, false, true]);
         assert_eq!(watch.parties[0].sent, [2, 20]);
-        assert!(saw(&mut watch, Way::ToClient, &[0x40; 10]));
-        watch.see(Way::ToServer, client(2), &[0x40; 10], Instant::now());
+        assert!(saw(&mut watch, Direction::ToClient, &[0x40; 10]));
+        watch.see(Direction::ToServer, client(2), &[0x40; 10], Instant::now());
         assert_eq!((watch.parties.len(), watch.seen().addresses_served), (2, 1));
     }
 }

@@ -17,56 +17,56 @@ const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 const ALPN: &[u8] = b"h3";
 
 /// A host and a port.
-type Place<'a> = (&'a str, u16);
+type Authority<'a> = (&'a str, u16);
 
-/// Connects to `place`, at `known` if that is possible. With `early` the handshake need not be complete if the server is
+/// Connects to `authority`, at `known` if that is possible. With `early` the handshake need not be complete if the server is
 /// known from before.
 pub(super) async fn connect(
     reach: &Reach,
-    place: Place<'_>,
+    authority: Authority<'_>,
     known: Option<SocketAddr>,
     early: bool,
 ) -> Result<(Connection, SocketAddr), Error> {
     if let Some(address) = known.filter(|_| early)
-        && let Ok((quic, _)) = begin(reach, place, address)?.into_0rtt()
+        && let Ok((quic, _)) = begin(reach, authority, address)?.into_0rtt()
     {
         return Ok((Connection::new(quic, reach.config.clone()), address));
     }
-    let mut addresses = resolve(reach, place).await?;
+    let mut addresses = resolve(reach, authority).await?;
     if let Some(at) = addresses.iter().position(|address| Some(*address) == known) {
         addresses.swap(0, at);
     }
-    let (quic, address) = race(reach, place, addresses).await?;
+    let (quic, address) = race(reach, authority, addresses).await?;
     if quic.handshake_data().protocol.as_deref() != Some(ALPN) {
         return Err(Error::NotHttp3);
     }
     Ok((Connection::new(quic, reach.config.clone()), address))
 }
 
-async fn resolve(reach: &Reach, place: Place<'_>) -> Result<VecDeque<SocketAddr>, Error> {
-    if let Some(address) = reach.overrides.get(place.0) {
+async fn resolve(reach: &Reach, authority: Authority<'_>) -> Result<VecDeque<SocketAddr>, Error> {
+    if let Some(address) = reach.overrides.get(authority.0) {
         return Ok([*address].into());
     }
-    if let Ok(address) = place.0.parse::<IpAddr>() {
-        return Ok([SocketAddr::new(address, place.1)].into());
+    if let Ok(address) = authority.0.parse::<IpAddr>() {
+        return Ok([SocketAddr::new(address, authority.1)].into());
     }
-    match tokio::net::lookup_host((place.0, place.1)).await {
+    match tokio::net::lookup_host((authority.0, authority.1)).await {
         Ok(addresses) => Ok(addresses.collect()),
-        Err(error) => Err(Error::Resolve { host: place.0.to_owned(), error }),
+        Err(error) => Err(Error::Resolve { host: authority.0.to_owned(), error }),
     }
 }
 
 /// Tries one address after the other, each with a head start on the next.
 async fn race(
     reach: &Reach,
-    place: Place<'_>,
+    authority: Authority<'_>,
     mut addresses: VecDeque<SocketAddr>,
 ) -> Result<(crate::Connection, SocketAddr), Error> {
     let mut attempts = JoinSet::new();
     let mut failure = None;
     loop {
         if let Some(address) = addresses.pop_front() {
-            match begin(reach, place, address) {
+            match begin(reach, authority, address) {
                 Ok(connecting) => {
                     attempts.spawn(async move { connecting.await.map(|connection| (connection, address)) });
                 }
@@ -81,7 +81,7 @@ async fn race(
             Ok(Some(Ok(Ok(connected)))) => return Ok(connected),
             Ok(Some(Ok(Err(error)))) => failure = Some(Error::ConnectionLost(error)),
             Ok(None) if addresses.is_empty() => {
-                return Err(failure.unwrap_or_else(|| unreachable_host(place)));
+                return Err(failure.unwrap_or_else(|| unreachable_host(authority)));
             }
             // Nothing is decided: the next address is due, or an attempt was cut off with its runtime.
             Ok(Some(Err(_)) | None) | Err(_) => {}
@@ -89,11 +89,11 @@ async fn race(
     }
 }
 
-fn begin(reach: &Reach, place: Place<'_>, address: SocketAddr) -> Result<Connecting, Error> {
-    Ok(reach.endpoint.connect_with(&reach.quic, address, place.0)?)
+fn begin(reach: &Reach, authority: Authority<'_>, address: SocketAddr) -> Result<Connecting, Error> {
+    Ok(reach.endpoint.connect_with(&reach.quic, address, authority.0)?)
 }
 
-fn unreachable_host(place: Place<'_>) -> Error {
+fn unreachable_host(authority: Authority<'_>) -> Error {
     let error = std::io::Error::new(std::io::ErrorKind::NotFound, "the name has no address");
-    Error::Resolve { host: place.0.to_owned(), error }
+    Error::Resolve { host: authority.0.to_owned(), error }
 }

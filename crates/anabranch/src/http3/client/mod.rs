@@ -134,13 +134,13 @@ impl Client {
         B::Error: Into<crate::Error>,
     {
         let (mut parts, body) = request.into_parts();
-        let place = self.0.place(&parts.uri)?;
+        let host = self.0.host(&parts.uri)?;
         let mut upload = Upload::new(body);
         add_length(&mut parts, &upload);
         let mut is_retry = false;
         loop {
             let early = parts.method.is_safe() && !is_retry;
-            let (connection, reused) = place.connection(&self.0.reach, early).await?;
+            let (connection, reused) = host.connection(&self.0.reach, early).await?;
             let retries = !is_retry;
             is_retry = true;
             match attempt(&connection, &parts, &mut upload).await {
@@ -168,8 +168,8 @@ impl Client {
     /// # Errors
     /// If it cannot be made.
     pub async fn connection(&self, url: &str) -> Result<Connection, Error> {
-        let place = self.0.place(&parse(url)?)?;
-        Ok(place.connection(&self.0.reach, false).await?.0)
+        let host = self.0.host(&parse(url)?)?;
+        Ok(host.connection(&self.0.reach, false).await?.0)
     }
 }
 

@@ -13,7 +13,7 @@ use super::reach::Reach;
 use crate::lock::lock;
 
 /// Hosts whose connections are kept; unused ones make way.
-const MAX_PLACES: usize = 256;
+const MAX_HOSTS: usize = 256;
 
 const HTTPS_PORT: u16 = 443;
 
@@ -21,12 +21,12 @@ const HTTPS_PORT: u16 = 443;
 #[derive(Debug)]
 pub(super) struct Pool {
     pub(super) reach: Reach,
-    places: Mutex<HashMap<(String, u16), Arc<Place>>>,
+    hosts: Mutex<HashMap<(String, u16), Arc<PooledHost>>>,
 }
 
 /// A host and port, and the connection there.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct PooledHost {
     pub(super) host: String,
     pub(super) port: u16,
     /// Locked while a connection is made, so that those who come in the meantime use it as well.
@@ -42,10 +42,10 @@ struct Kept {
 
 impl Pool {
     pub(super) fn new(reach: Reach) -> Self {
-        Self { reach, places: Mutex::default() }
+        Self { reach, hosts: Mutex::default() }
     }
 
-    pub(super) fn place(&self, url: &Uri) -> Result<Arc<Place>, Error> {
+    pub(super) fn host(&self, url: &Uri) -> Result<Arc<PooledHost>, Error> {
         let wrong = |reason| Error::Url { url: url.to_string(), reason };
         if url.scheme() != Some(&Scheme::HTTPS) {
             return Err(wrong("not an https URL"));
@@ -53,32 +53,32 @@ impl Pool {
         let host = url.host().filter(|host| !host.is_empty()).ok_or_else(|| wrong("no host"))?;
         let host = host.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase();
         let port = url.port_u16().unwrap_or(HTTPS_PORT);
-        let mut places = lock(&self.places);
+        let mut hosts = lock(&self.hosts);
         let key = (host, port);
-        if let Some(place) = places.get(&key) {
-            return Ok(Arc::clone(place));
+        if let Some(host) = hosts.get(&key) {
+            return Ok(Arc::clone(host));
         }
-        make_room(&mut places);
-        let place = Arc::new(Place { host: key.0.clone(), port, kept: tokio::sync::Mutex::default() });
-        places.insert(key, Arc::clone(&place));
-        Ok(place)
+        make_room(&mut hosts);
+        let host = Arc::new(PooledHost { host: key.0.clone(), port, kept: tokio::sync::Mutex::default() });
+        hosts.insert(key, Arc::clone(&host));
+        Ok(host)
     }
 }
 
 /// Drops what is not in use: first the connections that are over, then any.
-fn make_room(places: &mut HashMap<(String, u16), Arc<Place>>) {
-    if places.len() < MAX_PLACES {
+fn make_room(hosts: &mut HashMap<(String, u16), Arc<PooledHost>>) {
+    if hosts.len() < MAX_HOSTS {
         return;
     }
-    places.retain(|_, place| Arc::strong_count(place) > 1 || place.is_connected());
-    while places.len() >= MAX_PLACES {
-        let idle = places.iter().find(|(_, place)| Arc::strong_count(place) == 1);
+    hosts.retain(|_, host| Arc::strong_count(host) > 1 || host.is_connected());
+    while hosts.len() >= MAX_HOSTS {
+        let idle = hosts.iter().find(|(_, host)| Arc::strong_count(host) == 1);
         let Some(key) = idle.map(|(key, _)| key.clone()) else { return };
-        places.remove(&key);
+        hosts.remove(&key);
     }
 }
 
-impl Place {
+impl PooledHost {
     /// Returns a connection, and whether it existed before. With `early` the handshake need not be complete.
     pub(super) async fn connection(&self, reach: &Reach, early: bool) -> Result<(Connection, bool), Error> {
         let mut kept = self.kept.lock().await;
@@ -113,16 +113,16 @@ mod tests {
     use crate::{Endpoint, SelfSigned, config};
 
     #[tokio::test]
-    async fn max_places_are_kept_and_those_in_use_stay() {
+    async fn max_hosts_are_kept_and_those_in_use_stay() {
         let roots = SelfSigned::new(["localhost"]).unwrap().roots().unwrap();
         let endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
         let pool = Pool::new(Reach::new(endpoint, config::client(roots, ["h3"]).unwrap()));
-        let used = pool.place(&Uri::from_static("https://used.example/")).unwrap();
-        for i in 0..3 * MAX_PLACES {
-            pool.place(&format!("https://host-{i}.example/").parse().unwrap()).unwrap();
+        let used = pool.host(&Uri::from_static("https://used.example/")).unwrap();
+        for i in 0..3 * MAX_HOSTS {
+            pool.host(&format!("https://host-{i}.example/").parse().unwrap()).unwrap();
         }
-        assert!(lock(&pool.places).len() <= MAX_PLACES);
-        let again = pool.place(&Uri::from_static("https://USED.example:443/other")).unwrap();
+        assert!(lock(&pool.hosts).len() <= MAX_HOSTS);
+        let again = pool.host(&Uri::from_static("https://USED.example:443/other")).unwrap();
         assert!(Arc::ptr_eq(&used, &again));
     }
 }

@@ -199,7 +199,7 @@ impl Application for ExchangeClient {
             Event::Closed(error) => self.on_closed(now, endpoint, &error.to_string()),
             Event::HandshakeDataReady
             | Event::PathOpened(_)
-            | Event::PathStatus { .. }
+            | Event::PathState { .. }
             | Event::PathsAvailable
             | Event::ServerAddresses
             | Event::PathSilent(_)

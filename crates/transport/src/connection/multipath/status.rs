@@ -43,7 +43,7 @@ impl Connection {
             let Some(multipath) = &mut self.paths.multipath else { return };
             let reported = &mut multipath.health_mut(id, now).reported;
             if std::mem::replace(reported, state) != state {
-                self.output.events.push_back(Event::PathStatus { path: id, state });
+                self.output.events.push_back(Event::PathState { path: id, state });
                 let idle = self.paths.list.get(id).and_then(|path| self.idle_reason(path));
                 self.trace(now, &TraceEvent::PathState { path: id, state, idle });
             }

@@ -3,16 +3,16 @@
 use super::{PathError, PathSet};
 use anabranch_wire::{PathId, Time};
 
-use crate::path::{Path, PathState, Phase};
+use crate::path::{Path, PathState, PathStatus, Phase};
 
 impl PathSet {
     /// Says whether a path is to be used like others or only when no other works; the peer is told, and is free to do as it
     /// likes with what it sends.
-    pub(crate) fn set_path_available(&mut self, id: PathId, available: bool) -> Result<(), PathError> {
+    pub(crate) fn set_path_status(&mut self, id: PathId, status: PathStatus) -> Result<(), PathError> {
         self.open_path(id)?;
         let multipath = self.multipath.as_mut().ok_or(PathError::NotNegotiated)?;
         // Whatever is open has been heard of, so that the time is not looked at.
-        multipath.health_mut(id, Time::ZERO).wanted = available;
+        multipath.health_mut(id, Time::ZERO).wanted = status.is_available();
         self.review_status(id);
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anabranch_lab::link::LinkSpec;
-use anabranch_lab::relay::Way;
+use anabranch_lab::relay::Direction;
 use anabranch_wire::Time;
 
 use crate::interop::described::Described;
@@ -41,15 +41,15 @@ pub(super) enum Mark {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Check {
     /// Of all bytes that went this way, at least so many percent took this link.
-    Share(Way, usize, u64),
+    Share(Direction, usize, u64),
     /// At least so many bytes took it since then.
-    Carries(Way, usize, Mark, u64),
+    Carries(Direction, usize, Mark, u64),
     /// Less than so many bytes took it since then, while the work went on.
-    Silent(Way, usize, Mark, u64),
+    Silent(Direction, usize, Mark, u64),
     /// Less than so many took it until then.
-    SilentUntil(Way, usize, Mark, u64),
+    SilentUntil(Direction, usize, Mark, u64),
     /// Packets with at least so many connection IDs took it.
-    Ids(Way, usize, usize),
+    Ids(Direction, usize, usize),
     /// The work took at most so many milliseconds.
     Within(u64),
 }
@@ -136,7 +136,7 @@ impl Case {
     }
 
     /// Requires that both links carry a good part of the bytes sent `way`.
-    fn shared(self, way: Way) -> Self {
+    fn shared(self, way: Direction) -> Self {
         self.check(Share(way, 0, 15)).check(Share(way, 1, 15))
     }
 }
@@ -155,8 +155,8 @@ pub(super) fn all() -> Vec<Case> {
 }
 
 use Check::{Carries, Ids, Share, Silent, SilentUntil, Within};
+use Direction::{ToClient, ToServer};
 use Mark::{Client, Elapsed, Server};
-use Way::{ToClient, ToServer};
 
 fn moving() -> Vec<Case> {
     const TWO: &str = "open {1}; start";

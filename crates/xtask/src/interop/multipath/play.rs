@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anabranch_lab::random::Seed;
-use anabranch_lab::relay::{Relay, Way};
+use anabranch_lab::relay::{Direction, Relay};
 use serde_json::Value;
 
 use super::case::{Case, Check, Mark};
@@ -146,7 +146,7 @@ impl Played {
         }
     }
 
-    fn total(&self, way: Way, from: u64) -> u64 {
+    fn total(&self, way: Direction, from: u64) -> u64 {
         self.traffic.iter().map(|link| link.bytes(way, from, u64::MAX)).sum()
     }
 
@@ -191,9 +191,9 @@ impl Played {
     }
 }
 
-fn name(way: Way) -> &'static str {
+fn name(way: Direction) -> &'static str {
     match way {
-        Way::ToServer => "to the server",
-        Way::ToClient => "to the client",
+        Direction::ToServer => "to the server",
+        Direction::ToClient => "to the client",
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use anabranch_lab::relay::{Tap, Way};
+use anabranch_lab::relay::{Direction, Tap};
 
 /// Length of the connection IDs of everybody who takes part.
 const CID_LEN: usize = 8;
@@ -22,7 +22,7 @@ pub(super) fn now_ms() -> u64 {
 #[derive(Clone, Copy, Debug)]
 struct Datagram {
     at_ms: u64,
-    way: Way,
+    way: Direction,
     bytes: u64,
 }
 
@@ -44,13 +44,13 @@ impl Traffic {
         })
     }
 
-    fn see(&mut self, at_ms: u64, way: Way, datagram: &[u8]) {
+    fn see(&mut self, at_ms: u64, way: Direction, datagram: &[u8]) {
         self.datagrams.push(Datagram { at_ms, way, bytes: datagram.len() as u64 });
         if let Some((first, rest)) = datagram.split_first()
             && first & LONG_HEADER == 0
             && let Some(id) = rest.first_chunk()
         {
-            self.ids[usize::from(way == Way::ToClient)].insert(*id);
+            self.ids[usize::from(way == Direction::ToClient)].insert(*id);
         }
     }
 
@@ -60,14 +60,14 @@ impl Traffic {
     }
 
     /// Returns the number of bytes that went `way` from `from` on and before `to`.
-    pub(super) fn bytes(&self, way: Way, from: u64, to: u64) -> u64 {
+    pub(super) fn bytes(&self, way: Direction, from: u64, to: u64) -> u64 {
         let counts = |datagram: &&Datagram| datagram.way == way && (from..to).contains(&datagram.at_ms);
         self.datagrams.iter().filter(counts).map(|datagram| datagram.bytes).sum()
     }
 
     /// Returns the number of connection IDs in packets that went `way`.
-    pub(super) fn ids(&self, way: Way) -> usize {
-        self.ids[usize::from(way == Way::ToClient)].len()
+    pub(super) fn ids(&self, way: Direction) -> usize {
+        self.ids[usize::from(way == Direction::ToClient)].len()
     }
 }
 
@@ -78,16 +78,16 @@ mod tests {
     #[test]
     fn what_passes_is_counted_by_way_and_time() {
         let mut traffic = Traffic::default();
-        traffic.see(10, Way::ToServer, &[0xc0; 100]);
-        traffic.see(20, Way::ToClient, &[0x40; 30]);
-        traffic.see(30, Way::ToClient, &[0x41; 40]);
-        traffic.see(40, Way::ToClient, &[0x40, 1]);
+        traffic.see(10, Direction::ToServer, &[0xc0; 100]);
+        traffic.see(20, Direction::ToClient, &[0x40; 30]);
+        traffic.see(30, Direction::ToClient, &[0x41; 40]);
+        traffic.see(40, Direction::ToClient, &[0x40, 1]);
         assert_eq!(
-            (traffic.began(), traffic.ids(Way::ToClient), traffic.ids(Way::ToServer)),
+            (traffic.began(), traffic.ids(Direction::ToClient), traffic.ids(Direction::ToServer)),
             (Some(10), 2, 0)
         );
-        assert_eq!(traffic.bytes(Way::ToServer, 0, 100), 100);
-        assert_eq!(traffic.bytes(Way::ToClient, 20, 40), 70);
-        assert_eq!(traffic.bytes(Way::ToClient, 21, 30), 0);
+        assert_eq!(traffic.bytes(Direction::ToServer, 0, 100), 100);
+        assert_eq!(traffic.bytes(Direction::ToClient, 20, 40), 70);
+        assert_eq!(traffic.bytes(Direction::ToClient, 21, 30), 0);
     }
 }

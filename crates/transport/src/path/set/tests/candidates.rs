@@ -1,7 +1,7 @@
 //! Paths that may carry data, and those that stand in for others.
 
 use super::*;
-use crate::path::{Held, Phase};
+use crate::path::{Held, PathStatus, Phase};
 
 fn ids(set: &PathSet, tried: &[PathId]) -> Vec<PathId> {
     set.candidates(tried).iter().map(|view| view.id).collect()
@@ -99,10 +99,10 @@ fn weights_belong_to_open_paths_and_reach_the_scheduler() {
 #[test]
 fn a_status_is_owed_when_it_changes_and_only_then() {
     let mut set = two();
-    set.set_path_available(ONE, false).unwrap();
+    set.set_path_status(ONE, PathStatus::Backup).unwrap();
     assert!(set.list.get(ONE).unwrap().status.is_owed);
     change(&mut set, ONE, |path| path.status.is_owed = false);
-    set.set_path_available(ONE, false).unwrap();
+    set.set_path_status(ONE, PathStatus::Backup).unwrap();
     assert!(!set.list.get(ONE).unwrap().status.is_owed);
-    set.set_path_available(TWO, false).unwrap_err();
+    set.set_path_status(TWO, PathStatus::Backup).unwrap_err();
 }

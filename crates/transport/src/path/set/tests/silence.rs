@@ -1,7 +1,7 @@
 //! Silent paths: detected, excused, back in use, abandoned.
 
 use super::*;
-use crate::path::{Attention, PathState, Phase, Status};
+use crate::path::{Attention, PathState, PathStatus, Phase, Status};
 
 /// Says that packets of a path were acknowledged on the path itself.
 fn acknowledge(set: &mut PathSet, now: Time, id: PathId) {
@@ -89,7 +89,7 @@ fn a_failing_path_is_a_backup_for_the_peer_unless_that_is_switched_off() {
 #[test]
 fn what_the_application_wants_outlives_a_failure() {
     let mut set = two();
-    set.set_path_available(ZERO, false).unwrap();
+    set.set_path_status(ZERO, PathStatus::Backup).unwrap();
     change(&mut set, ZERO, |path| path.is_failing = true);
     set.review_status(ZERO);
     acknowledge(&mut set, at(400), ZERO);

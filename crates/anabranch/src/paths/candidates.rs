@@ -1,6 +1,6 @@
-//! In which order the ways from this host to a server are tried when a connection begins.
+//! Pairs of a local address and a server's address, in the order in which a new connection tries them (RFC 8305).
 //!
-//! The next way shares as little as possible with those before it: neither the interface nor the server's address nor the
+//! The next candidate shares as little as possible with those before it: neither the interface nor the server's address nor the
 //! family, so that whichever of them is broken, the second attempt may come through (RFC 8305 §4 does so for families).
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
@@ -14,52 +14,58 @@ use super::{LocalAddress, PathStatus, unspecified_for};
 /// Addresses of a server that are considered, most.
 const MAX_REMOTES: usize = 32;
 
-/// A way to a server.
+/// A pair of addresses between which a connection may begin.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Way {
-    /// Local address at which the way begins; `None` leaves it to the system.
+pub struct Candidate {
+    /// Local address; `None` leaves it to the system.
     pub local: Option<LocalAddress>,
     /// The server's address.
     pub remote: SocketAddr,
 }
 
-impl From<SocketAddr> for Way {
+impl From<SocketAddr> for Candidate {
     fn from(remote: SocketAddr) -> Self {
         Self { local: None, remote }
     }
 }
 
-impl Way {
-    /// Returns the ways that the system itself chooses to a server with these addresses, most preferred
-    /// first. Each way is followed by one of another address family if there is one.
+impl Candidate {
+    /// Returns the candidates for a server with these addresses, most preferred first, with local addresses of the system's
+    /// choice. Each candidate is followed by one of another address family if there is one.
     pub fn to_any_of(remotes: &[SocketAddr]) -> Vec<Self> {
-        in_turn(remotes.iter().take(MAX_REMOTES).map(|remote| Place::of_the_system(*remote, None)).collect())
+        in_turn(
+            remotes.iter().take(MAX_REMOTES).map(|remote| Located::of_the_system(*remote, None)).collect(),
+        )
     }
 }
 
 impl PathPolicy {
-    /// Returns the ways to a server with these addresses, most preferred first, that the policy allows on the
+    /// Returns the candidates for a server with these addresses, most preferred first, that the policy allows on the
     /// host as it is now. A connection that begins on one of them has its first path where the policy wants
     /// paths. If the policy names no interfaces, the system's own choice comes first. If nothing that it
-    /// names can be used, there are no ways: [`PathPolicy::survey`] tells why.
+    /// names can be used, there are no candidates: [`PathPolicy::survey`] tells why.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
-    pub async fn ways(&self, remotes: &[SocketAddr]) -> Vec<Way> {
+    pub async fn candidates(&self, remotes: &[SocketAddr]) -> Vec<Candidate> {
         let remotes = &remotes[..remotes.len().min(MAX_REMOTES)];
         let chosen: Vec<_> = remotes.iter().map(|remote| (*remote, source_for(*remote))).collect();
         let mut interfaces = snapshot().await;
         self.add_loopback(&mut interfaces);
-        self.ways_from(&interfaces, &chosen)
+        self.candidates_from(&interfaces, &chosen)
     }
 
-    /// Returns the ways over these interfaces. Each address of the server comes with the local address that
+    /// Returns the candidates over these interfaces. Each address of the server comes with the local address that
     /// the system would choose for it.
-    fn ways_from(&self, interfaces: &[Interface], remotes: &[(SocketAddr, Option<IpAddr>)]) -> Vec<Way> {
+    fn candidates_from(
+        &self,
+        interfaces: &[Interface],
+        remotes: &[(SocketAddr, Option<IpAddr>)],
+    ) -> Vec<Candidate> {
         let owner = |ip: IpAddr| interfaces.iter().find(|interface| interface.addresses.contains(&ip));
         let of_the_system = |(remote, source): &(SocketAddr, Option<IpAddr>)| {
             let interface = source.and_then(owner).map(|interface| interface.name.clone());
-            Place::of_the_system(*remote, interface)
+            Located::of_the_system(*remote, interface)
         };
         let mut usable = self.usable(interfaces);
         usable.sort_by_key(|origin| (origin.usage.status == PathStatus::Backup, origin.usage.rank));
@@ -70,13 +76,14 @@ impl PathPolicy {
         for Origin { interface, addresses, .. } in &usable {
             for (remote, _) in remotes {
                 // What the system would take anyway is there already.
-                let same = |other: &Place| {
-                    let there = other.interface.as_ref() == Some(interface) && other.way.remote == *remote;
-                    there && other.way.local.is_none()
+                let same = |other: &Located| {
+                    let there =
+                        other.interface.as_ref() == Some(interface) && other.candidate.remote == *remote;
+                    there && other.candidate.local.is_none()
                 };
                 let local = addresses.iter().find(|local| reaches(**local, *remote));
                 let candidate =
-                    local.map(|local| Place::of(interface, *local, *remote, !self.allow.is_empty()));
+                    local.map(|local| Located::of(interface, *local, *remote, !self.allow.is_empty()));
                 candidates.extend(candidate.filter(|_| !candidates.iter().any(same)));
             }
         }
@@ -133,43 +140,43 @@ pub(super) struct Origin {
     pub(super) usage: Usage,
 }
 
-/// A way, and through which interface it leads if that is known.
+/// A candidate and the interface that it uses, if that is known.
 #[derive(Clone, Debug)]
-struct Place {
-    way: Way,
+struct Located {
+    candidate: Candidate,
     interface: Option<String>,
 }
 
-impl Place {
+impl Located {
     fn of_the_system(remote: SocketAddr, interface: Option<String>) -> Self {
-        Self { way: Way::from(remote), interface }
+        Self { candidate: Candidate::from(remote), interface }
     }
 
     fn of(interface: &str, local: IpAddr, remote: SocketAddr, strict: bool) -> Self {
         let mut local = LocalAddress::from(local).on_interface(interface);
         local.strict = strict;
-        Self { way: Way { local: Some(local), remote }, interface: Some(interface.to_owned()) }
+        Self { candidate: Candidate { local: Some(local), remote }, interface: Some(interface.to_owned()) }
     }
 
     /// Returns how much it has in common with another place.
     fn shares_with(&self, other: &Self) -> usize {
         usize::from(self.interface == other.interface)
-            + usize::from(self.way.local == other.way.local)
-            + usize::from(self.way.remote == other.way.remote)
-            + usize::from(self.way.remote.is_ipv4() == other.way.remote.is_ipv4())
+            + usize::from(self.candidate.local == other.candidate.local)
+            + usize::from(self.candidate.remote == other.candidate.remote)
+            + usize::from(self.candidate.remote.is_ipv4() == other.candidate.remote.is_ipv4())
     }
 }
 
-/// Orders the ways: those that have least in common with all before them come first, others in the given
+/// Orders the candidates: those that have least in common with all before them come first, others in the given
 /// order.
-fn in_turn(mut left: Vec<Place>) -> Vec<Way> {
-    let mut chosen: Vec<Place> = Vec::new();
+fn in_turn(mut left: Vec<Located>) -> Vec<Candidate> {
+    let mut chosen: Vec<Located> = Vec::new();
     while chosen.len() < MAX_ATTEMPTS {
         let shared = |at: &usize| chosen.iter().map(|other| left[*at].shares_with(other)).sum::<usize>();
         let Some(next) = (0..left.len()).min_by_key(shared) else { break };
         chosen.push(left.remove(next));
     }
-    chosen.into_iter().map(|candidate| candidate.way).collect()
+    chosen.into_iter().map(|candidate| candidate.candidate).collect()
 }
 
 /// Returns whether packets from `local` can get to `remote`. Packets from loopback addresses do not leave
@@ -207,61 +214,61 @@ mod tests {
         ]
     }
 
-    /// Interface and remote address of each way; the system routes by `source`.
-    fn ways(policy: &PathPolicy, source: &str, remotes: &[&str]) -> Vec<(String, String)> {
+    /// Interface and remote address of each candidate; the system routes by `source`.
+    fn candidates(policy: &PathPolicy, source: &str, remotes: &[&str]) -> Vec<(String, String)> {
         let source = source.parse().ok();
         let remotes: Vec<_> = remotes.iter().map(|remote| (remote.parse().unwrap(), source)).collect();
-        let ways = policy.ways_from(&host(), &remotes).into_iter().map(|way| {
-            let interface = way.local.and_then(|local| local.interface);
-            (interface.unwrap_or("-".into()), way.remote.to_string())
+        let candidates = policy.candidates_from(&host(), &remotes).into_iter().map(|candidate| {
+            let interface = candidate.local.and_then(|local| local.interface);
+            (interface.unwrap_or("-".into()), candidate.remote.to_string())
         });
-        ways.collect()
+        candidates.collect()
     }
 
     fn allowing(rules: &[&str]) -> PathPolicy {
         PathPolicy { allow: rules.iter().map(|rule| rule.parse().unwrap()).collect(), ..Default::default() }
     }
 
-    fn are(ways: &[(String, String)], expected: &[(&str, &str)]) {
-        let ways: Vec<_> = ways.iter().map(|(from, to)| (from.as_str(), to.as_str())).collect();
-        assert_eq!(ways, expected);
+    fn are(candidates: &[(String, String)], expected: &[(&str, &str)]) {
+        let candidates: Vec<_> = candidates.iter().map(|(from, to)| (from.as_str(), to.as_str())).collect();
+        assert_eq!(candidates, expected);
     }
 
     #[test]
     fn named_interfaces_are_tried_in_their_order_and_backups_last() {
-        are(&ways(&allowing(&["wlan0", "eth0"]), "192.0.2.1", &[V4]), &[("wlan0", V4), ("eth0", V4)]);
-        are(&ways(&allowing(&["wlan0,backup", "eth0"]), "", &[V4]), &[("eth0", V4), ("wlan0", V4)]);
+        are(&candidates(&allowing(&["wlan0", "eth0"]), "192.0.2.1", &[V4]), &[("wlan0", V4), ("eth0", V4)]);
+        are(&candidates(&allowing(&["wlan0,backup", "eth0"]), "", &[V4]), &[("eth0", V4), ("wlan0", V4)]);
     }
 
     #[test]
     fn the_second_way_shares_nothing_with_the_first_one() {
         let both = allowing(&["eth0", "wlan0"]);
         are(
-            &ways(&both, "", &[V4, OTHER_V4]),
+            &candidates(&both, "", &[V4, OTHER_V4]),
             &[("eth0", V4), ("wlan0", OTHER_V4), ("eth0", OTHER_V4), ("wlan0", V4)],
         );
-        are(&ways(&both, "", &[V6, V4]), &[("eth0", V6), ("wlan0", V4), ("eth0", V4)]);
+        are(&candidates(&both, "", &[V6, V4]), &[("eth0", V6), ("wlan0", V4), ("eth0", V4)]);
     }
 
     #[test]
     fn without_names_the_system_comes_first_and_then_what_it_would_not_take() {
         let any = PathPolicy::default();
-        are(&ways(&any, "192.0.2.1", &[V4]), &[("-", V4), ("wlan0", V4)]);
-        are(&ways(&any, "198.51.100.1", &[V4]), &[("-", V4), ("eth0", V4)]);
+        are(&candidates(&any, "192.0.2.1", &[V4]), &[("-", V4), ("wlan0", V4)]);
+        are(&candidates(&any, "198.51.100.1", &[V4]), &[("-", V4), ("eth0", V4)]);
         // Through a tunnel, which the policy leaves out, or nobody knows how.
         for elsewhere in ["10.99.0.2", ""] {
-            are(&ways(&any, elsewhere, &[V4]), &[("-", V4), ("eth0", V4), ("wlan0", V4)]);
+            are(&candidates(&any, elsewhere, &[V4]), &[("-", V4), ("eth0", V4), ("wlan0", V4)]);
         }
     }
 
     #[test]
     fn nothing_but_what_is_named_is_used() {
-        are(&ways(&allowing(&["usb0"]), "192.0.2.1", &[V4]), &[]);
-        are(&ways(&allowing(&["wlan0"]), "192.0.2.1", &[V6]), &[]);
+        are(&candidates(&allowing(&["usb0"]), "192.0.2.1", &[V4]), &[]);
+        are(&candidates(&allowing(&["wlan0"]), "192.0.2.1", &[V6]), &[]);
         let loopback = "127.0.0.1:4433";
-        are(&ways(&allowing(&["eth0"]), "127.0.0.1", &[loopback]), &[]);
-        are(&ways(&allowing(&["lo"]), "127.0.0.1", &[loopback]), &[("lo", loopback)]);
-        are(&ways(&allowing(&["lo", "eth0"]), "", &[V4]), &[("eth0", V4)]);
+        are(&candidates(&allowing(&["eth0"]), "127.0.0.1", &[loopback]), &[]);
+        are(&candidates(&allowing(&["lo"]), "127.0.0.1", &[loopback]), &[("lo", loopback)]);
+        are(&candidates(&allowing(&["lo", "eth0"]), "", &[V4]), &[("eth0", V4)]);
     }
 
     #[test]
@@ -270,20 +277,21 @@ mod tests {
             remotes.iter().map(|one| one.parse().unwrap()).collect()
         };
         let remotes = parsed(&["[2001:db8::1]:1", "[2001:db8::2]:1", "192.0.2.1:1", "192.0.2.2:1"]);
-        let order: Vec<_> = Way::to_any_of(&remotes).iter().map(|way| way.remote).collect();
+        let order: Vec<_> = Candidate::to_any_of(&remotes).iter().map(|candidate| candidate.remote).collect();
         assert_eq!(order, [remotes[0], remotes[2], remotes[1], remotes[3]]);
         let many: Vec<SocketAddr> = (1..1000).map(|port| ([192, 0, 2, 1], port).into()).collect();
-        assert_eq!(Way::to_any_of(&many).len(), MAX_ATTEMPTS);
-        assert_eq!(Way::to_any_of(&[]), []);
+        assert_eq!(Candidate::to_any_of(&many).len(), MAX_ATTEMPTS);
+        assert_eq!(Candidate::to_any_of(&[]), []);
     }
 
     #[tokio::test]
     async fn this_host_has_a_way_to_itself() {
         let remote = "127.0.0.1:443".parse().unwrap();
         assert_eq!(source_for(remote), Some([127, 0, 0, 1].into()));
-        assert_eq!(PathPolicy::default().ways(&[remote]).await[0], Way::from(remote));
-        let named = allowing(&["127.0.0.2", "127.0.0.0/8"]).ways(&[remote]).await;
-        let locals: Vec<_> = named.into_iter().filter_map(|way| way.local).map(|local| local.ip).collect();
+        assert_eq!(PathPolicy::default().candidates(&[remote]).await[0], Candidate::from(remote));
+        let named = allowing(&["127.0.0.2", "127.0.0.0/8"]).candidates(&[remote]).await;
+        let locals: Vec<_> =
+            named.into_iter().filter_map(|candidate| candidate.local).map(|local| local.ip).collect();
         assert_eq!(locals, [IpAddr::from([127, 0, 0, 2]), [127, 0, 0, 1].into()]);
     }
 }

@@ -50,8 +50,8 @@ pub use anabranch_transport::{
     PreferredAddresses, RetryPolicy, ServerConfig, Silence, TransportConfig, TransportError,
 };
 pub use anabranch_wire::{
-    ConnectionId, InvalidSetting, PathId, StreamId, TransportErrorCode, VarInt, VarIntTooLarge, Version,
-    alert_name,
+    ConnectionId, InvalidSetting, PathId, RegisterError, StreamId, TransportErrorCode, VarInt,
+    VarIntTooLarge, Version, alert_name,
 };
 
 pub use crate::config::SelfSigned;
@@ -75,20 +75,27 @@ pub use crate::tokens::AddressToken;
 /// Any error, for programs that only report them.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;
 
+/// Acknowledgments: strategies of when they leave, for programs that bring their own along.
+pub mod acknowledge {
+    pub use anabranch_transport::acknowledge::{
+        AckArrival, AckRule, AckStrategy, AckStrategyFactory, AckTiming, CustomAckStrategy,
+    };
+}
+
 /// Congestion control of one path, for programs that choose a controller or bring their own along.
 pub mod congestion {
     pub use anabranch_transport::recovery::Rtt;
     pub use anabranch_transport::recovery::congestion::{
         Acked, Algorithm, Congested, Controller, ControllerFactory, CustomController, Departure, LostPacket,
-        RateSample, RegisterError, Sibling, Start, State, UnknownAlgorithm,
+        RateSample, Sibling, Start, State, UnknownAlgorithm,
     };
 }
 
 /// Schedulers, for programs that choose one or bring their own along.
 pub mod schedule {
     pub use anabranch_transport::schedule::{
-        Algorithm, CustomScheduler, PathView, Pick, RegisterError, Scheduler, SchedulerFactory,
-        UnknownAlgorithm, Views, Work,
+        Algorithm, CustomScheduler, PathView, Pick, Scheduler, SchedulerFactory, UnknownAlgorithm, Views,
+        Work,
     };
 }
 

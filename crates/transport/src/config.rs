@@ -1,7 +1,6 @@
 //! Configuration of connections and endpoints; every setting has a default that suits most users.
 
 mod ack;
-pub(crate) mod named;
 mod numbering;
 mod validate;
 
@@ -15,7 +14,6 @@ use anabranch_wire::{Version, configuration};
 use bytes::Bytes;
 
 pub use self::ack::{AckConfig, AckPath, AckScope, FrequencyRule, Horizon, RangeOrder};
-pub use self::named::UnknownName;
 pub use self::numbering::{LossScan, Numbering, NumberingChoice};
 use crate::stream::StreamsConfig;
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anabranch_wire::Time;
 
-use crate::config::named::named;
+use crate::named::named;
 
 named! {
     /// Growth of receive windows from their initial sizes to their maxima.

@@ -4,6 +4,7 @@
 //! events and one deadline. The contract is on [`Connection`] and [`Endpoint`].
 #![forbid(unsafe_code)]
 
+pub mod acknowledge;
 mod config;
 mod connection;
 mod context;
@@ -13,6 +14,7 @@ mod endpoint;
 mod error;
 mod event;
 mod flow;
+mod named;
 mod path;
 mod random;
 mod ranges;
@@ -30,7 +32,7 @@ pub use anabranch_wire as wire;
 pub use config::{
     AckConfig, AckPath, AckScope, CidRotation, ClientConfig, EndpointConfig, FrequencyRule, Horizon,
     LossScan, MAX_PATHS, MultipathConfig, Numbering, NumberingChoice, PreferredAddresses, RangeOrder,
-    RetryPolicy, ServerConfig, TransportConfig, UnknownName,
+    RetryPolicy, ServerConfig, TransportConfig,
 };
 pub use connection::{ConnectError, ConnectTarget, Connection, ConnectionStats};
 pub use datagram_io::{Datagram, FourTuple, MAX_BATCH_BYTES, Transmit, TransmitBuf};
@@ -38,6 +40,7 @@ pub use endpoint::*;
 pub use error::{ConnectionError, Obstacle, Silence, TransportError};
 pub use event::{EndpointEvent, Event};
 pub use flow::WindowRule;
+pub use named::UnknownName;
 pub use path::{
     AckStats, AlternativeAddress, AnnounceError, Closure, Held, IdleReason, MAX_CLOSED_PATHS, MigrateError,
     OpenPathError, PathError, PathInfo, PathState, PathStatus, PathTotals,

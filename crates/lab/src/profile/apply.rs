@@ -59,6 +59,7 @@ impl Settings {
         let ack = with(ack, self.ack_scope, AckConfig::with_scope);
         let ack = with(ack, self.mixed_round_trips, AckConfig::with_mixed_round_trips);
         let ack = with(ack, self.ack_frequency_rule, AckConfig::with_frequency_rule);
+        let ack = with(ack, self.ack_timing, AckConfig::with_timing);
         let ack = with(ack, self.ack_threshold, AckConfig::with_threshold);
         let ack = with(ack, self.max_ack_delay_ms.map(Duration::from_millis), AckConfig::with_max_delay);
         with(ack, self.ack_frequency, AckConfig::with_frequency)

@@ -1,5 +1,6 @@
 //! Settings that a layer may contain.
 
+use anabranch_transport::acknowledge::AckTiming;
 use anabranch_transport::recovery::{Algorithm as Congestion, LossDelay};
 use anabranch_transport::schedule::Algorithm as Scheduler;
 use anabranch_transport::{
@@ -81,6 +82,9 @@ pub struct Settings {
     /// `true` if a path's round trips count as one and the same, whichever path returns the ACKs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mixed_round_trips: Option<bool>,
+    /// Strategy that decides when an ACK leaves.
+    #[serde(skip_serializing_if = "Option::is_none", with = "field::named")]
+    pub ack_timing: Option<AckTiming>,
     /// Packets that make an ACK leave at once.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "field::within::<_, 1, 1024>")]
     pub ack_threshold: Option<u64>,

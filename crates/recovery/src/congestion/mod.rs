@@ -16,9 +16,9 @@ use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
 
-use anabranch_wire::Time;
+use anabranch_wire::{Time, custom};
 
-pub use self::custom::{ControllerFactory, CustomController, MAX_REGISTERED, RegisterError};
+pub use self::custom::ControllerFactory;
 pub use crate::rate::RateSample;
 use crate::rtt::Rtt;
 
@@ -347,6 +347,8 @@ impl Default for Algorithm {
         Self::Bbr
     }
 }
+
+custom!(CustomController(ControllerFactory) in Algorithm, "congestion controller");
 
 impl fmt::Display for Algorithm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

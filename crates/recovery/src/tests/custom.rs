@@ -1,9 +1,9 @@
 //! Controllers that a program brings along.
 
 use super::*;
-use crate::congestion::{
-    Acked, Congested, Controller, ControllerFactory, MAX_REGISTERED, RegisterError, Sibling, Start, State,
-};
+use anabranch_wire::{MAX_REGISTERED, RegisterError};
+
+use crate::congestion::{Acked, Congested, Controller, ControllerFactory, Sibling, Start, State};
 
 /// A window that never changes.
 #[derive(Debug)]
@@ -53,9 +53,15 @@ fn programs_bring_controllers_along() {
         recovery.window()
     });
     assert_eq!(windows[0], 2 * windows[1]);
-    assert_eq!(register("constant".to_owned()), Err(RegisterError::NameTaken("constant")));
-    assert_eq!(register("bbr".to_owned()), Err(RegisterError::NameTaken("bbr")));
+    assert_eq!(
+        register("constant".to_owned()),
+        Err(RegisterError::NameTaken { what: "congestion controller", name: "constant" })
+    );
+    assert_eq!(
+        register("bbr".to_owned()),
+        Err(RegisterError::NameTaken { what: "congestion controller", name: "bbr" })
+    );
     let more = (0..).take_while(|n| register(format!("n{n}")).is_ok()).count();
     assert_eq!(more + 1, MAX_REGISTERED);
-    assert_eq!(register("another".to_owned()), Err(RegisterError::TooMany));
+    assert_eq!(register("another".to_owned()), Err(RegisterError::TooMany { what: "congestion controller" }));
 }

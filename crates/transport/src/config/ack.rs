@@ -6,13 +6,16 @@ use std::time::Duration;
 
 use anabranch_wire::configuration;
 
-use super::named::{UnknownName, named};
+use crate::acknowledge::AckTiming;
+use crate::named::{UnknownName, named};
 
 configuration! {
     /// Timing, content and path of acknowledgments (RFC 9000 §13.2), and the requests that this end makes of
     /// the peer (draft-ietf-quic-ack-frequency).
     #[derive(Clone, Debug)]
     pub struct AckConfig {
+        /// Strategy that decides when an ACK leaves; the standard one follows `threshold`, `max_delay` and the peer's requests.
+        copy timing, with_timing: AckTiming = AckTiming::Standard;
         /// Ack-eliciting packets received on a path before an ACK leaves at once.
         copy threshold, with_threshold: u64 = 2;
         /// Longest deliberate delay of an ACK; sent as `max_ack_delay`.

@@ -1,6 +1,6 @@
 //! Packet number spaces that several paths use.
 
-use super::named::named;
+use crate::named::named;
 
 named! {
     /// Numbering of the packets of several paths.

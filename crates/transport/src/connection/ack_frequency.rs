@@ -90,9 +90,9 @@ impl Connection {
         }
         self.pending.ack_frequency_received = Some(sequence);
         // The threshold counts packets that need no acknowledgment; ours, the one that triggers it.
-        self.acks.policy.threshold = threshold.saturating_add(1);
-        self.acks.policy.max_delay = delay;
-        self.acks.policy.reordering_threshold = reordering_threshold;
+        self.acks.requested.threshold = threshold.saturating_add(1);
+        self.acks.requested.max_delay = delay;
+        self.acks.requested.reordering_threshold = reordering_threshold;
         Ok(())
     }
 }

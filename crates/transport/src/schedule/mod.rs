@@ -13,10 +13,10 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use anabranch_wire::{PathId, Time};
+use anabranch_wire::{PathId, Time, custom};
 use smallvec::SmallVec;
 
-pub use self::custom::{CustomScheduler, MAX_REGISTERED, RegisterError, SchedulerFactory};
+pub use self::custom::SchedulerFactory;
 pub use self::route::Route;
 pub(crate) use self::route::{Carrier, Kinds};
 
@@ -299,6 +299,8 @@ registry! {
     /// Bytes in proportion to the weights that the application gives.
     weighted::Weighted = "weighted";
 }
+
+custom!(CustomScheduler(SchedulerFactory) in Algorithm, "scheduler");
 
 impl fmt::Display for Algorithm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

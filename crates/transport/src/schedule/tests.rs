@@ -1,5 +1,7 @@
 //! What each scheduler decides.
 
+use anabranch_wire::{MAX_REGISTERED, RegisterError};
+
 use super::*;
 
 fn view(id: u32, rtt: u64, room: u64) -> PathView {
@@ -282,13 +284,19 @@ fn programs_bring_schedulers_along() {
     assert_eq!("slowest".parse(), Ok(slowest));
     assert_eq!((slowest.name(), slowest), ("slowest", Algorithm::Custom(CustomScheduler(&Slowest))));
     assert_eq!(pick(slowest, &[view(0, 10, 5_000), view(1, 90, 5_000), view(2, 99, 0)]), Some(1));
-    assert_eq!(Algorithm::register(&Slowest), Err(RegisterError::NameTaken("slowest")));
-    assert_eq!(Algorithm::register(&Impostor), Err(RegisterError::NameTaken("min-rtt")));
+    assert_eq!(
+        Algorithm::register(&Slowest),
+        Err(RegisterError::NameTaken { what: "scheduler", name: "slowest" })
+    );
+    assert_eq!(
+        Algorithm::register(&Impostor),
+        Err(RegisterError::NameTaken { what: "scheduler", name: "min-rtt" })
+    );
     assert_eq!("min-rtt".parse(), Ok(Algorithm::MinRtt));
     // The table is the process's: this is the last test that registers.
     let numbered = |n: usize| Algorithm::register(Box::leak(Box::new(Numbered(format!("n{n}").leak()))));
     assert_eq!((0..).take_while(|n| numbered(*n).is_ok()).count() + 1, MAX_REGISTERED);
-    assert_eq!(Algorithm::register(&Numbered("one more")), Err(RegisterError::TooMany));
+    assert_eq!(Algorithm::register(&Numbered("one more")), Err(RegisterError::TooMany { what: "scheduler" }));
 }
 
 /// One of many.

@@ -15,8 +15,9 @@ use anabranch_recovery::{EcnFinding, SharedEcn};
 use anabranch_wire::{AckRanges, Ecn, EcnCounts, PathId, SpaceId, Time, Writer};
 
 use self::per_path::PerPath;
-pub(crate) use self::received::{AckForm, AckPolicy, MAX_RANGES, Numbers, Received, Told};
+pub(crate) use self::received::{AckForm, MAX_RANGES, Numbers, Received, Told};
 use self::single::{Ranges, RunOrders, Single};
+use crate::acknowledge::AckRule;
 use crate::config::AckConfig;
 use crate::random::Random;
 use crate::space::received::Packets;
@@ -286,7 +287,7 @@ impl Numbering {
         came: Range<u64>,
         ack_eliciting: bool,
         ecn: Option<Ecn>,
-        policy: &AckPolicy,
+        policy: &AckRule,
     ) {
         let Received { numbers, debt } = received;
         let numbers = match self {

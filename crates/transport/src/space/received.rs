@@ -6,12 +6,12 @@ mod news;
 mod numbers;
 
 use std::ops::Range;
-use std::time::Duration;
 
 use anabranch_wire::{Ecn, PathId, SpaceId, Time, Writer};
 
 pub(crate) use self::debt::Debt;
 pub(crate) use self::numbers::{Numbers, Told};
+use crate::acknowledge::AckRule;
 use crate::config::AckConfig;
 use crate::token::Tokens;
 
@@ -24,19 +24,6 @@ pub(crate) const MAX_RANGES: usize = 1024;
 
 /// Ranges kept where every path has its own numbers, unless one ACK frame may name more.
 pub(crate) const DEFAULT_RANGES: usize = 64;
-
-/// When acknowledgments leave.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct AckPolicy {
-    /// Ack-eliciting packets that make an ACK leave at once: 1 acknowledges each of them. (An ACK_FREQUENCY frame's
-    /// threshold is one less.)
-    pub(crate) threshold: u64,
-    /// Longest deliberate delay of an ACK.
-    pub(crate) max_delay: Duration,
-    /// 0: reordering never makes an ACK leave at once. 1: every packet out of order does (RFC 9000 §13.2.1). More: an
-    /// unreported hole this far below the largest packet does (draft-ietf-quic-ack-frequency §6.2).
-    pub(crate) reordering_threshold: u64,
-}
 
 /// The packets received in one space (Initial, Handshake, or the 1-RTT packets of one path).
 #[derive(Debug, Default)]
@@ -69,7 +56,7 @@ impl Received {
         pn: u64,
         ack_eliciting: bool,
         ecn: Option<Ecn>,
-        policy: &AckPolicy,
+        policy: &AckRule,
     ) {
         let packets = Packets { numbers: pn..pn + 1, ack_eliciting, ecn };
         receive(&mut self.numbers, &mut self.debt, now, packets, policy);
@@ -109,13 +96,7 @@ pub(crate) struct AckForm {
 /// Notes a packet, or several that came one after another with numbers in a row and the same mark, among the numbers of their
 /// space and in the debt of their path.
 #[inline]
-pub(crate) fn receive(
-    numbers: &mut Numbers,
-    debt: &mut Debt,
-    now: Time,
-    packets: Packets,
-    policy: &AckPolicy,
-) {
+pub(crate) fn receive(numbers: &mut Numbers, debt: &mut Debt, now: Time, packets: Packets, policy: &AckRule) {
     let Packets { numbers: came, ack_eliciting, ecn } = packets;
     numbers.insert(debt.path, came.clone(), ack_eliciting, ecn);
     debt.on_packets(now, came, ack_eliciting, ecn, numbers, policy);

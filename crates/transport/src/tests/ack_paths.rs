@@ -9,6 +9,9 @@ use anabranch_wire::{Frame, Frames, PacketKind, PathId, Side, Time, Writer, writ
 use super::multipath::second_addr;
 use super::pair::{Flying, Pair, direction, pattern, server_addr};
 use super::paths::{address, ids, open_and_wait};
+use crate::acknowledge::{
+    AckArrival, AckRule, AckStrategy, AckStrategyFactory, AckTiming, CustomAckStrategy,
+};
 use crate::connection::Forged;
 use crate::trace::{Observer, TraceEvent};
 use crate::{AckPath, AckScope, Event, FourTuple, MultipathConfig, PathInfo, TransportConfig};
@@ -298,4 +301,53 @@ fn row_m13_a_forged_delay_on_another_path_neither_shortens_the_round_trip_nor_op
     assert!(after[1].min_rtt >= measured, "{:?}", after[1].min_rtt);
     assert_eq!(after[0].smoothed_rtt, before[0].smoothed_rtt, "the path it came on is not measured");
     assert!(after[1].window <= before[1].window + 1_500 && after[0].window == before[0].window);
+}
+
+/// Wants an ACK after so many packets, within an hour, and counts nothing as reordered.
+#[derive(Clone, Copy, Debug)]
+struct After(u64);
+
+impl AckStrategy for After {
+    fn rule(&mut self, _: Time, arrival: &AckArrival) -> AckRule {
+        assert!(arrival.packets > 0);
+        AckRule { threshold: self.0, max_delay: Duration::from_secs(3600), reordering_threshold: 0 }
+    }
+}
+
+impl AckStrategyFactory for After {
+    fn name(&self) -> &'static str {
+        "after"
+    }
+
+    fn build(&self) -> Box<dyn AckStrategy> {
+        Box::new(*self)
+    }
+}
+
+/// Returns the ACK frames that the client sends while 300,000 bytes come, and the time until then, in milliseconds.
+fn acks_with(timing: AckTiming) -> (u64, u128) {
+    let mut pair = Pair::with_transport(|transport| {
+        transport.ack.frequency = false;
+        transport.ack.timing = timing;
+    });
+    pair.connect();
+    let before = (pair.client().stats().acks.frames, pair.now);
+    let data = pattern(300_000);
+    assert_eq!(pair.transfer(Side::Server, &data), data);
+    (pair.client().stats().acks.frames - before.0, (pair.now - before.1).as_millis())
+}
+
+/// A strategy from outside decides when ACKs leave, but not to hold them back for longer than the peer's probe timeouts allow.
+#[test]
+fn a_strategy_of_its_own_decides_when_acks_leave() {
+    static EACH: After = After(0);
+    static RARE: After = After(30);
+    static NEVER: After = After(u64::MAX);
+    let custom = |factory| AckTiming::Custom(CustomAckStrategy(factory));
+    let standard = acks_with(AckTiming::Standard);
+    let (each, rare) = (acks_with(custom(&EACH)), acks_with(custom(&RARE)));
+    let never = acks_with(custom(&NEVER));
+    assert!(each.0 >= standard.0, "{each:?} {standard:?}");
+    assert!(rare.0 < standard.0 / 2, "{rare:?} {standard:?}");
+    assert!(never.0 > 0 && never.1 < 5_000, "an ACK leaves after max_ack_delay: {never:?}");
 }

@@ -10,13 +10,12 @@ use crate::token::Tokens;
 
 impl Connection {
     /// A packet came on the path: where paths share their numbers and their debt, it counts with those of the others.
-    pub(in crate::connection) fn count_together(&mut self, id: PathId) {
+    pub(in crate::connection) fn count_together(&mut self, id: PathId, threshold: u64) {
         let counts = self.paths.list.len() > 1 && self.config.ack.scope == AckScope::Connection;
         if !counts || !self.paths.numbering.is_single() {
             return;
         }
         let unacked = self.paths.list.iter().map(|path| u64::from(path.received.debt.unacked())).sum::<u64>();
-        let threshold = self.acks.policy.threshold;
         if let Some(path) = self.paths.list.get_mut(id).filter(|path| path.received.debt.unacked() > 0)
             && unacked >= threshold
         {

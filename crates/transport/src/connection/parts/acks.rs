@@ -1,21 +1,58 @@
 //! Acknowledgments of 1-RTT packets: when they are due, and how many there were.
 
-use crate::config::AckConfig;
-use crate::path::AckStats;
-use crate::space::AckPolicy;
+use anabranch_wire::Time;
 
-/// Policy of acknowledging, and its counters.
+use crate::acknowledge::{AckArrival, AckRule, AckStrategy};
+use crate::config::AckConfig;
+use crate::path::{AckStats, Path};
+
+/// Rule and strategy of acknowledging, and its counters.
 #[derive(Debug)]
 pub(crate) struct Acks {
-    pub(crate) policy: AckPolicy,
+    /// Rule of the configuration, or of the peer's newest ACK_FREQUENCY frame.
+    pub(crate) requested: AckRule,
+    strategy: Option<Box<dyn AckStrategy>>,
     pub(crate) stats: AckStats,
 }
 
 impl Acks {
-    /// Creates the policy that `config` asks for.
+    /// Creates the rule and the strategy that `config` asks for.
     pub(crate) fn new(config: &AckConfig) -> Self {
-        let policy =
-            AckPolicy { threshold: config.threshold, max_delay: config.max_delay, reordering_threshold: 1 };
-        Self { policy, stats: AckStats::default() }
+        let requested =
+            AckRule { threshold: config.threshold, max_delay: config.max_delay, reordering_threshold: 1 };
+        Self { requested, strategy: config.timing.build(), stats: AckStats::default() }
+    }
+
+    /// Returns the rule for `packets` ack-eliciting packets that have just arrived on `path`.
+    #[inline]
+    pub(crate) fn rule(&mut self, now: Time, path: &Path, packets: u64) -> AckRule {
+        match &mut self.strategy {
+            Some(strategy) if packets > 0 => Self::ask(&mut **strategy, self.requested, now, path, packets),
+            _ => self.requested,
+        }
+    }
+
+    /// Asks the strategy for the rule, and limits it to delays that the peer expects.
+    fn ask(
+        strategy: &mut dyn AckStrategy,
+        requested: AckRule,
+        now: Time,
+        path: &Path,
+        packets: u64,
+    ) -> AckRule {
+        let rtt = path.recovery.rtt();
+        let arrival = AckArrival {
+            path: path.id,
+            packets,
+            unacked: u64::from(path.received.debt.unacked()),
+            smoothed_rtt: rtt.has_sample().then(|| rtt.smoothed()),
+            requested,
+        };
+        let rule = strategy.rule(now, &arrival);
+        AckRule {
+            threshold: rule.threshold.max(1),
+            max_delay: rule.max_delay.min(requested.max_delay),
+            ..rule
+        }
     }
 }

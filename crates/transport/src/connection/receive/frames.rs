@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use anabranch_wire::{Ack, Ecn, Frame, Frames, PacketKind, Stream, Time, TransportErrorCode};
 
+use crate::acknowledge::AckRule;
 use crate::connection::connection::Connection;
 use crate::context::Context;
 use crate::error::{TransportError, violation};
 use crate::path::Response;
-use crate::space::AckPolicy;
 
 /// Tokens of one server that its client passes on to the application; each is good for one connection to come, and more
 /// are ignored (RFC 9000 §8.1.3 leaves a client free to).
@@ -106,7 +106,7 @@ impl Connection {
         eliciting: bool,
     ) {
         // RFC 9000 §13.2.1: Initial and Handshake packets are acknowledged at once.
-        let policy = AckPolicy { threshold: 1, max_delay: Duration::ZERO, reordering_threshold: 1 };
+        let policy = AckRule { threshold: 1, max_delay: Duration::ZERO, reordering_threshold: 1 };
         if self.keys.open(context.kind).is_some() {
             self.levels[level].received.on_packet(now, context.number, eliciting, ecn, &policy);
         }
@@ -116,14 +116,15 @@ impl Connection {
     #[inline]
     fn after_data_packet(&mut self, now: Time, context: &Context<'_>, ecn: Option<Ecn>, seen: Seen) {
         let Some(path) = self.paths.list.get_mut(context.path) else { return };
-        let (received, policy) = (&mut path.received, &self.acks.policy);
+        let rule = self.acks.rule(now, path, u64::from(seen.eliciting));
         let number = context.number;
-        self.paths.numbering.on_received(received, now, number..number + 1, seen.eliciting, ecn, policy);
+        let received = &mut path.received;
+        self.paths.numbering.on_received(received, now, number..number + 1, seen.eliciting, ecn, &rule);
         let moved = Self::note_data_packet(path, context, seen.probing);
         if seen.eliciting {
             self.paths.on_path_lives(now, context.path);
         }
-        self.count_together(context.path);
+        self.count_together(context.path, rule.threshold);
         if let Some(moved) = moved.filter(|_| self.side.is_server() && !seen.probing) {
             self.follow_peer(now, context, moved);
         }

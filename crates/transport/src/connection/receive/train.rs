@@ -162,7 +162,8 @@ impl Connection {
         path.counters.data_packets += count;
         path.numbers.largest = Some(numbers.end - 1);
         path.numbers.largest_moving = path.numbers.largest;
-        self.paths.numbering.on_received(&mut path.received, now, numbers, true, ecn, &self.acks.policy);
+        let rule = self.acks.rule(now, path, count);
+        self.paths.numbering.on_received(&mut path.received, now, numbers, true, ecn, &rule);
         #[cfg(test)]
         SETTLED.set(SETTLED.get() + count);
         Ok(())

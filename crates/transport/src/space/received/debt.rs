@@ -4,9 +4,10 @@ use std::ops::Range;
 
 use anabranch_wire::{Ecn, EcnCounts, PathId, Time, Writer, write_ack};
 
+use super::Numbers;
 use super::history::Telling;
 use super::numbers::Choice;
-use super::{AckPolicy, Numbers};
+use crate::acknowledge::AckRule;
 use crate::space::AckForm;
 use crate::token::{Token, Tokens};
 
@@ -59,7 +60,7 @@ impl Debt {
         ack_eliciting: bool,
         ecn: Option<Ecn>,
         numbers: &Numbers,
-        policy: &AckPolicy,
+        policy: &AckRule,
     ) {
         if came.end > self.next {
             self.next = came.end;

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use std::collections::BTreeSet;
 
 use anabranch_wire::{Direction, EcnCounts, Frame, Frames};
@@ -8,8 +10,8 @@ use super::*;
 use crate::config::{Horizon, RangeOrder};
 use crate::token::Token;
 
-const POLICY: AckPolicy =
-    AckPolicy { threshold: 2, max_delay: Duration::from_millis(25), reordering_threshold: 1 };
+const POLICY: AckRule =
+    AckRule { threshold: 2, max_delay: Duration::from_millis(25), reordering_threshold: 1 };
 
 /// A path with its own numbers, under the default strategy.
 fn received() -> Received {
@@ -21,7 +23,7 @@ fn at(millis: u64) -> Time {
 }
 
 /// Receives ack-eliciting packets at time 0.
-fn receive(received: &mut Received, policy: &AckPolicy, numbers: impl IntoIterator<Item = u64>) {
+fn receive(received: &mut Received, policy: &AckRule, numbers: impl IntoIterator<Item = u64>) {
     for pn in numbers {
         assert!(!received.is_duplicate(pn));
         received.on_packet(at(0), pn, true, None, policy);
@@ -29,7 +31,7 @@ fn receive(received: &mut Received, policy: &AckPolicy, numbers: impl IntoIterat
 }
 
 /// Receives an ack-eliciting packet of a path that has these numbers.
-fn receive_one(numbers: &mut Numbers, debt: &mut Debt, now: Time, pn: u64, policy: &AckPolicy) {
+fn receive_one(numbers: &mut Numbers, debt: &mut Debt, now: Time, pn: u64, policy: &AckRule) {
     super::receive(
         numbers,
         debt,
@@ -117,7 +119,7 @@ fn the_threshold_makes_an_ack_immediate_and_the_first_packet_sets_the_deadline()
     assert!(!received.debt.ack_now() && !received.debt.has_unacked() && !received.debt.can_ack());
     assert_eq!(received.debt.ack_deadline(), None);
 
-    let each = AckPolicy { threshold: 1, ..POLICY };
+    let each = AckRule { threshold: 1, ..POLICY };
     received.on_packet(at(30), 2, true, None, &each);
     assert!(received.debt.ack_now());
 }
@@ -146,7 +148,7 @@ fn an_immediate_ack_frame_and_a_full_packet() {
 
 #[test]
 fn reordering_as_in_rfc_9000() {
-    let policy = AckPolicy { threshold: 100, ..POLICY };
+    let policy = AckRule { threshold: 100, ..POLICY };
     let mut received = received();
     for (pn, eliciting, immediate) in [
         (0, true, false),
@@ -164,7 +166,7 @@ fn reordering_as_in_rfc_9000() {
             ack(&mut received);
         }
     }
-    let never = AckPolicy { reordering_threshold: 0, ..policy };
+    let never = AckRule { reordering_threshold: 0, ..policy };
     receive(&mut received, &never, [20, 10, 15, 30]);
     assert!(!received.debt.ack_now());
 }
@@ -172,7 +174,7 @@ fn reordering_as_in_rfc_9000() {
 /// The example of draft-ietf-quic-ack-frequency §6.2.1.
 #[test]
 fn reordering_threshold_above_one() {
-    let policy = AckPolicy { threshold: 100, reordering_threshold: 3, ..POLICY };
+    let policy = AckRule { threshold: 100, reordering_threshold: 3, ..POLICY };
     let mut received = received();
     for (pn, immediate) in [
         (0, false),
@@ -195,7 +197,7 @@ fn reordering_threshold_above_one() {
 
 #[test]
 fn only_the_first_of_a_run_of_ce_marks_is_urgent() {
-    let policy = AckPolicy { threshold: 100, ..POLICY };
+    let policy = AckRule { threshold: 100, ..POLICY };
     let mut received = received();
     let marks = [Some(Ecn::Ect0), Some(Ecn::Ce), Some(Ecn::Ce), Some(Ecn::Ect1), Some(Ecn::Ce), None];
     for (pn, (mark, immediate)) in (0..).zip(marks.into_iter().zip([false, true, false, false, true, false]))
@@ -333,7 +335,7 @@ proptest! {
         reordering_threshold in 0u64..12,
         oldest_first: bool,
     ) {
-        let policy = AckPolicy { threshold, reordering_threshold, ..POLICY };
+        let policy = AckRule { threshold, reordering_threshold, ..POLICY };
         let config = if oldest_first { of_order(RangeOrder::OldestFirst) } else { AckConfig::default() };
         prop_assert!(!Numbers::new(&config).has_records());
         let new = || Received::new(PathId(3), &config);
@@ -443,7 +445,7 @@ fn the_delay_counts_from_the_largest_packet_of_the_path() {
 #[test]
 fn a_packet_that_is_late_on_its_own_path_is_out_of_order_although_numbers_are_shared() {
     for (threshold, late, immediate) in [(0, 3, false), (1, 9, true), (3, 8, false), (3, 7, true)] {
-        let policy = AckPolicy { threshold: 100, reordering_threshold: threshold, ..POLICY };
+        let policy = AckRule { threshold: 100, reordering_threshold: threshold, ..POLICY };
         let (mut numbers, mut debt, _) = shared(&AckConfig::default());
         receive_one(&mut numbers, &mut debt, at(0), 10, &policy);
         assert!(!debt.ack_now(), "a hole in front of it");
@@ -580,7 +582,7 @@ fn news_that_does_not_fit_one_frame_makes_another_leave_at_once() {
 
 #[test]
 fn news_makes_an_ack_leave_before_a_frame_is_full_of_it() {
-    let rare = AckPolicy { threshold: 100, reordering_threshold: 0, ..POLICY };
+    let rare = AckRule { threshold: 100, reordering_threshold: 0, ..POLICY };
     let mut received =
         Received::new(PathId(3), &AckConfig { max_ranges: 8, ..of_order(RangeOrder::NewsFirst) });
     for n in 0..4 {

@@ -27,12 +27,12 @@ macro_rules! named {
         }
 
         impl core::str::FromStr for $type {
-            type Err = $crate::config::UnknownName;
+            type Err = $crate::named::UnknownName;
 
             fn from_str(name: &str) -> Result<Self, Self::Err> {
                 match name {
                     $($name => Ok(Self::$variant),)+
-                    _ => Err($crate::config::UnknownName::new($what, Self::NAMES)),
+                    _ => Err($crate::named::UnknownName::new($what, Self::NAMES)),
                 }
             }
         }

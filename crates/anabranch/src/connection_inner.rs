@@ -11,13 +11,14 @@ use anabranch_transport::stream::StreamEvent;
 use anabranch_transport::{Connection, ConnectionError, Event, Handle, PathState};
 use anabranch_wire::{Dir, PathId, StreamId, Time};
 use bytes::Bytes;
+#[cfg(any(feature = "http3", feature = "interfaces"))]
 use tracing::Span;
 
 use crate::driver_handle::DriverHandle;
 use crate::lock::lock;
 use crate::log::Log;
-use crate::observe::Trace;
 use crate::paths::{PathEvent, PathsState};
+use crate::qlog::Trace;
 use crate::session::Session;
 use crate::tokens::AddressToken;
 use crate::wakers::WakerSet;
@@ -135,6 +136,7 @@ impl ConnectionInner {
     }
 
     /// Gives the connection's span; takes the lock.
+    #[cfg(any(feature = "http3", feature = "interfaces"))]
     pub(crate) fn span(&self) -> Span {
         self.with_state(|state| state.log.span().clone())
     }
@@ -332,6 +334,7 @@ impl ConnectionRef {
 
 impl ConnectionRef {
     /// Returns the connection; the result does not keep it open.
+    #[cfg(feature = "interfaces")]
     pub(crate) fn inner(&self) -> Arc<ConnectionInner> {
         Arc::clone(&self.0)
     }

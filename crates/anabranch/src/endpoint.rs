@@ -3,6 +3,7 @@
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
+#[cfg(feature = "qlog")]
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
@@ -122,14 +123,16 @@ impl Endpoint {
 
     /// Sets the directory for traces of connections from now on, one file each; initially the environment
     /// variable QLOGDIR names it.
+    #[cfg(feature = "qlog")]
     pub fn set_qlog_dir(&self, dir: Option<PathBuf>) {
-        self.inner.table().watchers.qlog_dir = dir;
+        self.inner.table().watchers.traces.dir = dir;
     }
 
     /// Sets the maximum number of bytes of each trace from now on; `None` means 256 MiB. A trace that reaches
     /// its limit says so and ends there, because the peer decides how much there is to write.
+    #[cfg(feature = "qlog")]
     pub fn set_qlog_limit(&self, bytes: Option<u64>) {
-        self.inner.table().watchers.qlog_limit = bytes;
+        self.inner.table().watchers.traces.limit = bytes;
     }
 
     /// Has every connection from now on watched by an observer that `make` makes, in addition to traces. It is called when

@@ -157,6 +157,7 @@ impl Table {
 
     /// Returns whether the task that follows the routing table may end. It found no connections after `begun`
     /// connections had begun, so it may end if none has begun since.
+    #[cfg(feature = "interfaces")]
     pub(crate) fn stop_following(&mut self, begun: u64) -> bool {
         let stops = self.begun == begun;
         self.follows &= !stops;

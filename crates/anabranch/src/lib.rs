@@ -7,10 +7,23 @@
 //! [`RecvStream::read_with`] lends received bytes where they lie.
 //!
 //! Two environment variables are honoured: `SSLKEYLOGFILE` (secrets, for packet captures; by configurations from
-//! [`config`]) and `QLOGDIR` (a trace of each connection; by every endpoint).
+//! [`config`]) and `QLOGDIR` (a trace of each connection; by every endpoint, with the feature `qlog`).
 //!
 //! What happens on connections and paths is told to `tracing`, in spans `connection` and `path`, for whoever subscribes; targets begin
 //! with `anabranch::` (`endpoint`, `connection`, `path`, `http3`, `recovery`, `packet`). Without a subscriber that costs nothing.
+//!
+//! # Features
+//!
+//! All are on by default; without them the library is QUIC over tokio, with roots or a certificate verifier that the program
+//! gives ([`tls::ClientConfig`]).
+//!
+//! | Feature | Adds |
+//! |---|---|
+//! | `http3` | HTTP/3: the module `http3` |
+//! | `interfaces` | `PathPolicy`, `PathManager`, clients that follow the routing table |
+//! | `native-roots` | `config::system_roots` |
+//! | `qlog` | traces in files: `Endpoint::set_qlog_dir`, the variable `QLOGDIR` |
+//! | `self-signed` | `SelfSigned` |
 #![forbid(unsafe_code)]
 
 mod clock;
@@ -23,12 +36,18 @@ mod driver_handle;
 mod endpoint;
 mod endpoint_inner;
 mod error;
+#[cfg(feature = "http3")]
 pub mod http3;
 mod incoming;
 mod lock;
 mod log;
 mod observe;
 pub mod paths;
+#[cfg(feature = "qlog")]
+mod qlog;
+#[cfg(not(feature = "qlog"))]
+#[path = "qlog/absent.rs"]
+mod qlog;
 mod racing;
 mod recv_stream;
 mod refusals;
@@ -54,6 +73,7 @@ pub use anabranch_wire::{
     VarIntTooLarge, Version, alert_name,
 };
 
+#[cfg(feature = "self-signed")]
 pub use crate::config::SelfSigned;
 pub use crate::connection::{Connecting, Connection, HandshakeData, ZeroRttAccepted};
 pub use crate::endpoint::{Endpoint, random_config};
@@ -62,11 +82,11 @@ pub use crate::error::{
     SendDatagramError, WriteError,
 };
 pub use crate::incoming::{Incoming, IncomingFuture};
-pub use crate::paths::unspecified_for;
 pub use crate::paths::{
-    Candidate, LocalAddress, PathAttempt, PathChooser, PathEvent, PathEvents, PathManager, PathPolicy,
-    PathRule, PathUse, RacePolicy,
+    Candidate, LocalAddress, PathAttempt, PathEvent, PathEvents, RacePolicy, unspecified_for,
 };
+#[cfg(feature = "interfaces")]
+pub use crate::paths::{PathChooser, PathManager, PathPolicy, PathRule, PathUse};
 pub use crate::racing::Racing;
 pub use crate::recv_stream::{Chunk, RecvStream};
 pub use crate::send_stream::SendStream;

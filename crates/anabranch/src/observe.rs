@@ -1,21 +1,13 @@
 //! Watchers of connections: traces in files, and observers of the application.
 
 use std::fmt;
-use std::fs::File;
-use std::io::{self, Write};
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use anabranch_http3::trace as http3;
-use anabranch_qlog::{Clock, MAX_TRACE, Qlog, TraceInfo};
 use anabranch_transport::Connection;
 use anabranch_transport::trace::{Observer, TraceEvent};
 use anabranch_wire::{ConnectionId, Side, Time};
-use tracing::warn;
 
-use crate::lock::lock;
-use crate::log::{ENDPOINT, TRACE};
+use crate::qlog::{Trace, Traces};
 
 /// Makes an observer for each connection of an endpoint.
 #[derive(Clone)]
@@ -30,19 +22,15 @@ impl fmt::Debug for ObserverFactory {
 /// Watchers of future connections.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Watchers {
-    /// Directory for traces.
-    pub(crate) qlog_dir: Option<PathBuf>,
-    /// Bytes that each may have, if not what it may have by default.
-    pub(crate) qlog_limit: Option<u64>,
+    /// Settings of traces.
+    pub(crate) traces: Traces,
     /// Factory of the application's observers.
     pub(crate) observers: Option<ObserverFactory>,
-    /// A trace had to end because it could not be written, and that was told.
-    pub(crate) trace_failed: Arc<AtomicBool>,
 }
 
 impl Watchers {
     pub(crate) fn from_environment() -> Self {
-        Self { qlog_dir: std::env::var_os("QLOGDIR").map(PathBuf::from), ..Self::default() }
+        Self { traces: Traces::from_environment(), ..Self::default() }
     }
 
     /// Has a new connection watched, also by whoever `tells` of it. `name` is that of a server connection's trace, which is given
@@ -56,11 +44,7 @@ impl Watchers {
     ) -> Option<Trace> {
         let side = connection.side();
         let mut all: Vec<Box<dyn Observer>> = tells.into_iter().collect();
-        let trace = self
-            .qlog_dir
-            .as_ref()
-            .map(|dir| QlogFile::new(dir.clone(), self.qlog_limit, side, name))
-            .map(|file| Trace::new(QlogFile { failed: Arc::clone(&self.trace_failed), ..file }));
+        let trace = self.traces.begin(side, name);
         if let Some(trace) = &trace {
             all.push(Box::new(trace.clone()));
         }
@@ -78,158 +62,5 @@ struct Observers(Vec<Box<dyn Observer>>);
 impl Observer for Observers {
     fn event(&mut self, time: Time, event: &TraceEvent<'_>) {
         self.0.iter_mut().for_each(|observer| observer.event(time, event));
-    }
-}
-
-/// A connection's trace, which the transport and the HTTP/3 session write to in turn.
-#[derive(Clone)]
-pub(crate) struct Trace(Arc<Mutex<QlogFile>>);
-
-impl Trace {
-    fn new(file: QlogFile) -> Self {
-        Self(Arc::new(Mutex::new(file)))
-    }
-}
-
-impl Observer for Trace {
-    fn event(&mut self, time: Time, event: &TraceEvent<'_>) {
-        lock(&self.0).event(time, event);
-    }
-}
-
-impl http3::Observer for Trace {
-    fn event(&mut self, time: Time, event: &http3::TraceEvent<'_>) {
-        // The transport's first event has opened the file.
-        let mut file = lock(&self.0);
-        if let Some(qlog) = &mut file.qlog {
-            http3::Observer::event(qlog, time, event);
-        }
-        file.look();
-    }
-}
-
-/// A trace in a file of its own, named by the client's first destination connection ID. Opens the file at the connection's
-/// first event. A file that cannot be written costs the trace, never the connection.
-struct QlogFile {
-    dir: PathBuf,
-    /// Bytes that it may have.
-    limit: Option<u64>,
-    side: Side,
-    /// `None` on a client: its first event tells.
-    name: Option<ConnectionId>,
-    qlog: Option<Qlog>,
-    /// Somebody has been told that a trace could not be written, this one or another of the endpoint.
-    failed: Arc<AtomicBool>,
-}
-
-impl QlogFile {
-    fn new(dir: PathBuf, limit: Option<u64>, side: Side, name: Option<ConnectionId>) -> Self {
-        Self { dir, limit, side, name, qlog: None, failed: Arc::default() }
-    }
-
-    /// Tells that the trace ends because it cannot be written, once for all traces of an endpoint: the disk is full for all.
-    fn look(&mut self) {
-        let Some(error) = self.qlog.as_mut().and_then(Qlog::take_error) else { return };
-        if !self.failed.swap(true, Ordering::Relaxed) {
-            warn!(target: TRACE, dir = %self.dir.display(), %error, "traces end: they cannot be written any more");
-        }
-    }
-
-    fn open(&self, group_id: ConnectionId) -> Qlog {
-        let side = if self.side.is_client() { "client" } else { "server" };
-        let path = self.dir.join(format!("{group_id}_{side}.sqlog"));
-        let opened = std::fs::create_dir_all(&self.dir).and_then(|()| File::create(&path));
-        let sink: Box<dyn Write + Send> = match opened {
-            Ok(file) => Box::new(file),
-            Err(error) => {
-                warn!(target: ENDPOINT, path = %path.display(), %error, "cannot write a trace");
-                Box::new(io::sink())
-            }
-        };
-        let info = TraceInfo { side: self.side, title: "anabranch".into(), group_id, clock: Clock::Unix };
-        Qlog::new(sink, &info).with_limit(self.limit.unwrap_or(MAX_TRACE))
-    }
-}
-
-impl Observer for QlogFile {
-    fn event(&mut self, time: Time, event: &TraceEvent<'_>) {
-        if self.qlog.is_none() {
-            let first_remote_cid = match event {
-                TraceEvent::Started { remote_cid, .. } => *remote_cid,
-                _ => ConnectionId::EMPTY,
-            };
-            self.qlog = Some(self.open(self.name.unwrap_or(first_remote_cid)));
-        }
-        if let Some(qlog) = &mut self.qlog {
-            Observer::event(qlog, time, event);
-        }
-        self.look();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A disk with room for the beginning of a trace.
-    struct Full(usize);
-
-    impl Write for Full {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0 = self.0.checked_sub(bytes.len()).ok_or(io::ErrorKind::StorageFull)?;
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    /// Lines of a subscriber.
-    #[derive(Clone, Default)]
-    struct Lines(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Lines {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            lock(&self.0).write(bytes)
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    /// Returns the lines logged for [`TRACE`] while `happens` runs. Nothing else in this process logs to that
-    /// target.
-    fn told(happens: impl FnOnce()) -> Vec<String> {
-        let lines = Lines::default();
-        let writer = lines.clone();
-        let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone()).finish();
-        tracing::subscriber::with_default(subscriber, happens);
-        let text = String::from_utf8(lock(&lines.0).clone()).unwrap();
-        text.lines().filter(|line| line.contains(TRACE)).map(str::to_owned).collect()
-    }
-
-    #[test]
-    fn a_disk_that_fills_up_is_told_once() {
-        let failed = Arc::<AtomicBool>::default();
-        let lines = told(|| {
-            for side in [Side::Client, Side::Server] {
-                let group_id = ConnectionId::EMPTY;
-                let info = TraceInfo { side, title: String::new(), group_id, clock: Clock::Virtual };
-                let file = QlogFile::new("/traces".into(), None, side, None);
-                let qlog = Some(Qlog::new(Box::new(Full(40_000)), &info));
-                let mut file = QlogFile { qlog, failed: Arc::clone(&failed), ..file };
-                for millis in 0..10_000 {
-                    let event = TraceEvent::PathAbandoned { path: anabranch_wire::PathId(1), code: 0 };
-                    Observer::event(&mut file, Time::from_millis(millis), &event);
-                }
-            }
-        });
-        assert_eq!(lines.len(), 1, "{lines:?}");
-        assert!(
-            lines[0].contains("traces end: they cannot be written any more dir=/traces error="),
-            "{lines:?}"
-        );
     }
 }

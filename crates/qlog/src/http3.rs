@@ -1,15 +1,35 @@
 //! One HTTP/3 trace event → one qlog event (draft-ietf-quic-qlog-h3-events-12 §3, §4).
 
 use anabranch_http3::frame::{ControlFrame, FrameType};
-use anabranch_http3::trace::{FrameContent, FrameTrace, TraceEvent};
+use anabranch_http3::trace::{FrameContent, FrameTrace, Observer, TraceEvent};
 use anabranch_http3::{Priority, Settings, StreamType, is_reserved};
 
+use anabranch_wire::Time;
+
 use crate::json::Object;
+use crate::{BUFFER, Qlog};
 
 /// Bytes of a field's name or value that are written; the rest is left out.
 const MAX_FIELD: usize = 1024;
 /// Field lines of a section that are written.
 pub(crate) const MAX_FIELDS: usize = 256;
+
+impl Observer for Qlog {
+    fn event(&mut self, time: Time, event: &TraceEvent<'_>) {
+        if self.sink.is_none() {
+            return;
+        }
+        let Some(name) = name(event) else { return };
+        self.record(time, false, |o| {
+            o.millis("time", u128::from(time.as_nanos()));
+            o.text("name", &format!("http3:{name}"));
+            o.object("data", |o| write_data(o, event));
+        });
+        if self.buffer.len() >= BUFFER {
+            self.flush();
+        }
+    }
+}
 
 /// The event's name without its namespace; `None` for events that qlog has no name for.
 pub(crate) fn name(event: &TraceEvent<'_>) -> Option<&'static str> {

@@ -8,6 +8,7 @@
 
 mod event;
 mod frame;
+#[cfg(feature = "http3")]
 mod http3;
 mod json;
 mod parameters;
@@ -210,23 +211,6 @@ impl Observer for Qlog {
     }
 }
 
-impl anabranch_http3::trace::Observer for Qlog {
-    fn event(&mut self, time: Time, event: &anabranch_http3::trace::TraceEvent<'_>) {
-        if self.sink.is_none() {
-            return;
-        }
-        let Some(name) = http3::name(event) else { return };
-        self.record(time, false, |o| {
-            o.millis("time", u128::from(time.as_nanos()));
-            o.text("name", &format!("http3:{name}"));
-            o.object("data", |o| http3::write_data(o, event));
-        });
-        if self.buffer.len() >= BUFFER {
-            self.flush();
-        }
-    }
-}
-
 impl Drop for Qlog {
     fn drop(&mut self) {
         self.flush();
@@ -279,7 +263,7 @@ fn write_header(out: &mut String, info: &TraceInfo) {
     });
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "http3"))]
 mod http3_tests;
 #[cfg(test)]
 mod tests;

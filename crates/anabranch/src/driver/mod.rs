@@ -28,6 +28,7 @@ use self::timers::Timers;
 use crate::connection_inner::ConnectionInner;
 use crate::endpoint_inner::EndpointInner;
 use crate::log::ENDPOINT;
+#[cfg(feature = "interfaces")]
 use crate::paths::follow;
 use crate::refusals;
 use crate::socket::{ReceiveBatch, Socket};
@@ -145,6 +146,7 @@ impl Driver {
     /// Begins the tasks that somebody wants.
     fn begin_wanted(&self) {
         let wanted = self.endpoint.table().take_wanted();
+        #[cfg(feature = "interfaces")]
         if wanted.follower {
             tokio::spawn(follow(Arc::downgrade(&self.endpoint), Arc::clone(&self.endpoint.driver.follower)));
         }

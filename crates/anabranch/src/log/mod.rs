@@ -32,12 +32,14 @@ use self::observer::PacketLog;
 /// Target of events of endpoints.
 pub(crate) const ENDPOINT: &str = "anabranch::endpoint";
 /// Target of the event that traces end because they cannot be written.
+#[cfg(feature = "qlog")]
 pub(crate) const TRACE: &str = "anabranch::trace";
 /// Target of events of connections.
 const CONNECTION: &str = "anabranch::connection";
 /// Target of events of paths.
 pub(crate) const PATH: &str = "anabranch::path";
 /// Target of events of HTTP/3.
+#[cfg(feature = "http3")]
 pub(crate) const HTTP3: &str = "anabranch::http3";
 /// Target of events of loss recovery and congestion control.
 const RECOVERY: &str = "anabranch::recovery";

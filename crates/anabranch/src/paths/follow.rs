@@ -8,7 +8,7 @@ use anabranch_transport::FourTuple;
 use tokio::sync::Notify;
 use tracing::debug;
 
-use super::candidates::{reaches, source_for};
+use super::allowed::{reaches, source_for};
 use super::interface::Interface;
 use super::interfaces::{Watch, snapshot};
 use super::policy::PathPolicy;

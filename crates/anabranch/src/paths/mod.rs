@@ -30,23 +30,35 @@
 //! # Ok(()) }
 //! ```
 
+#[cfg(feature = "interfaces")]
+mod allowed;
 mod attempt;
 mod begin;
 mod candidates;
+#[cfg(feature = "interfaces")]
 mod chooser;
 mod events;
+#[cfg(feature = "interfaces")]
 mod follow;
+#[cfg(feature = "interfaces")]
 mod interface;
+#[cfg(feature = "interfaces")]
 mod interfaces;
 mod lease;
 mod local;
+#[cfg(feature = "interfaces")]
 mod manager;
+#[cfg(feature = "interfaces")]
 mod plan;
+#[cfg(feature = "interfaces")]
 mod policy;
 mod race;
+#[cfg_attr(not(feature = "interfaces"), expect(dead_code, reason = "nothing follows the routing table"))]
 mod roaming;
 mod state;
+#[cfg(feature = "interfaces")]
 mod survey;
+#[cfg(feature = "interfaces")]
 mod unused;
 
 use std::future::poll_fn;
@@ -64,18 +76,24 @@ use tracing::debug;
 
 pub use self::attempt::PathAttempt;
 pub use self::candidates::Candidate;
+#[cfg(feature = "interfaces")]
 pub use self::chooser::{PathChooser, PathUse};
 pub use self::events::{PathEvent, PathEvents};
+#[cfg(feature = "interfaces")]
 pub(crate) use self::follow::follow;
 pub(crate) use self::lease::Lease;
 pub use self::local::{LocalAddress, unspecified_for};
+#[cfg(feature = "interfaces")]
 pub use self::manager::PathManager;
+#[cfg(feature = "interfaces")]
 pub use self::policy::{InvalidRule, MAX_PATHS_PER_INTERFACE, PathPolicy, PathRule, Pattern};
 pub(crate) use self::race::Race;
 pub use self::race::{ATTEMPT_DELAY, MAX_ATTEMPTS, RacePolicy};
 pub(crate) use self::roaming::Roaming;
 pub(crate) use self::state::PathsState;
+#[cfg(feature = "interfaces")]
 pub use self::survey::{InvalidPath, Survey, SurveyedInterface};
+#[cfg(feature = "interfaces")]
 pub use self::unused::Unused;
 use crate::connection::Connection;
 use crate::connection_inner::State;

@@ -2,13 +2,19 @@
 //!
 //! Everything made here honours the environment variable SSLKEYLOGFILE, so that traffic can be looked at.
 
+#[cfg(feature = "self-signed")]
+mod self_signed;
+
 use std::io;
 use std::path::{Path, PathBuf};
 
 use anabranch_tls::rustls::RootCertStore;
 use anabranch_tls::rustls::pki_types::pem::{self, PemObject};
-use anabranch_tls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use anabranch_tls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use anabranch_transport::{ClientConfig, ServerConfig};
+
+#[cfg(feature = "self-signed")]
+pub use self::self_signed::SelfSigned;
 
 /// Reason that a configuration could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -36,9 +42,11 @@ pub enum ConfigError {
     #[error("not a certificate to trust: {0}")]
     Root(#[from] anabranch_tls::rustls::Error),
     /// The system has no root certificates.
+    #[cfg(feature = "native-roots")]
     #[error("the system has no root certificates")]
     NoSystemRoots,
     /// A certificate cannot be made.
+    #[cfg(feature = "self-signed")]
     #[error("cannot make a certificate: {0}")]
     SelfSigned(#[from] rcgen::Error),
     /// TLS refuses the configuration.
@@ -115,6 +123,7 @@ pub fn roots(path: &Path) -> Result<RootCertStore, ConfigError> {
 ///
 /// # Errors
 /// If it has no root certificates.
+#[cfg(feature = "native-roots")]
 pub fn system_roots() -> Result<RootCertStore, ConfigError> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
@@ -123,72 +132,4 @@ pub fn system_roots() -> Result<RootCertStore, ConfigError> {
 
 fn read(path: &Path) -> Result<Vec<u8>, ConfigError> {
     std::fs::read(path).map_err(|error| ConfigError::File { path: path.into(), error })
-}
-
-/// A certificate that vouches for itself, for tests and for servers whose clients are told whom to trust.
-#[derive(Debug)]
-pub struct SelfSigned {
-    certificate: CertificateDer<'static>,
-    key: PrivatePkcs8KeyDer<'static>,
-    /// Both as text.
-    pem: (String, String),
-}
-
-impl SelfSigned {
-    /// Creates a new key (P-256) and a certificate of it for these host names and IP addresses.
-    ///
-    /// # Errors
-    /// If a name cannot stand in a certificate.
-    pub fn new<T: Into<String>>(names: impl IntoIterator<Item = T>) -> Result<Self, ConfigError> {
-        let names: Vec<String> = names.into_iter().map(Into::into).collect();
-        let key = rcgen::KeyPair::generate()?;
-        let mut parameters = rcgen::CertificateParams::new(names)?;
-        // Named by its key: else two such certificates would look like one issuer with a forged signature.
-        let name: String = key.public_key_raw().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        parameters.distinguished_name = rcgen::DistinguishedName::new();
-        parameters.distinguished_name.push(rcgen::DnType::CommonName, format!("self-signed {name}"));
-        let certificate = parameters.self_signed(&key)?;
-        Ok(Self {
-            certificate: certificate.der().clone(),
-            key: PrivatePkcs8KeyDer::from(key.serialize_der()),
-            pem: (certificate.pem(), key.serialize_pem()),
-        })
-    }
-
-    /// Returns the certificate.
-    pub fn certificate(&self) -> &CertificateDer<'static> {
-        &self.certificate
-    }
-
-    /// Returns the certificate and its key (PKCS #8) in PEM. Anybody who reads the key can impersonate this
-    /// server.
-    pub fn pem(&self) -> (&str, &str) {
-        (&self.pem.0, &self.pem.1)
-    }
-
-    /// Returns the key.
-    pub fn key(&self) -> PrivateKeyDer<'static> {
-        PrivateKeyDer::Pkcs8(self.key.clone_key())
-    }
-
-    /// Returns the roots for clients that are to trust the certificate.
-    ///
-    /// # Errors
-    /// Never, as far as TLS can read what it was given.
-    pub fn roots(&self) -> Result<RootCertStore, ConfigError> {
-        let mut roots = RootCertStore::empty();
-        roots.add(self.certificate.clone())?;
-        Ok(roots)
-    }
-
-    /// Creates the configuration of a server that presents the certificate, see [`server`].
-    ///
-    /// # Errors
-    /// If TLS refuses the configuration.
-    pub fn server_config<T: AsRef<[u8]>>(
-        &self,
-        alpn: impl IntoIterator<Item = T>,
-    ) -> Result<ServerConfig, ConfigError> {
-        server(vec![self.certificate.clone()], self.key(), alpn)
-    }
 }

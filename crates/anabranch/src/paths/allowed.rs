@@ -1,0 +1,222 @@
+//! Candidates that a path policy allows on this host's interfaces.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+
+use super::candidates::{Candidate, Located, MAX_REMOTES, in_turn};
+use super::interface::Interface;
+use super::interfaces::snapshot;
+use super::policy::{PathPolicy, Usage};
+use super::{LocalAddress, PathStatus, unspecified_for};
+
+impl PathPolicy {
+    /// Returns the candidates for a server with these addresses, most preferred first, that the policy allows on the
+    /// host as it is now. A connection that begins on one of them has its first path where the policy wants
+    /// paths. If the policy names no interfaces, the system's own choice comes first. If nothing that it
+    /// names can be used, there are no candidates: [`PathPolicy::survey`] tells why.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub async fn candidates(&self, remotes: &[SocketAddr]) -> Vec<Candidate> {
+        let remotes = &remotes[..remotes.len().min(MAX_REMOTES)];
+        let chosen: Vec<_> = remotes.iter().map(|remote| (*remote, source_for(*remote))).collect();
+        let mut interfaces = snapshot().await;
+        self.add_loopback(&mut interfaces);
+        self.candidates_from(&interfaces, &chosen)
+    }
+
+    /// Returns the candidates over these interfaces. Each address of the server comes with the local address that
+    /// the system would choose for it.
+    fn candidates_from(
+        &self,
+        interfaces: &[Interface],
+        remotes: &[(SocketAddr, Option<IpAddr>)],
+    ) -> Vec<Candidate> {
+        let owner = |ip: IpAddr| interfaces.iter().find(|interface| interface.addresses.contains(&ip));
+        let of_the_system = |(remote, source): &(SocketAddr, Option<IpAddr>)| {
+            let interface = source.and_then(owner).map(|interface| interface.name.clone());
+            Located::of_the_system(*remote, interface)
+        };
+        let mut usable = self.usable(interfaces);
+        usable.sort_by_key(|origin| (origin.usage.status == PathStatus::Backup, origin.usage.rank));
+        let mut candidates = Vec::new();
+        if self.allow.is_empty() {
+            candidates.extend(remotes.iter().map(of_the_system));
+        }
+        for Origin { interface, addresses, .. } in &usable {
+            for (remote, _) in remotes {
+                // What the system would take anyway is there already.
+                let same = |other: &Located| {
+                    let there =
+                        other.interface.as_ref() == Some(interface) && other.candidate.remote == *remote;
+                    there && other.candidate.local.is_none()
+                };
+                let local = addresses.iter().find(|local| reaches(**local, *remote));
+                let candidate =
+                    local.map(|local| Located::of(interface, *local, *remote, !self.allow.is_empty()));
+                candidates.extend(candidate.filter(|_| !candidates.iter().any(same)));
+            }
+        }
+        in_turn(candidates)
+    }
+
+    /// Interfaces that the policy allows, with one address of each family, and addresses that it names.
+    pub(super) fn usable(&self, interfaces: &[Interface]) -> Vec<Origin> {
+        let mut usable: Vec<Origin> = Vec::new();
+        for interface in interfaces {
+            let mut shared = Vec::new();
+            for &address in &interface.addresses {
+                let Ok(usage) = self.usage(&interface.name, address) else { continue };
+                if usage.named {
+                    usable.push(Origin {
+                        interface: interface.name.clone(),
+                        addresses: vec![address],
+                        usage,
+                    });
+                } else if !shared.iter().any(|(other, _): &(IpAddr, _)| other.is_ipv4() == address.is_ipv4())
+                {
+                    shared.push((address, usage));
+                }
+            }
+            if let Some(&(_, usage)) = shared.first() {
+                let addresses = shared.iter().map(|(address, _)| *address).collect();
+                usable.push(Origin { interface: interface.name.clone(), addresses, usage });
+            }
+        }
+        usable
+    }
+
+    /// Adds the addresses of 127.0.0.0/8 that the policy names to the loopback interface. A host has all of
+    /// these addresses, but interfaces show only one.
+    pub(super) fn add_loopback(&self, interfaces: &mut [Interface]) {
+        let first = IpAddr::from(Ipv4Addr::LOCALHOST);
+        let Some(loopback) = interfaces.iter_mut().find(|one| one.addresses.contains(&first)) else {
+            return;
+        };
+        let named = self.allow.iter().filter_map(|rule| rule.pattern.single_address());
+        for address in named.filter(|address| address.is_ipv4() && address.is_loopback()) {
+            if !loopback.addresses.contains(&address) {
+                loopback.addresses.push(address);
+            }
+        }
+    }
+}
+
+/// Interface and addresses at which paths may begin.
+pub(super) struct Origin {
+    pub(super) interface: String,
+    /// One of each family.
+    pub(super) addresses: Vec<IpAddr>,
+    pub(super) usage: Usage,
+}
+
+impl Located {
+    fn of(interface: &str, local: IpAddr, remote: SocketAddr, strict: bool) -> Self {
+        let mut local = LocalAddress::from(local).on_interface(interface);
+        local.strict = strict;
+        Self { candidate: Candidate { local: Some(local), remote }, interface: Some(interface.to_owned()) }
+    }
+}
+
+/// Returns whether packets from `local` can get to `remote`. Packets from loopback addresses do not leave
+/// this host.
+pub(super) fn reaches(local: IpAddr, remote: SocketAddr) -> bool {
+    local.is_ipv4() == remote.is_ipv4() && local.is_loopback() == remote.ip().is_loopback()
+}
+
+/// Returns the local address that the system would choose, without sending anything.
+pub(super) fn source_for(remote: SocketAddr) -> Option<IpAddr> {
+    let socket = UdpSocket::bind(unspecified_for(remote)).ok()?;
+    socket.connect(remote).ok()?;
+    Some(socket.local_addr().ok()?.ip())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const V4: &str = "203.0.113.1:443";
+    const OTHER_V4: &str = "203.0.113.2:443";
+    const V6: &str = "[2001:db8::1]:443";
+
+    fn interface(name: &str, addresses: &[&str]) -> Interface {
+        let addresses = addresses.iter().map(|address| address.parse().unwrap()).collect();
+        Interface { name: name.into(), addresses, idle_addresses: Vec::new(), is_up: true }
+    }
+
+    fn host() -> Vec<Interface> {
+        vec![
+            interface("lo", &["127.0.0.1"]),
+            interface("eth0", &["192.0.2.1", "2001:db8:1::1"]),
+            interface("wlan0", &["198.51.100.1"]),
+            interface("docker0", &["10.99.0.2"]),
+        ]
+    }
+
+    /// Interface and remote address of each candidate; the system routes by `source`.
+    fn candidates(policy: &PathPolicy, source: &str, remotes: &[&str]) -> Vec<(String, String)> {
+        let source = source.parse().ok();
+        let remotes: Vec<_> = remotes.iter().map(|remote| (remote.parse().unwrap(), source)).collect();
+        let candidates = policy.candidates_from(&host(), &remotes).into_iter().map(|candidate| {
+            let interface = candidate.local.and_then(|local| local.interface);
+            (interface.unwrap_or("-".into()), candidate.remote.to_string())
+        });
+        candidates.collect()
+    }
+
+    fn allowing(rules: &[&str]) -> PathPolicy {
+        PathPolicy { allow: rules.iter().map(|rule| rule.parse().unwrap()).collect(), ..Default::default() }
+    }
+
+    fn are(candidates: &[(String, String)], expected: &[(&str, &str)]) {
+        let candidates: Vec<_> = candidates.iter().map(|(from, to)| (from.as_str(), to.as_str())).collect();
+        assert_eq!(candidates, expected);
+    }
+
+    #[test]
+    fn named_interfaces_are_tried_in_their_order_and_backups_last() {
+        are(&candidates(&allowing(&["wlan0", "eth0"]), "192.0.2.1", &[V4]), &[("wlan0", V4), ("eth0", V4)]);
+        are(&candidates(&allowing(&["wlan0,backup", "eth0"]), "", &[V4]), &[("eth0", V4), ("wlan0", V4)]);
+    }
+
+    #[test]
+    fn the_second_way_shares_nothing_with_the_first_one() {
+        let both = allowing(&["eth0", "wlan0"]);
+        are(
+            &candidates(&both, "", &[V4, OTHER_V4]),
+            &[("eth0", V4), ("wlan0", OTHER_V4), ("eth0", OTHER_V4), ("wlan0", V4)],
+        );
+        are(&candidates(&both, "", &[V6, V4]), &[("eth0", V6), ("wlan0", V4), ("eth0", V4)]);
+    }
+
+    #[test]
+    fn without_names_the_system_comes_first_and_then_what_it_would_not_take() {
+        let any = PathPolicy::default();
+        are(&candidates(&any, "192.0.2.1", &[V4]), &[("-", V4), ("wlan0", V4)]);
+        are(&candidates(&any, "198.51.100.1", &[V4]), &[("-", V4), ("eth0", V4)]);
+        // Through a tunnel, which the policy leaves out, or nobody knows how.
+        for elsewhere in ["10.99.0.2", ""] {
+            are(&candidates(&any, elsewhere, &[V4]), &[("-", V4), ("eth0", V4), ("wlan0", V4)]);
+        }
+    }
+
+    #[test]
+    fn nothing_but_what_is_named_is_used() {
+        are(&candidates(&allowing(&["usb0"]), "192.0.2.1", &[V4]), &[]);
+        are(&candidates(&allowing(&["wlan0"]), "192.0.2.1", &[V6]), &[]);
+        let loopback = "127.0.0.1:4433";
+        are(&candidates(&allowing(&["eth0"]), "127.0.0.1", &[loopback]), &[]);
+        are(&candidates(&allowing(&["lo"]), "127.0.0.1", &[loopback]), &[("lo", loopback)]);
+        are(&candidates(&allowing(&["lo", "eth0"]), "", &[V4]), &[("eth0", V4)]);
+    }
+
+    #[tokio::test]
+    async fn this_host_has_a_way_to_itself() {
+        let remote = "127.0.0.1:443".parse().unwrap();
+        assert_eq!(source_for(remote), Some([127, 0, 0, 1].into()));
+        assert_eq!(PathPolicy::default().candidates(&[remote]).await[0], Candidate::from(remote));
+        let named = allowing(&["127.0.0.2", "127.0.0.0/8"]).candidates(&[remote]).await;
+        let locals: Vec<_> =
+            named.into_iter().filter_map(|candidate| candidate.local).map(|local| local.ip).collect();
+        assert_eq!(locals, [IpAddr::from([127, 0, 0, 2]), [127, 0, 0, 1].into()]);
+    }
+}

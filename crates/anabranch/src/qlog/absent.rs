@@ -1,0 +1,33 @@
+//! Traces of a library without the feature `qlog`: none.
+
+use anabranch_transport::trace::{Observer, TraceEvent};
+use anabranch_wire::{ConnectionId, Side, Time};
+
+/// Settings of traces, of which there are none.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Traces;
+
+/// A trace that nobody creates.
+#[derive(Clone, Debug)]
+pub(crate) struct Trace;
+
+impl Traces {
+    /// Returns the settings; no environment variable matters.
+    pub(crate) fn from_environment() -> Self {
+        Self
+    }
+
+    /// Creates no trace.
+    pub(crate) fn begin(&self, _: Side, _: Option<ConnectionId>) -> Option<Trace> {
+        None
+    }
+}
+
+impl Observer for Trace {
+    fn event(&mut self, _: Time, _: &TraceEvent<'_>) {}
+}
+
+#[cfg(feature = "http3")]
+impl anabranch_http3::trace::Observer for Trace {
+    fn event(&mut self, _: Time, _: &anabranch_http3::trace::TraceEvent<'_>) {}
+}

@@ -263,7 +263,8 @@ fn write_header(out: &mut String, info: &TraceInfo) {
     });
 }
 
-#[cfg(all(test, feature = "http3"))]
+#[cfg(feature = "http3")]
+#[cfg(test)]
 mod http3_tests;
 #[cfg(test)]
 mod tests;

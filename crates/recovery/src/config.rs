@@ -69,17 +69,28 @@ pub enum LossDelay {
     /// As the sender of the 2022 study of packet number spaces had it: it may take a quarter of the smoothed round-trip time
     /// longer than the newest acknowledged packet, at most 5 ms, and the peer's `max_ack_delay`. Reordering does not teach
     /// this rule patience.
+    #[cfg(feature = "research")]
     Study2022,
 }
 
 impl LossDelay {
     /// The names that [`FromStr`] knows.
-    pub const NAMES: &[&str] = &["rfc9002", "2022"];
+    pub const NAMES: &[&str] = &[
+        "rfc9002",
+        #[cfg(feature = "research")]
+        "2022",
+    ];
 
-    /// The rule's name.
+    /// Returns whether the rule needs to know how long acknowledgments took.
+    pub(crate) const fn needs_scan(self) -> bool {
+        !matches!(self, Self::Rfc9002)
+    }
+
+    /// Returns the rule's name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Rfc9002 => "rfc9002",
+            #[cfg(feature = "research")]
             Self::Study2022 => "2022",
         }
     }
@@ -97,6 +108,7 @@ impl FromStr for LossDelay {
     fn from_str(name: &str) -> Result<Self, UnknownLossDelay> {
         match name {
             "rfc9002" => Ok(Self::Rfc9002),
+            #[cfg(feature = "research")]
             "2022" => Ok(Self::Study2022),
             _ => Err(UnknownLossDelay),
         }

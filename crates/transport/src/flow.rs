@@ -18,7 +18,15 @@ named! {
         /// As the stack of the 2022 study of packet number spaces: once more than half of what the limit has ever allowed was
         /// consumed (of a stream) or received (on the connection), the limit triples; if the round trip takes longer than
         /// 100 ms, it is multiplied by one more than the hundreds of milliseconds in that.
+        #[cfg(feature = "research")]
         Study2022 = "2022";
+    }
+}
+
+impl WindowRule {
+    /// Returns whether limits move in leaps, as those of the stack of 2022 did.
+    const fn leaps(self) -> bool {
+        !matches!(self, Self::Adaptive | Self::Fourfold)
     }
 }
 
@@ -130,6 +138,7 @@ impl ReceiveCredit {
             WindowRule::Adaptive | WindowRule::Fourfold => {
                 self.grow(now, rtt.max(MIN_RTT)) || self.limit - self.consumed <= self.window / 2
             }
+            #[cfg(feature = "research")]
             WindowRule::Study2022 => self.multiply(self.consumed, rtt),
         };
         self.due
@@ -138,7 +147,7 @@ impl ReceiveCredit {
     /// Moves the next limit by the bytes received, as the rule of 2022 allows. Returns whether the peer
     /// should be sent a new limit.
     pub(crate) fn multiply_by_received(&mut self, rtt: Duration) -> bool {
-        let grows = self.rule == WindowRule::Study2022 && self.multiply(self.received, rtt);
+        let grows = self.rule.leaps() && self.multiply(self.received, rtt);
         self.due |= grows;
         grows
     }
@@ -182,7 +191,7 @@ impl ReceiveCredit {
 
     /// Returns whether the limit moves with the bytes consumed, rather than in leaps.
     fn slides(&self) -> bool {
-        self.rule != WindowRule::Study2022
+        !self.rule.leaps()
     }
 
     /// Returns whether the peer has used more than half of its window and no new limit is due.

@@ -4,19 +4,21 @@ use std::fmt;
 
 /// An enumeration with the name of each value.
 macro_rules! named {
-    ($(#[$about:meta])* $type:ident, $what:literal { $($(#[$doc:meta])* $variant:ident = $name:literal;)+ }) => {
+    ($(#[$about:meta])* $type:ident, $what:literal {
+        $($(#[doc = $doc:literal])* $(#[cfg($cfg:meta)])? $variant:ident = $name:literal;)+
+    }) => {
         $(#[$about])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
-        pub enum $type { $($(#[$doc])* $variant,)+ }
+        pub enum $type { $($(#[doc = $doc])* $(#[cfg($cfg)])? $variant,)+ }
 
         impl $type {
             /// The names [`FromStr`](core::str::FromStr) knows.
-            pub const NAMES: &[&str] = &[$($name),+];
+            pub const NAMES: &[&str] = &[$($(#[cfg($cfg)])? $name),+];
 
             /// Returns the value's name.
             pub const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)+ }
+                match self { $($(#[cfg($cfg)])? Self::$variant => $name,)+ }
             }
         }
 
@@ -31,7 +33,7 @@ macro_rules! named {
 
             fn from_str(name: &str) -> Result<Self, Self::Err> {
                 match name {
-                    $($name => Ok(Self::$variant),)+
+                    $($(#[cfg($cfg)])? $name => Ok(Self::$variant),)+
                     _ => Err($crate::named::UnknownName::new($what, Self::NAMES)),
                 }
             }

@@ -71,7 +71,7 @@ fn list(root: &Path, library: &str) -> Result<String, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let own = std::env::current_exe().map_err(|error| error.to_string())?;
     let output = Command::new(cargo)
-        .args(["rustdoc", "--quiet", "--package", library, "--lib"])
+        .args(["rustdoc", "--quiet", "--all-features", "--package", library, "--lib"])
         .args(["--", "-Zunstable-options", "--output-format", "json", "--cap-lints", "allow"])
         .env("RUSTDOC", &own)
         .env(AS_RUSTDOC, "1")

@@ -8,6 +8,7 @@ use anabranch_wire::Time;
 
 use super::exit::{Exit, Growth};
 use super::hystart::HyStart;
+#[cfg(feature = "research")]
 use super::rise::RttRise;
 use super::{Acked, Congested, Controller, MIN_WINDOW_PACKETS, Sibling, Start, State};
 
@@ -37,9 +38,11 @@ impl Shape for Rfc9438 {
 }
 
 /// The sender of the 2022 study of packet number spaces: β of 7/8, and slow start ends when the round-trip time has risen.
+#[cfg(feature = "research")]
 #[derive(Clone, Debug)]
 pub struct Study2022;
 
+#[cfg(feature = "research")]
 impl Shape for Study2022 {
     const BETA: (u64, u64) = (7, 8);
     const ALPHA: (u64, u64) = (1, 5);

@@ -9,6 +9,7 @@ mod exit;
 mod hystart;
 mod jitter;
 mod plateau;
+#[cfg(feature = "research")]
 mod rise;
 mod rounds;
 
@@ -229,24 +230,34 @@ pub trait Controller: fmt::Debug + Send {
 
 /// Names each controller once: the choice, its name and its static dispatch.
 macro_rules! registry {
-    ($($(#[$doc:meta])* $variant:ident($type:ty) = $name:literal $(in mod $module:ident)?;)+) => {
-        $($(mod $module;)?)+
+    (@module [$($attribute:tt)*]) => {};
+    (@module [$($attribute:tt)*] $module:ident) => {
+        $($attribute)*
+        mod $module;
+    };
+    (
+        $(
+            $(#[doc = $doc:literal])* $(#[cfg($cfg:meta)])?
+            $variant:ident($type:ty) = $name:literal $(in mod $module:ident)?;
+        )+
+    ) => {
+        $(registry! { @module [$(#[cfg($cfg)])?] $($module)? })+
 
         /// Which congestion controller a path uses.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Algorithm {
-            $($(#[$doc])* $variant,)+
+            $($(#[doc = $doc])* $(#[cfg($cfg)])? $variant,)+
             /// A controller that the program brings along.
             Custom(CustomController),
         }
 
         impl Algorithm {
             /// The names [`FromStr`] knows.
-            pub const NAMES: &[&str] = &[$($name),+];
+            pub const NAMES: &[&str] = &[$($(#[cfg($cfg)])? $name),+];
 
             /// The algorithm's name.
             pub fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)+ Self::Custom(custom) => custom.name() }
+                match self { $($(#[cfg($cfg)])? Self::$variant => $name,)+ Self::Custom(custom) => custom.name() }
             }
         }
 
@@ -254,14 +265,14 @@ macro_rules! registry {
             type Err = UnknownAlgorithm;
 
             fn from_str(name: &str) -> Result<Self, UnknownAlgorithm> {
-                match name { $($name => Ok(Self::$variant),)+ _ => Self::registered(name).ok_or(UnknownAlgorithm) }
+                match name { $($(#[cfg($cfg)])? $name => Ok(Self::$variant),)+ _ => Self::registered(name).ok_or(UnknownAlgorithm) }
             }
         }
 
         /// The congestion controller of a path.
         #[derive(Debug)]
         pub enum Congestion {
-            $(#[doc = $name] $variant(Box<$type>),)+
+            $($(#[cfg($cfg)])? #[doc = $name] $variant(Box<$type>),)+
             /// A controller that the program brings along.
             Custom(CustomController, Box<dyn Controller>),
         }
@@ -269,7 +280,7 @@ macro_rules! registry {
         impl Congestion {
             pub(crate) fn new(algorithm: Algorithm, start: &Start) -> Self {
                 match algorithm {
-                    $(Algorithm::$variant => Self::$variant(Box::new(<$type>::new(start))),)+
+                    $($(#[cfg($cfg)])? Algorithm::$variant => Self::$variant(Box::new(<$type>::new(start))),)+
                     Algorithm::Custom(custom) => Self::Custom(custom, custom.0.build(start)),
                 }
             }
@@ -277,7 +288,7 @@ macro_rules! registry {
             /// Which algorithm it is.
             pub const fn algorithm(&self) -> Algorithm {
                 match self {
-                    $(Self::$variant(_) => Algorithm::$variant,)+
+                    $($(#[cfg($cfg)])? Self::$variant(_) => Algorithm::$variant,)+
                     Self::Custom(custom, _) => Algorithm::Custom(*custom),
                 }
             }
@@ -285,37 +296,37 @@ macro_rules! registry {
 
         impl Controller for Congestion {
             fn is_coupled(&self) -> bool {
-                match self { $(Self::$variant(c) => c.is_coupled(),)+ Self::Custom(_, c) => c.is_coupled() }
+                match self { $($(#[cfg($cfg)])? Self::$variant(c) => c.is_coupled(),)+ Self::Custom(_, c) => c.is_coupled() }
             }
             fn on_sent(&mut self, packet: &Departure) {
-                match self { $(Self::$variant(c) => c.on_sent(packet),)+ Self::Custom(_, c) => c.on_sent(packet) }
+                match self { $($(#[cfg($cfg)])? Self::$variant(c) => c.on_sent(packet),)+ Self::Custom(_, c) => c.on_sent(packet) }
             }
             fn on_acked(&mut self, ack: &Acked<'_>, siblings: &[Sibling]) {
-                match self { $(Self::$variant(c) => c.on_acked(ack, siblings),)+ Self::Custom(_, c) => c.on_acked(ack, siblings) }
+                match self { $($(#[cfg($cfg)])? Self::$variant(c) => c.on_acked(ack, siblings),)+ Self::Custom(_, c) => c.on_acked(ack, siblings) }
             }
             fn on_lost(&mut self, packet: &LostPacket) {
-                match self { $(Self::$variant(c) => c.on_lost(packet),)+ Self::Custom(_, c) => c.on_lost(packet) }
+                match self { $($(#[cfg($cfg)])? Self::$variant(c) => c.on_lost(packet),)+ Self::Custom(_, c) => c.on_lost(packet) }
             }
             fn on_congestion(&mut self, event: &Congested, siblings: &[Sibling]) {
-                match self { $(Self::$variant(c) => c.on_congestion(event, siblings),)+ Self::Custom(_, c) => c.on_congestion(event, siblings) }
+                match self { $($(#[cfg($cfg)])? Self::$variant(c) => c.on_congestion(event, siblings),)+ Self::Custom(_, c) => c.on_congestion(event, siblings) }
             }
             fn on_spurious(&mut self, now: Time) {
-                match self { $(Self::$variant(c) => c.on_spurious(now),)+ Self::Custom(_, c) => c.on_spurious(now) }
+                match self { $($(#[cfg($cfg)])? Self::$variant(c) => c.on_spurious(now),)+ Self::Custom(_, c) => c.on_spurious(now) }
             }
             fn on_persistent_congestion(&mut self, now: Time, mtu: u64) {
-                match self { $(Self::$variant(c) => c.on_persistent_congestion(now, mtu),)+ Self::Custom(_, c) => c.on_persistent_congestion(now, mtu) }
+                match self { $($(#[cfg($cfg)])? Self::$variant(c) => c.on_persistent_congestion(now, mtu),)+ Self::Custom(_, c) => c.on_persistent_congestion(now, mtu) }
             }
             fn window(&self) -> u64 {
-                match self { $(Self::$variant(c) => c.window(),)+ Self::Custom(_, c) => c.window() }
+                match self { $($(#[cfg($cfg)])? Self::$variant(c) => c.window(),)+ Self::Custom(_, c) => c.window() }
             }
             fn pacing_rate(&self) -> Option<u64> {
-                match self { $(Self::$variant(c) => c.pacing_rate(),)+ Self::Custom(_, c) => c.pacing_rate() }
+                match self { $($(#[cfg($cfg)])? Self::$variant(c) => c.pacing_rate(),)+ Self::Custom(_, c) => c.pacing_rate() }
             }
             fn ssthresh(&self) -> Option<u64> {
-                match self { $(Self::$variant(c) => c.ssthresh(),)+ Self::Custom(_, c) => c.ssthresh() }
+                match self { $($(#[cfg($cfg)])? Self::$variant(c) => c.ssthresh(),)+ Self::Custom(_, c) => c.ssthresh() }
             }
             fn state(&self) -> State {
-                match self { $(Self::$variant(c) => c.state(),)+ Self::Custom(_, c) => c.state() }
+                match self { $($(#[cfg($cfg)])? Self::$variant(c) => c.state(),)+ Self::Custom(_, c) => c.state() }
             }
         }
     };
@@ -328,10 +339,12 @@ registry! {
     Cubic(cubic::Cubic) = "cubic" in mod cubic;
     /// The CUBIC that the 2022 study of packet number spaces measured, to compare with: β of 7/8, and slow start ends when the
     /// round-trip time has risen by a quarter.
+    #[cfg(feature = "research")]
     Cubic2022(cubic::CubicLike<cubic::Study2022>) = "cubic-2022";
     /// BBR version 3 (draft-ietf-ccwg-bbr).
     Bbr(bbr::Bbr) = "bbr" in mod bbr;
     /// BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00), to compare with; it hardly answers losses.
+    #[cfg(feature = "research")]
     Bbr1(bbr1::Bbr1) = "bbr1" in mod bbr1;
     /// LIA (RFC 6356): coupled, its paths together grow like one NewReno flow on the best of them.
     Lia(aimd::Aimd<lia::Lia>) = "lia" in mod lia;

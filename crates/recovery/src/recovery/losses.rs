@@ -11,6 +11,7 @@ use crate::outcome::Outcome;
 use crate::sent::{Packet, Sent};
 
 /// Longest time that [`LossDelay::Study2022`] waits beyond what the newest acknowledged packet took.
+#[cfg(feature = "research")]
 const MAX_REORDERING_2022: Duration = Duration::from_millis(5);
 
 impl<T: Clone> Recovery<T> {
@@ -91,6 +92,7 @@ impl<T: Clone> Recovery<T> {
     fn loss_delay(&self) -> Duration {
         match self.config.loss_delay {
             LossDelay::Rfc9002 => self.reordering.delay(&self.rtt),
+            #[cfg(feature = "research")]
             LossDelay::Study2022 => {
                 let took = self.scan.as_ref().and_then(|scan| scan.largest_took);
                 let took = took.unwrap_or_else(|| self.rtt.loss_base());

@@ -11,7 +11,7 @@ use core::time::Duration;
 use anabranch_wire::{SpaceId, Time};
 
 use self::losses::Scan;
-use crate::config::{Config, InitialWindow, LossDelay};
+use crate::config::{Config, InitialWindow};
 use crate::congestion::{Congestion, Controller, Departure, Sibling, Start, State};
 use crate::ecn::{Ecn, EcnState};
 use crate::lost::LostPackets;
@@ -105,7 +105,7 @@ impl<T: Clone> Recovery<T> {
             held_until: now,
             bytes_since_loss: 0,
             bytes_between_losses: 0,
-            scan: (config.loss_delay == LossDelay::Study2022).then(Box::default),
+            scan: config.loss_delay.needs_scan().then(Box::default),
             stats: Stats { mtu: mtu.current(), ..Stats::default() },
             mtu,
             config: config.clone(),

@@ -107,6 +107,7 @@ named! {
         Adaptive = "adaptive";
         /// As the sender of the 2022 study of packet number spaces: a quarter of the window, a quarter of the smallest
         /// round-trip time but no more than 10 ms, and reordering does not matter.
+        #[cfg(feature = "research")]
         Study2022 = "2022";
     }
 }
@@ -116,6 +117,7 @@ impl FrequencyRule {
     pub(crate) const fn reordering_threshold(self) -> u64 {
         match self {
             Self::Adaptive => 1,
+            #[cfg(feature = "research")]
             Self::Study2022 => 0,
         }
     }

@@ -21,6 +21,7 @@ named! {
         /// In the order of the numbers, and no further than the first packet that is not lost: the losses of a fast path wait
         /// for what is under way on a slow one. Kept to repeat the 2022 study of packet number spaces. Without effect where
         /// each path has its own numbers.
+        #[cfg(feature = "research")]
         Connection = "connection";
     }
 }

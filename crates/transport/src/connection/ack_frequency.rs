@@ -35,6 +35,7 @@ impl Connection {
         // Longer than the peer's own `max_ack_delay` only if that is part of the rule; probe timeouts then have to wait.
         let max = match self.config.ack.frequency_rule {
             FrequencyRule::Adaptive => max,
+            #[cfg(feature = "research")]
             FrequencyRule::Study2022 => u64::MAX,
         };
         request.max_ack_delay_us = request.max_ack_delay_us.clamp(min, max.max(min));

@@ -204,25 +204,27 @@ fn fastest(paths: &[PathView]) -> Option<&PathView> {
 
 /// Lists every scheduler once.
 macro_rules! registry {
-    ($($(#[$doc:meta])* $module:ident::$variant:ident = $name:literal;)+) => {
-        $(mod $module;
+    ($($(#[doc = $doc:literal])* $(#[cfg($cfg:meta)])? $module:ident::$variant:ident = $name:literal;)+) => {
+        $($(#[cfg($cfg)])?
+        mod $module;
+        $(#[cfg($cfg)])?
         use self::$module::$variant;)+
 
         /// Which scheduler a connection uses.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Algorithm {
-            $($(#[$doc])* $variant,)+
+            $($(#[doc = $doc])* $(#[cfg($cfg)])? $variant,)+
             /// A scheduler that the program brings along.
             Custom(CustomScheduler),
         }
 
         impl Algorithm {
             /// The names [`FromStr`] knows.
-            pub const NAMES: &[&str] = &[$($name),+];
+            pub const NAMES: &[&str] = &[$($(#[cfg($cfg)])? $name),+];
 
             /// The algorithm's name.
             pub fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)+ Self::Custom(custom) => custom.name() }
+                match self { $($(#[cfg($cfg)])? Self::$variant => $name,)+ Self::Custom(custom) => custom.name() }
             }
         }
 
@@ -230,18 +232,18 @@ macro_rules! registry {
             type Err = UnknownAlgorithm;
 
             fn from_str(name: &str) -> Result<Self, UnknownAlgorithm> {
-                match name { $($name => Ok(Self::$variant),)+ _ => Self::registered(name).ok_or(UnknownAlgorithm) }
+                match name { $($(#[cfg($cfg)])? $name => Ok(Self::$variant),)+ _ => Self::registered(name).ok_or(UnknownAlgorithm) }
             }
         }
 
         /// The scheduler of a connection.
         #[derive(Debug)]
-        pub(crate) enum AnyScheduler { $($variant($variant),)+ Custom(Box<dyn Scheduler>) }
+        pub(crate) enum AnyScheduler { $($(#[cfg($cfg)])? $variant($variant),)+ Custom(Box<dyn Scheduler>) }
 
         impl AnyScheduler {
             pub(crate) fn new(algorithm: Algorithm) -> Self {
                 match algorithm {
-                    $(Algorithm::$variant => Self::$variant($variant::default()),)+
+                    $($(#[cfg($cfg)])? Algorithm::$variant => Self::$variant($variant::default()),)+
                     Algorithm::Custom(custom) => Self::Custom(custom.0.build()),
                 }
             }
@@ -249,27 +251,27 @@ macro_rules! registry {
 
         impl Scheduler for AnyScheduler {
             fn pick(&mut self, now: Time, work: &Work, paths: &[PathView]) -> Pick {
-                match self { $(Self::$variant(inner) => inner.pick(now, work, paths),)+ Self::Custom(inner) => inner.pick(now, work, paths) }
+                match self { $($(#[cfg($cfg)])? Self::$variant(inner) => inner.pick(now, work, paths),)+ Self::Custom(inner) => inner.pick(now, work, paths) }
             }
 
             fn pick_control(&mut self, now: Time, work: &Work, paths: &[PathView]) -> Pick {
-                match self { $(Self::$variant(inner) => inner.pick_control(now, work, paths),)+ Self::Custom(inner) => inner.pick_control(now, work, paths) }
+                match self { $($(#[cfg($cfg)])? Self::$variant(inner) => inner.pick_control(now, work, paths),)+ Self::Custom(inner) => inner.pick_control(now, work, paths) }
             }
 
             fn pick_repeated(&mut self, now: Time, work: &Work, paths: &[PathView]) -> Option<Pick> {
-                match self { $(Self::$variant(inner) => inner.pick_repeated(now, work, paths),)+ Self::Custom(inner) => inner.pick_repeated(now, work, paths) }
+                match self { $($(#[cfg($cfg)])? Self::$variant(inner) => inner.pick_repeated(now, work, paths),)+ Self::Custom(inner) => inner.pick_repeated(now, work, paths) }
             }
 
             fn pick_ack(&self, of: PathId, paths: &[PathView]) -> Option<PathId> {
-                match self { $(Self::$variant(inner) => inner.pick_ack(of, paths),)+ Self::Custom(inner) => inner.pick_ack(of, paths) }
+                match self { $($(#[cfg($cfg)])? Self::$variant(inner) => inner.pick_ack(of, paths),)+ Self::Custom(inner) => inner.pick_ack(of, paths) }
             }
 
             fn routes_acks(&self) -> bool {
-                match self { $(Self::$variant(inner) => inner.routes_acks(),)+ Self::Custom(inner) => inner.routes_acks() }
+                match self { $($(#[cfg($cfg)])? Self::$variant(inner) => inner.routes_acks(),)+ Self::Custom(inner) => inner.routes_acks() }
             }
 
             fn reinjects(&self, idle: &PathView, busy: &PathView) -> bool {
-                match self { $(Self::$variant(inner) => inner.reinjects(idle, busy),)+ Self::Custom(inner) => inner.reinjects(idle, busy) }
+                match self { $($(#[cfg($cfg)])? Self::$variant(inner) => inner.reinjects(idle, busy),)+ Self::Custom(inner) => inner.reinjects(idle, busy) }
             }
         }
     };
@@ -281,10 +283,12 @@ registry! {
     /// The path with the lowest round-trip time whose window has room.
     min_rtt::MinRtt = "min-rtt";
     /// The same, with data on paths whose round-trip time is not known yet repeated on another.
+    #[cfg(feature = "research")]
     duplicate::MinRttDuplicate = "min-rtt-duplicate";
     /// Paths whose windows have room, one after the other.
     round_robin::RoundRobin = "round-robin";
     /// Of the paths with room the one that has not been used for longest.
+    #[cfg(feature = "research")]
     least_recent::LeastRecent = "least-recent";
     /// Of the paths with room the one that has sent the fewest packets.
     fewest::FewestPackets = "fewest-packets";

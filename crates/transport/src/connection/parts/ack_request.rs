@@ -11,6 +11,7 @@ use crate::token::Tokens;
 const ACK_THRESHOLD_RANGE: (u64, u64) = (2, 32);
 
 /// Longest delay that [`FrequencyRule::Study2022`] asks for.
+#[cfg(feature = "research")]
 const MAX_DELAY_2022: Duration = Duration::from_millis(10);
 
 /// What this end asks of the peer's acknowledgments.
@@ -38,6 +39,7 @@ impl AckRequest {
                     max_ack_delay_us: quarter_of(recovery.rtt().smoothed()),
                 }
             }
+            #[cfg(feature = "research")]
             FrequencyRule::Study2022 => Self {
                 threshold: threshold(4),
                 max_ack_delay_us: quarter_of(recovery.rtt().min().min(MAX_DELAY_2022 * 4)),

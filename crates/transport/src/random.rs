@@ -23,12 +23,13 @@ impl Random {
         self.0.next_u64()
     }
 
-    /// A number below `bound` (0 if `bound` is 0); the bias for bounds far below 2^64 does not matter here.
+    /// Returns a random number below `bound` (0 if `bound` is 0); the bias for bounds far below 2^64 does not
+    /// matter here.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.0.next_u64().checked_rem(bound).unwrap_or(0)
     }
 
-    /// A connection ID of `len` random bytes.
+    /// Returns a connection ID of `len` random bytes.
     pub(crate) fn cid(&mut self, len: usize) -> ConnectionId {
         let bytes: [u8; anabranch_wire::MAX_CID_LEN] = self.bytes();
         ConnectionId::new(&bytes[..len.min(bytes.len())]).unwrap_or(ConnectionId::EMPTY)

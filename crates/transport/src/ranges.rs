@@ -17,13 +17,13 @@ pub(crate) struct RangeSet {
 }
 
 impl RangeSet {
-    /// Whether nothing is in the set.
+    /// Returns whether the set is empty.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.last.is_none()
     }
 
-    /// Number of ranges.
+    /// Returns the number of ranges.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.below.len() + usize::from(self.last.is_some())
@@ -35,7 +35,7 @@ impl RangeSet {
         self.last.as_ref().map(|range| range.end - 1)
     }
 
-    /// The lowest range.
+    /// Returns the lowest range.
     #[inline]
     pub(crate) fn first(&self) -> Option<Range<u64>> {
         if self.below.is_empty() {
@@ -44,7 +44,7 @@ impl RangeSet {
         self.below.first_key_value().map(|(start, end)| *start..*end)
     }
 
-    /// Whether `value` is in the set.
+    /// Returns whether `value` is in the set.
     #[inline(always)]
     pub(crate) fn contains(&self, value: u64) -> bool {
         // Most questions are about what is new, or in the highest range.
@@ -57,7 +57,7 @@ impl RangeSet {
         }
     }
 
-    /// The range that holds `value`.
+    /// Returns the range that holds `value`.
     #[inline]
     pub(crate) fn range_of(&self, value: u64) -> Option<Range<u64>> {
         let last = self.last.clone().filter(|last| last.start <= value);
@@ -70,7 +70,7 @@ impl RangeSet {
         self.last.as_ref().is_some_and(reaches) || self.at_or_below(range.end).as_ref().is_some_and(reaches)
     }
 
-    /// The ranges, ascending; `rev()` gives them descending.
+    /// Returns the ranges in ascending order; `rev()` reverses it.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = Range<u64>> + Clone + '_ {
         self.below.iter().map(|(start, end)| *start..*end).chain(self.last.iter().cloned())
     }
@@ -95,7 +95,7 @@ impl RangeSet {
         self.insert_with(range, |_| ())
     }
 
-    /// Like [`Self::insert`]; tells `news` of the parts that are new.
+    /// Adds `range` like [`Self::insert`] and passes the parts that are new to `news`.
     #[inline]
     pub(crate) fn insert_with(&mut self, range: Range<u64>, mut news: impl FnMut(Range<u64>)) -> u64 {
         if range.is_empty() {
@@ -206,13 +206,13 @@ impl RangeSet {
         removed
     }
 
-    /// The parts of `within` that are in the set, ascending.
+    /// Returns the parts of `within` that are in the set, ascending.
     pub(crate) fn within(&self, within: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
         let inside = self.from(within.start).take_while(move |range| range.start < within.end);
         inside.map(move |range| range.start.max(within.start)..range.end.min(within.end))
     }
 
-    /// The parts of `within` that are not in the set, ascending.
+    /// Returns the parts of `within` that are not in the set, ascending.
     pub(crate) fn gaps(&self, within: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
         let mut ranges = self.from(within.start);
         let mut next = within.start;

@@ -1,8 +1,8 @@
-//! What a path is doing, and why it carries nothing, as applications see it.
+//! State of a path, and the reason why it sends no data, as applications see them.
 
 use std::fmt;
 
-/// Where a path is in its life and what it is good for.
+/// Stage of a path's life and its current use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PathState {
@@ -19,7 +19,7 @@ pub enum PathState {
 }
 
 impl PathState {
-    /// A short name, the same in every release.
+    /// Returns a short name that is the same in every release.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Opening => "opening",
@@ -37,7 +37,7 @@ impl fmt::Display for PathState {
     }
 }
 
-/// Why a path sends no data at this moment.
+/// Reason why a path sends no data at this moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum IdleReason {
@@ -66,7 +66,7 @@ pub enum IdleReason {
 }
 
 impl IdleReason {
-    /// A short name, the same in every release.
+    /// Returns a short name that is the same in every release.
     pub const fn name(self) -> &'static str {
         match self {
             Self::NotValidated => "not_validated",

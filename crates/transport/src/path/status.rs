@@ -41,7 +41,7 @@ impl Status {
         self.next.checked_sub(1)
     }
 
-    /// This end changes its mind; false if it has not.
+    /// Changes the status that this endpoint announces; returns `false` if it stays the same.
     pub(crate) fn change(&mut self, available: bool) -> bool {
         let changed = self.available != available;
         if changed {
@@ -58,7 +58,7 @@ impl Status {
         said
     }
 
-    /// The peer has said something, unless it has said something newer before.
+    /// Takes over a status from the peer, unless the peer has sent a newer one before.
     pub(crate) fn learn(&mut self, available: bool, sequence: u64) {
         // A sequence number is a varint, so that there is a next one.
         if sequence >= self.next {

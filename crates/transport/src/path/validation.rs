@@ -17,7 +17,7 @@ const MAX_CHALLENGES: usize = 8;
 /// A deadline that does not come.
 const END_OF_TIME: Time = Time::from_nanos(u64::MAX);
 
-/// What happens when a validation succeeds.
+/// Consequence of a successful validation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// The path already runs over this tuple; sending beyond the amplification limit becomes allowed.
@@ -47,18 +47,19 @@ pub(crate) struct Validation {
     pub(crate) tuple: FourTuple,
     /// The peer's connection ID to use on them.
     pub(crate) dcid: ConnectionId,
-    /// What success means.
+    /// Consequence of success.
     pub(crate) purpose: Purpose,
-    /// What was asked, and when.
+    /// Data of the challenges sent, and the time at which each was sent.
     challenges: Vec<([u8; 8], Time)>,
-    /// When the next challenge is to leave.
+    /// Time at which the next challenge is to be sent.
     next: Time,
-    /// When the validation fails.
+    /// Time at which the validation fails.
     pub(crate) deadline: Time,
     /// Time until the next challenge, doubled by each up to a maximum.
     interval: Duration,
     max_interval: Duration,
-    /// Whether a datagram of full size could carry the challenge; if not, another validation has to show the MTU.
+    /// `true` if a datagram of full size could carry the challenge; if not, another validation has to confirm
+    /// the MTU.
     pub(crate) padded: bool,
 }
 
@@ -116,7 +117,7 @@ impl Validation {
         self.next = self.next.min(now);
     }
 
-    /// Whether a challenge is to be sent.
+    /// Returns whether a challenge is to be sent.
     pub(crate) fn challenge_due(&self, now: Time) -> bool {
         now >= self.next && self.may_ask()
     }
@@ -125,7 +126,7 @@ impl Validation {
         self.deadline == END_OF_TIME || self.challenges.len() < MAX_CHALLENGES
     }
 
-    /// A challenge with `data` leaves.
+    /// Records that a challenge with `data` is sent.
     pub(crate) fn on_sent(&mut self, now: Time, data: [u8; 8], padded: bool) {
         if self.challenges.len() == MAX_CHALLENGES {
             self.challenges.remove(0);
@@ -136,7 +137,7 @@ impl Validation {
         self.interval = self.interval.saturating_mul(2).min(self.max_interval);
     }
 
-    /// The connection ID that was taken for it alone.
+    /// Returns the sequence number of the connection ID that was taken for this validation alone.
     pub(crate) fn taken(&self) -> Option<u64> {
         match self.purpose {
             Purpose::Move { sequence } | Purpose::Rescue { sequence } => Some(sequence),
@@ -144,23 +145,23 @@ impl Validation {
         }
     }
 
-    /// When the challenge left that `data` answers; `None` if it answers none.
+    /// Returns the time at which the challenge answered by `data` was sent; `None` if `data` answers none.
     pub(crate) fn answered_by(&self, data: [u8; 8]) -> Option<Time> {
         self.challenges.iter().find(|(challenge, _)| *challenge == data).map(|(_, sent)| *sent)
     }
 
-    /// The newest challenge.
+    /// Returns the newest challenge.
     #[cfg(test)]
     pub(crate) fn newest(&self) -> Option<[u8; 8]> {
         self.challenges.last().map(|(challenge, _)| *challenge)
     }
 
-    /// Whether the time is over.
+    /// Returns whether the deadline has passed.
     pub(crate) fn has_failed(&self, now: Time) -> bool {
         now >= self.deadline
     }
 
-    /// When something has to happen next.
+    /// Returns the time of the next challenge or of the deadline, whichever comes first.
     pub(crate) fn timeout(&self) -> Time {
         if self.may_ask() { self.next.min(self.deadline) } else { self.deadline }
     }
@@ -201,7 +202,7 @@ impl Responses {
         self.0.iter()
     }
 
-    /// The oldest response for `tuple`, taken out.
+    /// Removes and returns the oldest response for `tuple`.
     pub(crate) fn pop_for(&mut self, tuple: &FourTuple) -> Option<Response> {
         let at = self.0.iter().position(|response| response.tuple == *tuple)?;
         self.0.remove(at)

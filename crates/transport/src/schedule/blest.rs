@@ -17,9 +17,9 @@ const MAX_LAMBDA: u64 = 4 * ONE;
 pub(crate) struct Blest {
     /// Corrects the estimate: grows when the send window was exhausted all the same, shrinks when it was not.
     lambda: u64,
-    /// Whether the send window was exhausted since the last correction.
+    /// `true` if the send window was exhausted since the last correction.
     blocked: bool,
-    /// When λ is corrected next: once in the slower path's round trip.
+    /// Time of the next correction of λ, which is made once per round trip of the slower path.
     due: Time,
 }
 

@@ -26,8 +26,8 @@ impl Scheduler for Confluence {
     }
 }
 
-/// Whether the paths faster than `slow`, whose windows are full now, deliver `queued` bytes before one more packet on `slow`
-/// would arrive.
+/// Returns whether the paths faster than `slow`, whose windows are full now, deliver `queued` bytes before
+/// one more packet on `slow` would arrive.
 fn faster_suffice(slow: &PathView, queued: u64, paths: &[PathView]) -> bool {
     let arrival = slow.one_way();
     let faster = paths.iter().filter(|path| path.id != slow.id && path.has_rtt && path.one_way() < arrival);

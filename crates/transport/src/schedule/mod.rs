@@ -25,19 +25,21 @@ pub(crate) use self::route::{Carrier, Kinds};
 pub struct PathView {
     /// Its identifier.
     pub id: PathId,
-    /// Whether both ends want it used like others; a backup carries data only if no other path is there.
+    /// `true` if both endpoints want the path used like others; a backup carries data only if there is no
+    /// other path.
     pub is_available: bool,
-    /// Whether the peer has been silent on it for longer than it should.
+    /// `true` if the peer has been silent on the path for longer than expected.
     pub is_failing: bool,
     /// Smoothed round-trip time; an assumption before the first sample.
     pub smoothed_rtt: Duration,
     /// Smallest round-trip time; the same assumption before the first sample.
     pub min_rtt: Duration,
-    /// How much of it is the way back: half, or the other path's half if acknowledgments come back on another one.
+    /// Part of the smallest round-trip time that is the way back. It is half of that time, or half of another
+    /// path's if acknowledgments return on that path.
     pub way_back: Duration,
-    /// How much round-trip times vary (RFC 9002 §5.3).
+    /// Variation of the round-trip time (RFC 9002 §5.3).
     pub rtt_variation: Duration,
-    /// Whether there has been a sample.
+    /// `true` once there has been an RTT sample.
     pub has_rtt: bool,
     /// Bytes that the congestion window has room for; 0 if not even one packet fits.
     pub room: u64,
@@ -51,25 +53,25 @@ pub struct PathView {
     pub packets_sent: u64,
     /// Bytes sent so far.
     pub bytes_sent: u64,
-    /// When a packet that asks for an acknowledgment was last sent; zero before the first.
+    /// Time at which the last ack-eliciting packet was sent; zero before the first.
     pub last_sent: Time,
-    /// What the application weighs it with; 1 unless it says otherwise.
+    /// Weight that the application gives the path; 1 unless it sets another.
     pub weight: u32,
 }
 
 impl PathView {
-    /// Whether a full packet fits the window.
+    /// Returns whether a full packet fits into the congestion window.
     pub fn has_room(&self) -> bool {
         self.room > 0
     }
 
-    /// How long a packet takes to arrive: the smallest round trip without the way back, and whatever the path has queued, which
-    /// is on its way to the peer more often than on the way back.
+    /// Returns the time that a packet takes to arrive: the smallest round trip without the way back, plus the
+    /// path's queueing delay. That delay is more often on the way to the peer than on the way back.
     pub fn one_way(&self) -> Duration {
         self.smoothed_rtt.saturating_sub(self.way_back)
     }
 
-    /// Bytes per second that the window lets through.
+    /// Returns the number of bytes per second that the congestion window permits.
     pub fn rate(&self) -> u64 {
         let nanos = self.smoothed_rtt.as_nanos().max(1);
         u64::try_from(u128::from(self.window) * 1_000_000_000 / nanos).unwrap_or(u64::MAX)
@@ -83,13 +85,15 @@ pub struct Work {
     pub new: u64,
     /// Bytes of streams that were lost and wait to be sent again.
     pub repeated: u64,
-    /// Whether frames wait that belong to no path: flow control, connection IDs, resets.
+    /// `true` if frames that belong to no path wait: flow control, connection IDs, resets.
     pub control: bool,
     /// Paths whose received packets wait to be acknowledged.
     pub acks: SmallVec<[PathId; 4]>,
-    /// Whether data beyond `new` follows, because flow control or the send buffer keeps the application from writing it.
+    /// `true` if data beyond `new` follows, because flow control or the send buffer keeps the application
+    /// from writing it.
     pub continues: bool,
-    /// Whether streams or datagrams have routes of their own ([`Route`]), so that not every path may carry what waits.
+    /// `true` if streams or datagrams have routes of their own ([`Route`]), so that not every path may carry
+    /// the waiting data.
     pub routed: bool,
     /// Paths that have room but whose pacers hold them back for a moment. They are not among those to pick from.
     pub paced: Views,
@@ -101,23 +105,25 @@ pub struct Work {
 }
 
 impl Work {
-    /// Bytes of streams and datagrams that wait, new and lost.
+    /// Returns the number of bytes of streams and datagrams that wait, new and lost.
     pub fn queued(&self) -> u64 {
         self.new.saturating_add(self.repeated)
     }
 
-    /// Bytes that are left until the data ends; `u64::MAX` while more follows, or if not every path may carry it.
+    /// Returns the number of bytes left until the data ends; `u64::MAX` while more follows, or if not every
+    /// path may carry it.
     pub fn left(&self) -> u64 {
         if self.continues || self.routed { u64::MAX } else { self.queued() }
     }
 
-    /// The path with the lowest round-trip time among `paths` and those held back by their pacers; `None` if none was measured.
+    /// Returns the path with the lowest round-trip time among `paths` and those held back by their pacers;
+    /// `None` if none was measured.
     fn quickest<'a>(&'a self, paths: &'a [PathView]) -> Option<&'a PathView> {
         let measured = paths.iter().chain(&self.paced).filter(|path| path.has_rtt);
         measured.min_by_key(|path| path.smoothed_rtt)
     }
 
-    /// The path that is worth waiting for: faster than `open`, but without room now.
+    /// Returns the path that is worth waiting for: it is faster than `open`, but has no room now.
     fn awaited<'a>(&'a self, open: &PathView, paths: &'a [PathView]) -> Option<&'a PathView> {
         let best = self.quickest(paths).filter(|best| !self.routed && best.id != open.id)?;
         let is_paced = self.paced.iter().any(|path| path.id == best.id);
@@ -137,22 +143,22 @@ pub struct Pick {
 }
 
 impl Pick {
-    /// Nothing is sent now.
+    /// Creates a decision that sends nothing now.
     pub fn wait() -> Self {
         Self::default()
     }
 
-    /// A whole batch on one path.
+    /// Creates a decision for a whole batch on one path.
     pub fn on(path: PathId) -> Self {
         Self { path: Some(path), ..Self::default() }
     }
 
-    /// One packet on one path.
+    /// Creates a decision for one packet on one path.
     pub fn packet_on(path: PathId) -> Self {
         Self { path: Some(path), packets: 1, ..Self::default() }
     }
 
-    /// The same with copies on other paths.
+    /// Adds copies on other paths to the decision.
     pub fn and_also(mut self, paths: impl IntoIterator<Item = PathId>) -> Self {
         self.also.extend(paths);
         self
@@ -165,39 +171,42 @@ impl Pick {
 
 /// Decides which path carries what any path may carry. Asked only if a path has room.
 pub trait Scheduler: fmt::Debug + Send {
-    /// Where stream data and datagrams go: one of `paths`, which are the best of their kind: available ones, or backups if there are none, or
-    /// failing ones if nothing else is left.
+    /// Picks the path for stream data and datagrams. All `paths` have the same rank: they are available, or
+    /// backups if none is available, or failing if nothing else is left.
     fn pick(&mut self, now: Time, work: &Work, paths: &[PathView]) -> Pick;
 
-    /// Where frames that belong to no path go, flow control above all: the fastest path unless a scheduler knows better.
+    /// Picks the path for frames that belong to no path, flow control above all. By default it is the fastest
+    /// path.
     fn pick_control(&mut self, _now: Time, _work: &Work, paths: &[PathView]) -> Pick {
         Pick::or_wait(fastest(paths).map(|path| path.id), Pick::on)
     }
 
-    /// Where lost stream data goes if it does not go where new data goes; `None` treats both alike.
+    /// Picks the path for lost stream data if it differs from the path for new data; `None` treats both
+    /// alike.
     fn pick_repeated(&mut self, _now: Time, _work: &Work, _paths: &[PathView]) -> Option<Pick> {
         None
     }
 
-    /// The path on which packets that arrived on `of` are acknowledged; `None` leaves that to the connection's rule
-    /// ([`AckPath`](crate::AckPath)). `paths` may contain paths without room: acknowledgments need none.
+    /// Picks the path on which packets that arrived on `of` are acknowledged; `None` leaves that to the
+    /// connection's rule ([`AckPath`](crate::AckPath)). `paths` may contain paths without room:
+    /// acknowledgments need none.
     fn pick_ack(&self, _of: PathId, _paths: &[PathView]) -> Option<PathId> {
         None
     }
 
-    /// Whether [`Self::pick_ack`] ever answers; it is not asked otherwise.
+    /// Returns whether [`Self::pick_ack`] ever returns a path; otherwise it is not called.
     fn routes_acks(&self) -> bool {
         false
     }
 
-    /// Whether `idle`, which has room and nothing left to send, is to repeat data under way on `busy` that should have arrived
-    /// there only after the repetition.
+    /// Returns whether `idle`, which has room and nothing left to send, is to repeat data in flight on
+    /// `busy`. This concerns data whose repetition should arrive before the original.
     fn reinjects(&self, _idle: &PathView, _busy: &PathView) -> bool {
         false
     }
 }
 
-/// The path with room whose round-trip time is the lowest.
+/// Returns the path with the lowest round-trip time among those with room.
 fn fastest(paths: &[PathView]) -> Option<&PathView> {
     paths.iter().filter(|path| path.has_room()).min_by_key(|path| path.smoothed_rtt)
 }
@@ -210,7 +219,7 @@ macro_rules! registry {
         $(#[cfg($cfg)])?
         use self::$module::$variant;)+
 
-        /// Which scheduler a connection uses.
+        /// Scheduler of a connection.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Algorithm {
             $($(#[doc = $doc])* $(#[cfg($cfg)])? $variant,)+
@@ -222,7 +231,7 @@ macro_rules! registry {
             /// The names [`FromStr`] knows.
             pub const NAMES: &[&str] = &[$($(#[cfg($cfg)])? $name),+];
 
-            /// The algorithm's name.
+            /// Returns the algorithm's name.
             pub fn name(self) -> &'static str {
                 match self { $($(#[cfg($cfg)])? Self::$variant => $name,)+ Self::Custom(custom) => custom.name() }
             }
@@ -327,7 +336,8 @@ impl std::error::Error for UnknownAlgorithm {}
 /// Views of a connection's paths, few enough for the stack.
 pub type Views = SmallVec<[PathView; 4]>;
 
-/// The paths of the lowest rank come into question: available ones that work, else backups that work, else whatever is there.
+/// Returns the rank of a path; the scheduler chooses among paths of the lowest rank. Available paths that
+/// work come first, then backups that work, then all others.
 pub(crate) fn rank(is_failing: bool, is_available: bool) -> (bool, bool) {
     (is_failing, !is_available)
 }

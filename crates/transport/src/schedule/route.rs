@@ -1,11 +1,12 @@
-//! What the application says about the paths of a stream or of a datagram.
+//! Wishes of the application about the paths of a stream or of a datagram.
 
 use anabranch_wire::PathId;
 use smallvec::SmallVec;
 
-/// Which paths may carry a stream's data or a datagram.
+/// Paths that may carry a stream's data or a datagram.
 ///
-/// It is a wish about paths that work: where it cannot be granted because they are gone or fail, any other path will do.
+/// It is a wish about paths that work: where it cannot be granted because they are gone or fail, any other
+/// path will do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Route {
@@ -31,7 +32,7 @@ impl Kinds {
     /// Both.
     pub(crate) const ALL: Self = Self { new: true, repeated: true };
 
-    /// Whether either may be carried.
+    /// Returns whether new or lost data may be carried.
     pub(crate) fn any(self) -> bool {
         self.new || self.repeated
     }
@@ -48,7 +49,7 @@ pub(crate) struct Carrier {
 }
 
 impl Carrier {
-    /// Whether something with this route may leave here.
+    /// Returns whether data with this route may be sent on this path.
     pub(crate) fn carries(&self, route: Route) -> bool {
         match route {
             Route::Any => true,

@@ -1,4 +1,4 @@
-//! What each scheduler decides.
+//! Tests of the decisions of each scheduler.
 
 use anabranch_wire::{MAX_REGISTERED, RegisterError};
 
@@ -25,7 +25,7 @@ fn view(id: u32, rtt: u64, room: u64) -> PathView {
     }
 }
 
-/// A megabyte of new data under flow control that does not limit it.
+/// Creates a megabyte of new data under flow control that does not limit it.
 fn work() -> Work {
     Work { new: 1 << 20, credit: 1 << 20, send_window: 4 << 20, ..Work::default() }
 }

@@ -139,7 +139,8 @@ impl Numbering {
         }
     }
 
-    /// The path ID that goes into the nonce of packets on `path` (RFC 10069 §4): a number is used once on the single line.
+    /// Returns the path ID that is used in the nonce of packets on `path` (RFC 10069 §4). It is path 0 where
+    /// the paths share their numbers, because each number is then used only once.
     pub(crate) fn nonce_path(&self, path: PathId) -> PathId {
         match self {
             Self::PerPath(_) => path,
@@ -147,7 +148,8 @@ impl Numbering {
         }
     }
 
-    /// The path whose packets an ACK frame of `path` (none if it is a plain ACK) acknowledges; `None` if it may be several.
+    /// Returns the path whose packets an ACK frame acknowledges; `None` if it may be several. `path` is the
+    /// frame's path, `None` for a plain ACK frame.
     pub(crate) fn acked_path(&self, path: Option<PathId>) -> Option<PathId> {
         match self {
             Self::PerPath(_) => Some(path.unwrap_or(PathId::ZERO)),
@@ -155,7 +157,7 @@ impl Numbering {
         }
     }
 
-    /// What a plain ACK frame names that none before it has named, descending.
+    /// Returns the ranges that a plain ACK frame names and no earlier one has named, descending.
     pub(crate) fn news(&self, ranges: AckRanges<'_>) -> Ranges {
         match self {
             Self::PerPath(_) => ranges.collect(),
@@ -163,7 +165,8 @@ impl Numbering {
         }
     }
 
-    /// A number among these that was never sent, as far as that is known here and not to the path's `Recovery`.
+    /// Returns one of these numbers that was never sent, as far as this is known here and not to the path's
+    /// `Recovery`.
     pub(crate) fn unsent(&self, news: &[RangeInclusive<u64>]) -> Option<u64> {
         match self {
             Self::PerPath(_) => None,
@@ -171,7 +174,8 @@ impl Numbering {
         }
     }
 
-    /// These numbers as in-path orders of `path`, in descending ranges; those of other paths are left out.
+    /// Returns these numbers as in-path orders of `path`, in descending ranges; numbers of other paths are
+    /// left out.
     pub(crate) fn orders<'a>(&'a self, path: PathId, news: &'a [RangeInclusive<u64>]) -> OrderRanges<'a> {
         let news = news.iter().cloned();
         match self {
@@ -180,7 +184,7 @@ impl Numbering {
         }
     }
 
-    /// The largest order of `path` that a plain ACK frame names.
+    /// Returns the largest order of `path` that a plain ACK frame names.
     pub(crate) fn largest_named(&self, path: PathId, mut ranges: AckRanges<'_>) -> Option<u64> {
         match self {
             Self::PerPath(_) => ranges.next().map(|range| *range.end()),
@@ -188,14 +192,14 @@ impl Numbering {
         }
     }
 
-    /// The packets of these numbers have been acknowledged.
+    /// Notes that the packets with these numbers have been acknowledged.
     pub(crate) fn on_named(&mut self, news: &[RangeInclusive<u64>]) {
         if let Self::Single(inner) = self {
             inner.on_named(news);
         }
     }
 
-    /// The path that the packet `number` of a plain ACK was sent on, unless that is forgotten.
+    /// Returns the path on which packet `number` of a plain ACK was sent; `None` once that is forgotten.
     pub(crate) fn path_of(&self, number: u64) -> Option<PathId> {
         match self {
             Self::PerPath(_) => Some(PathId::ZERO),
@@ -203,13 +207,14 @@ impl Numbering {
         }
     }
 
-    /// The smallest number among packets that are told by path and order; those whose numbers are forgotten come before all.
+    /// Returns the smallest number among packets given by path and order. Packets whose numbers are forgotten
+    /// come before all others.
     pub(crate) fn first_of(&self, packets: impl Iterator<Item = (PathId, u64)>) -> Option<u64> {
         packets.map(|(path, order)| self.known_number(path, order).unwrap_or(0)).min()
     }
 
-    /// The order of the first packet on `path` whose number is at least `number`, as far as that is remembered; one that is still
-    /// to be sent if there is none.
+    /// Returns the order of the first packet on `path` whose number is at least `number`, as far as that is
+    /// remembered. If there is none, the order belongs to a packet still to be sent.
     pub(crate) fn order_from(&self, path: PathId, number: u64) -> u64 {
         match self {
             Self::PerPath(_) => number,
@@ -225,7 +230,8 @@ impl Numbering {
         }
     }
 
-    /// The packet number of the packet at `order` on `path`, for observers; the order itself once the number is forgotten.
+    /// Returns the packet number of the packet at `order` on `path`, for observers; returns the order itself
+    /// once the number is forgotten.
     pub(crate) fn number_of(&self, path: PathId, order: u64) -> u64 {
         match self {
             Self::PerPath(_) => order,
@@ -233,7 +239,7 @@ impl Numbering {
         }
     }
 
-    /// Like [`Self::number_of`], but `None` once the number is forgotten.
+    /// Returns the same as [`Self::number_of`], but `None` once the number is forgotten.
     pub(crate) fn known_number(&self, path: PathId, order: u64) -> Option<u64> {
         match self {
             Self::PerPath(_) => Some(order),
@@ -249,7 +255,7 @@ impl Numbering {
         }
     }
 
-    /// Whether no path may mark packets, because the counts for all of them were wrong.
+    /// Returns whether no path may mark packets because the ECN counts for all of them were wrong.
     pub(crate) fn has_ecn_failed(&self) -> bool {
         matches!(self, Self::Single(inner) if SharedEcn::has_failed(&inner.ecn))
     }
@@ -264,7 +270,8 @@ impl Numbering {
         }
     }
 
-    /// The numbers that those of packets on a path are among; `None` is a path of which nothing is known yet.
+    /// Returns the set of received numbers that a path uses; `received` is `None` for a path of which nothing
+    /// is known yet.
     #[inline]
     pub(crate) fn numbers_of<'a>(&'a self, received: Option<&'a Received>) -> Option<&'a Numbers> {
         match self {
@@ -273,12 +280,13 @@ impl Numbering {
         }
     }
 
-    /// Whether `number` was received before on the path.
+    /// Returns whether `number` was received before on the path.
     pub(crate) fn is_duplicate(&self, received: &Received, number: u64) -> bool {
         self.numbers_of(Some(received)).is_some_and(|numbers| numbers.is_duplicate(number))
     }
 
-    /// Packets that are no duplicates, with numbers in a row, were received on the path and all their frames processed.
+    /// Records packets with consecutive numbers that were received on the path. They are no duplicates, and
+    /// all their frames have been processed.
     #[inline]
     pub(crate) fn on_received(
         &mut self,
@@ -317,7 +325,7 @@ impl Numbering {
         }
     }
 
-    /// The peer has an ACK of the path; `None` if the path is gone.
+    /// Takes note that the peer acknowledged an ACK of the path; `received` is `None` if the path is gone.
     pub(crate) fn on_ack_acked(&mut self, received: Option<&mut Received>, told: Told) {
         match (self, received) {
             (Self::Single(inner), _) => inner.received.on_ack_acked(told),
@@ -326,12 +334,12 @@ impl Numbering {
         }
     }
 
-    /// A packet of the current key phase was received on the path.
+    /// Notes that a packet of the current key phase was received on the path.
     pub(crate) fn note_phase(&mut self, received: &mut Received, number: u64) {
         self.numbers_mut(received).note_phase(number);
     }
 
-    /// A key phase begins for the path.
+    /// Begins a key phase for the path.
     pub(crate) fn begin_phase(&mut self, received: &mut Received) {
         self.numbers_mut(received).begin_phase();
     }

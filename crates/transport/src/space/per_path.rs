@@ -28,7 +28,7 @@ impl PerPath {
         &mut self.lines[at].1
     }
 
-    /// The number that the next packet on `path` takes; it is used up only by [`Self::commit`].
+    /// Returns the number of the next packet on `path`; only [`Self::commit`] uses it up.
     pub(crate) fn next(
         &mut self,
         path: PathId,
@@ -44,7 +44,7 @@ impl PerPath {
         self.line_mut(path).next += 1;
     }
 
-    /// The line of path 0.
+    /// Returns the number line of path 0.
     pub(crate) fn into_first(mut self) -> Line {
         std::mem::take(self.line_mut(PathId::ZERO))
     }

@@ -1,4 +1,4 @@
-//! What was received in one packet number space, and the acknowledgments owed for it (RFC 9000 §13.2).
+//! Packets received in one packet number space, and the acknowledgments owed for them (RFC 9000 §13.2).
 
 mod debt;
 mod history;
@@ -34,7 +34,8 @@ pub(crate) struct Received {
 }
 
 impl Received {
-    /// Nothing received on `path`; no heap until something is.
+    /// Creates the state of `path` with nothing received. The default strategy allocates no heap memory until
+    /// a packet is received.
     pub(crate) fn new(path: PathId, config: &AckConfig) -> Self {
         Self { numbers: Numbers::new(config), debt: Debt::new(path) }
     }
@@ -44,12 +45,12 @@ impl Received {
         self.numbers.largest()
     }
 
-    /// Whether `pn` was received before, or lies below what is remembered.
+    /// Returns whether `pn` was received before or lies below the numbers that are remembered.
     pub(crate) fn is_duplicate(&self, pn: u64) -> bool {
         self.numbers.is_duplicate(pn)
     }
 
-    /// A packet that is not a duplicate was received and all its frames processed.
+    /// Records a received packet that is not a duplicate and whose frames have all been processed.
     pub(crate) fn on_packet(
         &mut self,
         now: Time,
@@ -62,7 +63,7 @@ impl Received {
         receive(&mut self.numbers, &mut self.debt, now, packets, policy);
     }
 
-    /// Like [`Debt::write_ack`].
+    /// Does the same as [`Debt::write_ack`].
     pub(crate) fn write_ack(
         &mut self,
         now: Time,

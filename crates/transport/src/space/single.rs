@@ -42,7 +42,7 @@ struct Run {
 }
 
 impl Run {
-    /// The number after the last one.
+    /// Returns the number after the last one.
     fn end(&self) -> u64 {
         self.first + u64::from(self.len)
     }
@@ -61,9 +61,9 @@ pub(crate) struct Single {
     settled: u64,
     /// The next order of each path.
     orders: Vec<(PathId, u64)>,
-    /// What was received, on all paths.
+    /// Packet numbers received on all paths.
     pub(super) received: Numbers,
-    /// What the peer says of the marks on our packets.
+    /// Evaluation of the ECN counts that the peer reports for this endpoint's packets.
     pub(super) ecn: SharedEcn,
 }
 
@@ -137,7 +137,7 @@ impl Single {
         self.line.largest_acked = self.line.largest_acked.max(Some(largest));
     }
 
-    /// What `ranges` of an ACK frame name that no frame before has named, descending.
+    /// Returns the ranges that `ranges` of an ACK frame name and no earlier frame has named, descending.
     pub(super) fn news(&self, ranges: AckRanges<'_>) -> Ranges {
         let mut news = Ranges::new();
         let mut named = self.named.iter().rev().peekable();
@@ -159,7 +159,7 @@ impl Single {
         news
     }
 
-    /// What these `news` name is no news any longer.
+    /// Marks the ranges of `news` as named, so that they are no longer new.
     pub(super) fn on_named(&mut self, news: &[RangeInclusive<u64>]) {
         for range in news {
             self.named.insert(*range.start()..*range.end() + 1);
@@ -169,7 +169,7 @@ impl Single {
         }
     }
 
-    /// A number in `ranges` that was never sent, if one is known.
+    /// Returns a number in `ranges` that was never sent, if one is known.
     pub(super) fn unsent(&self, ranges: impl IntoIterator<Item = RangeInclusive<u64>>) -> Option<u64> {
         ranges.into_iter().find_map(|range| {
             let (low, high) = range.into_inner();
@@ -181,13 +181,13 @@ impl Single {
         })
     }
 
-    /// The path that `number` was sent on, unless that is forgotten.
+    /// Returns the path on which `number` was sent; `None` once that is forgotten.
     pub(super) fn path_of(&self, number: u64) -> Option<PathId> {
         let at = self.runs.partition_point(|run| run.end() <= number);
         self.runs.get(at).filter(|run| run.first <= number).map(|run| run.path)
     }
 
-    /// The number of the packet at `order` on `path`, unless that is forgotten.
+    /// Returns the number of the packet at `order` on `path`; `None` once that is forgotten.
     pub(super) fn number_of(&self, path: PathId, order: u64) -> Option<u64> {
         let (mut from, mut to) = (0, self.runs.len());
         while from < to {
@@ -205,14 +205,15 @@ impl Single {
         None
     }
 
-    /// The order of the first packet on `path` whose number is at least `number`; the path's next one if there is none.
+    /// Returns the order of the first packet on `path` whose number is at least `number`; the path's next
+    /// order if there is none.
     pub(super) fn order_from(&self, path: PathId, number: u64) -> u64 {
         let at = self.runs.partition_point(|run| run.end() <= number);
         let run = self.runs.range(at..).find(|run| run.path == path);
         run.map_or(self.order(path), |run| run.order + number.saturating_sub(run.first))
     }
 
-    /// The orders on `path` of what `ranges`, which descend, name, newest first.
+    /// Returns the orders on `path` of the packets in `ranges`, newest first; `ranges` descend.
     pub(super) fn orders<I: IntoIterator<Item = RangeInclusive<u64>>>(
         &self,
         path: PathId,
@@ -240,7 +241,7 @@ impl Single {
         }
     }
 
-    /// The path is gone; its packets are forgotten one by one as the line moves on.
+    /// Forgets a path that is gone; its packets are forgotten one by one as the packet numbers advance.
     pub(super) fn forget(&mut self, path: PathId) {
         self.orders.retain(|(id, _)| *id != path);
     }
@@ -257,7 +258,7 @@ pub(crate) struct RunOrders<'a, I> {
     runs: &'a VecDeque<Run>,
     path: PathId,
     ranges: I,
-    /// What is left of the current range: its ends, and how many runs lie at or below its upper one.
+    /// Rest of the current range: its two ends, and the number of runs that begin at or below the upper one.
     range: Option<(u64, u64, usize)>,
 }
 

@@ -1,4 +1,4 @@
-//! What the application does with streams.
+//! Stream operations of the application.
 
 use anabranch_wire::{Dir, StreamId};
 use bytes::Bytes;
@@ -21,7 +21,8 @@ impl Streams {
         id
     }
 
-    /// The next stream that the peer has opened and the application has not seen; they come in order of their IDs.
+    /// Returns the next stream that the peer has opened and the application has not seen; streams are
+    /// returned in the order of their IDs.
     pub fn accept(&mut self, dir: Dir) -> Option<StreamId> {
         self.table.accept(dir)
     }
@@ -32,7 +33,8 @@ impl Streams {
         self.write_with(id, data.len(), |buffer, n| buffer.write(&data[..n]))
     }
 
-    /// Like [`Self::write`], but refers to `data` instead of copying it, and splits off what it took.
+    /// Writes like [`Self::write`], but refers to `data` instead of copying it, and splits off the bytes that
+    /// it took.
     pub fn write_bytes(&mut self, id: StreamId, data: &mut Bytes) -> Result<usize, WriteError> {
         self.write_with(id, data.len(), |buffer, n| buffer.write_bytes(data.split_to(n)))
     }
@@ -72,7 +74,8 @@ impl Streams {
         Ok(n as usize)
     }
 
-    /// The application wanted to write more: it will be told when it can, and the peer why it cannot.
+    /// Notes that the application wants to write more. The application will be notified once it can, and the
+    /// peer is informed of the limit that blocks it.
     fn want_room(&mut self, key: usize) {
         let stream = self.table.stream(key);
         let Some(send) = &mut stream.send else {
@@ -95,7 +98,7 @@ impl Streams {
         }
     }
 
-    /// Nothing more will be written to the stream; the peer learns of its end.
+    /// Ends the stream: nothing more will be written to it, and the peer learns of its end.
     pub fn finish(&mut self, id: StreamId) -> Result<(), ClosedStream> {
         let key = self.table.find(id, self.now).ok_or(ClosedStream)?;
         let send = self.table.stream(key).send.as_mut().filter(|send| send.is_open()).ok_or(ClosedStream)?;
@@ -157,13 +160,14 @@ impl Streams {
         }
     }
 
-    /// The stream's priority; `None` if it is closed or not for sending.
+    /// Returns the stream's priority; `None` if it is closed or not for sending.
     pub fn priority(&mut self, id: StreamId) -> Option<Priority> {
         self.send_half(id).map(|send| send.priority)
     }
 
-    /// The next readable bytes: never empty, not necessarily all, since they are lent where they lie. They stay readable
-    /// until [`Self::consume`] or [`Self::take`].
+    /// Returns the next readable bytes. They are never empty, but not necessarily all readable bytes, because
+    /// they are lent from the place where they lie. They stay readable until [`Self::consume`] or
+    /// [`Self::take`].
     ///
     /// They are borrowed from the connection, so that no packet can arrive while they are read:
     ///
@@ -238,13 +242,14 @@ impl Streams {
         Ok((offset, data))
     }
 
-    /// The offset up to which the application has read; `None` if the stream is over or not for receiving.
+    /// Returns the offset up to which the application has read; `None` if the stream is over or not for
+    /// receiving.
     pub fn read_offset(&mut self, id: StreamId) -> Option<u64> {
         self.receive_half(id).map(|half| half.buffer.offset())
     }
 
-    /// The key of a stream with readable bytes. Once the application has been told of the end, or of a reset, the half is
-    /// done with.
+    /// Returns the key of a stream with readable bytes. Once the application has learned of the end or of a
+    /// reset, the receiving half is finished.
     fn readable(
         &mut self,
         id: StreamId,
@@ -275,7 +280,8 @@ impl Streams {
         self.release(n);
     }
 
-    /// The application does not want the rest: the peer is asked to reset the stream, and what arrives is dropped.
+    /// Stops receiving because the application does not want the rest. The peer is asked to reset the stream,
+    /// and data that still arrives is dropped.
     pub fn stop(&mut self, id: StreamId, code: u64) -> Result<(), ClosedStream> {
         let key = self.table.find(id, self.now).ok_or(ClosedStream)?;
         let stream = self.table.stream(key);
@@ -287,7 +293,7 @@ impl Streams {
         Ok(())
     }
 
-    /// Bytes that will not be read count as read, so that the connection's credit returns to the peer.
+    /// Counts bytes that will not be read as read, so that the connection's credit returns to the peer.
     pub(super) fn drop_unread(&mut self, key: usize) {
         let unread = self.table.stream(key).receive.as_ref().map_or(0, |half| half.credit.outstanding());
         if unread > 0 {
@@ -295,12 +301,13 @@ impl Streams {
         }
     }
 
-    /// Whether reading would give data, the end or a reset.
+    /// Returns whether reading would return data, the end or a reset.
     pub fn is_readable(&mut self, id: StreamId) -> bool {
         self.receive_half(id).is_some_and(|half| half.has_news())
     }
 
-    /// Bytes that [`Self::write`] would take now; `None` if the stream is closed for writing.
+    /// Returns the number of bytes that [`Self::write`] would take now; `None` if the stream is closed for
+    /// writing.
     pub fn writable(&mut self, id: StreamId) -> Option<u64> {
         let key = self.table.find(id, self.now)?;
         let send = self.table.stream(key).send.as_ref().filter(|send| send.is_open())?;
@@ -308,7 +315,8 @@ impl Streams {
         Some(self.room_for(key).min(credit))
     }
 
-    /// How far sending has come on a stream, for those who wait for its peer; `None` if it is closed for writing.
+    /// Returns the progress of sending on a stream, for tasks that wait for the peer; `None` if the stream is
+    /// closed for writing.
     pub fn send_progress(&mut self, id: StreamId) -> Option<SendProgress> {
         let send = self.send_half(id).filter(|send| send.is_open())?;
         let (written, buffered) = (send.buffer.end(), send.buffer.buffered());
@@ -327,22 +335,23 @@ impl Streams {
         self.table.remote(dir).limit()
     }
 
-    /// The code with which the peer stopped the stream, as long as the stream exists.
+    /// Returns the error code with which the peer stopped the stream, as long as the stream exists.
     pub fn stopped(&mut self, id: StreamId) -> Option<u64> {
         self.send_half(id)?.stopped
     }
 
-    /// Where the sending half stands; `None` if the stream is over or not for sending.
+    /// Returns the state of the sending half; `None` if the stream is over or not for sending.
     pub fn send_state(&mut self, id: StreamId) -> Option<super::SendState> {
         self.send_half(id).map(|send| send.state)
     }
 
-    /// Whether nothing more can be written: finished, reset, stopped or over.
+    /// Returns whether nothing more can be written: the stream is finished, reset, stopped or over.
     pub fn is_send_closed(&mut self, id: StreamId) -> bool {
         !self.send_half(id).is_some_and(|send| send.is_open())
     }
 
-    /// Whether nothing more can be read: the end or the reset has been seen, or the stream was stopped.
+    /// Returns whether nothing more can be read: the end or the reset has been seen, or the stream was
+    /// stopped.
     pub fn is_receive_closed(&mut self, id: StreamId) -> bool {
         !self.receive_half(id).is_some_and(|half| half.stopped.is_none() && !half.state.is_terminal())
     }
@@ -357,7 +366,7 @@ impl Streams {
         self.table.stream(key).receive.as_mut()
     }
 
-    /// The peer allows more streams than before.
+    /// Takes note that the peer allows more streams than before.
     pub(super) fn on_more_streams(&mut self, dir: Dir) {
         let local = self.table.local(dir);
         if local.opened < local.limit {

@@ -82,21 +82,21 @@ impl Streams {
         }
     }
 
-    /// Whether the application would write more to the stream if the peer's limits or the send buffer let it: then what is
-    /// oldest blocks, not what is newest.
+    /// Returns whether the application would write more to the stream if the peer's limits or the send buffer
+    /// permitted it. In this case the oldest data blocks, not the newest.
     pub(crate) fn is_held_back(&mut self, id: StreamId) -> bool {
         let Some(key) = self.table.find(id, self.now) else { return false };
         let send = self.table.stream(key).send.as_ref();
         send.is_some_and(|send| send.is_open() && (send.wants_room || send.credit.available() == 0))
     }
 
-    /// Whether the stream whose turn it is has more to come than what waits to be sent.
+    /// Returns whether more data than now waits will follow on the stream whose turn it is.
     pub(crate) fn has_more_to_come(&mut self) -> bool {
         self.ready.next(None).is_some_and(|place| self.is_held_back(place.id()))
     }
 
-    /// Bytes from the oldest unacknowledged one to the end of the peer's flow control: for the connection or for the stream
-    /// whose turn it is, whichever is less.
+    /// Returns the number of bytes from the oldest unacknowledged one to the end of the peer's flow control.
+    /// The limit of the connection counts, or that of the stream whose turn it is, whichever is less.
     pub(crate) fn send_window(&mut self) -> u64 {
         let acked = self.flow.send_credit.used().saturating_sub(self.flow.buffered);
         let connection = self.flow.send_credit.limit().saturating_sub(acked);
@@ -109,7 +109,7 @@ impl Streams {
         connection.min(stream)
     }
 
-    /// Bytes that the peer's limit for the connection lets the application write.
+    /// Returns the number of bytes that the peer's limit for the connection lets the application write.
     pub(crate) fn credit(&self) -> u64 {
         self.flow.send_credit.available()
     }

@@ -120,7 +120,8 @@ impl Streams {
         Ok(())
     }
 
-    /// The peer used the stream, and the connection, up to `end` of the stream.
+    /// Counts the peer's use of the stream up to `end` against the flow control of the stream and the
+    /// connection.
     fn claim(&mut self, key: usize, end: u64, fin: bool) -> Result<(), TransportError> {
         let Some(half) = &mut self.table.stream(key).receive else {
             return Ok(());
@@ -235,7 +236,7 @@ impl Found {
     }
 }
 
-/// The peer used `new` bytes more of the connection's credit; notes if a new limit is due.
+/// Counts `new` bytes more against the connection's flow control; notes in `due` if a new limit is due.
 #[inline]
 pub(super) fn claim(credit: &mut ReceiveCredit, due: &mut bool, new: u64) -> Result<(), TransportError> {
     let total = credit.received().saturating_add(new);

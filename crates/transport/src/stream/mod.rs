@@ -56,8 +56,8 @@ const WAKE_ROOM: u64 = 64 * 1024;
 /// Room that writers with data to send leave to each stream that has none because there was no room.
 const MIN_SHARE: u64 = 16 * 1024;
 
-/// How often others are told of room until one who was told of it, and has not written since, is left none any longer. Many
-/// acknowledgments may come before a busy machine lets a writer run.
+/// Number of times that other writers are notified of room before a notified writer that has not written
+/// since loses its share. Many acknowledgments may arrive before a busy machine lets a writer run.
 const MAX_IDLE_TURNS: u32 = 64;
 
 /// All streams of a connection.
@@ -66,7 +66,7 @@ pub struct Streams {
     table: Table,
     flow: Flow,
     ready: ReadyQueue,
-    /// Whether any stream has ever had a route of its own.
+    /// `true` if any stream has ever had a route of its own.
     is_routed: bool,
     waiting: Waiting,
     /// Streams with control frames to send.
@@ -118,7 +118,8 @@ impl PerDir {
 }
 
 impl Streams {
-    /// No streams yet, and no credit to send until [`Self::set_peer_parameters`]. `hash_seed` should be secret and random.
+    /// Creates an empty set of streams with no credit to send until [`Self::set_peer_parameters`].
+    /// `hash_seed` should be secret and random.
     pub(crate) fn new(side: Side, config: &StreamsConfig, hash_seed: u64) -> Self {
         let mut pool = Pool::default();
         pool.set_window(config.connection_window);
@@ -153,17 +154,18 @@ impl Streams {
         }
     }
 
-    /// Whether headers name streams in the version that is used now: then the first bidirectional stream of the client stands for
-    /// none. Said again whenever the version changes, which it cannot once a stream is open.
+    /// Sets whether headers name streams in the version in use; the client's first bidirectional stream then
+    /// stands for none. It is called again whenever the version changes, which is impossible once a stream is
+    /// open.
     pub(crate) fn set_named(&mut self, named: bool) {
         self.named = named;
         self.due.max_streams.bi |= self.table.skip_first(named);
     }
 
-    /// The limits that the peer gives: for 0-RTT first the remembered ones, then the real ones.
+    /// Sets the limits that the peer gives: for 0-RTT first the remembered ones, then the real ones.
     ///
-    /// Fails with PROTOCOL_VIOLATION if a limit is lower than before, which a server that accepts 0-RTT must not do
-    /// (RFC 9000 §7.4.1). If 0-RTT was refused, call [`Self::reject_zero_rtt`] first.
+    /// Fails with PROTOCOL_VIOLATION if a limit is lower than before, which a server that accepts 0-RTT must
+    /// not do (RFC 9000 §7.4.1). If 0-RTT was refused, call [`Self::reject_zero_rtt`] first.
     pub(crate) fn set_peer_parameters(
         &mut self,
         parameters: &TransportParameters,
@@ -184,8 +186,8 @@ impl Streams {
         Ok(())
     }
 
-    /// The server refused 0-RTT: everything that was sent is to be sent again, and no credit is left from the limits
-    /// remembered. [`Self::set_peer_parameters`] gives the new ones, which may be lower.
+    /// Marks all data sent so far to be sent again because the server refused 0-RTT, and drops the credit
+    /// from the remembered limits. [`Self::set_peer_parameters`] gives the new limits, which may be lower.
     pub(crate) fn reject_zero_rtt(&mut self) {
         self.table.forget_peer_parameters();
         self.flow.send_credit.restart();
@@ -208,7 +210,7 @@ impl Streams {
         }
     }
 
-    /// What happened since the last call, oldest first.
+    /// Returns the oldest event that has not been returned yet.
     pub(crate) fn poll_event(&mut self) -> Option<StreamEvent> {
         self.events.pop_front()
     }
@@ -238,7 +240,7 @@ impl Streams {
         self.flow.sent
     }
 
-    /// Whether streams may have routes of their own.
+    /// Returns whether streams may have routes of their own.
     pub(crate) fn is_routed(&self) -> bool {
         self.is_routed
     }
@@ -347,12 +349,13 @@ impl Streams {
         if is_next || begins { rest.max(room.min(MIN_SHARE)) } else { rest }
     }
 
-    /// A stream that wants to write and has fewer bytes to send than this is left room.
+    /// Returns the number of bytes to send below which a stream that wants to write is left room.
     fn low_water(&self) -> u64 {
         MIN_SHARE.min(self.flow.max_buffered / 16).max(1)
     }
 
-    /// The stream has fewer bytes to send than before, or wants room.
+    /// Marks a stream to be left room if it wants to write and has little left to send. Called when it has
+    /// fewer bytes to send than before, or wants room.
     fn note_hunger(&mut self, key: usize) {
         let low = self.low_water();
         let Some(send) = &self.table.stream(key).send else { return };
@@ -383,7 +386,8 @@ impl Streams {
         }
     }
 
-    /// Whether writers may be woken: the connection has credit, and the send buffer room worth the while.
+    /// Returns whether writers may be woken: the connection has credit, and the send buffer has enough room
+    /// to be worth it.
     fn has_room(&self) -> bool {
         let wake_room = (self.flow.max_buffered / 8).clamp(1, WAKE_ROOM);
         self.flow.send_credit.available() > 0 && self.flow.buffered + wake_room <= self.flow.max_buffered

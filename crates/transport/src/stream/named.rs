@@ -13,7 +13,7 @@ pub(crate) const MIN_NAMED_ROOM: usize = 64;
 /// The one STREAM frame of a packet to come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Named {
-    /// What the header says.
+    /// Description of the data in the packet's header.
     pub(crate) announced: Announced,
     segment: Segment,
     /// It repeats data that has been sent before. The packet carries nothing else then: peers are known that acknowledge such
@@ -24,7 +24,7 @@ pub(crate) struct Named {
 }
 
 impl Streams {
-    /// The STREAM frame that goes next with `carrier`: by priority, lost data before new data.
+    /// Returns the STREAM frame to send next with `carrier`, by priority and lost data before new data.
     pub(crate) fn next_named(&mut self, carrier: &Carrier) -> Option<Named> {
         let mut passed = None;
         let mut spare = self.ready.spare();
@@ -77,7 +77,8 @@ impl Streams {
         None
     }
 
-    /// The STREAM frame that repeats with `carrier` what `token`, a stream's, stands for, as far as that is still of use.
+    /// Returns the STREAM frame that repeats, with `carrier`, the data of the stream's `token`, as far as it
+    /// is still of use.
     pub(crate) fn named_copy(&mut self, token: &Token, carrier: &Carrier) -> Option<Named> {
         let Token::Stream { id, offset, len, fin } = *token else { return None };
         let key = self.table.find(id, self.now)?;
@@ -124,7 +125,7 @@ impl Streams {
         None
     }
 
-    /// The stream whose frame was written gives way to the others, or leaves the queue.
+    /// Lets the stream whose frame was written give way to the others, or removes it from the queue.
     fn after_named(&mut self, key: usize) {
         self.note_hunger(key);
         let Some(send) = self.table.stream(key).send.as_mut() else { return };
@@ -145,8 +146,8 @@ impl Streams {
     }
 }
 
-/// What the header says of data at `offset`. What the peer has without a gap ends between what it has acknowledged and what it
-/// has been sent.
+/// Returns the header's description of data at `offset`. The peer's data without a gap ends between the
+/// acknowledged offset and the sent offset.
 fn announce(stream: StreamId, offset: u64, send: &super::send::SendHalf) -> Announced {
     let buffer = &send.buffer;
     let distance = offset.abs_diff(buffer.base()).max(buffer.unsent().saturating_sub(offset));

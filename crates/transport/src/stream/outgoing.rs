@@ -12,24 +12,24 @@ use crate::token::{Token, Tokens};
 /// Less data than this is not worth the frame around it when more is waiting for the next packet.
 pub(super) const MIN_SEGMENT: u64 = 32;
 
-/// How far a stream got in a packet.
+/// Result of adding a stream to a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
     /// It has nothing more to send.
     Drained,
     /// The packet is full.
     Full {
-        /// Whether anything of the stream is in the packet.
+        /// `true` if the packet contains anything of the stream.
         served: bool,
     },
     /// The connection's limits hold it back.
     Held,
-    /// What it has left is of a kind that leaves on another path.
+    /// The stream's remaining data is of a kind that is sent on another path.
     Passed,
 }
 
 impl Streams {
-    /// Whether a flow-control frame, RESET_STREAM or STOP_SENDING waits to be sent.
+    /// Returns whether a flow-control frame, RESET_STREAM or STOP_SENDING waits to be sent.
     pub fn has_pending_control(&self) -> bool {
         let due = &self.due;
         let connection = due.max_data || due.data_blocked;
@@ -37,7 +37,7 @@ impl Streams {
         connection || streams || !self.control.is_empty()
     }
 
-    /// Whether STREAM frames may be sent now: new data, lost data or an end.
+    /// Returns whether STREAM frames may be sent now: new data, lost data or an end.
     pub(crate) fn has_pending_data(&self) -> bool {
         !self.ready.is_empty()
     }
@@ -212,7 +212,7 @@ impl Streams {
         if kinds != Kinds::ALL && send.next().is_some() { Progress::Passed } else { Progress::Drained }
     }
 
-    /// A frame reached the peer. Tokens of other parts of the connection are ignored.
+    /// Handles the acknowledgment of a frame. Tokens of other parts of the connection are ignored.
     pub(crate) fn on_acked(&mut self, token: &Token) {
         match *token {
             Token::Stream { id, offset, len, fin } | Token::StreamCopy { id, offset, len, fin } => {
@@ -257,7 +257,8 @@ impl Streams {
         }
     }
 
-    /// A frame was lost: what still matters is to be sent again. Tokens of other parts of the connection are ignored.
+    /// Handles the loss of a frame: queues again whatever is still of use. Tokens of other parts of the
+    /// connection are ignored.
     ///
     /// Limits are not repeated but renewed (RFC 9000 §13.3).
     pub(crate) fn on_lost(&mut self, token: &Token) {

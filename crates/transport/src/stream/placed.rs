@@ -9,7 +9,7 @@ use super::receive_buffer::{Saved, Slot};
 use crate::error::TransportError;
 use crate::stream::incoming::Piece;
 
-/// How received stream bytes got to where they are read.
+/// Number of received stream bytes by the way they reached the place where they are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReceivedBytes {
@@ -30,7 +30,7 @@ pub(crate) struct Reserved {
 }
 
 impl Reserved {
-    /// The stream.
+    /// Returns the stream.
     pub(crate) fn stream(&self) -> StreamId {
         self.stream
     }
@@ -46,7 +46,7 @@ impl Reserved {
         self.slot.offset
     }
 
-    /// Whether data of `len` bytes may stay.
+    /// Returns whether data of `len` bytes may stay.
     #[inline]
     pub(crate) fn fits(&self, len: usize) -> bool {
         self.slot.fits(len)
@@ -54,8 +54,9 @@ impl Reserved {
 }
 
 impl Streams {
-    /// A place for a packet of `len` bytes that says it belongs there, and its bytes; nothing of that is known to be true. `None`
-    /// if it is to be decrypted elsewhere. What has been received of the place goes to `saved`, which is empty.
+    /// Reserves a place for a packet of `len` bytes whose header names it, and returns the place with its
+    /// bytes. The header is not authenticated yet. Returns `None` if the packet is to be decrypted elsewhere.
+    /// Bytes of the place that were received before are copied to `saved`, which is empty.
     #[inline(always)]
     pub(crate) fn reserve(
         &mut self,
@@ -107,7 +108,8 @@ impl Streams {
         }
     }
 
-    /// The STREAM frame of an authentic packet whose data is in its place; see [`Self::on_stream`].
+    /// Takes in the STREAM frame of an authentic packet whose data is already in place; see
+    /// [`Self::on_stream`].
     pub(crate) fn on_placed(
         &mut self,
         now: Time,
@@ -121,12 +123,12 @@ impl Streams {
         self.take_in(now, rtt, reserved.key, piece, |buffer, pool| buffer.commit(&reserved.slot, len, pool))
     }
 
-    /// How the bytes of all streams were received.
+    /// Returns the number of bytes of all streams by the way they were received.
     pub fn received(&self) -> ReceivedBytes {
         self.received
     }
 
-    /// The STREAM frame with its data copied.
+    /// Takes in the STREAM frame by copying its data.
     pub(super) fn copy_in(
         &mut self,
         now: Time,

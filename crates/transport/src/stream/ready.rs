@@ -17,19 +17,19 @@ const SPARE_EVERY: u32 = 8;
 pub(crate) struct Place {
     level: Reverse<i32>,
     incremental: bool,
-    /// When the stream's turn is; 0 for streams that do not take turns.
+    /// Turn of the stream; 0 for streams that do not take turns.
     turn: u64,
     id: StreamId,
 }
 
 impl Place {
-    /// The place of a stream whose turn is `turn`.
+    /// Creates the place of a stream whose turn is `turn`.
     pub(crate) fn new(id: StreamId, priority: Priority, turn: u64) -> Self {
         let turn = if priority.incremental { turn } else { 0 };
         Self { level: Reverse(priority.level), incremental: priority.incremental, turn, id }
     }
 
-    /// Whose place it is.
+    /// Returns the stream that has this place.
     pub(crate) fn id(&self) -> StreamId {
         self.id
     }
@@ -43,7 +43,7 @@ pub(crate) struct ReadyQueue {
     /// Packets that began with a stream that does not take turns while others of its level stood behind it, since the last one
     /// that was spared for those.
     in_a_row: u32,
-    /// Which of those it went to.
+    /// Place of the stream that the last spared packet went to.
     spared: Option<Place>,
 }
 
@@ -52,7 +52,7 @@ impl ReadyQueue {
         self.places.is_empty()
     }
 
-    /// The first place, or the one after `passed`.
+    /// Returns the first place, or the one after `passed`.
     pub(crate) fn next(&self, passed: Option<Place>) -> Option<Place> {
         match passed {
             None => self.places.first().copied(),
@@ -60,8 +60,8 @@ impl ReadyQueue {
         }
     }
 
-    /// For a new packet: the stream that it begins with although others go before it, if this packet is spared for those that
-    /// stand behind a stream of their own level that does not take turns.
+    /// Returns the stream that a new packet begins with although others come before it. This applies if the
+    /// packet is spared for streams behind one of their own level that does not take turns.
     pub(crate) fn spare(&mut self) -> Option<Place> {
         let first = self.places.first().copied().filter(|first| !first.incremental)?;
         let waits = |place: &Place| place.level == first.level && *place != first;
@@ -88,7 +88,7 @@ impl ReadyQueue {
         self.places.remove(place);
     }
 
-    /// The stream has had its turn and wants another; gives its new place.
+    /// Gives a new place to a stream that has had its turn and wants another; returns that place.
     pub(crate) fn rotate(&mut self, place: Place) -> Place {
         if !place.incremental || self.places.len() == 1 {
             return place;

@@ -36,7 +36,7 @@ fn error(code: TransportErrorCode, reason: &'static str) -> TransportError {
     TransportError::new(code, reason)
 }
 
-/// The peer used more than its credit.
+/// Returns the error for a peer that used more than its credit.
 pub(crate) fn overrun(reason: &'static str) -> TransportError {
     error(TransportErrorCode::FLOW_CONTROL_ERROR, reason)
 }
@@ -62,12 +62,14 @@ impl ReceiveHalf {
         next.is_some()
     }
 
-    /// Whether the application has nothing more to learn from this half and the peer's use of credit is settled.
+    /// Returns whether the application has nothing more to learn from this half and the peer's use of credit
+    /// is final.
     pub(crate) fn is_done(&self) -> bool {
         self.state.is_terminal() || (self.stopped.is_some() && self.final_size.is_some())
     }
 
-    /// The peer used the stream up to `end`, where it also ends if `fin`; says how much credit is newly used.
+    /// Counts the peer's use of the stream up to `end`, where the stream also ends if `fin`; returns the
+    /// newly used credit.
     #[inline]
     pub(crate) fn claim(&mut self, end: u64, fin: bool) -> Result<u64, TransportError> {
         // RFC 9000 §4.5
@@ -111,7 +113,8 @@ impl ReceiveHalf {
         Ok(grew || complete || is_more)
     }
 
-    /// The peer gave up the stream, with a final size that [`Self::claim`] allowed; says whether that is news.
+    /// Handles a reset by the peer with a final size that [`Self::claim`] allowed; returns whether that is
+    /// news.
     pub(crate) fn on_reset(&mut self, code: u64, final_size: u64, pool: &mut Pool) -> bool {
         self.final_size = Some(final_size);
         if !self.apply(ReceiveInput::Reset) {
@@ -122,7 +125,8 @@ impl ReceiveHalf {
         self.stopped.is_none()
     }
 
-    /// What can be read without copying, in order, or why nothing can.
+    /// Returns `Ok` if data can be read in order without copying; otherwise the error tells why nothing can
+    /// be read.
     #[inline]
     pub(crate) fn readable_in_order(&mut self) -> Result<(), ReadError> {
         if self.buffer.is_unordered() {
@@ -154,7 +158,7 @@ impl ReceiveHalf {
         }
     }
 
-    /// Whether reading would give data, the end or a reset.
+    /// Returns whether reading would return data, the end or a reset.
     pub(crate) fn has_news(&self) -> bool {
         let ended = matches!(self.state, ReceiveState::DataRecvd | ReceiveState::ResetRecvd);
         self.stopped.is_none() && (ended || self.buffer.readable() > 0)
@@ -176,7 +180,8 @@ impl ReceiveHalf {
         self.credit.consume(n, now, rtt) && self.wants_more()
     }
 
-    /// Whether data is missing before what has arrived, and the application has read nearly all that could be read.
+    /// Returns whether data is missing before received data, and the application has read nearly all readable
+    /// bytes.
     pub(crate) fn is_held_up(&self) -> bool {
         let unread = self.buffer.readable();
         self.wants_more()

@@ -12,7 +12,7 @@ use crate::path::{LocalCids, RemoteCids, Status};
 pub(crate) struct Unopened {
     pub(crate) local: LocalCids,
     pub(crate) remote: RemoteCids,
-    /// What the peer has said that the path will be for.
+    /// Status that the peer has announced for the path.
     pub(crate) status: Status,
 }
 
@@ -20,18 +20,18 @@ pub(crate) struct Unopened {
 #[derive(Debug, Default)]
 pub(crate) struct UnopenedPaths {
     paths: BTreeMap<PathId, Unopened>,
-    /// Whether they owe anything, if that is known since the last change.
+    /// `Some(true)` if frames are owed; `None` if this is unknown since the last change.
     owes: Option<bool>,
 }
 
 impl UnopenedPaths {
-    /// The paths, to be changed.
+    /// Returns the paths for modification.
     pub(crate) fn change(&mut self) -> &mut BTreeMap<PathId, Unopened> {
         self.owes = None;
         &mut self.paths
     }
 
-    /// Whether frames about their connection IDs are owed.
+    /// Returns whether frames about their connection IDs are owed.
     pub(crate) fn has_pending(&self) -> bool {
         self.owes.unwrap_or_else(|| self.look())
     }

@@ -14,7 +14,7 @@ use crate::token::{Token, Tokens};
 /// Room that one more range and a longer count of them take at most.
 const ONE_MORE_RANGE: usize = 8 + 8 + 1;
 
-/// When the next ACK of one path is due, and which packet is its largest.
+/// Time at which the next ACK of one path is due, and the largest packet number that it names.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Debt {
     /// The path.
@@ -23,26 +23,26 @@ pub(crate) struct Debt {
     unacked: u32,
     /// One more than the largest number that came on this path; 0 before the first packet.
     next: u64,
-    /// When the largest number arrived: the ACK delay counts from here.
+    /// Time at which the packet with the largest number arrived; the ACK delay counts from here.
     largest_at: Time,
     /// One more than the largest number of an ack-eliciting packet.
     next_eliciting: u64,
-    /// Whether the last packet was marked CE.
+    /// `true` if the last packet was marked CE.
     last_was_ce: bool,
     /// An ACK must not wait any longer.
     immediate: bool,
     /// Something arrived since the last ACK.
     news: bool,
-    /// When an ACK must leave, while `unacked` is not 0.
+    /// Time by which an ACK must be sent, while `unacked` is not 0.
     deadline: Time,
     /// One more than the largest number of the last ACK; 0 before the first.
     reported: u64,
-    /// Whether it is settled, or its last ACK repeated.
+    /// Kind of the next ACK: the one that pays the debt, or a repetition of the last one.
     telling: Telling,
 }
 
 impl Debt {
-    /// Nothing is owed for `path` yet.
+    /// Creates a debt for `path` with no ACK owed yet.
     pub(crate) fn new(path: PathId) -> Self {
         Self { path, ..Self::default() }
     }
@@ -52,7 +52,8 @@ impl Debt {
         self.next.checked_sub(1)
     }
 
-    /// Packets with these numbers came one after another, which are among `numbers` already.
+    /// Takes note of packets with these numbers, which arrived one after another and are already among
+    /// `numbers`.
     pub(crate) fn on_packets(
         &mut self,
         now: Time,
@@ -86,7 +87,7 @@ impl Debt {
         }
     }
 
-    /// Whether one of the ack-eliciting packets makes an ACK leave at once.
+    /// Returns whether reordering of these ack-eliciting packets requires an ACK at once.
     fn is_reordered(&self, came: &Range<u64>, threshold: u64, numbers: &Numbers) -> bool {
         let (first, last) = (came.start, came.end - 1);
         let largest = self.next_eliciting.checked_sub(1);
@@ -113,45 +114,48 @@ impl Debt {
         self.unacked
     }
 
-    /// An ACK with the largest number of all paths, which share their numbers, has left on behalf of this one, too.
+    /// Clears the debt because an ACK has been sent on behalf of this path, too. It carried the largest
+    /// number of all paths, which share their numbers.
     pub(crate) fn settle_with_others(&mut self) {
         if let Some(largest) = self.largest() {
             self.settle(largest);
         }
     }
 
-    /// The peer asked for an ACK at once (IMMEDIATE_ACK).
+    /// Requires an ACK at once because the peer asked for it (IMMEDIATE_ACK).
     pub(crate) fn require_ack(&mut self) {
         self.immediate = true;
     }
 
-    /// Whether an ACK must leave now, even in a packet of its own.
+    /// Returns whether an ACK must be sent now, even in a packet of its own.
     pub(crate) fn ack_now(&self) -> bool {
         self.immediate && self.next > 0
     }
 
-    /// Whether an ACK must leave now or should have left before.
+    /// Returns whether an ACK must be sent now or is overdue.
     pub(crate) fn is_due(&self, now: Time) -> bool {
         self.ack_now() || self.ack_deadline().is_some_and(|deadline| deadline <= now)
     }
 
-    /// The debt as it was when its last ACK left, to repeat that one.
+    /// Returns the debt as it was when its last ACK was sent, to repeat that ACK.
     pub(crate) fn as_reported(&self) -> Self {
         Self { next: self.reported, telling: Telling::Copy, ..self.clone() }
     }
 
-    /// When an ACK must leave at the latest; `None` if none is owed or it must leave now anyway.
+    /// Returns the latest time at which an ACK must be sent; `None` if none is owed or it must be sent now
+    /// anyway.
     pub(crate) fn ack_deadline(&self) -> Option<Time> {
         (self.unacked > 0 && !self.immediate).then_some(self.deadline)
     }
 
-    /// Whether an ack-eliciting packet has not been acknowledged yet.
+    /// Returns whether an ack-eliciting packet has not been acknowledged yet.
     #[cfg(test)]
     pub(crate) fn has_unacked(&self) -> bool {
         self.unacked > 0
     }
 
-    /// Whether an ACK would say something new, so that it is worth its bytes in a packet that leaves anyway.
+    /// Returns whether an ACK would contain something new, so that it is worth its bytes in a packet that is
+    /// sent anyway.
     pub(crate) fn can_ack(&self) -> bool {
         self.news
     }

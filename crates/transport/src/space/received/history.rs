@@ -1,5 +1,5 @@
-//! How often and how long each range of received packet numbers has been told, and whether the peer has heard it: for orders
-//! and horizons that ask.
+//! Record of how often and how long ACK frames have named each range of received packet numbers, and whether
+//! the peer acknowledged one of them. It serves the range orders and horizons that need it.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -14,7 +14,8 @@ use crate::ranges::RangeSet;
 /// ACK frames whose ranges are remembered until the peer acknowledges one of them or a later one; the oldest give way.
 pub(super) const MAX_TOLD_FRAMES: usize = 1024;
 
-/// Where a frame comes from. What copies on other paths name is counted by itself: they may arrive long after the next frame.
+/// Origin of an ACK frame. Ranges named by copies on other paths are counted separately, because copies may
+/// arrive long after the next frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Telling {
     /// The frame in which a debt is settled.
@@ -30,7 +31,7 @@ struct Record {
     range: Range<u64>,
     /// Frames that named it since, by [`Telling`].
     times_sent: [u32; 2],
-    /// When it was first seen like this.
+    /// Time at which the range was first seen with these bounds.
     since: Time,
     /// The peer acknowledged a frame that named it.
     heard: bool,
@@ -46,17 +47,17 @@ pub(super) struct History {
     told: VecDeque<(u32, Chosen)>,
     /// Room for the records to come, kept so that nothing is allocated.
     spare: Vec<Record>,
-    /// Whether the ranges have changed since the records followed them.
+    /// `true` if the ranges have changed since the records last followed them.
     is_behind: bool,
 }
 
 impl History {
-    /// Nothing yet; `max_tellings` frames name a range that does not grow.
+    /// Creates an empty history; at most `max_tellings` frames name a range that does not grow.
     pub(super) fn new(max_tellings: u32) -> Self {
         Self { records: Vec::new(), max_tellings, told: VecDeque::new(), spare: Vec::new(), is_behind: false }
     }
 
-    /// The ranges have changed.
+    /// Notes that the ranges have changed.
     pub(super) fn on_change(&mut self) {
         self.is_behind = true;
     }
@@ -75,9 +76,10 @@ impl History {
         }));
     }
 
-    /// The ranges of the next frame, descending: the one that ends with `largest`, and at most `max_ranges - 1` of those below
-    /// it: what the fewest frames of this `telling` named, the lower of two first, or what is newest, after the `order`. What the
-    /// peer has heard is left out.
+    /// Returns the ranges of the next frame, descending: the one that ends with `largest`, and at most
+    /// `max_ranges - 1` of those below it. The `order` prefers ranges that the fewest frames of this
+    /// `telling` named, the lower of two first, or the newest ranges. Ranges that the peer has heard of are
+    /// left out.
     pub(super) fn choose(
         &self,
         order: RangeOrder,
@@ -110,7 +112,7 @@ impl History {
         self.records.get_mut(at)
     }
 
-    /// The frame with this serial number leaves and names these ranges.
+    /// Records that the frame with this serial number is sent and names these ranges.
     pub(super) fn on_told(&mut self, ranges: &[Range<u64>], frame: u32, telling: Telling) {
         for range in ranges {
             if let Some(record) = self.record_at(range.start) {
@@ -124,8 +126,8 @@ impl History {
         self.told.push_back((frame, ranges.into()));
     }
 
-    /// The peer acknowledged the frame with this serial number: what it named and what has not grown since is heard. Frames
-    /// before it are forgotten.
+    /// Marks the ranges of the frame with this serial number, which the peer acknowledged, as heard unless
+    /// they have grown since. Frames before it are forgotten.
     pub(super) fn on_heard(&mut self, frame: u32) {
         let Some(at) = self.told.iter().position(|(serial, _)| *serial == frame) else { return };
         let Some((_, ranges)) = self.told.drain(..=at).next_back() else { return };
@@ -138,7 +140,7 @@ impl History {
         }
     }
 
-    /// What ends at `horizon` or below has been given up.
+    /// Drops the records of ranges that end at `horizon` or below, which have been given up.
     pub(super) fn forget_below(&mut self, horizon: u64) {
         let settled = self.records.partition_point(|record| record.range.end <= horizon);
         self.records.drain(..settled);

@@ -59,7 +59,7 @@ impl Arrival {
     }
 }
 
-/// What arrived and is not known to be known, in order of arrival.
+/// Arrivals that the peer is not known to have heard of, in order of arrival.
 #[derive(Debug, Default)]
 pub(super) struct News {
     /// Told by fewer than [`TELLINGS`] frames.
@@ -71,7 +71,7 @@ pub(super) struct News {
 }
 
 impl News {
-    /// An ack-eliciting packet arrived on `path`.
+    /// Records an ack-eliciting packet that arrived on `path`.
     pub(super) fn on_packet(&mut self, path: PathId, number: u64) {
         let newest = self.fresh.iter_mut().rev().take(JOINED).take_while(|arrival| arrival.told == 0);
         for arrival in newest.filter(|arrival| arrival.path == path) {
@@ -90,13 +90,13 @@ impl News {
         self.fresh.push_back(Arrival { numbers: number..number + 1, path, frame: self.frame, told: 0 });
     }
 
-    /// Whether so much about `path` is untold that half of a frame of `max_ranges` is full.
+    /// Returns whether the arrivals on `path` that no frame has named fill half of a frame of `max_ranges`.
     pub(super) fn is_pressing(&self, path: PathId, max_ranges: usize) -> bool {
         let limit = (max_ranges / 2).max(1);
         self.untold(path).take(limit).count() == limit
     }
 
-    /// Whether there is something about `path` that no frame has told.
+    /// Returns whether there is an arrival on `path` that no frame has named.
     pub(super) fn has_untold(&self, path: PathId) -> bool {
         self.untold(path).next().is_some()
     }
@@ -105,8 +105,8 @@ impl News {
         self.fresh.iter().rev().filter(move |arrival| arrival.told == 0 && arrival.path == path)
     }
 
-    /// The ranges of the next ACK frame of `path`, whose largest received number is `largest`: at most `max_ranges` parts
-    /// of `received`, the first of them up to `largest`.
+    /// Returns the ranges of the next ACK frame of `path`, whose largest received number is `largest`. They
+    /// are at most `max_ranges` parts of `received`, and the first of them ends at `largest`.
     pub(super) fn choose(
         &self,
         received: &RangeSet,
@@ -138,12 +138,12 @@ impl News {
         chosen
     }
 
-    /// Whether frames of `path` leave the arrival to a frame of its own path.
+    /// Returns whether frames of `path` leave the arrival to a frame of its own path.
     fn is_secret(&self, arrival: &Arrival, path: PathId) -> bool {
         arrival.told == 0 && arrival.path != path && self.frame.wrapping_sub(arrival.frame) < PATIENCE
     }
 
-    /// The frame with this serial number leaves with these ranges.
+    /// Records that the frame with this serial number is sent with these ranges.
     pub(super) fn on_told(&mut self, ranges: &[Range<u64>], frame: u32) {
         self.frame = frame.wrapping_add(1);
         for _ in 0..self.old.len().min(REPEATS) {
@@ -187,7 +187,7 @@ impl News {
         });
     }
 
-    /// The peer has acknowledged the frame with this serial number.
+    /// Drops the arrivals named by the frame with this serial number, which the peer has acknowledged.
     pub(super) fn on_heard(&mut self, frame: u32) {
         let unheard = |arrival: &Arrival| !arrival.was_told_by(frame);
         self.fresh.retain(unheard);
@@ -195,7 +195,7 @@ impl News {
     }
 }
 
-/// The largest part of `received` that holds `number`, but neither anything above `largest` nor a secret.
+/// Returns the largest part of `received` that holds `number`, but no number above `largest` and no secret.
 fn part(received: &RangeSet, secrets: &[Range<u64>], number: u64, largest: u64) -> Option<Range<u64>> {
     let mut part = received.range_of(number)?;
     part.end = part.end.min(largest + 1);

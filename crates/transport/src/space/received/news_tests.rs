@@ -7,7 +7,7 @@ use super::*;
 const FAST: PathId = PathId(0);
 const SLOW: PathId = PathId(1);
 
-/// What a receiver keeps, with news first: all numbers, and the largest of each path.
+/// State of a receiver that acknowledges news first: all received numbers, and the largest of each path.
 #[derive(Default)]
 struct Receiver {
     received: RangeSet,
@@ -25,7 +25,7 @@ impl Receiver {
         }
     }
 
-    /// The ranges of a frame of `path`, with their ends.
+    /// Returns the ranges of a frame of `path`, with both ends included.
     fn tell(&mut self, path: PathId, max_ranges: usize) -> Vec<(u64, u64)> {
         self.tell_and_name(path, max_ranges).0
     }
@@ -132,7 +132,8 @@ fn row_m12_news_is_bounded() {
     assert_eq!((receiver.news.fresh.len(), receiver.news.old.len()), (0, MAX_OLD_NEWS));
 }
 
-/// Packets of two or three paths on one line of numbers, as they arrive: path and number.
+/// Generates packets of two or three paths that share their numbers, in order of arrival: path and number of
+/// each.
 fn arrivals() -> impl Strategy<Value = Vec<(PathId, u64)>> {
     // One-way delays in packet times; the largest ratio is 200 to 1.
     let paths = proptest::collection::vec((1u64..=200, 1u32..=8, 0u32..20), 2..=3);
@@ -164,7 +165,8 @@ struct Watched {
     max_ranges: usize,
     /// Arrived and not in any frame of their path yet.
     owed: BTreeMap<PathId, Vec<u64>>,
-    /// How many frames named a packet, and how many of its own path could have done so since it arrived.
+    /// Path of each packet, number of frames that named the packet, and number of frames of its own path
+    /// since it arrived.
     told: BTreeMap<u64, (PathId, u32, u32)>,
 }
 

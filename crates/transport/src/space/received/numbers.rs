@@ -1,4 +1,4 @@
-//! Which packet numbers of one space were received, and what the peer knows of that.
+//! Packet numbers received in one space, and the peer's knowledge of them.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -31,7 +31,7 @@ pub(crate) struct Numbers {
     proof_from: u32,
     /// One more than the smallest number received in the current key phase; 0 before the first.
     first_of_phase: u64,
-    /// What orders and horizons need that look beyond the numbers themselves.
+    /// Records for range orders and horizons that depend on more than the numbers themselves.
     records: Option<Box<Records>>,
     /// Ranges remembered.
     pub(super) kept: u16,
@@ -42,7 +42,7 @@ pub(crate) struct Numbers {
     pub(super) shared: bool,
 }
 
-/// What some strategies keep beside the numbers.
+/// Records that some strategies keep in addition to the numbers.
 #[derive(Debug)]
 struct Records {
     horizon: Horizon,
@@ -58,7 +58,7 @@ pub(super) struct Choice {
     pub(super) below: u64,
 }
 
-/// What a written ACK frame says, and what follows when the peer acknowledges it.
+/// Content of a written ACK frame, and the conclusion to draw once the peer acknowledges it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Told {
     /// Serial number of the frame in its space.
@@ -75,12 +75,12 @@ impl Default for Numbers {
 }
 
 impl Numbers {
-    /// Numbers that the packets of one path have to themselves.
+    /// Creates an empty set of numbers that only the packets of one path use.
     pub(crate) fn new(config: &AckConfig) -> Self {
         Self::with(config, false)
     }
 
-    /// Numbers that the packets of several paths share.
+    /// Creates an empty set of numbers that the packets of several paths share.
     pub(crate) fn shared(config: &AckConfig) -> Self {
         Self::with(config, true)
     }
@@ -124,7 +124,7 @@ impl Numbers {
         self.first_of_phase.checked_sub(1)
     }
 
-    /// A packet of the current key phase was received.
+    /// Notes that a packet of the current key phase was received.
     #[inline]
     pub(crate) fn note_phase(&mut self, pn: u64) {
         if self.first_of_phase == 0 || pn < self.first_of_phase {
@@ -132,7 +132,7 @@ impl Numbers {
         }
     }
 
-    /// A key phase begins.
+    /// Begins a key phase.
     pub(crate) fn begin_phase(&mut self) {
         self.first_of_phase = 0;
     }
@@ -143,8 +143,8 @@ impl Numbers {
         self.ranges.max()
     }
 
-    /// Whether `pn` was received before, or lies below what is remembered (RFC 9000 §12.3: then it must be discarded,
-    /// too).
+    /// Returns whether `pn` was received before or lies below the numbers that are remembered. In either case
+    /// the packet must be discarded (RFC 9000 §12.3).
     #[inline(always)]
     pub(crate) fn is_duplicate(&self, pn: u64) -> bool {
         pn < self.horizon || self.ranges.contains(pn)
@@ -194,7 +194,7 @@ impl Numbers {
         }
     }
 
-    /// Whether more is kept than the numbers, which may depend on each step of what came.
+    /// Returns whether records are kept in addition to the numbers; they may depend on each single arrival.
     pub(crate) fn has_records(&self) -> bool {
         self.records.is_some()
     }
@@ -213,12 +213,13 @@ impl Numbers {
         self.records.as_ref()?.news.as_ref()
     }
 
-    /// Whether so much arrived on `path` that no ACK has named that one must leave, however rare they were asked to be.
+    /// Returns whether so many arrivals on `path` are unnamed by any ACK that one must be sent, whatever ACK
+    /// frequency was asked for.
     pub(super) fn is_pressing(&self, path: PathId) -> bool {
         self.news().is_some_and(|news| news.is_pressing(path, usize::from(self.max_ranges)))
     }
 
-    /// Whether what arrived on `path` did not fit the last ACK.
+    /// Returns whether arrivals on `path` did not fit into the last ACK.
     pub(super) fn has_untold(&self, path: PathId) -> bool {
         self.news().is_some_and(|news| news.has_untold(path))
     }
@@ -231,13 +232,14 @@ impl Numbers {
         }
     }
 
-    /// Whether nothing but their numbers decides which ranges an ACK names: then [`Self::newest`] has them.
+    /// Returns whether the numbers alone decide which ranges an ACK names; [`Self::newest`] returns them in
+    /// this case.
     pub(super) fn is_plain(&self) -> bool {
         self.order == RangeOrder::NewestFirst && self.history().is_none()
     }
 
-    /// The ranges that an ACK of `largest` names, newest first. What the peer knows that we received is left out, but the
-    /// largest number belongs into every ACK.
+    /// Returns the ranges that an ACK of `largest` names, newest first. Packets that the peer knows to be
+    /// received are left out, but every ACK includes the largest number.
     pub(super) fn newest(&self, largest: u64) -> impl Iterator<Item = RangeInclusive<u64>> + Clone + '_ {
         self.unconfirmed(largest).map(|range| range.start..=range.end - 1).take(self.max_ranges.into())
     }
@@ -246,7 +248,8 @@ impl Numbers {
         self.records.as_ref()?.history.as_ref()
     }
 
-    /// The ranges up to `largest`, descending: the one that holds it, and what the peer may not know.
+    /// Returns the ranges up to `largest`, descending: the one that holds it, and those of which the peer may
+    /// not know.
     fn unconfirmed(&self, largest: u64) -> impl Iterator<Item = Range<u64>> + Clone + '_ {
         let confirmed = self.confirmed;
         self.ranges
@@ -258,8 +261,8 @@ impl Numbers {
             .map(move |(_, range)| range.start..range.end.min(largest + 1))
     }
 
-    /// The ranges of an ACK of `path` with this `largest` number, after the order that is in use, unless that is
-    /// [plain](Self::is_plain).
+    /// Returns the ranges of an ACK of `path` with this `largest` number, in the range order in use. It is
+    /// not called if the order is [plain](Self::is_plain).
     pub(super) fn choose(&mut self, now: Time, path: PathId, largest: u64, telling: Telling) -> Choice {
         let Self { ranges, records, .. } = self;
         if let Some(Records { horizon, history: Some(history), .. }) = records.as_deref_mut() {
@@ -303,7 +306,8 @@ impl Numbers {
         Choice { ranges, below }
     }
 
-    /// An ACK frame leaves with these ranges. It names all that are below `below`, but for what the peer knows already.
+    /// Records that an ACK frame is sent with these ranges. It names every received number below `below`,
+    /// except those that the peer knows already.
     pub(super) fn on_told(&mut self, ranges: &[Range<u64>], below: u64, telling: Telling) -> Told {
         if let Some(records) = &mut self.records {
             if let Some(history) = &mut records.history {
@@ -335,8 +339,8 @@ impl Numbers {
         }
     }
 
-    /// The peer acknowledged an ACK frame: what it told need not be repeated (RFC 9000 §13.2.4), but stays remembered, so
-    /// that duplicates are still recognised.
+    /// Takes note that the peer acknowledged an ACK frame. Its ranges need not be sent again (RFC 9000
+    /// §13.2.4), but they stay remembered, so that duplicates are still recognised.
     pub(crate) fn on_ack_acked(&mut self, told: Told) {
         if told.frame.wrapping_sub(self.proof_from) <= MEMORABLE_FRAMES {
             self.confirmed = self.confirmed.max(told.below);

@@ -13,7 +13,7 @@ use crate::token::Token;
 const POLICY: AckRule =
     AckRule { threshold: 2, max_delay: Duration::from_millis(25), reordering_threshold: 1 };
 
-/// A path with its own numbers, under the default strategy.
+/// Creates a path with its own numbers and the default strategy.
 fn received() -> Received {
     Received::new(PathId(3), &AckConfig::default())
 }
@@ -50,7 +50,7 @@ fn tell(received: &mut Received) -> (Vec<(u64, u64)>, Told) {
     tell_for(numbers, debt, at(0))
 }
 
-/// An ACK of one of the paths that have these numbers.
+/// Writes an ACK of one of the paths that have these numbers.
 fn tell_for(numbers: &mut Numbers, debt: &mut Debt, now: Time) -> (Vec<(u64, u64)>, Told) {
     let mut buf = [0; 5000];
     let mut w = Writer::new(&mut buf, Direction::Forward);
@@ -387,7 +387,7 @@ proptest! {
     }
 }
 
-/// Two paths that share their numbers, with this strategy.
+/// Creates two paths that share their numbers, with this strategy.
 fn shared(config: &AckConfig) -> (Numbers, Debt, Debt) {
     (Numbers::shared(config), Debt::new(PathId(0)), Debt::new(PathId(1)))
 }
@@ -630,7 +630,7 @@ fn a_horizon_of_time_gives_up_what_is_old_and_was_told_or_is_known() {
     assert!(received.is_duplicate(1) && received.is_duplicate(5) && !received.is_duplicate(7));
 }
 
-/// What each order, horizon and limit has in common.
+/// Generates configurations from all range orders, horizons and range limits.
 fn strategies() -> impl Strategy<Value = AckConfig> {
     let order = proptest::sample::select(RangeOrder::NAMES.to_vec());
     let horizon = proptest::sample::select(vec![

@@ -29,6 +29,10 @@ struct Driver {
 }
 
 impl Driver {
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "a driver has the clock and the randomness that the core has not"
+    )]
     fn new(server: Option<ServerConfig>) -> Result<Self> {
         let socket = UdpSocket::bind("127.0.0.1:0")?;
         // The endpoint's secrets and every random choice come from this seed.
@@ -129,13 +133,13 @@ fn main() -> Result<()> {
                     connection.streams().finish(id)?;
                     stream = Some(id);
                 }
-                Event::Stream(StreamEvent::Readable(id)) if Some(id) == stream => {
-                    if client.read(handle, id, &mut echo)? {
-                        println!("{}", String::from_utf8_lossy(&echo));
-                        let now = client.now();
-                        let Some(connection) = client.endpoint.connection(handle) else { continue };
-                        connection.close(now, 0, Bytes::new());
-                    }
+                Event::Stream(StreamEvent::Readable(id))
+                    if Some(id) == stream && client.read(handle, id, &mut echo)? =>
+                {
+                    println!("{}", String::from_utf8_lossy(&echo));
+                    let now = client.now();
+                    let Some(connection) = client.endpoint.connection(handle) else { continue };
+                    connection.close(now, 0, Bytes::new());
                 }
                 _ => {}
             }

@@ -34,6 +34,7 @@ impl Driver {
         reason = "a driver has the clock and the randomness that the core has not"
     )]
     fn new(server: Option<ServerConfig>) -> Result<Self> {
+        let started = Instant::now();
         let socket = UdpSocket::bind("127.0.0.1:0")?;
         // The endpoint's secrets and every random choice come from this seed.
         let mut seed = [0; 32];
@@ -41,7 +42,7 @@ impl Driver {
         let mut endpoint = Endpoint::new(&EndpointConfig::new(seed), server.map(Arc::new));
         endpoint.set_auto_accept(true);
         let (address, buffer) = (socket.local_addr()?, TransmitBuf::new(1));
-        Ok(Self { endpoint, socket, address, started: Instant::now(), buffer })
+        Ok(Self { endpoint, socket, address, started, buffer })
     }
 
     /// Returns the time since the start, which is all that the core knows of clocks.

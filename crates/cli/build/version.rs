@@ -29,7 +29,7 @@ pub(crate) struct Version {
     pub(crate) watched: Vec<PathBuf>,
 }
 
-/// The version of the workspace in `root`; `git` is the program to ask for the commit.
+/// Returns the version of the workspace in `root`; `git` is the program to ask for the commit.
 pub(crate) fn of(root: &Path, git: &str) -> Version {
     let mut watched: Vec<PathBuf> = SHARED.iter().map(|name| root.join(name)).collect();
     watched.extend(crates(root).iter().flat_map(|name| parts(&root.join("crates").join(name))));
@@ -52,7 +52,7 @@ pub(crate) fn of(root: &Path, git: &str) -> Version {
     Version { commit, sources, watched }
 }
 
-/// The crates of the workspace that results depend on, by their folders' names.
+/// Returns the crates of the workspace that results depend on, by their folders' names.
 fn crates(root: &Path) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut next = vec![ROOT.to_owned()];
@@ -94,7 +94,7 @@ fn hash(root: &Path, parts: &[PathBuf]) -> String {
     format!("{:016x}", hasher.finish())
 }
 
-/// The files in a folder and the folders in it, in a fixed order; of a file, itself.
+/// Returns the files in a folder and the folders in it, in a fixed order; of a file, itself.
 fn files(part: &Path) -> Vec<PathBuf> {
     if !part.is_dir() {
         return if part.is_file() { vec![part.to_owned()] } else { Vec::new() };

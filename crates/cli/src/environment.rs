@@ -17,7 +17,7 @@ pub(crate) fn check() {
     }
 }
 
-/// A line for each variable that cannot be honoured.
+/// Returns a line for each variable that cannot be honoured.
 fn warnings(get: impl Fn(&str) -> Option<OsString>) -> Vec<String> {
     let said = |name: &str, tried: fn(&Path) -> io::Result<()>, lost: &str| {
         let path = get(name).filter(|path| !path.is_empty())?;

@@ -87,7 +87,7 @@ impl Failure {
         self
     }
 
-    /// The same failure, said of `subject` unless that is what it speaks of already.
+    /// Returns the same failure, said of `subject` unless that is what it speaks of already.
     pub(crate) fn about(mut self, subject: &str) -> Self {
         if !self.what.contains(subject) {
             self.what = format!("{subject}: {}", self.what);
@@ -99,7 +99,7 @@ impl Failure {
         Self::new(Exit::Io, format!("{what}: {error}"))
     }
 
-    /// The same failure, which may pass.
+    /// Returns the same failure, which may pass.
     pub(crate) fn passing(self, passing: Passing) -> Self {
         Self { passing, ..self }
     }
@@ -123,7 +123,7 @@ impl Failure {
         &self.what
     }
 
-    /// The same failure, with another status.
+    /// Returns the same failure, with another status.
     pub(crate) fn with_exit(self, exit: Exit) -> Self {
         Self { exit, ..self }
     }
@@ -144,7 +144,8 @@ impl Failure {
     }
 }
 
-/// A text without its line breaks, and with escapes for whatever else could act on a terminal: peers have a say in it.
+/// Returns a text without its line breaks, and with escapes for whatever else could act on a terminal: peers
+/// have a say in it.
 pub(crate) fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for c in text.chars() {

@@ -37,7 +37,7 @@ const KEY_MODE: u32 = 0o600;
 const MODE: u32 = 0o666;
 
 impl Identity {
-    /// Whether the certificate is made up when it is loaded.
+    /// Returns whether the certificate is made up when it is loaded.
     pub(crate) fn is_made_up(&self) -> bool {
         self.cert.is_none()
     }
@@ -66,7 +66,7 @@ fn make(names: &[String]) -> Result<(SelfSigned, Certified)> {
     Ok((made, certified.map_err(|error| Failure::new(Exit::Usage, error))?))
 }
 
-/// The certificate in `cert` and its key beside it, made and written there if neither is there yet.
+/// Returns the certificate in `cert` and its key beside it, made and written there if neither is there yet.
 fn keep(cert: &Path, names: &[String]) -> Result<Certified> {
     let mut key = cert.as_os_str().to_owned();
     key.push(".key");

@@ -18,7 +18,7 @@ pub(crate) struct HostPort {
     /// A name or an address without brackets; `None` for every address of this host.
     pub(crate) host: Option<String>,
     pub(crate) port: u16,
-    /// Whether the port was said, and is not [`PORT`] for want of another.
+    /// `true` if the port was said, and is not [`PORT`] for want of another.
     pub(crate) has_port: bool,
 }
 
@@ -67,7 +67,8 @@ impl fmt::Display for HostPort {
 }
 
 impl HostPort {
-    /// The host's addresses, in the order in which the system prefers them; none for every address of this host.
+    /// Returns the host's addresses, in the order in which the system prefers them; none for every address of
+    /// this host.
     pub(crate) async fn resolve(&self) -> Result<Vec<SocketAddr>> {
         let Some(host) = &self.host else { return Ok(Vec::new()) };
         let failure = |what: &dyn fmt::Display| {
@@ -82,7 +83,7 @@ impl HostPort {
         if addresses.is_empty() { Err(failure(&"no address")) } else { Ok(addresses) }
     }
 
-    /// Whether the host is an address, and not a name.
+    /// Returns whether the host is an address, and not a name.
     pub(crate) fn is_address(&self) -> bool {
         self.host.as_deref().is_some_and(|host| host.parse::<IpAddr>().is_ok())
     }

@@ -112,13 +112,13 @@ fn values(arg: &Arg) -> String {
     if names.is_empty() { arg.get_id().as_str().to_uppercase() } else { names.join(" ") }
 }
 
-/// Whether it may be given more than once.
+/// Returns whether it may be given more than once.
 fn dots(arg: &Arg) -> &'static str {
     let several = arg.get_num_args().is_some_and(|number| number.max_values() > 1);
     if several || matches!(arg.get_action(), ArgAction::Append) { "..." } else { "" }
 }
 
-/// A text in which roff sees nothing of its own.
+/// Returns a text in which roff sees nothing of its own.
 fn escape(text: &str) -> String {
     text.replace('\\', "\\e").replace('-', "\\-")
 }

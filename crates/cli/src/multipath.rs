@@ -208,7 +208,7 @@ impl ServerPaths {
     }
 }
 
-/// A path of a connection, with what it has carried so far.
+/// Returns a path of a connection, with what it has carried so far.
 pub(crate) fn facts(path: &PathInfo) -> Value {
     json!({
         "id": path.id.0,
@@ -245,7 +245,8 @@ pub(crate) fn all_facts(stats: &ConnectionStats) -> Vec<Value> {
     merged.into_iter().chain(stats.all_paths().map(facts)).collect()
 }
 
-/// A smoothed round-trip time, and on which path its acknowledgments came back; a dash before the first sample.
+/// Returns a smoothed round-trip time, and on which path its acknowledgments came back; a dash before the
+/// first sample.
 pub(crate) fn round_trip(rtt: Duration, via: Option<u32>) -> String {
     via.map_or_else(
         || "RTT –".to_owned(),
@@ -253,7 +254,7 @@ pub(crate) fn round_trip(rtt: Duration, via: Option<u32>) -> String {
     )
 }
 
-/// A path in a few words for people.
+/// Returns a path in a few words for people.
 pub(crate) fn words(path: &PathInfo) -> String {
     let state = match path.closure {
         Some(closure) => format!(

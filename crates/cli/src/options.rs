@@ -72,7 +72,7 @@ impl Tuning {
             .with_versions(versions)
     }
 
-    /// The same for a server.
+    /// Returns the same for a server.
     pub(crate) fn served(&self) -> TransportConfig {
         let versions = match self.wire {
             Some(wire) => wire.served(),
@@ -82,13 +82,13 @@ impl Tuning {
         self.transport().with_versions(versions)
     }
 
-    /// The version of a client's first packets.
+    /// Returns the version of a client's first packets.
     pub(crate) fn first_version(&self) -> Version {
         self.wire.map_or(Version::V1, Wire::version)
     }
 }
 
-/// A stream's window: a size that leaves room for that of the connection.
+/// Returns a stream's window: a size that leaves room for that of the connection.
 fn window(text: &str) -> std::result::Result<u64, String> {
     match size::parse(text)? {
         window @ 1..=MAX_WINDOW => Ok(window),
@@ -142,7 +142,7 @@ impl ClientPlan<'_> {
     }
 }
 
-/// The usual cryptography with TLS_CHACHA20_POLY1305_SHA256 as its only cipher suite.
+/// Returns the usual cryptography with TLS_CHACHA20_POLY1305_SHA256 as its only cipher suite.
 pub(crate) fn only_chacha20() -> CryptoProvider {
     let mut provider = rustls::crypto::aws_lc_rs::default_provider();
     let wanted = rustls::CipherSuite::TLS13_CHACHA20_POLY1305_SHA256;

@@ -103,7 +103,7 @@ impl Output {
         Ok(Self { name, part: Some(part), unseen: true, writer: Writer::new(digest, || Ok(file)) })
     }
 
-    /// Whether dropping it takes back all that was written.
+    /// Returns whether dropping it takes back all that was written.
     pub(crate) fn can_be_taken_back(&self) -> bool {
         self.unseen
     }
@@ -259,7 +259,7 @@ impl Write for Digesting<'_> {
     }
 }
 
-/// A digest in hexadecimal digits.
+/// Returns a digest in hexadecimal digits.
 pub(crate) fn hex(digest: &Digest) -> String {
     digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -22,14 +22,14 @@ const LEN: usize = 32;
 pub(crate) struct Pin([u8; LEN]);
 
 impl Pin {
-    /// The pin of a key, given its SubjectPublicKeyInfo.
+    /// Returns the pin of a key, given its SubjectPublicKeyInfo.
     pub(crate) fn of(public_key: &[u8]) -> Self {
         let mut pin = [0; LEN];
         pin.copy_from_slice(digest(&SHA256, public_key).as_ref());
         Self(pin)
     }
 
-    /// The digest alone in base64, as browsers take it.
+    /// Returns the digest alone in base64, as browsers take it.
     pub(crate) fn base64(&self) -> String {
         BASE64.encode(&self.0)
     }

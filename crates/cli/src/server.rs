@@ -22,7 +22,7 @@ pub(crate) struct Services {
 }
 
 impl Services {
-    /// The files of a directory; without one there are none.
+    /// Returns the files of a directory; without one there are none.
     pub(crate) fn new(root: Option<&Path>, events: Events) -> Result<Self> {
         let open = |root: &Path| {
             Files::open(root, false)

@@ -39,7 +39,8 @@ impl Stop {
     }
 }
 
-/// Whether this process is to outlive its terminal, as under `nohup`. Where nobody can tell, it may be so.
+/// Returns whether this process is to outlive its terminal, as under `nohup`. Where nobody can tell, it may
+/// be so.
 fn hangup_is_ignored() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -47,7 +47,7 @@ fn factor(suffix: &str, unit: u64) -> Option<u64> {
     Some(base.pow(*power))
 }
 
-/// A number of bytes in decimal units, with three digits or more: `12 B`, `1.50 kB`, `100 MB`.
+/// Returns a number of bytes in decimal units, with three digits or more: `12 B`, `1.50 kB`, `100 MB`.
 pub(crate) fn words(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
     if bytes < 1_000 {

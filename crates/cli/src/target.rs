@@ -72,8 +72,9 @@ impl Target {
         self.url.authority()
     }
 
-    /// The last part of the path, as the name of a file: without percent-encoding, unless that would give something that is no
-    /// name, or hides what it is. That of an index where the path names a directory.
+    /// Returns the last part of the path, as the name of a file: without percent-encoding, unless that would
+    /// give something that is no name, or hides what it is. That of an index where the path names a
+    /// directory.
     pub(crate) fn file_name(&self) -> Cow<'_, str> {
         let last = self.url.path_segments().and_then(|mut segments| segments.next_back());
         let encoded = last.filter(|name| !name.is_empty()).unwrap_or(INDEX);
@@ -95,7 +96,7 @@ impl Target {
     }
 }
 
-/// Whether a file may have this name, and a person sees all of it.
+/// Returns whether a file may have this name, and a person sees all of it.
 fn is_plain(name: &str) -> bool {
     let hides = |c: char| {
         c == '/'
@@ -128,7 +129,7 @@ struct Made {
 }
 
 impl LazyEndpoint {
-    /// An endpoint that shows these tokens to servers.
+    /// Returns an endpoint that shows these tokens to servers.
     pub(crate) fn with_tokens(tokens: Vec<AddressToken>) -> Self {
         Self(Arc::new(Mutex::new(Made { endpoint: None, tokens })))
     }
@@ -216,7 +217,7 @@ pub(crate) async fn within<T>(
     })
 }
 
-/// An endpoint that reaches `remote`.
+/// Returns an endpoint that reaches `remote`.
 pub(crate) fn client_endpoint(remote: SocketAddr) -> Result<Endpoint> {
     Endpoint::client(unspecified_for(remote)).map_err(|error| Failure::io("cannot bind a UDP socket", &error))
 }

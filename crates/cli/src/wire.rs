@@ -15,7 +15,7 @@ pub(crate) enum Wire {
 }
 
 impl Wire {
-    /// The version's number.
+    /// Returns the version's number.
     pub(crate) const fn version(self) -> Version {
         match self {
             Self::V1 => Version::V1,

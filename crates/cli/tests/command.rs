@@ -21,7 +21,7 @@ use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 use tempfile::TempDir;
 
-/// The command, started in `dir`.
+/// Returns the command, started in `dir`.
 fn anabranch(dir: &Path, args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_anabranch")).args(args).current_dir(dir).output().unwrap()
 }
@@ -92,7 +92,7 @@ impl Server {
         self.dir.path().join("cert.pem").to_str().unwrap().to_owned()
     }
 
-    /// A client of `perf` with this server's address and certificate.
+    /// Returns a client of `perf` with this server's address and certificate.
     fn perf_client(&self, args: &[&str]) -> Output {
         let (address, ca) = (self.address.to_string(), self.ca());
         let mut all = vec!["perf", "client", "--json", "--connect", &address, "--ca", &ca];

@@ -33,7 +33,7 @@ fn get(site: &Site, dir: &Path, args: &[&str]) -> Output {
     command(site, dir, args).output().unwrap()
 }
 
-/// The same, which has to go well. Gives what it printed.
+/// Returns the same, which has to go well. Gives what it printed.
 #[track_caller]
 fn good(site: &Site, dir: &Path, args: &[&str]) -> String {
     let output = get(site, dir, args);

@@ -19,7 +19,7 @@ pub(crate) struct Context {
     pub(crate) remote_ack_delay_exponent: u32,
 }
 
-/// The path that an event belongs to; `None` for those of the whole connection.
+/// Returns the path that an event belongs to; `None` for those of the whole connection.
 pub(crate) fn path(event: &TraceEvent<'_>) -> Option<PathId> {
     match *event {
         TraceEvent::PacketSent(packet) | TraceEvent::PacketReceived(packet) => Some(packet.path),

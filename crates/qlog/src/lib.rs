@@ -132,7 +132,7 @@ impl Qlog {
         });
     }
 
-    /// Whether the sink has refused bytes.
+    /// Returns whether the sink has refused bytes.
     pub fn failed(&self) -> bool {
         self.sink.is_none()
     }
@@ -175,7 +175,7 @@ impl Qlog {
         }
     }
 
-    /// The path's TupleID; the empty one stands for the tuple that the connection began on.
+    /// Returns the path's TupleID; the empty one stands for the tuple that the connection began on.
     fn tuple_id(&self, path: Option<PathId>) -> String {
         path.and_then(|path| self.tuples.get(&path)).map(u64::to_string).unwrap_or_default()
     }

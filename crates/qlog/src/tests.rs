@@ -111,7 +111,7 @@ fn every_frame() -> Vec<Frame<'static>> {
     ]
 }
 
-/// A payload of all frames, ACKs with and without path, and padding.
+/// Returns a payload of all frames, ACKs with and without path, and padding.
 fn every_frame_payload(direction: Direction) -> Vec<u8> {
     let mut bytes = vec![0; 2_000];
     let mut writer = Writer::new(&mut bytes, direction);
@@ -222,7 +222,7 @@ fn every_event(mut see: impl FnMut(&TraceEvent<'_>)) {
     }
 }
 
-/// The whole trace as text, and its records as JSON.
+/// Returns the whole trace as text, and its records as JSON.
 fn trace(side: Side, clock: Clock) -> (String, Vec<serde_json::Value>) {
     let sink = Sink::new();
     let mut qlog = Qlog::new(Box::new(sink.clone()), &info(side, clock));

@@ -73,7 +73,7 @@ impl Ecn {
         }
     }
 
-    /// Whether the next packet is to be marked.
+    /// Returns whether the next packet is to be marked.
     pub(crate) fn marks(&self) -> bool {
         matches!(self.state, EcnState::Testing | EcnState::Capable)
     }

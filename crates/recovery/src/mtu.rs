@@ -59,7 +59,8 @@ impl Discovery {
         self.current
     }
 
-    /// The peer accepts at most `limit` bytes (RFC 9000 §18.2, max_udp_payload_size). Whether the size changed.
+    /// Returns the peer accepts at most `limit` bytes (RFC 9000 §18.2, max_udp_payload_size). Whether the
+    /// size changed.
     pub(crate) fn limit(&mut self, limit: u16) -> bool {
         self.limit = limit.max(BASE);
         let before = self.current;

@@ -16,18 +16,18 @@ pub struct Outcome<T> {
     pub lost: Vec<(u64, Sent<T>)>,
     /// Orders of packets in `acked` that had been declared lost before.
     pub spurious: Vec<u64>,
-    /// Whether the controller was told of congestion.
+    /// `true` if the controller was told of congestion.
     pub congestion_event: bool,
-    /// Whether persistent congestion was found (RFC 9002 §7.6).
+    /// `true` if persistent congestion was found (RFC 9002 §7.6).
     pub persistent: bool,
     /// The path's new MTU, if it changed.
     pub mtu_changed: Option<u16>,
-    /// Whether ECN validation failed just now (RFC 9000 §13.4.2).
+    /// `true` if ECN validation failed just now (RFC 9000 §13.4.2).
     pub ecn_failed: bool,
 }
 
 impl<T> Outcome<T> {
-    /// An empty outcome.
+    /// Returns an empty outcome.
     pub fn new() -> Self {
         Self {
             acked: Vec::new(),
@@ -69,7 +69,7 @@ pub struct AckInfo {
     pub ecn_is_shared: bool,
     /// The path that the frame came back on.
     pub via: PathId,
-    /// Whether the frame measures the path.
+    /// `true` if the frame measures the path.
     pub measures: Measures,
     /// The largest order that the frame names, if it is told without what frames before it have named.
     pub largest: Option<u64>,

@@ -75,7 +75,7 @@ impl Pacer {
     }
 }
 
-/// The rate that spreads `factor` = numerator/denominator windows over a round trip (RFC 9002 §7.7).
+/// Returns the rate that spreads `factor` = numerator/denominator windows over a round trip (RFC 9002 §7.7).
 pub(crate) fn rate_of(window: u64, rtt: Duration, factor: (u64, u64)) -> u64 {
     per_second(window.saturating_mul(factor.0) / factor.1, rtt.max(Duration::from_micros(1)))
 }

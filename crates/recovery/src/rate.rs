@@ -9,7 +9,7 @@ use anabranch_wire::Time;
 pub(crate) struct Snapshot {
     /// Bytes delivered by then.
     delivered: u64,
-    /// When the newest of them were acknowledged.
+    /// Time at which the newest of them were acknowledged.
     delivered_time: Time,
     /// Send time of the packet that opened the sampling interval.
     first_sent_time: Time,
@@ -26,7 +26,7 @@ impl Snapshot {
         self.in_flight
     }
 
-    /// Whether the sender had nothing to send before it.
+    /// Returns whether the sender had nothing to send before it.
     pub(crate) fn app_limited(&self) -> bool {
         self.app_limited
     }
@@ -50,7 +50,7 @@ pub struct RateSample {
     pub lost: u64,
     /// Bytes in flight when that packet left.
     pub in_flight: u64,
-    /// Whether the sender had nothing to send at the time, so that the rate says little about the path.
+    /// `true` if the sender had nothing to send at the time, so that the rate says little about the path.
     pub app_limited: bool,
 }
 
@@ -107,7 +107,7 @@ impl Sampler {
         }
     }
 
-    /// The sample of an acknowledgment whose newest packet left at `sent_time` with `snapshot`.
+    /// Returns the sample of an acknowledgment whose newest packet left at `sent_time` with `snapshot`.
     pub(crate) fn sample(&mut self, sent_time: Time, snapshot: &Snapshot, min_rtt: Duration) -> RateSample {
         let send_elapsed = sent_time - snapshot.first_sent_time;
         let ack_elapsed = self.delivered_time - snapshot.delivered_time;

@@ -39,7 +39,7 @@ impl Rtt {
         self.return_path
     }
 
-    /// The newest sample; the assumed initial value before there is one.
+    /// Returns the newest sample; the assumed initial value before there is one.
     pub fn latest(&self) -> Duration {
         self.latest
     }
@@ -59,7 +59,7 @@ impl Rtt {
         self.min
     }
 
-    /// Whether the path has been measured at all.
+    /// Returns whether the path has been measured at all.
     pub fn has_sample(&self) -> bool {
         self.first_sample.is_some()
     }
@@ -74,7 +74,8 @@ impl Rtt {
         self.smoothed + (self.variance * 4).max(GRANULARITY)
     }
 
-    /// The larger of the latest and the smoothed value, which loss delays are a multiple of (RFC 9002 §6.1.2).
+    /// Returns the larger of the latest and the smoothed value, which loss delays are a multiple of (RFC 9002
+    /// §6.1.2).
     pub(crate) fn loss_base(&self) -> Duration {
         self.latest.max(self.smoothed)
     }

@@ -31,17 +31,17 @@ const SPARSE: u64 = 16;
 /// A packet as its sender remembers it.
 #[derive(Clone, Debug)]
 pub struct Sent<T> {
-    /// When it left.
+    /// Time at which it left.
     pub time: Time,
     /// Its size in bytes of UDP payload.
     pub size: u16,
-    /// Whether it asks for an acknowledgment (RFC 9002 §2).
+    /// `true` if it asks for an acknowledgment (RFC 9002 §2).
     pub ack_eliciting: bool,
-    /// Whether it counts toward bytes in flight (RFC 9002 §2).
+    /// `true` if it counts toward bytes in flight (RFC 9002 §2).
     pub in_flight: bool,
-    /// Whether it left with ECT(0).
+    /// `true` if it left with ECT(0).
     pub ect: bool,
-    /// Whether it probes for a larger MTU; its loss says nothing about congestion (RFC 9000 §14.4).
+    /// `true` if it probes for a larger MTU; its loss says nothing about congestion (RFC 9000 §14.4).
     pub mtu_probe: bool,
     /// What its frames owe when it is acknowledged or lost.
     pub owed: T,
@@ -52,8 +52,8 @@ pub struct Sent<T> {
 pub(crate) struct Packet<T> {
     pub(crate) sent: Sent<T>,
     pub(crate) snapshot: Snapshot,
-    /// Whether it is part of the path's bytes in flight and speaks to its controller: in flight, and sent since the
-    /// last migration.
+    /// `true` if it is part of the path's bytes in flight and speaks to its controller: in flight, and sent
+    /// since the last migration.
     pub(crate) counted: bool,
 }
 
@@ -101,12 +101,12 @@ impl<T> SentList<T> {
         self.slots.front().map_or(self.next, |slot| slot.order)
     }
 
-    /// Whether a packet has to be forgotten before another is added.
+    /// Returns whether a packet has to be forgotten before another is added.
     pub(crate) fn is_full(&self) -> bool {
         self.slots.len() >= MAX_TRACKED
     }
 
-    /// Whether a packet is remembered that is not in flight.
+    /// Returns whether a packet is remembered that is not in flight.
     fn remembers_quiet(&self, order: u64) -> bool {
         self.quiet < DENSE_QUIET || self.quiet < MAX_QUIET_TRACKED && order.is_multiple_of(SPARSE)
     }
@@ -130,7 +130,7 @@ impl<T> SentList<T> {
         self.slots.push_back(Slot { order, state: State::Sent(packet) });
     }
 
-    /// An order in `low..=high` that was never sent, if one is known.
+    /// Returns an order in `low..=high` that was never sent, if one is known.
     pub(crate) fn unsent(&self, low: u64, high: u64) -> Option<u64> {
         if high >= self.next {
             return Some(high);

@@ -40,7 +40,7 @@ impl SharedEcn {
         self.sent += 1;
     }
 
-    /// Whether validation has failed, which is final.
+    /// Returns whether validation has failed, which is final.
     pub fn has_failed(&self) -> bool {
         self.failed
     }

@@ -13,9 +13,9 @@ const MAX_BACKOFF: u32 = 16;
 /// What the timer depends on in one space.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SpaceTimes {
-    /// When the oldest overtaken packet becomes lost.
+    /// Time at which the oldest overtaken packet becomes lost.
     pub(crate) loss_time: Option<Time>,
-    /// When the newest ack-eliciting packet left.
+    /// Time at which the newest ack-eliciting packet left.
     pub(crate) last_eliciting: Time,
     /// Ack-eliciting packets under way.
     pub(crate) eliciting: u64,
@@ -28,7 +28,7 @@ pub(crate) struct Timer {
     pub(crate) peer_max_ack_delay: Duration,
     pub(crate) amplification_blocked: bool,
     pub(crate) pto_count: u32,
-    /// When anything last happened on the path.
+    /// Time at which anything last happened on the path.
     pub(crate) touched: Time,
 }
 
@@ -41,12 +41,12 @@ impl Timer {
         }
     }
 
-    /// The earliest loss time and its space.
+    /// Returns the earliest loss time and its space.
     pub(crate) fn loss(spaces: &[SpaceTimes; 3]) -> Option<(Time, SpaceId)> {
         SpaceId::ALL.into_iter().filter_map(|id| Some((spaces[id as usize].loss_time?, id))).min()
     }
 
-    /// The probe timeout and its space (RFC 9002 Appendix A.8, GetPtoTimeAndSpace).
+    /// Returns the probe timeout and its space (RFC 9002 Appendix A.8, GetPtoTimeAndSpace).
     pub(crate) fn probe(&self, rtt: &Rtt, spaces: &[SpaceTimes; 3]) -> Option<(Time, SpaceId)> {
         // RFC 9002 §6.2.2.1: at the anti-amplification limit a probe could not leave.
         if self.amplification_blocked {

@@ -116,7 +116,7 @@ const EPOCH_UNIX_SECONDS: u64 = 1_700_000_000;
 pub struct VirtualClock(AtomicU64);
 
 impl VirtualClock {
-    /// A clock that shows the lab's epoch.
+    /// Returns a clock that shows the lab's epoch.
     pub fn new() -> Arc<Self> {
         Arc::default()
     }
@@ -165,7 +165,7 @@ impl Identity {
         Ok(Self { certificate: certificate.der().clone(), key: pkcs8.into() })
     }
 
-    /// A root store that trusts this certificate.
+    /// Returns a root store that trusts this certificate.
     ///
     /// # Errors
     /// If the certificate is none, which would be a fault of this crate.

@@ -9,7 +9,7 @@ const CONSTANTS: Row = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574];
 /// Four words; operating on whole rows lets the compiler use vector registers.
 type Row = [u32; 4];
 
-/// The first 16 bytes of the keystream block for `counter` and `nonce`.
+/// Returns the first 16 bytes of the keystream block for `counter` and `nonce`.
 ///
 /// A sample of header protection is a counter (4 bytes, little endian) followed by a nonce (RFC 9001 §5.4.4).
 pub(crate) fn keystream(key: &[u8; 32], sample: &[u8; 16]) -> [u8; 16] {

@@ -36,7 +36,7 @@ pub struct HelloOffer<'a> {
 }
 
 impl<'a> HelloOffer<'a> {
-    /// The application protocols that the client offers, most preferred first (RFC 7301 §3.1).
+    /// Returns the application protocols that the client offers, most preferred first (RFC 7301 §3.1).
     pub fn alpn(&self) -> impl Iterator<Item = &'a [u8]> {
         let mut names = Cursor(self.alpn);
         core::iter::from_fn(move || names.vector8())

@@ -13,7 +13,7 @@ fn extension(kind: u16, data: &[u8]) -> Vec<u8> {
     [&kind.to_be_bytes()[..], &vector16(data)].concat()
 }
 
-/// A ClientHello with these extensions and nothing unusual.
+/// Returns a ClientHello with these extensions and nothing unusual.
 fn hello(extensions: &[Vec<u8>]) -> Vec<u8> {
     let mut body = vec![3, 3];
     body.extend([0xab; 32]);

@@ -31,14 +31,14 @@ impl Secret {
         expand_label(&prk, label, out);
     }
 
-    /// The secret of the same length under `label`.
+    /// Returns the secret of the same length under `label`.
     pub(crate) fn derive(&self, suite: Suite, label: &str) -> Self {
         let mut next = Self { bytes: [0; MAX_SECRET_LEN], len: self.len };
         self.expand_label(suite, label, &mut next.bytes[..self.len]);
         next
     }
 
-    /// The secret itself, for vectors.
+    /// Returns the secret itself, for vectors.
     #[cfg(test)]
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.len]

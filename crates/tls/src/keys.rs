@@ -64,7 +64,7 @@ pub struct Secrets {
 }
 
 impl Secrets {
-    /// The negotiated suite.
+    /// Returns the negotiated suite.
     pub const fn suite(&self) -> Suite {
         self.suite
     }
@@ -95,7 +95,7 @@ pub struct EarlySecret {
 }
 
 impl EarlySecret {
-    /// The suite of the resumed session.
+    /// Returns the suite of the resumed session.
     pub const fn suite(&self) -> Suite {
         self.suite
     }

@@ -39,7 +39,7 @@ impl PacketKey {
         Self::new(suite, key, iv)
     }
 
-    /// The suite, for its limits.
+    /// Returns the suite, for its limits.
     pub const fn suite(&self) -> Suite {
         self.suite
     }
@@ -128,7 +128,7 @@ impl fmt::Debug for PacketKey {
     }
 }
 
-/// The AEAD nonce: the IV, exclusive-or path ID (32 bits) and packet number (62 bits in the last 64).
+/// Returns the AEAD nonce: the IV, exclusive-or path ID (32 bits) and packet number (62 bits in the last 64).
 ///
 /// RFC 10069, "Nonce"; with path 0 it is the nonce of RFC 9001 §5.3, which serves every level below 1-RTT.
 #[inline]

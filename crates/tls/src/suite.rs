@@ -64,7 +64,7 @@ impl Suite {
         }
     }
 
-    /// The suite that rustls negotiated; `None` for one that this crate cannot protect packets with.
+    /// Returns the suite that rustls negotiated; `None` for one that this crate cannot protect packets with.
     pub(crate) fn from_rustls(suite: SupportedCipherSuite) -> Option<Self> {
         match suite.suite() {
             CipherSuite::TLS13_AES_128_GCM_SHA256 => Some(Self::Aes128Gcm),

@@ -7,7 +7,7 @@ use anabranch_seeded::{Identity, VirtualClock, deterministic_provider, seed_thre
 use anabranch_tls::{ClientConfig, ServerConfig, Session};
 use anabranch_wire::Time;
 
-/// All bytes of two handshakes, the second one resumed.
+/// Returns all bytes of two handshakes, the second one resumed.
 fn transcript(seed: u64) -> Vec<Vec<u8>> {
     seed_thread(seed);
     let identity = Identity::new(3, &["server.test"]).unwrap();

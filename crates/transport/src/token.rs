@@ -36,7 +36,7 @@ pub(crate) enum Token {
         offset: u64,
         /// Number of bytes.
         len: u32,
-        /// Whether the frame also ended the stream.
+        /// `true` if the frame also ended the stream.
         fin: bool,
     },
     /// Stream bytes that another packet carries as well: if they are lost, that one is waited for.
@@ -47,7 +47,7 @@ pub(crate) enum Token {
         offset: u64,
         /// Number of bytes.
         len: u32,
-        /// Whether the frame also ended the stream.
+        /// `true` if the frame also ended the stream.
         fin: bool,
     },
     /// RESET_STREAM.

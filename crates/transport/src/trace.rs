@@ -89,7 +89,7 @@ pub enum TraceEvent<'a> {
     },
     /// Transport parameters of this end or of the peer.
     Parameters {
-        /// Whether this end sent them.
+        /// `true` if this end sent them.
         local: bool,
         /// Their values.
         parameters: &'a TransportParameters,
@@ -178,7 +178,7 @@ pub enum TraceEvent<'a> {
     EcnState {
         /// The path.
         path: PathId,
-        /// Whether marks may be used.
+        /// `true` if marks may be used.
         capable: bool,
     },
     /// The path's datagrams may be this large.
@@ -192,7 +192,7 @@ pub enum TraceEvent<'a> {
     KeysInstalled {
         /// Space that they protect.
         space: SpaceId,
-        /// Whether they are for early data.
+        /// `true` if they are for early data.
         early: bool,
     },
     /// Keys were dropped.
@@ -204,7 +204,7 @@ pub enum TraceEvent<'a> {
     KeyUpdated {
         /// Number of updates so far.
         generation: u64,
-        /// Whether the peer began it.
+        /// `true` if the peer began it.
         remote: bool,
     },
     /// A path runs between new addresses.
@@ -213,7 +213,7 @@ pub enum TraceEvent<'a> {
         path: PathId,
         /// Its addresses.
         tuple: FourTuple,
-        /// Whether they are validated.
+        /// `true` if they are validated.
         validated: bool,
     },
     /// The path began to fail or works again, or one of the ends made it a backup or took that back.

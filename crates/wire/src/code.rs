@@ -78,7 +78,7 @@ impl TransportErrorCode {
         Self(0x100 | alert as u64)
     }
 
-    /// The TLS alert of a CRYPTO_ERROR; `None` for other codes.
+    /// Returns the TLS alert of a CRYPTO_ERROR; `None` for other codes.
     pub const fn alert(self) -> Option<u8> {
         if self.0 & !0xff == 0x100 { Some(self.0 as u8) } else { None }
     }

@@ -128,7 +128,7 @@ impl InvalidSetting {
         self.setting
     }
 
-    /// The rule that it breaks.
+    /// Returns the rule that it breaks.
     pub const fn rule(&self) -> &'static str {
         self.rule
     }

@@ -33,7 +33,7 @@ impl<'a> Reader<'a> {
         Self { rest: bytes, direction }
     }
 
-    /// Whether everything has been read.
+    /// Returns whether everything has been read.
     #[inline]
     pub const fn is_empty(&self) -> bool {
         self.rest.is_empty()
@@ -45,7 +45,7 @@ impl<'a> Reader<'a> {
         self.rest.len()
     }
 
-    /// The direction of reading.
+    /// Returns the direction of reading.
     #[inline]
     pub const fn direction(&self) -> Direction {
         self.direction
@@ -209,7 +209,7 @@ impl<'a> Writer<'a> {
         self.len
     }
 
-    /// Whether nothing has been written.
+    /// Returns whether nothing has been written.
     #[inline]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
@@ -221,7 +221,7 @@ impl<'a> Writer<'a> {
         (self.buf.len() - self.len).saturating_sub(self.aside)
     }
 
-    /// The direction of the frames' fields.
+    /// Returns the direction of the frames' fields.
     #[inline]
     pub const fn direction(&self) -> Direction {
         self.direction
@@ -281,7 +281,7 @@ pub(crate) struct Region<'a> {
 }
 
 impl<'a> Region<'a> {
-    /// The next `len` bytes, to be filled in memory order.
+    /// Returns the next `len` bytes, to be filled in memory order.
     #[inline]
     pub(crate) fn take(&mut self, len: usize) -> &'a mut [u8] {
         let free = core::mem::take(&mut self.free);

@@ -21,12 +21,12 @@ impl Side {
         }
     }
 
-    /// Whether this is the client.
+    /// Returns whether this is the client.
     pub const fn is_client(self) -> bool {
         matches!(self, Self::Client)
     }
 
-    /// Whether this is the server.
+    /// Returns whether this is the server.
     pub const fn is_server(self) -> bool {
         matches!(self, Self::Server)
     }
@@ -46,7 +46,7 @@ pub enum Dir {
 pub struct StreamId(u64);
 
 impl StreamId {
-    /// The `index`-th stream of direction `dir` opened by `initiator`, counted from 0.
+    /// Returns the `index`-th stream of direction `dir` opened by `initiator`, counted from 0.
     pub const fn new(initiator: Side, dir: Dir, index: u64) -> Self {
         let initiator = match initiator {
             Side::Client => 0,
@@ -74,7 +74,7 @@ impl StreamId {
         if self.0 & 1 == 0 { Side::Client } else { Side::Server }
     }
 
-    /// Whether the stream is bidirectional.
+    /// Returns whether the stream is bidirectional.
     pub const fn dir(self) -> Dir {
         if self.0 & 2 == 0 { Dir::Bi } else { Dir::Uni }
     }
@@ -133,7 +133,7 @@ pub struct ConnectionId {
 }
 
 impl ConnectionId {
-    /// Whether these are its bytes. Mostly there are eight, which are compared at once.
+    /// Returns whether these are its bytes. Mostly there are eight, which are compared at once.
     #[inline]
     pub fn is(&self, bytes: &[u8]) -> bool {
         match <[u8; 8]>::try_from(bytes) {
@@ -207,7 +207,7 @@ pub enum Ecn {
 }
 
 impl Ecn {
-    /// The codepoint in the two low bits of `bits`; `None` for Not-ECT.
+    /// Returns the codepoint in the two low bits of `bits`; `None` for Not-ECT.
     pub const fn from_bits(bits: u8) -> Option<Self> {
         match bits & 0b11 {
             0b01 => Some(Self::Ect1),

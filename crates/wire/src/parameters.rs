@@ -111,7 +111,7 @@ parameters! {
     0x0a from Both: ack_delay_exponent: u64 = 3;
     /// Milliseconds by which acknowledgments are delayed at most, below [`ACK_DELAY_LIMIT`].
     0x0b from Both: max_ack_delay: u64 = 25;
-    /// Whether the peer must not migrate to another local address during or after the handshake.
+    /// `true` if the peer must not migrate to another local address during or after the handshake.
     0x0c from Both: disable_active_migration: bool = false;
     /// Where the server wants to be reached after the handshake.
     0x0d from Server: preferred_address: Option<PreferredAddress> = None;
@@ -127,13 +127,14 @@ parameters! {
     0x20 from Both: max_datagram_frame_size: u64 = 0;
     /// The largest path ID that may be used (RFC 10069); `None` turns multipath off.
     0x3e from Both: initial_max_path_id: Option<u32> = None;
-    /// Whether the fixed bit may be anything (RFC 9287).
+    /// `true` if the fixed bit may be anything (RFC 9287).
     0x2ab2 from Both: grease_quic_bit: bool = false;
     /// Multipath with a single packet number space, not part of RFC 10069: 1 for yes, and nothing else.
     0x29e3_d19e from Both: single_number_space: Option<u64> = None;
     /// Microseconds by which acknowledgments can be delayed at least (draft-ietf-quic-ack-frequency).
     0xff04_de1b from Both: min_ack_delay: Option<u64> = None;
-    /// Whether a client understands further addresses of the server (draft-munizaga-quic-alternative-server-address).
+    /// `true` if a client understands further addresses of the server
+    /// (draft-munizaga-quic-alternative-server-address).
     0xff_0969_d85c from Client: alternative_address: bool = false;
 }
 

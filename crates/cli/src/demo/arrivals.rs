@@ -21,9 +21,9 @@ pub(super) struct Arrivals {
 /// The longest wait for new bytes around a failure.
 #[derive(Clone, Copy, Debug)]
 struct Wait {
-    /// When the path fails.
+    /// Time at which the path fails.
     failure: Instant,
-    /// When bytes came last.
+    /// Time at which bytes came last.
     last: Instant,
     longest: Option<Duration>,
 }
@@ -33,7 +33,7 @@ struct Wait {
 pub(super) struct Received {
     /// SHA-256 of what has arrived.
     pub(super) digest: Digest,
-    /// Whether that is what the sender says, and everything has come.
+    /// `true` if that is what the sender says, and everything has come.
     pub(super) matches: bool,
     /// For each failure, the longest wait for new bytes that it can have caused; `None` if it came after the end.
     pub(super) gaps: Vec<Option<Duration>>,

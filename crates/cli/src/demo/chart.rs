@@ -34,7 +34,7 @@ impl Window {
         }
     }
 
-    /// Its class in the style sheet.
+    /// Returns its class in the style sheet.
     fn class(self) -> &'static str {
         match self {
             Self::Wide => "wide",
@@ -72,7 +72,7 @@ pub(super) struct Chart {
     pub(super) max: f64,
     /// What values are in.
     pub(super) unit: &'static str,
-    /// Whether the axis of time has its labels.
+    /// `true` if the axis of time has its labels.
     pub(super) has_times: bool,
 }
 
@@ -96,7 +96,7 @@ impl Anchor {
 }
 
 impl Chart {
-    /// The chart with `content` in it.
+    /// Returns the chart with `content` in it.
     pub(super) fn draw(&self, content: &Markup) -> Markup {
         let (right, floor) = (self.window.width() - RIGHT, self.y(0.0));
         html! {
@@ -119,7 +119,7 @@ impl Chart {
         }
     }
 
-    /// A line through `points`.
+    /// Returns a line through `points`.
     pub(super) fn line(&self, class: &str, points: &[(f64, f64)]) -> Markup {
         html! { path.line.(class) d=(self.along(points.iter(), 'M')) {} }
     }
@@ -132,7 +132,7 @@ impl Chart {
         html! { path.area.(class) d=(path) {} }
     }
 
-    /// A level to compare with, whose name is at one end of it.
+    /// Returns a level to compare with, whose name is at one end of it.
     pub(super) fn level(&self, value: f64, name: &str, end: Anchor) -> Markup {
         let (y, right) = (self.y(value), self.window.width() - RIGHT);
         let x = if end == Anchor::Right { right - 4.0 } else { LEFT + 4.0 };
@@ -142,7 +142,7 @@ impl Chart {
         }
     }
 
-    /// A text on a ground of its own, so that it can be read over every colour.
+    /// Returns a text on a ground of its own, so that it can be read over every colour.
     fn note(&self, class: &str, x: f64, y: f64, anchor: Anchor, text: &str) -> Markup {
         let width = self.window.character() * text.chars().count() as f64 + 8.0;
         let left = if anchor == Anchor::Right { x - width + 4.0 } else { x - 4.0 };
@@ -166,7 +166,7 @@ impl Chart {
         }
     }
 
-    /// A period, as a band that fills the chart.
+    /// Returns a period, as a band that fills the chart.
     pub(super) fn band(&self, class: &str, from: f64, to: f64, name: &str) -> Markup {
         let (left, right) = (self.x(from), self.x(to));
         html! {
@@ -180,7 +180,7 @@ impl Chart {
         }
     }
 
-    /// A band's frame, without axes.
+    /// Returns a band's frame, without axes.
     pub(super) fn strip(&self, content: &Markup) -> Markup {
         html! {
             svg.(self.window.class()) viewBox={ "0 0 " (self.window.width()) " " (self.height) } role="img" {
@@ -228,13 +228,13 @@ fn ticks(max: f64, wanted: f64) -> Vec<f64> {
     (0..=(max / step + 1e-9) as u32).map(|index| f64::from(index) * step).collect()
 }
 
-/// A value without needless digits.
+/// Returns a value without needless digits.
 fn label(value: f64) -> String {
     let text = format!("{value:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// A coordinate: a tenth is precise enough.
+/// Returns a coordinate: a tenth is precise enough.
 fn px(value: f64) -> String {
     label((value * 10.0).round() / 10.0)
 }

@@ -62,7 +62,7 @@ impl Link {
         }
     }
 
-    /// The link, running on the loopback interface: what is sent to it reaches `server`.
+    /// Returns the link, running on the loopback interface: what is sent to it reaches `server`.
     pub(super) fn start(&self, server: SocketAddr, seed: u64) -> io::Result<Relay> {
         Relay::start((Ipv4Addr::LOCALHOST, 0).into(), server, &self.spec, Seed(seed), Instant::now)
     }
@@ -118,7 +118,7 @@ impl fmt::Display for Fail {
     }
 }
 
-/// A number of seconds or milliseconds.
+/// Returns a number of seconds or milliseconds.
 fn time(text: &str) -> Option<Duration> {
     let text = text.trim();
     let (number, unit) = match text.strip_suffix("ms") {

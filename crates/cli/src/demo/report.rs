@@ -20,7 +20,7 @@ const MAX_REASONS: usize = 5;
 /// Room above the largest value.
 const AIR: f64 = 1.08;
 
-/// The page.
+/// Returns the page.
 pub(super) fn page(summary: &Summary) -> String {
     let paths = summary.plan.0.len();
     let settings = &summary.settings;
@@ -275,8 +275,8 @@ fn rate(summary: &Summary, index: usize) -> Points {
     series(summary, |at| summary.outcome.timeline.rate(at, |sample| sample.paths[index].received) / 1e6)
 }
 
-/// A value of a path, in a line for each period in which the path answers: what was last known of a dead one is nothing that it
-/// has.
+/// Returns a value of a path, in a line for each period in which the path answers: what was last known of a
+/// dead one is nothing that it has.
 fn alive(samples: &[Sample], index: usize, value: fn(&PathSample) -> f64) -> Vec<Points> {
     let mut parts = vec![Points::new()];
     for at in drawn(samples.len()) {
@@ -297,7 +297,7 @@ fn series(summary: &Summary, value: impl Fn(usize) -> f64) -> Points {
     drawn(samples.len()).map(|at| (samples[at].at.as_secs_f64(), value(at))).collect()
 }
 
-/// The class with a path's colour.
+/// Returns the class with a path's colour.
 fn colour(index: usize) -> String {
     format!("c{index}")
 }

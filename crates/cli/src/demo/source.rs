@@ -47,7 +47,7 @@ impl Source {
         }
     }
 
-    /// The bytes and then their digest, made on a thread of their own; an error ends them early.
+    /// Returns the bytes and then their digest, made on a thread of their own; an error ends them early.
     pub(super) fn pieces(self) -> mpsc::Receiver<io::Result<Bytes>> {
         let (send, receive) = mpsc::channel(MAX_WAITING);
         spawn_blocking(move || {

@@ -34,17 +34,17 @@ pub(super) struct PathSample {
 }
 
 impl PathSample {
-    /// Whether it answers, as far as its end knows.
+    /// Returns whether it answers, as far as its end knows.
     pub(super) fn is_alive(&self) -> bool {
         matches!(self.state, "open" | "backup")
     }
 
-    /// The round-trip time in milliseconds, for charts; nothing before the first sample.
+    /// Returns the round-trip time in milliseconds, for charts; nothing before the first sample.
     pub(super) fn rtt_ms(&self) -> f64 {
         self.rtt.map_or(0.0, |rtt| rtt.as_secs_f64() * 1e3)
     }
 
-    /// The round-trip time in words, and the path on which its acknowledgments came back.
+    /// Returns the round-trip time in words, and the path on which its acknowledgments came back.
     pub(super) fn rtt_words(&self) -> String {
         match (self.rtt, self.rtt_via) {
             (Some(rtt), Some(via)) => format!("{:.1} ms (via path {via})", rtt.as_secs_f64() * 1e3),
@@ -96,7 +96,7 @@ impl Watch {
         Self { client, server, addresses, known: Vec::new() }
     }
 
-    /// The paths by link, as they are now.
+    /// Returns the paths by link, as they are now.
     pub(super) fn look(&mut self) -> Vec<PathSample> {
         self.known.iter_mut().for_each(|(.., path)| path.state = CLOSED);
         for path in self.client.paths() {
@@ -116,7 +116,7 @@ impl Watch {
         (0..self.addresses.len()).map(|link| self.on(link)).collect()
     }
 
-    /// The newest path on a link, with what those before it have carried.
+    /// Returns the newest path on a link, with what those before it have carried.
     fn on(&self, link: usize) -> PathSample {
         let mut all = PathSample { state: CLOSED, ..PathSample::default() };
         for (.., path) in self.known.iter().filter(|(_, its, _)| *its == link) {
@@ -143,7 +143,7 @@ impl Timeline {
         Self { interval: INTERVAL, samples: Vec::new(), events: Vec::new() }
     }
 
-    /// Whether it is time for another sample.
+    /// Returns whether it is time for another sample.
     pub(super) fn is_due(&self, at: Duration) -> bool {
         self.samples.last().is_none_or(|last| at >= last.at + self.interval)
     }

@@ -31,7 +31,7 @@ pub(crate) struct EventsTo {
 }
 
 impl EventsTo {
-    /// Whether they go to standard output, where nothing else may go then.
+    /// Returns whether they go to standard output, where nothing else may go then.
     pub(crate) fn is_standard(&self) -> bool {
         self.events.as_deref() == Some(Path::new("-"))
     }
@@ -89,7 +89,7 @@ impl Event {
 pub(crate) struct Events(Option<Lines<Event>>);
 
 impl Events {
-    /// Whether somebody wants them.
+    /// Returns whether somebody wants them.
     pub(crate) fn are_wanted(&self) -> bool {
         self.0.is_some()
     }

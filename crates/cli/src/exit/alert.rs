@@ -45,7 +45,7 @@ fn ours(alert: u8, reason: &str) -> Failure {
     failure(alert, what, reason).or(remedy)
 }
 
-/// An alert of the peer: what this end showed was not accepted.
+/// Returns an alert of the peer: what this end showed was not accepted.
 fn theirs(alert: u8, reason: &str) -> Failure {
     let (what, remedy) = match alert {
         120 => (

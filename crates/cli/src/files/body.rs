@@ -45,13 +45,13 @@ impl FileBody {
         Self { left: 0, next: Next::Nothing }
     }
 
-    /// A text; it gives `room` back once it is sent or dropped.
+    /// Returns a text; it gives `room` back once it is sent or dropped.
     pub(super) fn text(text: impl Into<Bytes>, room: Option<OwnedSemaphorePermit>) -> Self {
         let text = text.into();
         Self { left: text.len() as u64, next: Next::Text(text, room) }
     }
 
-    /// The next `len` bytes of a file. Reads the first piece at once.
+    /// Returns the next `len` bytes of a file. Reads the first piece at once.
     pub(super) fn file(file: File, len: u64, memory: &Memory) -> io::Result<Self> {
         if len == 0 {
             return Ok(Self::empty());
@@ -84,7 +84,7 @@ impl FileBody {
         Poll::Ready(Some(Ok(piece)))
     }
 
-    /// The next piece of a text, no larger than those of files.
+    /// Returns the next piece of a text, no larger than those of files.
     fn cut(&mut self, mut text: Bytes, room: Option<OwnedSemaphorePermit>) -> Bytes {
         let piece = text.split_to(text.len().min(MAX_PIECE as usize));
         self.left -= piece.len() as u64;
@@ -95,7 +95,8 @@ impl FileBody {
     }
 }
 
-/// The next piece, of at most `left` bytes. A file that has become shorter cannot be sent as promised.
+/// Returns the next piece, of at most `left` bytes. A file that has become shorter cannot be sent as
+/// promised.
 fn read(mut source: Source, left: u64) -> io::Result<(Bytes, Source)> {
     let len = left.min(source.claim.piece());
     let mut piece = source.claim.memory().piece(len);

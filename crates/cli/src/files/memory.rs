@@ -38,7 +38,7 @@ impl Memory {
         self.0.held.load(Ordering::Relaxed)
     }
 
-    /// The most that [`Self::held`] has been.
+    /// Returns the most that [`Self::held`] has been.
     pub(crate) fn most(&self) -> u64 {
         self.0.most.load(Ordering::Relaxed)
     }

@@ -44,12 +44,12 @@ impl Wanted {
         &self.path
     }
 
-    /// Whether it ends with a slash.
+    /// Returns whether it ends with a slash.
     pub(super) fn names_directory(&self) -> bool {
         self.directory
     }
 
-    /// Whether it is the root itself.
+    /// Returns whether it is the root itself.
     pub(super) fn is_root(&self) -> bool {
         self.path == Path::new(".")
     }
@@ -81,7 +81,7 @@ fn decode(segment: &str) -> Result<PathBuf, StatusCode> {
     }
 }
 
-/// Whether each `%` is followed by two hexadecimal digits.
+/// Returns whether each `%` is followed by two hexadecimal digits.
 fn escapes_are_whole(segment: &[u8]) -> bool {
     let whole = |at: usize| {
         segment.get(at + 1..at + 3).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))

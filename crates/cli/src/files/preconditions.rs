@@ -59,8 +59,8 @@ impl Validators {
         if changed { Verdict::Proceed } else { Verdict::NotModified }
     }
 
-    /// Whether ranges are of the file that the client knows (§13.1.5): it names the same entity tag, or exactly the same
-    /// date.
+    /// Returns whether ranges are of the file that the client knows (§13.1.5): it names the same entity tag,
+    /// or exactly the same date.
     pub(super) fn allow_range(&self, headers: &HeaderMap) -> bool {
         let Some(known) = headers.get(IF_RANGE) else { return true };
         let Ok(known) = known.to_str() else { return false };

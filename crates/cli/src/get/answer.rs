@@ -36,7 +36,7 @@ impl Answer {
         Self { source: Source::Http3(receive), sending: None, head: None }
     }
 
-    /// The same, while something is still sent.
+    /// Returns the same, while something is still sent.
     pub(super) fn during(self, sending: impl Future<Output = Result> + Send + 'static) -> Self {
         Self { sending: Some(Sending(tokio::spawn(sending))), ..self }
     }
@@ -61,7 +61,7 @@ impl Answer {
         self.head.as_ref()
     }
 
-    /// The text of a header field.
+    /// Returns the text of a header field.
     pub(super) fn field(&self, name: header::HeaderName) -> Option<&str> {
         self.head.as_ref()?.headers().get(name)?.to_str().ok()
     }

@@ -80,7 +80,7 @@ pub(super) struct Errand {
     method: Method,
     fields: HeaderMap,
     payload: Option<Payload>,
-    /// Whether only a part is wanted.
+    /// `true` if only a part is wanted.
     pub(super) partial: bool,
 }
 
@@ -117,18 +117,18 @@ impl Ask {
 }
 
 impl Errand {
-    /// A plain GET.
+    /// Returns a plain GET.
     pub(super) fn plain() -> Self {
         Self { method: Method::GET, fields: HeaderMap::new(), payload: None, partial: false }
     }
 
-    /// The same with other values of some fields.
+    /// Returns the same with other values of some fields.
     pub(super) fn with(mut self, fields: impl IntoIterator<Item = (HeaderName, HeaderValue)>) -> Self {
         self.fields.extend(fields);
         self
     }
 
-    /// Whether asking twice does no harm, so that it may go in early data (RFC 8470 §3).
+    /// Returns whether asking twice does no harm, so that it may go in early data (RFC 8470 §3).
     pub(super) fn is_safe(&self) -> bool {
         self.method.is_safe()
     }
@@ -141,7 +141,7 @@ impl Errand {
         self.payload.as_ref()
     }
 
-    /// The request's header for a server.
+    /// Returns the request's header for a server.
     pub(super) fn request(&self, target: &Target) -> Result<Request<()>> {
         let uri = http::Uri::builder().scheme("https").authority(target.authority());
         let uri = uri.path_and_query(target.path.as_str()).build();

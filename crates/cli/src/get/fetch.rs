@@ -34,13 +34,13 @@ pub(super) struct Round {
     pub(super) hq: bool,
     /// How long the output may hold a connection up.
     pub(super) pause: Duration,
-    /// Whether anybody wants to know the content's SHA-256.
+    /// `true` if anybody wants to know the content's SHA-256.
     pub(super) digest: bool,
     /// How often something is tried again without coming further.
     pub(super) retries: u32,
-    /// Whether nobody wants to know what happens.
+    /// `true` if nobody wants to know what happens.
     pub(super) quiet: bool,
-    /// Whether people read of each file that is there.
+    /// `true` if people read of each file that is there.
     pub(super) lines: bool,
     /// Who watches.
     pub(super) monitor: Arc<Monitor>,
@@ -56,7 +56,7 @@ struct Transfer {
     from: Option<u64>,
     /// Once there was an answer.
     arrived: Option<Arrived>,
-    /// Whether there was a connection to the server.
+    /// `true` if there was a connection to the server.
     connected: bool,
     head_written: bool,
     continued: u32,
@@ -74,7 +74,7 @@ impl Transfer {
         self.arrived.as_ref().map_or(0, Arrived::bytes)
     }
 
-    /// Whether trying again may lead to the whole file.
+    /// Returns whether trying again may lead to the whole file.
     fn may_go_on(&self, failure: &Failure) -> bool {
         let passes = match failure.may_pass() {
             Passing::Never => false,
@@ -288,7 +288,7 @@ impl Round {
         }
     }
 
-    /// An event for programs.
+    /// Returns an event for programs.
     fn tell(&self, name: &'static str, fields: impl FnOnce() -> Value) {
         self.monitor.events.tell(name, fields);
     }
@@ -304,7 +304,7 @@ fn head_of(answer: &Answer) -> http::Response<()> {
     head
 }
 
-/// The status of a redirection.
+/// Returns the status of a redirection.
 fn moved(answer: &Answer) -> Option<StatusCode> {
     use StatusCode as S;
     let status = answer.head()?.status();
@@ -312,7 +312,7 @@ fn moved(answer: &Answer) -> Option<StatusCode> {
     (moves.contains(&status) && answer.field(header::LOCATION).is_some()).then_some(status)
 }
 
-/// Whether an answer is what was asked for. With `from`, only what begins there is.
+/// Returns whether an answer is what was asked for. With `from`, only what begins there is.
 fn check(target: &Target, answer: &Answer, partial: bool, from: Option<u64>) -> Result {
     let Some(status) = answer.head().map(http::Response::status) else { return Ok(()) };
     let failure = |what: &str| Err(Failure::new(Exit::Http, format!("{target}: {what}")));

@@ -87,7 +87,7 @@ impl Origin {
         self.paths.why_single(self.connection())
     }
 
-    /// Whether the connection is closed.
+    /// Returns whether the connection is closed.
     pub(super) fn is_lost(&self) -> bool {
         self.connection().close_reason().is_some()
     }

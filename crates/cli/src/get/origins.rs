@@ -28,8 +28,9 @@ impl Origins {
         Self { terms, monitor, known: Mutex::default() }
     }
 
-    /// The server of a URL. Whoever asks first connects; the others wait for that, and fail with it. A connection that was lost
-    /// is replaced, and so is one that could not be made if this is asked for `again`.
+    /// Returns the server of a URL. Whoever asks first connects; the others wait for that, and fail with it.
+    /// A connection that was lost is replaced, and so is one that could not be made if this is asked for
+    /// `again`.
     pub(super) async fn reach(&self, target: &Target, again: bool) -> Result<Arc<Origin>> {
         let place = {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);

@@ -55,7 +55,7 @@ impl Paths {
         news
     }
 
-    /// Those that are shown, in the order of their identifiers.
+    /// Returns those that are shown, in the order of their identifiers.
     fn shown(&self) -> Vec<&Seen> {
         let mut shown: Vec<&Seen> = self.known.values().collect();
         shown.sort_by_key(|seen| (is_closed(&seen.info), std::cmp::Reverse(seen.info.id)));
@@ -64,7 +64,7 @@ impl Paths {
         shown
     }
 
-    /// A line for each path.
+    /// Returns a line for each path.
     pub(super) fn lines(&self) -> Vec<String> {
         self.shown().into_iter().map(Seen::line).collect()
     }

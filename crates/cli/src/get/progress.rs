@@ -31,12 +31,12 @@ impl Progress {
         Self { bars, paths: Mutex::default() }
     }
 
-    /// Whether anybody sees it.
+    /// Returns whether anybody sees it.
     pub(super) fn is_visible(&self) -> bool {
         !self.bars.is_hidden()
     }
 
-    /// A bar for a file of unknown length.
+    /// Returns a bar for a file of unknown length.
     pub(super) fn bar(&self, name: &str) -> ProgressBar {
         let bar = ProgressBar::no_length().with_style(style(OPEN));
         let paths = self.paths.lock().unwrap_or_else(PoisonError::into_inner);

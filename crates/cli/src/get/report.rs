@@ -51,7 +51,7 @@ impl Report {
         }
     }
 
-    /// Whether something could not be had.
+    /// Returns whether something could not be had.
     pub(super) fn has_failed(&self) -> bool {
         !self.failures.is_empty()
     }

@@ -43,7 +43,7 @@ impl Part {
 #[derive(Debug)]
 pub(super) struct Arrived {
     part: Part,
-    /// Whether an answer had less than the whole file.
+    /// `true` if an answer had less than the whole file.
     is_partial: bool,
     /// What an answer has to have to be of the same file: a strong entity tag, or else a date that is strong enough.
     validator: Option<HeaderValue>,

@@ -27,7 +27,7 @@ impl SessionFile {
         Self(path)
     }
 
-    /// The tokens in it. A file that is not there yet has none.
+    /// Returns the tokens in it. A file that is not there yet has none.
     pub(super) fn load(&self) -> Result<Vec<AddressToken>> {
         let name = self.0.display();
         let mut text = String::new();

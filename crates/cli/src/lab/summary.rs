@@ -32,8 +32,8 @@ pub(super) fn of(rows: &[Row]) -> Vec<Summary> {
     names.iter().map(|name| Summary::of(name, rows)).collect()
 }
 
-/// A table for people. `n` is how many times the median and the percentile are of; a percentile that so few do not carry is left
-/// out.
+/// Returns a table for people. `n` is how many times the median and the percentile are of; a percentile that
+/// so few do not carry is left out.
 pub(super) fn table(summaries: &[Summary]) -> String {
     let header = [
         "variant", "runs", "failed", "n", "median s", "p95 s", "worst s", "resent %", "ranges", "at limit",

@@ -115,7 +115,7 @@ impl Client {
         }
     }
 
-    /// The same, which tells the server that there could be several paths.
+    /// Returns the same, which tells the server that there could be several paths.
     pub(crate) fn offering(self, max_paths: u32) -> Self {
         Self { multipath: ClientPaths::offering(Some(max_paths)), ..self }
     }
@@ -368,8 +368,8 @@ async fn once(caller: &Caller, case: Case, work: &Work, every: Option<Duration>)
     }
 }
 
-/// Whether the connection has left the endpoint's first socket. Short work may be over before the server has answered on
-/// the new path, so it gets some time.
+/// Returns whether the connection has left the endpoint's first socket. Short work may be over before the
+/// server has answered on the new path, so it gets some time.
 async fn has_moved(caller: &Caller, connection: &Connection) -> bool {
     let first = caller.endpoint.local_addr().ok().map(|address| address.port());
     let moved = async {

@@ -18,7 +18,7 @@ pub(crate) enum Recv {
     Many,
 }
 
-/// An endpoint that reaches `remote` and receives in this way.
+/// Returns an endpoint that reaches `remote` and receives in this way.
 pub(super) fn endpoint(remote: SocketAddr, recv: Recv) -> Result<Endpoint> {
     let bound = || {
         let socket = UdpSocket::bind(unspecified_for(remote))?;

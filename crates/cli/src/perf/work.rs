@@ -38,7 +38,7 @@ impl Work {
         }
     }
 
-    /// Whether every answer has a file of its own: they are written at the same time.
+    /// Returns whether every answer has a file of its own: they are written at the same time.
     pub(super) fn check(&self) -> Result {
         let Self::Files { out: Some(_), paths, .. } = self else { return Ok(()) };
         let mut names = BTreeSet::new();
@@ -128,7 +128,7 @@ impl Work {
     }
 }
 
-/// The part of `total` that stream `i` of `streams` carries.
+/// Returns the part of `total` that stream `i` of `streams` carries.
 fn share(total: u64, i: u64, streams: u64) -> u64 {
     total / streams + u64::from(i < total % streams)
 }
@@ -230,7 +230,7 @@ async fn timed(connection: &Connection, until: Instant, reverse: bool, progress:
     }
 }
 
-/// The last part of a path, as the name of a file.
+/// Returns the last part of a path, as the name of a file.
 fn file_name(path: &str) -> Result<&OsStr> {
     let name = Path::new(path).file_name();
     name.ok_or_else(|| Failure::new(Exit::Usage, format!("{path} names no file")))

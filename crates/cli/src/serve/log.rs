@@ -47,7 +47,7 @@ pub(super) struct Entry {
     /// Content that was sent, without the protocol's own bytes.
     pub(super) bytes: u64,
     pub(super) duration: Duration,
-    /// Whether all of the answer was handed over to be sent, rather than given up by either side.
+    /// `true` if all of the answer was handed over to be sent, rather than given up by either side.
     pub(super) complete: bool,
     pub(super) referer: Option<String>,
     pub(super) agent: Option<String>,
@@ -90,7 +90,7 @@ fn lost(lines: u64) -> String {
 }
 
 impl Entry {
-    /// The combined log format.
+    /// Returns the combined log format.
     fn combined(&self) -> String {
         let time = OffsetDateTime::from(self.time).format(&TIME).unwrap_or_default();
         let status = self.status.map_or("-".to_owned(), |status| status.to_string());

@@ -10,7 +10,7 @@ pub(super) enum Protocol {
 }
 
 impl Protocol {
-    /// Its name in TLS (RFC 7301).
+    /// Returns its name in TLS (RFC 7301).
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Hq => "hq",

@@ -100,7 +100,7 @@ impl Sockets {
     }
 }
 
-/// Whether this host does not have the address.
+/// Returns whether this host does not have the address.
 fn is_missing(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::AddrNotAvailable || error.raw_os_error() == Some(libc::EAFNOSUPPORT)
 }
@@ -109,7 +109,7 @@ pub(super) fn bind_tcp(address: SocketAddr) -> Result<TcpListener> {
     TcpListener::bind(address).map_err(|error| cannot_listen(address, &error))
 }
 
-/// A listener of the runtime.
+/// Returns a listener of the runtime.
 pub(super) fn listener(listener: TcpListener) -> Result<tokio::net::TcpListener> {
     let made = listener.set_nonblocking(true).and_then(|()| tokio::net::TcpListener::from_std(listener));
     made.map_err(|error| Failure::io("cannot use a TCP socket", &error))

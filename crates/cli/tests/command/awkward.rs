@@ -13,7 +13,7 @@ fn tool(name: &str, args: &[&str]) {
     assert!(Command::new(name).args(args).status().unwrap().success(), "{name}");
 }
 
-/// The command, started in `dir` and left alone, with its output in a pipe.
+/// Returns the command, started in `dir` and left alone, with its output in a pipe.
 fn spawn(dir: &Path, args: &[&str]) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
     command.args(args).current_dir(dir).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()

@@ -132,8 +132,8 @@ impl Drop for Served {
     }
 }
 
-/// A download to standard output, which is read as the test likes; with a window so small that the server has to wait for
-/// that.
+/// Returns a download to standard output, which is read as the test likes; with a window so small that the
+/// server has to wait for that.
 fn download(site: &Site, here: &Path, url: &str) -> Child {
     let args = [url, "-o", "-", "--window", "100000", "--idle-ms", "2000"];
     command(site, here, &args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()

@@ -61,7 +61,7 @@ impl Site {
         self.dir.path().join("cert.pem")
     }
 
-    /// Whether clients showed tokens, for each connection since the last time.
+    /// Returns whether clients showed tokens, for each connection since the last time.
     pub fn connections(&self) -> Vec<bool> {
         std::mem::take(&mut *self.connections.lock().unwrap())
     }

@@ -46,7 +46,7 @@ impl Field {
         self.0.path().join(name)
     }
 
-    /// The command that serves the root; its log goes to the file `log`.
+    /// Returns the command that serves the root; its log goes to the file `log`.
     pub(crate) fn serve(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
         command.current_dir(self.0.path()).args(["serve", "--root", "root"]);
@@ -237,7 +237,7 @@ pub(crate) async fn send(
     }
 }
 
-/// A TLS connection with an application protocol.
+/// Returns a TLS connection with an application protocol.
 pub(crate) async fn tls(address: SocketAddr, ca: &Path, alpn: &str) -> TlsStream<TcpStream> {
     let provider = anabranch::rustls::crypto::aws_lc_rs::default_provider();
     let mut config = ClientConfig::builder_with_provider(Arc::new(provider))

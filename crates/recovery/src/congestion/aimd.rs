@@ -41,7 +41,7 @@ pub struct Aimd<R> {
 }
 
 impl<R: Rule> Aimd<R> {
-    /// A controller of a fresh path.
+    /// Returns a controller of a fresh path.
     pub fn new(start: &Start) -> Self {
         Self {
             window: start.window,

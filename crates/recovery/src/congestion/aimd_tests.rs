@@ -10,7 +10,8 @@ use crate::rtt::Rtt;
 
 const MTU: u64 = 1000;
 
-/// A path with a window of so many packets, its round-trip time in milliseconds and its bytes from loss to loss.
+/// Returns a path with a window of so many packets, its round-trip time in milliseconds and its bytes from
+/// loss to loss.
 fn path(packets: u64, rtt: u64, since: u64, between: u64) -> Sibling {
     Sibling {
         window: packets * MTU,
@@ -21,7 +22,7 @@ fn path(packets: u64, rtt: u64, since: u64, between: u64) -> Sibling {
     }
 }
 
-/// The increase for each of `all`, as packets per window acknowledged.
+/// Returns the increase for each of `all`, as packets per window acknowledged.
 fn increases<R: Rule>(all: &[Sibling]) -> Vec<f64> {
     each(all, |own, siblings| R::increase(own, siblings) as f64 / ONE as f64)
 }
@@ -173,7 +174,7 @@ fn congestion<R: Rule>(controller: &mut Aimd<R>, siblings: &[Sibling]) {
     controller.on_congestion(&event, siblings);
 }
 
-/// A controller in congestion avoidance with a window of `packets`.
+/// Returns a controller in congestion avoidance with a window of `packets`.
 fn avoiding<R: Rule>(packets: u64) -> Aimd<R> {
     let window = 2 * packets * MTU;
     let start = Start { now: Time::ZERO, window, mtu: MTU, rtt: Duration::from_millis(100), seed: 0 };

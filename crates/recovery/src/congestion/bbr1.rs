@@ -40,7 +40,7 @@ pub struct Bbr1 {
     window: u64,
     initial_window: u64,
     pacing_rate: u64,
-    /// Whether the pace rests on a measured round-trip time.
+    /// `true` if the pace rests on a measured round-trip time.
     has_rtt: bool,
     mtu: u64,
     jitter: Jitter,
@@ -63,7 +63,7 @@ pub struct Bbr1 {
 }
 
 impl Bbr1 {
-    /// A controller of a fresh path.
+    /// Returns a controller of a fresh path.
     pub fn new(start: &Start) -> Self {
         // §4.2.1: before the first measurement, as if the round trip took a millisecond; the window holds it back.
         let nominal = per_second(start.window, Duration::from_millis(1));

@@ -91,7 +91,7 @@ struct Epoch {
 }
 
 impl<S: Shape> CubicLike<S> {
-    /// A controller of a fresh path.
+    /// Returns a controller of a fresh path.
     pub fn new(start: &Start) -> Self {
         let curve = Curve { window: start.window, ssthresh: u64::MAX, max: 0, prior: 0, epoch: None };
         Self { curve, exit: Some(S::Exit::default()), recovering: false, saved: curve, last_acked: start.now }
@@ -152,7 +152,7 @@ impl Curve {
 }
 
 impl Epoch {
-    /// The cubic window, W_cubic, `elapsed` after the start (RFC 9438 §4.2, Figure 1), bytes.
+    /// Returns the cubic window, W_cubic, `elapsed` after the start (RFC 9438 §4.2, Figure 1), bytes.
     fn cubic(&self, elapsed: Duration, mtu: u64) -> u64 {
         let t = i128::try_from(elapsed.as_millis()).unwrap_or(i128::from(u32::MAX)) - self.k;
         let offset = C.0 * i128::from(mtu) * t * t * t / (C.1 * MS3);

@@ -179,7 +179,7 @@ fn the_sender_of_2022_gives_up_an_eighth_and_leaves_slow_start_when_round_trips_
 mod hystart {
     use super::*;
 
-    /// A round of `samples` acknowledgments of a packet each; `delivered` counts on.
+    /// Returns a round of `samples` acknowledgments of a packet each; `delivered` counts on.
     fn round(hystart: &mut HyStart, delivered: &mut u64, rtt: Duration, samples: u64) -> Vec<Growth> {
         let begin = *delivered;
         let estimate = Rtt::new(rtt);

@@ -14,7 +14,7 @@ pub trait Exit: Debug + Clone + Default + Send {
         window
     }
 
-    /// Whether the window grows more slowly, because the end is suspected.
+    /// Returns whether the window grows more slowly, because the end is suspected.
     fn is_conservative(&self) -> bool {
         false
     }

@@ -9,7 +9,7 @@ impl Jitter {
         Self((seed ^ 0x9e37_79b9_7f4a_7c15).max(1))
     }
 
-    /// The next number below `bound`.
+    /// Returns the next number below `bound`.
     pub(super) fn below(&mut self, bound: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;

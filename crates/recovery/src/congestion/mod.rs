@@ -65,7 +65,7 @@ pub struct Departure {
     pub bytes: u64,
     /// Bytes in flight before it.
     pub in_flight: u64,
-    /// Whether the sender had run out of data before.
+    /// `true` if the sender had run out of data before.
     pub app_limited: bool,
     /// Bytes delivered on the path so far.
     pub delivered: u64,
@@ -80,9 +80,9 @@ pub struct Acked<'a> {
     pub bytes: u64,
     /// Those of them sent after the last congestion event began; only these may grow the window (RFC 9002 §7.3.2).
     pub growth: u64,
-    /// Whether the window was used up, so that it may grow (RFC 9002 §7.8).
+    /// `true` if the window was used up, so that it may grow (RFC 9002 §7.8).
     pub utilised: bool,
-    /// When the newest of the packets was sent.
+    /// Time at which the newest of the packets was sent.
     pub sent_time: Time,
     /// Bytes in flight before the acknowledgment.
     pub prior_in_flight: u64,
@@ -105,7 +105,7 @@ pub struct Acked<'a> {
 /// A packet that counted toward bytes in flight was lost. Comes for each one, after the [`Congested`] it may have caused.
 #[derive(Clone, Copy, Debug)]
 pub struct LostPacket {
-    /// When the loss was found.
+    /// Time at which the loss was found.
     pub now: Time,
     /// The packet's size.
     pub bytes: u64,
@@ -113,7 +113,7 @@ pub struct LostPacket {
     pub in_flight: u64,
     /// Bytes lost on the path since it left, itself included.
     pub lost_since: u64,
-    /// Whether the sender had run out of data when it left.
+    /// `true` if the sender had run out of data when it left.
     pub app_limited: bool,
     /// Bytes delivered on the path so far.
     pub delivered: u64,
@@ -124,9 +124,9 @@ pub struct LostPacket {
 /// The network is congested. Comes at most once per round trip (RFC 9002 §7.3.2).
 #[derive(Clone, Copy, Debug)]
 pub struct Congested {
-    /// When that was found.
+    /// Time at which that was found.
     pub now: Time,
-    /// Whether CE marks say so rather than a loss.
+    /// `true` if CE marks say so rather than a loss.
     pub ce: bool,
     /// Bytes in flight.
     pub in_flight: u64,

@@ -11,8 +11,8 @@ use super::aimd::{ONE, Rule, paths, share, total_rate};
 pub struct Olia;
 
 impl Rule for Olia {
-    /// The draft adds (w_i/rtt_i²) / (Σ w_p/rtt_p)² + α_i/w_i packets for each packet acknowledged. For a whole window
-    /// w_i, with x_i the path's share of the rate Σ w/rtt, that is x_i² + α_i.
+    /// Returns the draft adds (w_i/rtt_i²) / (Σ w_p/rtt_p)² + α_i/w_i packets for each packet acknowledged.
+    /// For a whole window w_i, with x_i the path's share of the rate Σ w/rtt, that is x_i² + α_i.
     fn increase(own: &Sibling, siblings: &[Sibling]) -> i64 {
         let share = share(own, total_rate(own, siblings));
         // Both factors are at most ONE, whose square fits.

@@ -262,7 +262,7 @@ struct Tally {
     bytes: u64,
     /// Those of them sent after the last congestion event.
     growth: u64,
-    /// Whether there were packets that had been declared lost.
+    /// `true` if there were packets that had been declared lost.
     late: bool,
     /// Their bytes, as far as they were lost on this path.
     late_bytes: u64,

@@ -168,7 +168,7 @@ impl<T: Clone> Recovery<T> {
         self.mtu.current()
     }
 
-    /// The congestion controller.
+    /// Returns the congestion controller.
     pub fn congestion(&self) -> &Congestion {
         &self.congestion
     }
@@ -190,7 +190,7 @@ impl<T: Clone> Recovery<T> {
         self.held_until = now + self.rtt.smoothed();
     }
 
-    /// Whether the window stays as it is.
+    /// Returns whether the window stays as it is.
     pub(super) fn is_held(&self, now: Time) -> bool {
         now < self.held_until
     }
@@ -226,13 +226,13 @@ impl<T: Clone> Recovery<T> {
         }
     }
 
-    /// Whether the congestion window has room for a packet; the pacer is not asked.
+    /// Returns whether the congestion window has room for a packet; the pacer is not asked.
     pub fn has_room(&self) -> bool {
         self.usable_window() >= self.bytes_in_flight + u64::from(self.mtu.current())
     }
 
-    /// The window, but never less than two packets of the size that packets have now (RFC 9002 §7.2): it may have been cut
-    /// before a larger size was found.
+    /// Returns the window, but never less than two packets of the size that packets have now (RFC 9002 §7.2):
+    /// it may have been cut before a larger size was found.
     fn usable_window(&self) -> u64 {
         self.congestion.window().max(2 * u64::from(self.mtu.current()))
     }
@@ -256,7 +256,7 @@ impl<T: Clone> Recovery<T> {
         }
     }
 
-    /// Whether the next packet is to leave with ECT(0).
+    /// Returns whether the next packet is to leave with ECT(0).
     pub fn ecn_mark(&self) -> bool {
         // RFC 9000 §13.4.2: marks may be what gets the packets dropped, so that probes of an untested path go without.
         self.ecn.marks() && (self.timer.pto_count == 0 || self.ecn.state() == EcnState::Capable)

@@ -59,9 +59,9 @@ struct Run {
     path: Path,
     events: BinaryHeap<Reverse<(Time, u64, Event)>>,
     sequence: u64,
-    /// When the pacer lets the next packet go.
+    /// Time at which the pacer lets the next packet go.
     wake: Option<Time>,
-    /// When the bottleneck has sent all that is queued.
+    /// Time at which the bottleneck has sent all that is queued.
     busy_until: Time,
     received: BTreeSet<u64>,
     unacked_arrivals: u32,

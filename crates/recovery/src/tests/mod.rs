@@ -28,7 +28,8 @@ pub(crate) const fn at(n: u64) -> Time {
     Time::from_millis(n)
 }
 
-/// A confirmed path of MTU 1200 with NewReno and without pacing: sizes and windows are easy to compute by hand.
+/// Returns a confirmed path of MTU 1200 with NewReno and without pacing: sizes and windows are easy to
+/// compute by hand.
 pub(crate) fn plain() -> Config {
     let mut config =
         Config { congestion: Algorithm::NewReno, pacing: false, ecn: false, ..Config::default() };

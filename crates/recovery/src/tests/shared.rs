@@ -18,7 +18,7 @@ struct Flow {
     connection: usize,
     link: usize,
     path: Path,
-    /// When it begins to send, and when the pacer lets its next packet go.
+    /// Time at which it begins to send, and when the pacer lets its next packet go.
     start: Time,
     wake: Option<Time>,
     /// Ranges of what was received, oldest first; links do not reorder.
@@ -110,7 +110,7 @@ impl Run {
         true
     }
 
-    /// The connection's other paths.
+    /// Returns the connection's other paths.
     fn siblings(&self, flow: usize) -> Vec<Sibling> {
         let connection = self.flows[flow].connection;
         let others = self.flows.iter().enumerate().filter(|(n, _)| *n != flow);
@@ -204,7 +204,7 @@ impl Run {
         self.at(arrival, flow, Event::Arrival(order));
     }
 
-    /// A number below `bound`.
+    /// Returns a number below `bound`.
     fn random(&mut self, bound: u64) -> u64 {
         self.seed = self.seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.seed >> 33) % bound

@@ -39,7 +39,7 @@ impl ClientConfig {
         Self { version, ..self.clone() }
     }
 
-    /// The same configuration, never offering 0-RTT.
+    /// Returns the same configuration, never offering 0-RTT.
     #[must_use]
     pub fn without_early_data(&self) -> Self {
         let mut inner = rustls::ClientConfig::clone(&self.inner);
@@ -128,7 +128,7 @@ impl ClientConfigBuilder {
         self
     }
 
-    /// Whether to offer 0-RTT when a ticket allows it.
+    /// Returns whether to offer 0-RTT when a ticket allows it.
     #[must_use]
     pub fn early_data(mut self, enabled: bool) -> Self {
         self.early_data = enabled;

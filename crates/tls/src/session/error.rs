@@ -61,7 +61,7 @@ pub struct TlsError {
 }
 
 impl TlsError {
-    /// The QUIC error code, `0x100 + alert`.
+    /// Returns the QUIC error code, `0x100 + alert`.
     pub const fn code(&self) -> u64 {
         0x100 + self.alert as u64
     }
@@ -77,7 +77,7 @@ impl TlsError {
     }
 }
 
-/// The alert of an error for which rustls raised none.
+/// Returns the alert of an error for which rustls raised none.
 fn alert_of(error: &rustls::Error) -> AlertDescription {
     use rustls::Error;
     match error {

@@ -61,7 +61,7 @@ impl SecretTap {
         Some(secrets(side, suite, caught.client_traffic.take()?, caught.server_traffic.take()?))
     }
 
-    /// Whether the handshake's secrets exist and were not taken.
+    /// Returns whether the handshake's secrets exist and were not taken.
     pub(super) fn has_handshake(&self) -> bool {
         self.caught().server_handshake.is_some()
     }

@@ -62,7 +62,7 @@ enum EarlyData {
 }
 
 impl Session {
-    /// A client's session; its ClientHello waits to be written.
+    /// Returns a client's session; its ClientHello waits to be written.
     ///
     /// `params` are the encoded transport parameters.
     pub fn client(config: &ClientConfig, server_name: &str, params: Vec<u8>) -> Result<Self, ConfigError> {
@@ -93,7 +93,7 @@ impl Session {
         Ok(session)
     }
 
-    /// A server's session, which waits for a ClientHello.
+    /// Returns a server's session, which waits for a ClientHello.
     ///
     /// `params` are the encoded transport parameters.
     pub fn server(config: &ServerConfig, params: Vec<u8>) -> Result<Self, ConfigError> {
@@ -157,13 +157,14 @@ impl Session {
         })
     }
 
-    /// The secret of 0-RTT packets, once: on a client after creation if it may send them, on a server after the
-    /// ClientHello was read if it accepts them.
+    /// Returns the secret of 0-RTT packets, once: on a client after creation if it may send them, on a server
+    /// after the ClientHello was read if it accepts them.
     pub fn early_secret(&mut self) -> Option<EarlySecret> {
         self.early.take()
     }
 
-    /// Whether 0-RTT was accepted; `None` as long as that is open, and on a client that did not offer it.
+    /// Returns whether 0-RTT was accepted; `None` as long as that is open, and on a client that did not offer
+    /// it.
     pub fn early_data_accepted(&self) -> Option<bool> {
         match self.early_data {
             EarlyData::NotOffered | EarlyData::Unknown => None,
@@ -172,20 +173,20 @@ impl Session {
         }
     }
 
-    /// The peer's encoded transport parameters.
+    /// Returns the peer's encoded transport parameters.
     ///
-    /// A client that resumes has the remembered ones, for 0-RTT, until the server's EncryptedExtensions are read.
-    /// Authenticated only when the handshake is complete.
+    /// A client that resumes has the remembered ones, for 0-RTT, until the server's EncryptedExtensions are
+    /// read. Authenticated only when the handshake is complete.
     pub fn peer_parameters(&self) -> Option<&[u8]> {
         self.connection.quic_transport_parameters()
     }
 
-    /// Whether the handshake is incomplete (RFC 9001 §4.1.1).
+    /// Returns whether the handshake is incomplete (RFC 9001 §4.1.1).
     pub fn is_handshaking(&self) -> bool {
         self.connection.is_handshaking()
     }
 
-    /// The negotiated application protocol.
+    /// Returns the negotiated application protocol.
     pub fn alpn(&self) -> Option<&[u8]> {
         self.connection.alpn_protocol()
     }
@@ -198,12 +199,12 @@ impl Session {
         }
     }
 
-    /// The peer's certificate chain, its own certificate first.
+    /// Returns the peer's certificate chain, its own certificate first.
     pub fn peer_certificates(&self) -> Option<&[CertificateDer<'static>]> {
         self.connection.peer_certificates()
     }
 
-    /// Whether this session resumes an earlier one.
+    /// Returns whether this session resumes an earlier one.
     pub fn is_resumed(&self) -> bool {
         self.connection.handshake_kind() == Some(HandshakeKind::Resumed)
     }
@@ -219,7 +220,7 @@ impl Session {
         exported.map(drop).map_err(|error| TlsError::internal(&error))
     }
 
-    /// The negotiated suite; on a resuming client the resumed one until the server has spoken.
+    /// Returns the negotiated suite; on a resuming client the resumed one until the server has spoken.
     pub fn suite(&self) -> Option<Suite> {
         self.connection.negotiated_cipher_suite().and_then(Suite::from_rustls)
     }
@@ -255,8 +256,8 @@ impl fmt::Debug for Session {
     }
 }
 
-/// The suites of rustls with AES-128-GCM first: it costs less per byte than AES-256-GCM, its SHA-256 less per handshake than
-/// SHA-384, and it is as strong as the X25519 key exchange that it rests on.
+/// Returns the suites of rustls with AES-128-GCM first: it costs less per byte than AES-256-GCM, its SHA-256
+/// less per handshake than SHA-384, and it is as strong as the X25519 key exchange that it rests on.
 fn default_provider() -> Arc<CryptoProvider> {
     let mut provider = rustls::crypto::aws_lc_rs::default_provider();
     // Stable: the others keep their order.

@@ -35,7 +35,7 @@ impl ServerConfig {
         ServerConfigBuilder::new()
     }
 
-    /// The same configuration for a connection that negotiated `version`; v1 unless said otherwise.
+    /// Returns the same configuration for a connection that negotiated `version`; v1 unless said otherwise.
     ///
     /// Tickets are issued for and accepted in this version only (RFC 9369 §5).
     #[must_use]
@@ -120,7 +120,8 @@ impl ServerConfigBuilder {
         self
     }
 
-    /// Whether to accept 0-RTT; needs the session cache, where a ticket serves once, so that replays are refused.
+    /// Returns whether to accept 0-RTT; needs the session cache, where a ticket serves once, so that replays
+    /// are refused.
     #[must_use]
     pub fn early_data(mut self, enabled: bool) -> Self {
         self.early_data = enabled;

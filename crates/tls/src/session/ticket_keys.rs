@@ -69,7 +69,7 @@ impl TicketKeys {
     }
 }
 
-/// The AEAD of one ticket.
+/// Returns the AEAD of one ticket.
 fn aead(key: &[u8; TICKET_KEY_LEN], salt: &[u8]) -> Option<LessSafeKey> {
     let prk = Salt::new(HKDF_SHA256, salt).extract(key);
     let mut bytes = Zeroizing::new([0; TICKET_KEY_LEN]);

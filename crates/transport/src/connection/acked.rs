@@ -82,7 +82,7 @@ impl Connection {
         settled
     }
 
-    /// The ACK Delay field in time (RFC 9000 §19.3).
+    /// Returns the ACK Delay field in time (RFC 9000 §19.3).
     pub(super) fn ack_delay(&self, raw: u64) -> Duration {
         let exponent =
             self.handshake.peer_parameters.as_ref().map_or(3, |parameters| parameters.ack_delay_exponent);

@@ -149,7 +149,8 @@ impl Connection {
         .filter(move |(space, _)| *space == SpaceId::Data || !confirmed)
     }
 
-    /// Whether a CONNECTION_CLOSE is still to be sent for the first time, or in answer to what has arrived since.
+    /// Returns whether a CONNECTION_CLOSE is still to be sent for the first time, or in answer to what has
+    /// arrived since.
     pub fn owes_close(&self) -> bool {
         match &self.state {
             State::Closing(closing) => closing.owed,
@@ -158,12 +159,12 @@ impl Connection {
         }
     }
 
-    /// Whether the connection has ended (its state may be kept for a while).
+    /// Returns whether the connection has ended (its state may be kept for a while).
     pub fn is_closed(&self) -> bool {
         !self.state.is_active()
     }
 
-    /// Whether nothing is left to do and the connection may be dropped.
+    /// Returns whether nothing is left to do and the connection may be dropped.
     pub fn is_drained(&self) -> bool {
         self.state.is_over()
     }

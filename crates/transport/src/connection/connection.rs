@@ -188,12 +188,12 @@ impl Connection {
         }
     }
 
-    /// The streams, for the application; follow every use with a drain.
+    /// Returns the streams, for the application; follow every use with a drain.
     pub fn streams(&mut self) -> &mut Streams {
         &mut self.streams
     }
 
-    /// The DATAGRAM queues (RFC 9221), for the application; follow every use with a drain.
+    /// Returns the DATAGRAM queues (RFC 9221), for the application; follow every use with a drain.
     pub fn datagrams(&mut self) -> &mut Datagrams {
         let room = self.datagram_room();
         self.datagrams.set_packet_room(room);

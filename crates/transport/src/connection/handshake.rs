@@ -438,7 +438,7 @@ impl Connection {
         }
     }
 
-    /// A NEW_TOKEN frame's content for the client's current address.
+    /// Returns a NEW_TOKEN frame's content for the client's current address.
     pub(super) fn make_token(&mut self, now: Time) -> Vec<u8> {
         let remote = self.paths.list.main().tuple.remote;
         let nonce = self.random.bytes();

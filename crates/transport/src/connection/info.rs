@@ -80,22 +80,22 @@ impl Connection {
         self.format.version
     }
 
-    /// Whether the handshake is not complete yet.
+    /// Returns whether the handshake is not complete yet.
     pub fn is_handshaking(&self) -> bool {
         !self.handshake.progress.complete && !self.is_closed()
     }
 
-    /// Whether the handshake is confirmed (RFC 9001 §4.1.2).
+    /// Returns whether the handshake is confirmed (RFC 9001 §4.1.2).
     pub fn is_confirmed(&self) -> bool {
         self.handshake.progress.confirmed
     }
 
-    /// Whether a client may send early data now.
+    /// Returns whether a client may send early data now.
     pub fn has_early_keys(&self) -> bool {
         self.side.is_client() && self.keys.early.is_some()
     }
 
-    /// The negotiated application protocol.
+    /// Returns the negotiated application protocol.
     pub fn alpn(&self) -> Option<&[u8]> {
         self.handshake.alpn.as_deref()
     }
@@ -105,17 +105,17 @@ impl Connection {
         self.handshake.session.as_ref()?.server_name()
     }
 
-    /// The peer's certificate chain, as long as the connection is open.
+    /// Returns the peer's certificate chain, as long as the connection is open.
     pub fn peer_certificates(&self) -> Option<&[CertificateDer<'static>]> {
         self.handshake.session.as_ref()?.peer_certificates()
     }
 
-    /// Whether TLS resumed an earlier session.
+    /// Returns whether TLS resumed an earlier session.
     pub fn is_resumed(&self) -> bool {
         self.handshake.session.as_ref().is_some_and(anabranch_tls::Session::is_resumed)
     }
 
-    /// The TLS session, for keying material (RFC 8446 §7.5), as long as the connection is open.
+    /// Returns the TLS session, for keying material (RFC 8446 §7.5), as long as the connection is open.
     pub fn tls(&self) -> Option<&anabranch_tls::Session> {
         self.handshake.session.as_ref()
     }

@@ -34,7 +34,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether this end may move to another address now (RFC 9000 §9).
+    /// Returns whether this end may move to another address now (RFC 9000 §9).
     pub(super) fn may_migrate(&self) -> Result<(), MigrateError> {
         if self.side.is_server() {
             return Err(MigrateError::Server);

@@ -17,7 +17,8 @@ fn negotiation_error(reason: &'static str) -> TransportError {
     TransportError::new(TransportErrorCode::VERSION_NEGOTIATION_ERROR, reason)
 }
 
-/// Whether a first flight of `from` can be answered in `to` (RFC 9369 §4.1: v1 and v2 are compatible).
+/// Returns whether a first flight of `from` can be answered in `to` (RFC 9369 §4.1: v1 and v2 are
+/// compatible).
 fn compatible(from: Version, to: Version) -> bool {
     from.format().is_some() && to.format().is_some()
 }
@@ -49,8 +50,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether the server may change to a version that numbers streams in another way than the first flight's. Data sent before
-    /// that could not be sent again as it was.
+    /// Returns whether the server may change to a version that numbers streams in another way than the first
+    /// flight's. Data sent before that could not be sent again as it was.
     pub(super) fn may_change_naming(&self) -> bool {
         let names = |version: &Version| version.format().map(|format| format.names_stream);
         self.config.versions.iter().filter_map(names).any(|names| names != self.format.names_stream)

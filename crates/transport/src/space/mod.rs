@@ -83,7 +83,7 @@ impl Numbering {
         }
     }
 
-    /// Whether all paths share one line of numbers.
+    /// Returns whether all paths share one line of numbers.
     pub(crate) fn is_single(&self) -> bool {
         matches!(self, Self::Single(_))
     }

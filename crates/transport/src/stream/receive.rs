@@ -195,7 +195,7 @@ impl ReceiveHalf {
         (self.wants_more() && self.credit.received() == next).then_some(next)
     }
 
-    /// Whether a higher limit would be of use to the peer.
+    /// Returns whether a higher limit would be of use to the peer.
     pub(crate) fn wants_more(&self) -> bool {
         self.state == ReceiveState::Recv && self.stopped.is_none()
     }

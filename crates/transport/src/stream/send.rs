@@ -27,7 +27,7 @@ enum Fin {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
     pub(crate) range: Range<u64>,
-    /// Whether the stream ends at `range.end`.
+    /// `true` if the stream ends at `range.end`.
     pub(crate) fin: bool,
 }
 
@@ -63,7 +63,7 @@ impl SendHalf {
         Self { credit: SendCredit::new(limit), ..Self::default() }
     }
 
-    /// Whether the application may write.
+    /// Returns whether the application may write.
     pub(crate) fn is_open(&self) -> bool {
         self.state.may_send() && self.fin == Fin::Open
     }
@@ -94,7 +94,7 @@ impl SendHalf {
         self.next_of(Kinds::ALL)
     }
 
-    /// The same, of `kinds` alone; a bare FIN counts as new.
+    /// Returns the same, of `kinds` alone; a bare FIN counts as new.
     #[inline]
     pub(crate) fn next_of(&self, kinds: Kinds) -> Option<Segment> {
         if !self.state.may_send() {
@@ -184,7 +184,8 @@ impl SendHalf {
         sent - self.buffer.unsent()
     }
 
-    /// Whether STREAM_DATA_BLOCKED is due: all that the peer's limit allows has been sent and the application has more.
+    /// Returns whether STREAM_DATA_BLOCKED is due: all that the peer's limit allows has been sent and the
+    /// application has more.
     pub(crate) fn is_blocked(&self) -> bool {
         self.state.may_send() && self.credit.should_report() && self.buffer.unsent() >= self.credit.limit()
     }

@@ -86,7 +86,7 @@ impl SendBuffer {
         self.end() - self.unsent + self.lost_bytes
     }
 
-    /// Whether everything written has been acknowledged.
+    /// Returns whether everything written has been acknowledged.
     #[inline]
     pub(crate) fn is_all_acked(&self) -> bool {
         self.base == self.end()

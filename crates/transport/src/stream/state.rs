@@ -34,7 +34,7 @@ pub(crate) enum SendInput {
 }
 
 impl SendState {
-    /// The next state; `None` if the input does not apply and nothing changes.
+    /// Returns the next state; `None` if the input does not apply and nothing changes.
     pub(crate) fn on(self, input: SendInput) -> Option<Self> {
         use SendInput::{AllAcked, Fin, Frame, Reset, ResetAcked};
         match (self, input) {
@@ -47,12 +47,12 @@ impl SendState {
         }
     }
 
-    /// Whether STREAM frames may be sent, retransmissions included.
+    /// Returns whether STREAM frames may be sent, retransmissions included.
     pub(crate) fn may_send(self) -> bool {
         matches!(self, Self::Ready | Self::Send | Self::DataSent)
     }
 
-    /// Whether the half has come to its end.
+    /// Returns whether the half has come to its end.
     pub(crate) fn is_terminal(self) -> bool {
         matches!(self, Self::DataRecvd | Self::ResetRecvd)
     }
@@ -92,7 +92,7 @@ pub(crate) enum ReceiveInput {
 }
 
 impl ReceiveState {
-    /// The next state; `None` if the input does not apply and nothing changes.
+    /// Returns the next state; `None` if the input does not apply and nothing changes.
     pub(crate) fn on(self, input: ReceiveInput) -> Option<Self> {
         use ReceiveInput::{AllReceived, Fin, ReadEnd, ReadReset, Reset};
         match (self, input) {
@@ -106,17 +106,17 @@ impl ReceiveState {
         }
     }
 
-    /// Whether more stream data may arrive and matter.
+    /// Returns whether more stream data may arrive and matter.
     pub(crate) fn may_receive(self) -> bool {
         matches!(self, Self::Recv | Self::SizeKnown)
     }
 
-    /// Whether the peer gave the stream up.
+    /// Returns whether the peer gave the stream up.
     pub(crate) fn is_reset(self) -> bool {
         matches!(self, Self::ResetRecvd | Self::ResetRead)
     }
 
-    /// Whether the half has come to its end.
+    /// Returns whether the half has come to its end.
     pub(crate) fn is_terminal(self) -> bool {
         matches!(self, Self::DataRead | Self::ResetRead)
     }

@@ -38,7 +38,7 @@ pub(crate) struct Control {
 }
 
 impl Stream {
-    /// Whether neither the peer nor the application can do anything with the stream any longer.
+    /// Returns whether neither the peer nor the application can do anything with the stream any longer.
     pub(crate) fn is_done(&self) -> bool {
         self.send.as_ref().is_none_or(|send| send.state.is_terminal())
             && self.receive.as_ref().is_none_or(ReceiveHalf::is_done)
@@ -95,12 +95,12 @@ impl Remote {
         self.limit
     }
 
-    /// Whether the peer would gain from a new limit, however little.
+    /// Returns whether the peer would gain from a new limit, however little.
     pub(crate) fn can_grant(&self) -> bool {
         self.allowed() > self.limit
     }
 
-    /// Whether a new limit is worth a frame: it adds much, or the peer has little left.
+    /// Returns whether a new limit is worth a frame: it adds much, or the peer has little left.
     fn is_grant_due(&self) -> bool {
         let gain = self.allowed().saturating_sub(self.limit);
         let left = self.limit.saturating_sub(self.opened);
@@ -168,8 +168,8 @@ impl Table {
         }
     }
 
-    /// Whether the client's first bidirectional stream is skipped; says whether the peer should be told a new limit. It counts
-    /// in the limits as one that is over. Does nothing once streams are open.
+    /// Returns whether the client's first bidirectional stream is skipped; says whether the peer should be
+    /// told a new limit. It counts in the limits as one that is over. Does nothing once streams are open.
     pub(crate) fn skip_first(&mut self, skip: bool) -> bool {
         self.named = skip;
         let skipped = u64::from(skip);
@@ -206,8 +206,8 @@ impl Table {
         &mut self.remote[slot(dir)]
     }
 
-    /// Whether the peer's limit on the number of streams lets us send on a stream; false only for streams that were opened
-    /// in 0-RTT which the server refused.
+    /// Returns whether the peer's limit on the number of streams lets us send on a stream; false only for
+    /// streams that were opened in 0-RTT which the server refused.
     pub(crate) fn may_send_on(&self, id: StreamId) -> bool {
         id.initiator() != self.side || id.index() < self.local[slot(id.dir())].limit
     }
@@ -217,12 +217,12 @@ impl Table {
         &mut self.streams[key]
     }
 
-    /// The identifier of the stream under `key`.
+    /// Returns the identifier of the stream under `key`.
     pub(crate) fn id(&self, key: usize) -> StreamId {
         self.streams[key].id
     }
 
-    /// The stream `id` if it exists, also if nothing has happened on it yet.
+    /// Returns the stream `id` if it exists, also if nothing has happened on it yet.
     #[inline]
     pub(crate) fn find(&mut self, id: StreamId, now: Time) -> Option<usize> {
         if let Some((_, key)) = self.last.filter(|(last, _)| *last == id) {

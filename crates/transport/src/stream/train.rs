@@ -104,7 +104,8 @@ impl Streams {
         Ok(())
     }
 
-    /// A train of the stream that received data last, if nothing is missing of it and its end is not known.
+    /// Returns a train of the stream that received data last, if nothing is missing of it and its end is not
+    /// known.
     pub(crate) fn begin_train(&mut self) -> Option<StreamTrain> {
         let key = self.arrived?;
         let left = self.flow.receive_credit.left()?;

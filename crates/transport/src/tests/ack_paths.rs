@@ -61,7 +61,7 @@ impl Watch {
     }
 }
 
-/// A path of 60 ms and one of 20 ms each way and back.
+/// Returns a path of 60 ms and one of 20 ms each way and back.
 fn uneven(change: impl Fn(&mut TransportConfig)) -> Pair {
     let mut pair = Pair::with_transport(|transport| {
         transport.multipath = Some(MultipathConfig::default());

@@ -22,7 +22,7 @@ const ROOM: usize = 1_100;
 /// Packets that are remembered of a flood at most: acknowledgments, PINGs among them, and what the window lets out.
 const MOST_SENT: usize = MAX_QUIET_TRACKED + MAX_NUDGES as usize + 30;
 
-/// A server whose client withholds all acknowledgments from now on.
+/// Returns a server whose client withholds all acknowledgments from now on.
 fn withholding() -> Pair {
     let mut pair = Pair::new();
     pair.connect();
@@ -164,7 +164,7 @@ fn row_4_odd_packet_numbers_only() {
     assert_eq!(pair.closed(Side::Server), None);
 }
 
-/// An ACK frame for all packets up to `largest`.
+/// Returns an ACK frame for all packets up to `largest`.
 fn ack_all(largest: u64) -> Vec<u8> {
     let mut bytes = [0; 64];
     let mut writer = Writer::new(&mut bytes, direction());
@@ -214,8 +214,8 @@ fn row_8_a_client_hello_without_end() {
     assert_eq!((error.code, offset), (Code(0x132), 1_000));
 }
 
-/// Whether the peer's TLS is done with a level to which [`Pair::advance_to`] has got: it takes nothing new of it
-/// (RFC 9001 §4.1.3).
+/// Returns whether the peer's TLS is done with a level to which [`Pair::advance_to`] has got: it takes
+/// nothing new of it (RFC 9001 §4.1.3).
 pub(super) fn level_is_over(kind: PacketKind, from: Side) -> bool {
     matches!((kind, from), (PacketKind::Initial, Side::Client) | (PacketKind::Handshake, Side::Server))
 }

@@ -97,8 +97,8 @@ fn part_of_fair_share(congestion: Algorithm, queue: Duration) -> f64 {
     2.0 * several / (several + single)
 }
 
-/// The mean over queues from one half to two products of rate and delay: with drop-tail, who loses a packet is a matter of
-/// phases that a single case says little about.
+/// Returns the mean over queues from one half to two products of rate and delay: with drop-tail, who loses a
+/// packet is a matter of phases that a single case says little about.
 fn mean_part(congestion: Algorithm) -> f64 {
     let queues = [4, 5, 6, 8, 11, 16].map(|eighths| ROUND_TRIP * eighths / 8);
     let parts = queues.map(|queue| part_of_fair_share(congestion, queue));

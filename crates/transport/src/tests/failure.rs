@@ -67,7 +67,7 @@ fn two_paths(change: impl Fn(&mut MultipathConfig)) -> (Pair, Wires) {
     acknowledging(AckConfig::default().path, change)
 }
 
-/// The same, with another way for acknowledgments.
+/// Returns the same, with another way for acknowledgments.
 fn acknowledging(path: AckPath, change: impl Fn(&mut MultipathConfig)) -> (Pair, Wires) {
     let mut pair = Pair::with_transport(|transport| {
         let mut config = MultipathConfig::default();

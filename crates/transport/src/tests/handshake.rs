@@ -58,7 +58,7 @@ fn a_token_that_means_nothing_is_like_none() {
     assert_eq!(time_to_connect(&mut pair), RTT * 2);
 }
 
-/// A network that drops the first `n` datagrams from `from`.
+/// Returns a network that drops the first `n` datagrams from `from`.
 fn drop_first(from: Side, n: usize) -> Network {
     let mut seen = 0;
     Box::new(move |sender, flying| {
@@ -343,7 +343,7 @@ fn no_common_version() {
     assert!(pair.client.is_empty());
 }
 
-/// A Version Negotiation packet for the client's first Initial, which offers `versions`.
+/// Returns a Version Negotiation packet for the client's first Initial, which offers `versions`.
 fn forged_negotiation(initial: &[u8], versions: &[Version]) -> Vec<u8> {
     let header = anabranch_wire::parse_packet(initial, 8).unwrap();
     let mut packet = vec![0xc0, 0, 0, 0, 0, header.scid.len() as u8];
@@ -406,7 +406,7 @@ fn row_21_version_negotiation_that_cannot_be_genuine_is_ignored() {
     assert_eq!(pair.client().version(), V1);
 }
 
-/// A Retry for the client's first Initial, whose integrity tag is right or not.
+/// Returns a Retry for the client's first Initial, whose integrity tag is right or not.
 fn forged_retry(initial: &[u8], genuine: bool) -> Vec<u8> {
     let header = anabranch_wire::parse_packet(initial, 8).unwrap();
     let mut packet = vec![0xf0];

@@ -22,7 +22,7 @@ pub(super) fn multipath() -> Pair {
     pair
 }
 
-/// A second path, validated at both ends.
+/// Returns a second path, validated at both ends.
 pub(super) fn two_paths() -> Pair {
     let mut pair = multipath();
     assert_eq!(open_and_wait(&mut pair, second_addr()), PathId(1));

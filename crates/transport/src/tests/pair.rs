@@ -80,7 +80,7 @@ pub(super) fn over(version: Version, test: fn()) {
     test();
 }
 
-/// The direction of that version's frames.
+/// Returns the direction of that version's frames.
 pub(super) fn direction() -> Direction {
     WIRE.get().unwrap_or(Version::V1).format().unwrap().direction
 }

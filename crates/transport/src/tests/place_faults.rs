@@ -40,7 +40,7 @@ impl Download {
         download
     }
 
-    /// A packet with this part of the stream; its header says what `announced` does, or the truth.
+    /// Returns a packet with this part of the stream; its header says what `announced` does, or the truth.
     fn packet(&mut self, range: Range<u64>, others: &[Frame<'_>], announced: Option<Announced>) -> Vec<u8> {
         let (offset, bytes) = (range.start, data(range));
         let mut frames = vec![Frame::Stream(Stream { id: self.id, offset, fin: false, data: &bytes })];

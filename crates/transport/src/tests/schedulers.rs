@@ -185,7 +185,7 @@ impl Observer for Paths {
     }
 }
 
-/// A download of which the slow path, the second one, loses every tenth packet.
+/// Returns a download of which the slow path, the second one, loses every tenth packet.
 fn lossy(scheduler: Algorithm) -> (Left, Left) {
     let mut pair = two_paths(scheduler, Duration::from_millis(100));
     let watches = [Side::Server, Side::Client].map(|side| {

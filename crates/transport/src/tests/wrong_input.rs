@@ -35,7 +35,7 @@ fn varints(values: &[u64]) -> Vec<u8> {
     values.iter().flat_map(|value| (value | 0xc0 << 56).to_be_bytes()).collect()
 }
 
-/// A frame by its one-byte type and raw fields.
+/// Returns a frame by its one-byte type and raw fields.
 fn raw(kind: u8, fields: &[u64]) -> Vec<u8> {
     if direction() == Direction::Backward {
         let fields = fields.iter().rev().flat_map(|value| (value << 2 | 3).to_be_bytes());
@@ -44,7 +44,7 @@ fn raw(kind: u8, fields: &[u64]) -> Vec<u8> {
     [vec![kind], varints(fields)].concat()
 }
 
-/// A stream of the sender or of its peer.
+/// Returns a stream of the sender or of its peer.
 fn own(side: Side, dir: Dir, index: u64) -> StreamId {
     StreamId::new(side, dir, index)
 }

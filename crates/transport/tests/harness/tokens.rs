@@ -45,7 +45,7 @@ fn tuple() -> FourTuple {
     FourTuple { local: (Ipv4Addr::new(10, 0, 0, 2), 443).into(), remote: client() }
 }
 
-/// A client's first Initial with this token, and a PING in it.
+/// Returns a client's first Initial with this token, and a PING in it.
 fn initial(dcid: &ConnectionId, token: &[u8]) -> Vec<u8> {
     let format = Version::V1.format().unwrap();
     let keys = initial_keys(format, dcid, Side::Client).local;

@@ -61,7 +61,7 @@ pub(crate) struct Ends {
 }
 
 impl Ends {
-    /// A connection over `version` whose client receives with these windows.
+    /// Returns a connection over `version` whose client receives with these windows.
     pub(crate) fn connected(version: Version, streams: StreamsConfig) -> Self {
         let (client_config, server_config) = configs();
         // The sender is held back by windows alone.

@@ -35,7 +35,7 @@ impl Attacker {
         Self { tuple: FourTuple { local: server_addr(), remote }, dcid, next: 0 }
     }
 
-    /// An Initial with a CRYPTO frame at each of these offsets.
+    /// Returns an Initial with a CRYPTO frame at each of these offsets.
     fn packet(&mut self, frames: &[(u64, &[u8])]) -> Vec<u8> {
         let format = Version::V1.format().unwrap();
         let keys = initial_keys(format, &self.dcid, Side::Client).local;

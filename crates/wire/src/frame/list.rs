@@ -12,7 +12,7 @@ use crate::varint::varint_len;
 /// `without name = value` is a field of the frame that this type does not carry.
 macro_rules! frames {
     ($($kind:literal ($($field:ident),*) [$($frame:tt)+] $(without $absent:ident = $value:literal)?;)*) => {
-        /// The type code of `frame`.
+        /// Returns the type code of `frame`.
         pub(super) fn kind(frame: &Frame<'_>) -> u64 {
             match *frame {
                 Frame::Padding(_) => PADDING,

@@ -139,7 +139,7 @@ pub enum Frame<'a> {
     PathStatus {
         /// The path.
         path: PathId,
-        /// Whether it may be used freely, or only if nothing else works.
+        /// `true` if it may be used freely, or only if nothing else works.
         available: bool,
         /// Newer statuses of a path have larger numbers.
         sequence: u64,
@@ -202,7 +202,7 @@ pub struct NewConnectionId {
 /// CONNECTION_CLOSE (RFC 9000 §19.19).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionClose<'a> {
-    /// Whether the application closes (type 0x1d), not QUIC.
+    /// `true` if the application closes (type 0x1d), not QUIC.
     pub application: bool,
     /// A [`TransportErrorCode`], or the application's code.
     pub code: u64,
@@ -223,13 +223,13 @@ impl<'a> Frame<'a> {
         list::size(self)
     }
 
-    /// Whether the peer has to acknowledge a packet that holds this frame (RFC 9000 §13.2).
+    /// Returns whether the peer has to acknowledge a packet that holds this frame (RFC 9000 §13.2).
     #[inline]
     pub const fn is_ack_eliciting(&self) -> bool {
         !matches!(self, Frame::Padding(_) | Frame::Ack(_) | Frame::ConnectionClose(_))
     }
 
-    /// Whether a packet of only such frames does not move the connection to its path (RFC 9000 §9.1).
+    /// Returns whether a packet of only such frames does not move the connection to its path (RFC 9000 §9.1).
     #[inline]
     pub const fn is_probing(&self) -> bool {
         matches!(
@@ -238,7 +238,8 @@ impl<'a> Frame<'a> {
         )
     }
 
-    /// Whether a packet of this kind may hold the frame (RFC 9000 §12.4 table 3 and §12.5); if not, PROTOCOL_VIOLATION.
+    /// Returns whether a packet of this kind may hold the frame (RFC 9000 §12.4 table 3 and §12.5); if not,
+    /// PROTOCOL_VIOLATION.
     #[inline]
     pub const fn allowed_in(&self, packet: PacketKind) -> bool {
         match packet {
@@ -336,7 +337,7 @@ impl<'a> Frames<'a> {
         self.reader.remaining()
     }
 
-    /// Whether all of the payload has been read.
+    /// Returns whether all of the payload has been read.
     #[inline]
     pub const fn is_over(&self) -> bool {
         self.reader.is_empty()
@@ -405,7 +406,7 @@ impl<'a> Iterator for Frames<'a> {
     }
 }
 
-/// Whether data at `offset` ends where a stream may end.
+/// Returns whether data at `offset` ends where a stream may end.
 #[inline]
 const fn is_within(offset: u64, data: &[u8]) -> bool {
     offset + data.len() as u64 <= crate::MAX_VARINT

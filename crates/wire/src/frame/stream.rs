@@ -16,7 +16,7 @@ pub struct Stream<'a> {
     pub id: StreamId,
     /// Position of `data` in the stream.
     pub offset: u64,
-    /// Whether the stream ends with `data`.
+    /// `true` if the stream ends with `data`.
     pub fin: bool,
     /// The data, possibly empty.
     pub data: &'a [u8],
@@ -96,7 +96,8 @@ pub fn write_stream(
     Ok(())
 }
 
-/// The most data for which [`write_stream`] fits into `remaining` bytes; 0 also if no frame fits at all.
+/// Returns the most data for which [`write_stream`] fits into `remaining` bytes; 0 also if no frame fits at
+/// all.
 #[inline]
 pub fn max_stream_len(remaining: usize, id: StreamId, offset: u64) -> usize {
     max_data_len(remaining, 1 + id.size() + varint_len(offset))
@@ -116,7 +117,8 @@ pub fn write_crypto(
     Ok(())
 }
 
-/// The most data for which [`write_crypto`] fits into `remaining` bytes; 0 also if no frame fits at all.
+/// Returns the most data for which [`write_crypto`] fits into `remaining` bytes; 0 also if no frame fits at
+/// all.
 pub fn max_crypto_len(remaining: usize, offset: u64) -> usize {
     max_data_len(remaining, 1 + varint_len(offset))
 }
@@ -129,12 +131,14 @@ pub fn write_datagram(writer: &mut Writer<'_>, len: usize, fill: impl FnOnce(&mu
     Ok(())
 }
 
-/// The most data for which [`write_datagram`] fits into `remaining` bytes; `None` if not even an empty message fits.
+/// Returns the most data for which [`write_datagram`] fits into `remaining` bytes; `None` if not even an
+/// empty message fits.
 pub fn max_datagram_len(remaining: usize) -> Option<usize> {
     (remaining > length_len(0)).then(|| max_data_len(remaining, 1))
 }
 
-/// The longest byte string that fits into `remaining` bytes together with `before` bytes and its length.
+/// Returns the longest byte string that fits into `remaining` bytes together with `before` bytes and its
+/// length.
 #[inline]
 fn max_data_len(remaining: usize, before: usize) -> usize {
     let room = remaining.saturating_sub(before + length_len(0));

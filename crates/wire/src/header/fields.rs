@@ -70,7 +70,8 @@ pub struct Unmasked {
     pub header_len: usize,
     /// The key phase bit of a short header.
     pub key_phase: bool,
-    /// Whether the reserved bits are 0; if not and the packet decrypts, PROTOCOL_VIOLATION (RFC 9000 §17.2, §17.3.1).
+    /// `true` if the reserved bits are 0; if not and the packet decrypts, PROTOCOL_VIOLATION (RFC 9000 §17.2,
+    /// §17.3.1).
     pub reserved_ok: bool,
     /// The spin bit of a short header.
     pub spin: bool,
@@ -90,13 +91,14 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// The offset, given the end of what the stream has without a gap: right unless the data is far from there.
+    /// Returns the offset, given the end of what the stream has without a gap: right unless the data is far
+    /// from there.
     #[inline]
     pub const fn offset(&self, expected: u64) -> u64 {
         decode_packet_number(expected.checked_sub(1), self.offset_low, self.offset_bits)
     }
 
-    /// Whether `offset` of `stream` is what was announced, as far as the header tells.
+    /// Returns whether `offset` of `stream` is what was announced, as far as the header tells.
     #[inline]
     pub fn matches(&self, stream: StreamId, offset: u64) -> bool {
         self.stream == stream && self.offset_low == offset & ((1 << self.offset_bits) - 1)

@@ -20,7 +20,7 @@ pub enum PacketKind {
 }
 
 impl PacketKind {
-    /// The packet number space; `None` for packets without a number.
+    /// Returns the packet number space; `None` for packets without a number.
     #[inline]
     pub const fn space(self) -> Option<SpaceId> {
         match self {

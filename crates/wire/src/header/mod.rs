@@ -82,7 +82,7 @@ pub struct ShortHeader<'a> {
 }
 
 impl<'a> ShortHeader<'a> {
-    /// Whether `datagram` begins with one.
+    /// Returns whether `datagram` begins with one.
     #[inline]
     pub fn leads(datagram: &[u8]) -> bool {
         datagram.first().is_some_and(|first| first & LONG == 0)

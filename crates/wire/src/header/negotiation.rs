@@ -44,7 +44,8 @@ pub fn write_version_negotiation(
     }
 }
 
-/// The versions a Version Negotiation packet offers in its `payload`, at most [`MAX_OFFERED_VERSIONS`].
+/// Returns the versions a Version Negotiation packet offers in its `payload`, at most
+/// [`MAX_OFFERED_VERSIONS`].
 pub fn offered_versions(payload: &[u8]) -> impl Iterator<Item = Version> {
     let (versions, _) = payload.as_chunks();
     versions.iter().take(MAX_OFFERED_VERSIONS).map(|bytes| Version(u32::from_be_bytes(*bytes)))

@@ -35,7 +35,7 @@ impl Format {
         self.number(kind).mask_len
     }
 
-    /// The sample of `packet`; `None` if it is too short to have one, and then it is to be dropped.
+    /// Returns the sample of `packet`; `None` if it is too short to have one, and then it is to be dropped.
     #[inline]
     pub fn sample(&self, packet: &[u8], kind: PacketKind, pn_offset: usize) -> Option<[u8; SAMPLE_LEN]> {
         packet.get(pn_offset + self.sample_offset(kind)..)?.first_chunk().copied()

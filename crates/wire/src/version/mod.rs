@@ -49,7 +49,7 @@ impl Version {
     /// The version field of a Version Negotiation packet (RFC 8999 §6).
     pub const NEGOTIATION: Self = Self(0);
 
-    /// Whether the number is reserved to force version negotiation (RFC 9000 §15).
+    /// Returns whether the number is reserved to force version negotiation (RFC 9000 §15).
     pub const fn is_greased(self) -> bool {
         self.0 & 0x0f0f_0f0f == 0x0a0a_0a0a
     }
@@ -107,7 +107,7 @@ pub struct Labels {
 }
 
 impl Format {
-    /// The value of a long header's two type bits for `kind`.
+    /// Returns the value of a long header's two type bits for `kind`.
     pub(crate) fn long_type(&self, kind: PacketKind) -> Option<u8> {
         self.long_types.iter().position(|&listed| listed == kind).map(|bits| bits as u8)
     }

@@ -40,7 +40,7 @@ async fn receive(stream: &mut RecvStream, kept: usize, moved: &Moved) -> Result<
     Ok((context.finish(), tail))
 }
 
-/// The client's side of one stream.
+/// Returns the client's side of one stream.
 pub(super) async fn ask(connection: Connection, download: u64, upload: u64, moved: Arc<Moved>) -> Result {
     let (mut to, mut from) = connection.open_bi().await?;
     to.write_all(&download.to_be_bytes()).await?;
@@ -58,7 +58,7 @@ pub(super) async fn ask(connection: Connection, download: u64, upload: u64, move
     Ok(())
 }
 
-/// The server's side of one stream.
+/// Returns the server's side of one stream.
 pub(super) async fn answer(mut to: SendStream, mut from: RecvStream, moved: Arc<Moved>) -> Result {
     let mut count = [0; 8];
     from.read_exact(&mut count).await?;

@@ -56,7 +56,7 @@ impl Paths {
         Ok(())
     }
 
-    /// The steps so far, and when they were done.
+    /// Returns the steps so far, and when they were done.
     pub(super) fn report(&self) -> Value {
         self.done.lock().unwrap_or_else(PoisonError::into_inner).clone().into()
     }

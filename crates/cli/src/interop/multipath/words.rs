@@ -5,7 +5,7 @@ use aws_lc_rs::digest::{Context, Digest, SHA256};
 /// Bytes of one write, a multiple of eight.
 const PIECE: u64 = 64 * 1024;
 
-/// The content from `from` on: one piece, or what is left up to `count`.
+/// Returns the content from `from` on: one piece, or what is left up to `count`.
 fn piece(from: u64, count: u64) -> Vec<u8> {
     let len = (count - from).min(PIECE);
     (from / 8..).flat_map(u64::to_le_bytes).take(len as usize).collect()

@@ -39,14 +39,14 @@ pub struct Bbr {
     window: u64,
     initial_window: u64,
     pacing_rate: u64,
-    /// Whether the pace rests on a measured round-trip time.
+    /// `true` if the pace rests on a measured round-trip time.
     has_rtt: bool,
     mtu: u64,
     jitter: Jitter,
 
     rounds: Rounds,
     round_start: bool,
-    /// Whether the window held packets back in this round, and in the last one.
+    /// `true` if the window held packets back in this round, and in the last one.
     window_limited: [bool; 2],
 
     max_bandwidth: MaxBandwidth,
@@ -69,7 +69,7 @@ pub struct Bbr {
 
     plateau: Plateau,
     ack_phase: AckPhase,
-    /// Whether loss samples speak of a probe for bandwidth.
+    /// `true` if loss samples speak of a probe for bandwidth.
     probing_sample: bool,
     cycle_stamp: Time,
     probe_wait: Duration,
@@ -97,7 +97,7 @@ struct Saved {
 }
 
 impl Bbr {
-    /// A controller of a fresh path.
+    /// Returns a controller of a fresh path.
     pub fn new(start: &Start) -> Self {
         // §5.6.2: before the first measurement, as if the round trip took a millisecond; the window holds it back.
         let nominal = per_second(start.window, Duration::from_millis(1));
@@ -199,7 +199,7 @@ impl Bbr {
         inflight.max(3 * quantum).max(self.min_pipe()) + extra
     }
 
-    /// The long-term bound less the room left for other flows (§5.6.4.7).
+    /// Returns the long-term bound less the room left for other flows (§5.6.4.7).
     fn with_headroom(&self) -> u64 {
         match self.bounds.long_term {
             u64::MAX => u64::MAX,

@@ -85,7 +85,7 @@ impl Bounds {
     }
 }
 
-/// Whether `lost` of `in_flight` bytes are more than a path in order loses (§5.5.10.1).
+/// Returns whether `lost` of `in_flight` bytes are more than a path in order loses (§5.5.10.1).
 pub(super) fn too_high(lost: u64, in_flight: u64) -> bool {
     lost > in_flight * LOSS_THRESHOLD / UNIT
 }

@@ -74,7 +74,8 @@ impl Connection {
         }
     }
 
-    /// Whether the peer has surely sent something on the path. What the addresses alone assign to it may have been sent on another.
+    /// Returns whether the peer has surely sent something on the path. What the addresses alone assign to it
+    /// may have been sent on another.
     fn is_heard_on(&self, path: &Path) -> bool {
         let pool = self.paths.multipath.as_ref().and_then(|multipath| multipath.pool.as_ref());
         let addresses_only = self.shared.cid_len() == 0;

@@ -8,7 +8,7 @@ use crate::path::{Path, Tried, Turn};
 use crate::schedule::{Carrier, Kinds, Scheduler as _, Work};
 
 impl Connection {
-    /// The paths that carry data and control frames now, none of `tried`.
+    /// Returns the paths that carry data and control frames now, none of `tried`.
     pub(in crate::connection) fn next_turn(&mut self, now: Time, tried: &Tried) -> Turn {
         if self.paths.multipath.is_none() || self.paths.list.len() == 1 {
             let main = self.paths.list.main().id;

@@ -14,7 +14,7 @@ use crate::trace::TraceEvent;
 struct Newest {
     path: PathId,
     sent: Time,
-    /// Whether it or another one had left with ECT(0).
+    /// `true` if it or another one had left with ECT(0).
     marked: bool,
 }
 

@@ -16,9 +16,9 @@ const INTERVAL: Duration = Duration::from_millis(25);
 /// The bound for one space.
 #[derive(Debug, Default)]
 pub(crate) struct AckBudget {
-    /// When all of the budget is there again.
+    /// Time at which all of the budget is there again.
     full_at: Time,
-    /// When an acknowledgment may leave that is held back.
+    /// Time at which an acknowledgment may leave that is held back.
     held_until: Option<Time>,
 }
 
@@ -29,7 +29,7 @@ impl AckBudget {
         Time::ZERO + rest.saturating_sub(INTERVAL * (MAX_PROMPT_ACKS - 1))
     }
 
-    /// Whether an acknowledgment may leave now.
+    /// Returns whether an acknowledgment may leave now.
     pub(crate) fn allows(&self, now: Time) -> bool {
         self.next() <= now
     }

@@ -15,7 +15,7 @@ pub(crate) enum State {
     Closing(Box<Closing>),
     /// The peer closed: after an answer nothing is sent until the deadline.
     Draining {
-        /// When the state may be dropped.
+        /// Time at which the state may be dropped.
         until: Time,
         /// The path on which the one CONNECTION_CLOSE in return is to leave (RFC 9000 §10.2.2).
         answer: Option<PathId>,
@@ -48,8 +48,8 @@ pub(crate) struct CloseFrame {
 }
 
 impl CloseFrame {
-    /// The frame for a packet of `kind`. Before 1-RTT, the application's words are not shown to the network
-    /// (RFC 9000 §10.2.3).
+    /// Returns the frame for a packet of `kind`. Before 1-RTT, the application's words are not shown to the
+    /// network (RFC 9000 §10.2.3).
     pub(crate) fn frame(&self, kind: PacketKind) -> Frame<'_> {
         let early = !matches!(kind, PacketKind::OneRtt | PacketKind::ZeroRtt);
         Frame::ConnectionClose(if self.application && early {

@@ -89,7 +89,7 @@ impl CryptoStream {
         self.received.as_ref().map_or(0, |received| received.buffer.allocated())
     }
 
-    /// Whether bytes arrived beyond what TLS has read.
+    /// Returns whether bytes arrived beyond what TLS has read.
     pub(crate) fn has_unread(&self) -> bool {
         self.received.as_ref().is_some_and(|received| !received.buffer.is_empty())
     }
@@ -103,7 +103,7 @@ impl CryptoStream {
         self.base + self.sending.len() as u64
     }
 
-    /// Whether there is something to send.
+    /// Returns whether there is something to send.
     pub(crate) fn has_pending(&self) -> bool {
         !self.lost.is_empty() || self.next < self.end()
     }

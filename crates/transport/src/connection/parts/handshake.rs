@@ -20,7 +20,7 @@ pub(crate) struct Level {
 }
 
 impl Level {
-    /// Whether an acknowledgment is due.
+    /// Returns whether an acknowledgment is due.
     pub(crate) fn owes_ack(&self, now: Time) -> bool {
         self.received.debt.is_due(now)
     }
@@ -86,6 +86,6 @@ pub(crate) struct Progress {
     pub(crate) negotiated: bool,
     /// A packet of the server was processed, so that Retry and Version Negotiation come too late.
     pub(crate) heard: bool,
-    /// Whether the application was told of ALPN and server name.
+    /// `true` if the application was told of ALPN and server name.
     pub(crate) data_reported: bool,
 }

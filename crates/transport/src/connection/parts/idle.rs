@@ -16,19 +16,20 @@ const AWAKE_PTOS: u32 = 3;
 pub(crate) struct Idle {
     pub(crate) timeout: Option<Duration>,
     pub(crate) keep_alive: Option<Duration>,
-    /// When the idle timer was last restarted.
+    /// Time at which the idle timer was last restarted.
     pub(crate) since: Time,
-    /// When a packet was last received or an ack-eliciting one sent.
+    /// Time at which a packet was last received or an ack-eliciting one sent.
     pub(crate) last_traffic: Time,
-    /// When the handshake has to be complete; `None` once it is.
+    /// Time at which the handshake has to be complete; `None` once it is.
     pub(crate) handshake_until: Option<Time>,
-    /// Whether an ack-eliciting packet was sent since the last one was received.
+    /// `true` if an ack-eliciting packet was sent since the last one was received.
     pub(crate) sent: bool,
-    /// When an authentic packet was last received.
+    /// Time at which an authentic packet was last received.
     pub(crate) heard: Option<Time>,
     /// How long this end has been asleep since then.
     pub(crate) asleep: Duration,
-    /// When a peer has to have answered whose own idle timeout may have passed while this end was asleep.
+    /// Time at which a peer has to have answered whose own idle timeout may have passed while this end was
+    /// asleep.
     pub(crate) awake_until: Option<Time>,
 }
 

@@ -39,7 +39,7 @@ impl KeyRing {
         }
     }
 
-    /// The peer's keys for packets of `kind`.
+    /// Returns the peer's keys for packets of `kind`.
     pub(crate) fn open(&self, kind: PacketKind) -> Option<&DirectionKeys> {
         match kind {
             PacketKind::Initial => self.initial.as_ref().map(|keys| &keys.remote),
@@ -92,9 +92,10 @@ pub(crate) struct OneRtt {
     pub(crate) generation: u64,
     /// Packets sealed in this phase.
     sealed: u64,
-    /// Whether a packet of this phase has been acknowledged, without which no update may be begun (RFC 9001 §6.1).
+    /// `true` if a packet of this phase has been acknowledged, without which no update may be begun (RFC 9001
+    /// §6.1).
     acked: bool,
-    /// Whether the peer has been seen in this phase.
+    /// `true` if the peer has been seen in this phase.
     peer_followed: bool,
     /// Not before this time may another update be begun: three PTOs after the last one (RFC 9001 §6.5).
     not_before: Time,
@@ -169,7 +170,7 @@ impl OneRtt {
         self.requested = true;
     }
 
-    /// Whether an update is due and allowed.
+    /// Returns whether an update is due and allowed.
     pub(crate) fn update_due(&self, now: Time) -> bool {
         let wanted = self.requested || self.sealed >= self.update_after;
         wanted && self.acked && self.peer_followed && now >= self.not_before
@@ -193,8 +194,9 @@ impl OneRtt {
         self.requested = false;
     }
 
-    /// The phase of a packet that shows this key phase bit. A bit that differs from the current phase means the next phase, or,
-    /// while its key is kept and the packet `is_older` than anything of this phase, the previous one. Only one key is tried.
+    /// Returns the phase of a packet that shows this key phase bit. A bit that differs from the current phase
+    /// means the next phase, or, while its key is kept and the packet `is_older` than anything of this phase,
+    /// the previous one. Only one key is tried.
     #[inline]
     pub(crate) fn phase_of(&mut self, now: Time, key_phase: bool, is_older: bool) -> Phase {
         if key_phase == self.phase {
@@ -216,7 +218,7 @@ impl OneRtt {
         }
     }
 
-    /// Whether the peer has been seen in the current phase.
+    /// Returns whether the peer has been seen in the current phase.
     #[inline]
     pub(crate) fn is_followed(&self) -> bool {
         self.peer_followed

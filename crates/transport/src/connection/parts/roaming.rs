@@ -9,7 +9,8 @@ pub(crate) struct Roaming {
     pub(crate) watches: bool,
     /// Stream bytes that had arrived when the path was last asked because it had become quiet.
     pub(crate) traffic: u64,
-    /// When a packet had last come when a probe timeout was over too soon after it to be called silence.
+    /// Time at which a packet had last come when a probe timeout was over too soon after it to be called
+    /// silence.
     pub(crate) suspected: Option<Time>,
     /// Other addresses are asked, because the path is silent.
     pub(crate) rescues: bool,

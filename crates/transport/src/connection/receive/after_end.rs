@@ -95,7 +95,7 @@ impl Connection {
     }
 }
 
-/// The first CONNECTION_CLOSE among a packet's frames.
+/// Returns the first CONNECTION_CLOSE among a packet's frames.
 pub(in crate::connection) fn find_close(payload: &[u8], direction: Direction) -> Option<ConnectionClose<'_>> {
     let mut frames = Frames::new(payload, direction).map_while(Result::ok);
     frames.find_map(|frame| match frame {

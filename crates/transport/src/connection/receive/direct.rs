@@ -80,7 +80,7 @@ impl Connection {
 }
 
 impl Contents {
-    /// Whether the data goes on and may stay where it is.
+    /// Returns whether the data goes on and may stay where it is.
     #[inline]
     pub(in crate::connection) fn is_data_alone(&self) -> bool {
         self.stays && !self.fin

@@ -119,7 +119,7 @@ impl Connection {
         self.initial_of_other_version(header).unwrap_or(self.format)
     }
 
-    /// The peer's keys for a packet.
+    /// Returns the peer's keys for a packet.
     fn long_keys(&self, header: &Protected) -> Result<&DirectionKeys, Stop> {
         let keys = match header.kind {
             PacketKind::Initial if self.initial_of_other_version(header).is_some() => {

@@ -177,7 +177,7 @@ impl Connection {
         }
     }
 
-    /// Whether the keys for `kind` were there and have been dropped, or will never come.
+    /// Returns whether the keys for `kind` were there and have been dropped, or will never come.
     fn is_key_gone(&self, kind: PacketKind) -> bool {
         match kind {
             PacketKind::Initial => true,
@@ -187,7 +187,7 @@ impl Connection {
         }
     }
 
-    /// A packet could not be opened.
+    /// Returns a packet could not be opened.
     pub(in crate::connection) fn on_unopened(&mut self) -> Stop {
         match self.keys.on_failed_open() {
             Ok(()) => Stop::Drop(DropReason::Undecryptable),

@@ -32,7 +32,7 @@ pub(in crate::connection) struct Leading<'a> {
 }
 
 impl Leading<'_> {
-    /// Whether the frame is what the header names.
+    /// Returns whether the frame is what the header names.
     pub(in crate::connection) fn check(&self, named: &Placement) -> Result<(), TransportError> {
         let is_true = self.leads && named.matches(self.stream.id, self.stream.offset);
         if is_true { Ok(()) } else { Err(untrue()) }

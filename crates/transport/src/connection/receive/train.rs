@@ -47,7 +47,8 @@ impl Train {
 }
 
 impl Connection {
-    /// Whether a packet has the number of the one that comes next in the train, and came the same way.
+    /// Returns whether a packet has the number of the one that comes next in the train, and came the same
+    /// way.
     #[inline(always)]
     pub(in crate::connection) fn is_next_in(
         &self,
@@ -67,7 +68,8 @@ impl Connection {
             && self.came_as_usual(envelope, to, dcid)
     }
 
-    /// Whether the packet came between the addresses of its path, and with the connection ID that is in use there.
+    /// Returns whether the packet came between the addresses of its path, and with the connection ID that is
+    /// in use there.
     #[inline(always)]
     fn came_as_usual(&self, envelope: &Envelope<'_>, to: Addressee, dcid: &ConnectionId) -> bool {
         to.is_usual && envelope.is_on_only_path || self.paths.came_as_usual_on(envelope.tuple, to.path, dcid)

@@ -54,7 +54,7 @@ impl Draft {
         &self.tokens
     }
 
-    /// Whether the peer has to acknowledge it.
+    /// Returns whether the peer has to acknowledge it.
     pub(in crate::connection) fn is_eliciting(&self) -> bool {
         is_eliciting(&self.tokens)
     }

@@ -46,7 +46,7 @@ fn announce(payload: &[u8], direction: Direction) -> Option<Announced> {
 }
 
 impl Connection {
-    /// The packet, protected with this end's keys and remembered as sent. Panics without keys.
+    /// Returns the packet, protected with this end's keys and remembered as sent. Panics without keys.
     pub(crate) fn forge(&mut self, now: Time, forged: &Forged<'_>) -> Vec<u8> {
         let space = forged.kind.space().unwrap();
         let id = forged.path.unwrap_or(self.paths.list.main().id);
@@ -169,7 +169,7 @@ impl Connection {
         self.paths.ignore_early_statuses()
     }
 
-    /// The newest challenge for the addresses that a path runs over.
+    /// Returns the newest challenge for the addresses that a path runs over.
     pub(crate) fn asked(&self, path: PathId) -> Option<[u8; 8]> {
         let path = self.paths.list.get(path)?;
         path.address.validations.iter().find(|validation| validation.tuple == path.tuple)?.newest()

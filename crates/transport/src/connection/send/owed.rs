@@ -32,7 +32,7 @@ impl Connection {
         }
     }
 
-    /// Whether there is anything that waits for permission to be sent.
+    /// Returns whether there is anything that waits for permission to be sent.
     pub(in crate::connection) fn is_waiting(&self, id: PathId, turn: &Turn) -> bool {
         self.levels.iter().any(|level| level.crypto.has_pending())
             || self.data_kind().is_some_and(|kind| {
@@ -107,12 +107,12 @@ impl Connection {
         }
     }
 
-    /// Whether there are frames for a 0-RTT or 1-RTT packet besides acknowledgments.
+    /// Returns whether there are frames for a 0-RTT or 1-RTT packet besides acknowledgments.
     pub(in crate::connection) fn has_data(&self, path: &Path, kind: PacketKind, turn: &Turn) -> bool {
         path.ping || turn.shared && self.has_shared(path, kind) || self.paths.has_copies(path.id)
     }
 
-    /// Whether there are frames that `path` may carry and that are not about it alone.
+    /// Returns whether there are frames that `path` may carry and that are not about it alone.
     pub(in crate::connection) fn has_shared(&self, path: &Path, kind: PacketKind) -> bool {
         self.has_streams() || self.has_control(path, kind)
     }
@@ -121,7 +121,7 @@ impl Connection {
         self.streams.has_pending_data() || self.datagrams.has_pending()
     }
 
-    /// Whether there are control frames that `path` may carry.
+    /// Returns whether there are control frames that `path` may carry.
     pub(in crate::connection) fn has_control(&self, path: &Path, kind: PacketKind) -> bool {
         self.streams.has_pending_control()
             || kind == PacketKind::OneRtt
@@ -135,12 +135,12 @@ impl Connection {
                     })
     }
 
-    /// Whether there are control frames that the scheduler decides about.
+    /// Returns whether there are control frames that the scheduler decides about.
     pub(in crate::connection) fn has_shared_control(&self) -> bool {
         self.data_kind().is_some_and(|kind| self.has_control(self.paths.list.main(), kind))
     }
 
-    /// Whether anything waits that the scheduler decides about.
+    /// Returns whether anything waits that the scheduler decides about.
     pub(in crate::connection) fn has_shared_data(&self) -> bool {
         self.data_kind().is_some_and(|kind| self.has_shared(self.paths.list.main(), kind))
     }

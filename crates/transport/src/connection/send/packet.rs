@@ -114,7 +114,7 @@ impl Connection {
         )
     }
 
-    /// The bit that peers should ignore, if they say that they do (RFC 9287 §3).
+    /// Returns the bit that peers should ignore, if they say that they do (RFC 9287 §3).
     fn fixed_bit(&self, number: u64) -> bool {
         let peer = self.handshake.peer_parameters.as_ref();
         let grease = self.config.grease

@@ -139,7 +139,7 @@ impl ReceiveBuffer {
         self.max_fragments = max_fragments;
     }
 
-    /// Whether no received byte waits, readable or not.
+    /// Returns whether no received byte waits, readable or not.
     pub(crate) fn is_empty(&self) -> bool {
         self.read == self.ready && self.ahead.is_empty()
     }
@@ -161,7 +161,7 @@ impl ReceiveBuffer {
         self.read
     }
 
-    /// The readable bytes of the first chunk; empty only if nothing is readable.
+    /// Returns the readable bytes of the first chunk; empty only if nothing is readable.
     #[inline]
     pub(crate) fn peek(&self) -> &[u8] {
         let Some(chunk) = self.chunks.front().filter(|chunk| chunk.start <= self.read) else {
@@ -254,10 +254,11 @@ impl ReceiveBuffer {
         *self = Self { read: self.ready, ready: self.ready, untaken, ..Self::default() };
     }
 
-    /// The chunk that covers `offset`, made if there is none; `len` bytes are to go there.
+    /// Returns the chunk that covers `offset`, made if there is none; `len` bytes are to go there.
     ///
-    /// A new chunk lies in the hole around `offset` only: it starts where the hole starts, or for data far ahead on a grid
-    /// counted from there, so that neither a jump nor descending offsets make many chunks or large ones.
+    /// A new chunk lies in the hole around `offset` only: it starts where the hole starts, or for data far
+    /// ahead on a grid counted from there, so that neither a jump nor descending offsets make many chunks or
+    /// large ones.
     fn chunk_at(&mut self, offset: u64, len: usize, pool: &mut Pool) -> &mut Chunk {
         let above = match self.chunk_of(offset) {
             Ok(at) => return &mut self.chunks[at],
@@ -314,7 +315,7 @@ impl ReceiveBuffer {
         first + last + self.excess + self.chunks.len() * CHUNK_COST
     }
 
-    /// The chunk that covers `offset`, or the first one above.
+    /// Returns the chunk that covers `offset`, or the first one above.
     #[inline(always)]
     fn chunk_of(&self, offset: u64) -> Result<usize, usize> {
         match self.chunks.back() {

@@ -49,7 +49,7 @@ impl Slot {
         self.is_new
     }
 
-    /// Whether data of `len` bytes at the start of the place does not reach into the next chunk.
+    /// Returns whether data of `len` bytes at the start of the place does not reach into the next chunk.
     #[inline]
     pub(crate) fn fits(&self, len: usize) -> bool {
         self.offset + len as u64 <= self.next_start
@@ -62,8 +62,8 @@ impl ReceiveBuffer {
         self.slack = SLACK;
     }
 
-    /// A place for `len` bytes from `offset` on; `None` if there is none without an allocation, or if too much of it has been
-    /// received.
+    /// Returns a place for `len` bytes from `offset` on; `None` if there is none without an allocation, or if
+    /// too much of it has been received.
     #[inline(always)]
     pub(crate) fn reserve(&mut self, offset: u64, len: usize, pool: &mut Pool) -> Option<Slot> {
         // Who takes bytes in any order has them copied: most chunks are gone when more arrives for them.
@@ -146,7 +146,7 @@ impl ReceiveBuffer {
         self.next_chunk.min(to_come.max(MIN_CHUNK)) + SLACK
     }
 
-    /// The bytes of the place.
+    /// Returns the bytes of the place.
     #[inline(always)]
     pub(crate) fn window_mut<'a>(&'a mut self, slot: &Slot, pool: &'a mut Pool) -> &'a mut [u8] {
         let data = match &mut pool.future {
@@ -222,7 +222,7 @@ impl ReceiveBuffer {
         Ok(())
     }
 
-    /// Whether nothing at `offset` or behind it has been received.
+    /// Returns whether nothing at `offset` or behind it has been received.
     #[inline]
     fn is_clear_from(&self, offset: u64) -> bool {
         offset >= self.ready && self.ahead.is_empty()

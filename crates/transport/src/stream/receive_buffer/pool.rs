@@ -270,7 +270,7 @@ impl Pool {
         }
     }
 
-    /// The newest piece that fits, since it is most likely in the processor's cache.
+    /// Returns the newest piece that fits, since it is most likely in the processor's cache.
     fn find(&mut self, least: usize, most: usize) -> Option<Memory> {
         if let Some(memory) = self.find_free(least, most) {
             return Some(memory);

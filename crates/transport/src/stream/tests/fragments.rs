@@ -16,7 +16,7 @@ const SPACING: u64 = 4;
 /// Frames of a packet.
 const FRAMES: u64 = 200;
 
-/// A packet with a byte of stream data at each of these offsets.
+/// Returns a packet with a byte of stream data at each of these offsets.
 fn packet(id: StreamId, offsets: impl Iterator<Item = u64>) -> Vec<u8> {
     let mut buf = vec![0; 2_000];
     let mut w = Writer::new(&mut buf, Direction::Forward);
@@ -38,7 +38,7 @@ fn take_in(streams: &mut Streams, payload: &[u8]) -> u128 {
     begin.elapsed().as_nanos()
 }
 
-/// A low value: what was measured while the machine did something else does not count.
+/// Returns a low value: what was measured while the machine did something else does not count.
 fn quiet(mut values: Vec<u128>) -> u128 {
     values.sort_unstable();
     values[values.len() / 4]
@@ -58,7 +58,7 @@ fn fragmented(streams: &mut Streams, index: u64, ranges: u64) -> StreamId {
     stream
 }
 
-/// A packet of frames in the middle half of `ranges`, each place once.
+/// Returns a packet of frames in the middle half of `ranges`, each place once.
 fn attack(stream: StreamId, ranges: u64, round: u64) -> Vec<u8> {
     let place = |at: u64| ranges / 4 + (round * FRAMES / 2 + at) * 7_919 % (ranges / 2);
     // What is between one range and the next is filled from both ends, and joins them; a new one begins between two others.

@@ -74,7 +74,7 @@ fn pair(config: &StreamsConfig) -> (Streams, Streams) {
     (streams(Side::Client, config), streams(Side::Server, config))
 }
 
-/// A packet of at most `size` bytes; `None` if there is nothing to send.
+/// Returns a packet of at most `size` bytes; `None` if there is nothing to send.
 fn send(from: &mut Streams, size: usize) -> Option<Packet> {
     let mut buf = vec![0; size];
     let mut w = Writer::new(&mut buf, Direction::Forward);

@@ -15,7 +15,7 @@ fn server(window: u64) -> Streams {
     streams(Side::Server, &windows(window))
 }
 
-/// The byte of the stream at `offset`.
+/// Returns the byte of the stream at `offset`.
 fn byte(offset: u64) -> u8 {
     (offset.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
 }

@@ -4,7 +4,7 @@ use anabranch_wire::TransportErrorCode as Code;
 
 use super::*;
 
-/// A server in the middle of things: it has opened one stream of each kind, and so has the client.
+/// Returns a server in the middle of things: it has opened one stream of each kind, and so has the client.
 fn server() -> Streams {
     let mut server = streams(Side::Server, &config());
     server.open(Dir::Bi).unwrap();

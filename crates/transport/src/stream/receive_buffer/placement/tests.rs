@@ -142,8 +142,8 @@ impl Model {
     }
 }
 
-/// A window of a stream over some paths: each keeps its order, and what is behind on one comes late. Some packets come twice,
-/// cut anew, forged.
+/// Returns a window of a stream over some paths: each keeps its order, and what is behind on one comes late.
+/// Some packets come twice, cut anew, forged.
 fn window(rng: &mut ChaCha8Rng, from: u64, packets: usize) -> Vec<Packet> {
     let paths = 1 + rng.next_u32() as usize % 4;
     let mut queues: Vec<Vec<Packet>> = vec![Vec::new(); paths];

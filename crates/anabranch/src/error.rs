@@ -51,7 +51,7 @@ impl AttemptError {
     }
 }
 
-/// Why [`Connection::export_keying_material`](crate::Connection::export_keying_material) failed.
+/// Reason that [`Connection::export_keying_material`](crate::Connection::export_keying_material) failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExportError {

@@ -11,14 +11,14 @@ use siphasher::sip::SipHasher13;
 
 /// The crate whose results the version names; it and those that it uses are hashed.
 const ROOT: &str = "lab";
-/// How the names of the workspace's crates begin, in whose folders they lie.
+/// Prefix of the names of the workspace's crates.
 const PREFIX: &str = "anabranch-";
 /// Folders of a crate that no program is built from.
 const ASIDE: &[&str] = &["tests", "benches", "examples", "target"];
 /// Files of the workspace that say what is built.
 const SHARED: &[&str] = &["Cargo.lock", "Cargo.toml"];
 
-/// What a program is built from.
+/// Version of the sources that a program is built from.
 #[derive(Debug)]
 pub(crate) struct Version {
     /// The commit, with the hash of the sources if they are not those of the commit or nobody knows of any.
@@ -69,7 +69,7 @@ fn crates(root: &Path) -> BTreeSet<String> {
     found
 }
 
-/// What a crate is built from.
+/// Returns the files and folders that a crate is built from.
 fn parts(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
     let named = entries.filter(|entry| {
@@ -105,7 +105,7 @@ fn files(part: &Path) -> Vec<PathBuf> {
     paths.iter().flat_map(|path| files(path)).collect()
 }
 
-/// What git answers, which may be nothing; `None` without git or outside of a clone.
+/// Returns git's output, which may be empty; `None` without git or outside of a clone.
 fn answer(git: &str, root: &Path, arguments: &[&str]) -> Option<String> {
     let output = Command::new(git).arg("-C").arg(root).args(arguments).output().ok()?;
     output

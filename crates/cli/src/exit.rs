@@ -1,4 +1,4 @@
-//! How commands end: one line on standard error, and a status that scripts can tell apart.
+//! Ends of commands: one line on standard error, and a status that scripts can tell apart.
 
 mod alert;
 
@@ -48,13 +48,13 @@ pub(crate) enum Exit {
     UnknownCase = 127,
 }
 
-/// What the statuses mean, at the end of the help of those commands that use them.
+/// Meaning of the statuses, at the end of the help of the commands that use them.
 pub(crate) const STATUSES: &str = "\
 Exit status: 0 success, 2 usage, 3 name resolution, 4 handshake, 5 certificate, 6 protocol, 7 timeout,
 8 files and sockets, 9 port in use, 10 interrupted by a signal, 11 HTTP status of 300 or more,
 12 results of the lab that are not whole, 13 a network path that was named and cannot be used.";
 
-/// Whether a failure may pass, so that trying again is of use.
+/// Prospect that trying again after a failure is of use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Passing {
     /// It will be the same the next time.
@@ -66,7 +66,7 @@ pub(crate) enum Passing {
     Unanswered,
 }
 
-/// Why a command failed: `what` is wrong, and what to do about it.
+/// A command's failure: the fault and the remedy.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     exit: Exit,
@@ -118,7 +118,7 @@ impl Failure {
         Self { what, ..self }
     }
 
-    /// What is wrong, without what to do about it.
+    /// Returns the fault without its remedy.
     pub(crate) fn what(&self) -> &str {
         &self.what
     }
@@ -240,7 +240,7 @@ const PASSING_CODES: [TransportErrorCode; 3] = [
     TransportErrorCode::CONNECTION_REFUSED,
 ];
 
-/// What to do about a peer that never answers.
+/// Remedy for a peer that never answers.
 const UNANSWERED: &str = "check address, port and firewalls for UDP";
 
 /// No way led to a connection.

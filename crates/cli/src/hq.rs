@@ -75,7 +75,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// What has arrived of it; `None` at its end.
+    /// Reads the next piece that has arrived; `None` at its end.
     pub(crate) async fn piece(&mut self) -> Result<Option<Bytes>> {
         self.receive.read_chunk(ANSWER_PIECE).await.map_err(|error| match error {
             anabranch::ReadError::Reset(code) => {

@@ -1,4 +1,4 @@
-//! Who a server is: its certificate and the key of it, for QUIC and for TLS over TCP.
+//! A server's identity: its certificate and the key of it, for QUIC and for TLS over TCP.
 
 use std::fs::File;
 use std::io::Write;
@@ -17,7 +17,7 @@ use clap::Args;
 use crate::exit::{Exit, Failure, Result};
 use crate::pin::Pin;
 
-/// Where a server's certificate is.
+/// Source of a server's certificate.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Identity {
     /// Certificate chain; without one the server makes a certificate for localhost that nobody trusts by itself
@@ -42,7 +42,7 @@ impl Identity {
         self.cert.is_none()
     }
 
-    /// Where the certificate that is made up is kept.
+    /// Returns the file in which the made-up certificate is kept.
     pub(crate) fn kept_in(&self) -> Option<&Path> {
         self.write_cert.as_deref()
     }
@@ -114,7 +114,7 @@ pub(crate) struct Certified {
     key: PrivateKeyDer<'static>,
     /// SubjectPublicKeyInfo of the key (RFC 5280 §4.1.2.7).
     public_key: Vec<u8>,
-    /// What protects session tickets, if they are to be read by others.
+    /// Keys that protect session tickets, if other servers are to read them.
     tickets: Option<Arc<TicketKeys>>,
 }
 
@@ -134,7 +134,8 @@ impl Certified {
         Self { tickets, ..self }
     }
 
-    /// What clients can recognize the key by: `--pin` of ours, and Chromium's `--ignore-certificate-errors-spki-list`.
+    /// Returns the pin by which clients recognize the key: `--pin` of ours, and Chromium's
+    /// `--ignore-certificate-errors-spki-list`.
     pub(crate) fn pin(&self) -> Pin {
         Pin::of(&self.public_key)
     }

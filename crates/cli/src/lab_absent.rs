@@ -1,4 +1,4 @@
-//! What `anabranch lab` says in a program that was built without it.
+//! Answer of `anabranch lab` in a program that was built without it.
 
 use std::ffi::OsString;
 

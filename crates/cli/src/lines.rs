@@ -9,10 +9,10 @@ use std::time::Duration;
 
 /// Lines that may wait to be written.
 const MAX_WAITING: usize = 4_096;
-/// How long the last lines may take at the end.
+/// Maximum time that the last lines may take at the end.
 const FLUSH: Duration = Duration::from_millis(500);
 
-/// Where lines are handed in. Cloning it is cheap.
+/// Sender of lines to a file. Cloning it is cheap.
 #[derive(Debug)]
 pub(crate) struct Lines<T> {
     queue: SyncSender<Message<T>>,
@@ -32,7 +32,7 @@ enum Message<T> {
     Flush(SyncSender<()>),
 }
 
-/// How lines are written: from whatever is handed in, and from the number of those that were lost.
+/// Form of lines: of an entry, and of the number of entries that were lost.
 pub(crate) struct Form<T> {
     pub(crate) line: fn(&T) -> String,
     pub(crate) lost: fn(u64) -> String,

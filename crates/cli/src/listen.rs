@@ -1,4 +1,4 @@
-//! Where servers listen, and whom clients of `perf` connect to: `HOST:PORT` as people write it.
+//! Addresses that servers listen on and that clients of `perf` connect to: `HOST:PORT` as people write it.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};

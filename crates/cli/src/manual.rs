@@ -72,7 +72,8 @@ fn page(command: &Command) -> io::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// How the command is called: every option with the name of its value, which `clap_mangen` leaves out here.
+/// Writes the call of the command: every option with the name of its value, which `clap_mangen` leaves out
+/// here.
 fn synopsis(command: &Command) -> String {
     let called = command.get_bin_name().unwrap_or_else(|| command.get_name());
     let mut words = vec![format!("\\fB{}\\fR", escape(called))];

@@ -13,16 +13,16 @@ use serde_json::{Value, json};
 
 use crate::exit::{self, Exit, Failure, Result};
 
-/// How often an interface that is down is looked at while nothing else can be used.
+/// Interval at which an interface that is down is checked while nothing else can be used.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// How several paths are used.
+/// Options for the use of several paths.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Sharing {
     /// Paths that may be open at the same time; by itself it lets a client offer several and open none
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_PATHS)))]
     max_paths: Option<u32>,
-    /// Which path the next packet takes
+    /// Scheduler: it chooses the path of the next packet
     #[arg(long, value_name = "NAME", default_value = MultipathConfig::default().scheduler().name())]
     scheduler: schedule::Algorithm,
     /// Packet number spaces: `multiple` or `single`. A client that is told so insists on it, a server prefers it; unless
@@ -154,7 +154,8 @@ pub(crate) struct Managed {
 }
 
 impl Managed {
-    /// Why the connection has had one path although several were wanted; `None` if it has had several, or none were wanted.
+    /// Returns the reason that the connection has had one path although several were wanted; `None` if it has
+    /// had several, or none were wanted.
     pub(crate) fn why_single(&self, connection: &Connection) -> Option<String> {
         let manager = self.manager.as_ref()?;
         let stats = connection.stats();

@@ -34,7 +34,7 @@ pub(crate) struct Tuning {
     /// Congestion controller
     #[arg(long, value_name = "NAME", default_value_t = Algorithm::Bbr)]
     pub(crate) congestion: Algorithm,
-    /// What packets look like: a client's from the first one on, and nothing else; a server's rather, besides those of
+    /// Wire image of packets: a client uses it from the first packet on, and no other; a server prefers it to
     /// version 1. Servers have VReverso for whoever asks for it unless this says otherwise
     #[arg(long, value_name = "WIRE", value_enum, conflicts_with = "v2")]
     pub(crate) wire: Option<Wire>,
@@ -96,7 +96,7 @@ fn window(text: &str) -> std::result::Result<u64, String> {
     }
 }
 
-/// Whom a client trusts.
+/// Options for the trust in servers.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Trust {
     /// Trust the certificates in this PEM file instead of the system's
@@ -110,7 +110,7 @@ pub(crate) struct Trust {
     pub(crate) insecure: bool,
 }
 
-/// What a client's configuration is made of.
+/// Parts of a client's configuration.
 pub(crate) struct ClientPlan<'a> {
     pub(crate) trust: &'a Trust,
     pub(crate) alpn: &'a str,

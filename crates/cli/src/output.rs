@@ -1,4 +1,4 @@
-//! Where what was fetched goes. It is written on a thread of its own, so that a reader who pauses holds up neither the
+//! Output of fetched content. A thread of its own writes it, so that a reader who pauses holds up neither the
 //! connection nor the end of the program.
 
 use std::ffi::OsStr;
@@ -21,7 +21,7 @@ use crate::exit::{Exit, Failure, Result};
 const QUEUE: usize = 64;
 /// Most bytes of a file's name that its part has in its own, which may be no longer than 255 with what is added.
 const MAX_PREFIX: usize = 200;
-/// What a new file permits, less the process's umask.
+/// Mode of a new file, less the process's umask.
 const MODE: u32 = 0o666;
 
 /// A place for what is fetched.
@@ -212,7 +212,7 @@ impl Writer {
         }
     }
 
-    /// What is empty is a file, too.
+    /// Ends the output. Empty content makes a file, too.
     async fn finish(mut self) -> io::Result<Option<Digest>> {
         self.write(Bytes::new()).await?;
         drop(self.pieces);

@@ -83,7 +83,7 @@ impl fmt::Display for Mismatch {
     }
 }
 
-/// What people read: rustls shows errors that are not its own in this form.
+/// Text for people: rustls shows errors that are not its own in this form.
 impl fmt::Debug for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

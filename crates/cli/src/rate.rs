@@ -1,4 +1,4 @@
-//! How fast something goes now: over the last moments, so that a change shows at once and a single burst does not.
+//! Current rate: over the last moments, so that a change shows at once and a single burst does not.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

@@ -12,12 +12,12 @@ use crate::exit::{Failure, Result};
 use crate::files::Files;
 use crate::{hq, perf};
 
-/// What a server gives.
+/// Services of a server.
 #[derive(Debug, Default)]
 pub(crate) struct Services {
     /// For `hq-interop` and HTTP/3.
     files: Option<Files>,
-    /// Where it is told what happens.
+    /// Destination of events.
     events: Events,
 }
 

@@ -1,4 +1,4 @@
-//! What ends a command early.
+//! Signals that end a command early.
 
 use std::io::Read;
 

@@ -32,7 +32,7 @@ pub(crate) fn parse_in(text: &str, unit: u64) -> Result<u64, String> {
     }
 }
 
-/// How many bytes a unit has.
+/// Returns the number of bytes in a unit.
 fn factor(suffix: &str, unit: u64) -> Option<u64> {
     let lower = suffix.to_ascii_lowercase();
     if lower.is_empty() {

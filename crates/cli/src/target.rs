@@ -1,4 +1,4 @@
-//! What a URL leads to, and the connection there.
+//! Target of a URL, and the connection to it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -19,7 +19,7 @@ use crate::multipath::ClientPaths;
 const HTTPS_PORT: u16 = 443;
 /// The name of what a directory's URL leads to, as servers and other clients have it.
 const INDEX: &str = "index.html";
-/// How long a socket that is full may hold up the last packets.
+/// Maximum time that a full socket may hold up the last packets.
 const FAREWELL: Duration = Duration::from_millis(200);
 
 /// A server and a path on it.
@@ -39,7 +39,7 @@ impl Target {
         Self::from_url(parsed).map_err(|what| bad(url, &what))
     }
 
-    /// Where a redirection leads to.
+    /// Returns the target of a redirection.
     pub(crate) fn redirected(&self, location: &str) -> Result<Self> {
         let joined = self.url.join(location).map_err(|error| error.to_string());
         joined.and_then(|url| Self::from_url(url).map_err(str::to_owned)).map_err(|what| {
@@ -167,7 +167,7 @@ impl LazyEndpoint {
     }
 }
 
-/// How a connection was made.
+/// A connection, and the way in which it was made.
 pub(crate) struct Reached {
     pub(crate) connection: Connection,
     /// Tells whether the server took early data; `None` if none can be offered.

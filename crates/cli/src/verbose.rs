@@ -15,16 +15,16 @@ use crate::screen::Above;
 
 /// Says more precisely what is to be told.
 const VARIABLE: &str = "ANABRANCH_LOG";
-/// How a filter is written.
+/// Syntax of filters.
 const SYNTAX: &str = "write error, warn, info, debug, trace or off, or TARGET=LEVEL, separated by commas";
 
-/// What is told unasked: that traces, which somebody wants, end because the disk is full.
+/// Filter without options: only the warning that traces, which somebody wants, end because the disk is full.
 const UNASKED: &str = "anabranch::trace=warn";
 
 /// The lines of this process, once there is one.
 static LOG: OnceLock<Lines<String>> = OnceLock::new();
 
-/// How much is told.
+/// Amount of logging.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub(crate) struct Verbosity {
     /// Tell on standard error what happens to connections and paths; twice for the steps in between, three times for each packet.

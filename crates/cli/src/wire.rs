@@ -1,9 +1,9 @@
-//! Which version of QUIC is spoken.
+//! Choice of QUIC's version.
 
 use anabranch::Version;
 use clap::ValueEnum;
 
-/// What packets look like.
+/// Wire image of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Wire {
     /// QUIC version 1 (RFC 9000)
@@ -24,7 +24,7 @@ impl Wire {
         }
     }
 
-    /// What a server speaks that rather has this one; version 1 it speaks with everybody.
+    /// Returns the versions of a server that prefers this one; it speaks version 1 with everybody.
     pub(crate) fn served(self) -> Vec<Version> {
         match self {
             Self::V1 => vec![Version::V1],

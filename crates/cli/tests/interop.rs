@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use tempfile::TempDir;
 
-/// How long a server may take until it listens.
+/// Maximum time that a server may take until it listens.
 const START: Duration = Duration::from_secs(20);
 
 /// The folders of both endpoints.

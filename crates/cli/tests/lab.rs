@@ -39,7 +39,7 @@ name = "quic-path-0"
 layers = ["default", "path-0"]
 "#;
 
-/// What a sweep leaves that depends on nothing but its plan, its seeds and the program.
+/// Results of a sweep that depend on nothing but its plan, its seeds and the program.
 const RESULTS: [&str; 3] = ["runs.parquet", "runs.csv", "timelines.jsonl"];
 
 /// An empty directory with a plan in it.
@@ -66,7 +66,7 @@ impl Place {
         self.command(args).output().unwrap()
     }
 
-    /// What a command says that does what it should.
+    /// Returns the output of a command that succeeds.
     fn says(&self, args: &[&str]) -> String {
         let output = self.lab(args);
         assert_eq!(output.status.code(), Some(0), "{args:?}: {}", stderr(&output));
@@ -231,7 +231,7 @@ fn claims_are_judged() {
     assert!(stderr(&wrong).contains("one of ccr22, conext17, reverso, D1, "), "{}", stderr(&wrong));
 }
 
-/// What is claimed of VReverso is measured by the program beside the command, whatever there is.
+/// The program beside the command measures claims about VReverso, whatever results there are.
 #[test]
 fn claims_about_time_are_measured() {
     let place = Place::new(PLAN);

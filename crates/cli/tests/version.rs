@@ -1,4 +1,4 @@
-//! Which version of the lab a build has, looked at in a workspace made for it.
+//! Version of the lab in a build, checked in a workspace made for it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
 
 #[path = "../build/version.rs"]
@@ -74,7 +74,7 @@ fn builds_of_other_sources_are_other_versions() {
     assert!(now().commit.len() == 12 && now().commit != clean.commit);
 }
 
-/// What no run depends on has no program built again, and results go on.
+/// A change of files that no run depends on builds no program again, and sweeps go on with their results.
 #[test]
 fn other_files_make_no_other_version() {
     let root = workspace();

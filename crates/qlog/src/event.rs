@@ -10,7 +10,7 @@ use crate::frame;
 use crate::json::Object;
 use crate::parameters;
 
-/// What the names and values of later events depend on.
+/// Facts that the names and values of later events depend on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Context {
     pub(crate) side: Side,

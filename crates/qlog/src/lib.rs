@@ -33,7 +33,7 @@ const MAX_PATHS: usize = 1_024;
 /// RFC 9000 §18.2: used until the transport parameters are known.
 const DEFAULT_ACK_DELAY_EXPONENT: u32 = 3;
 
-/// What the times of a trace count from.
+/// Origin of the times of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Clock {
@@ -46,13 +46,13 @@ pub enum Clock {
 /// The head of a trace.
 #[derive(Clone, Debug)]
 pub struct TraceInfo {
-    /// Which end the trace is of.
+    /// End that the trace is of.
     pub side: Side,
-    /// What to call it, for instance the program's name.
+    /// Title, for instance the program's name.
     pub title: String,
     /// The first destination connection ID of the client, which both ends' traces share.
     pub group_id: ConnectionId,
-    /// What times count from.
+    /// Origin of times.
     pub clock: Clock,
 }
 
@@ -73,7 +73,7 @@ pub struct Qlog {
     written: u64,
     /// It has reached its limit: nothing follows but the connection's end.
     is_cut: bool,
-    /// Why the sink has failed, until somebody asks.
+    /// Error of the sink, until it is taken.
     error: Option<std::io::Error>,
 }
 

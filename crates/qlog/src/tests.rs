@@ -421,7 +421,7 @@ fn secrets_stay_out() {
     assert!(!text.contains(&"ee".repeat(16)), "a stateless reset token");
 }
 
-/// What a peer can feed: a payload of a thousand one-byte frames, and endless migrations.
+/// A peer's largest inputs: a payload of a thousand one-byte frames, and endless migrations.
 #[test]
 fn a_hostile_peer_makes_no_giant_records() {
     let sink = Sink::new();

@@ -1,4 +1,4 @@
-//! What the user of a path may choose.
+//! Configuration of a path's recovery.
 
 use core::fmt;
 use core::str::FromStr;
@@ -19,7 +19,8 @@ configuration! {
         /// Fraction of the round-trip time after which an overtaken packet is lost (RFC 9002 §6.1.2: 9/8). Only for
         /// [`LossDelay::Rfc9002`].
         copy time_threshold, with_time_threshold: (u32, u32) = (9, 8);
-        /// How long a packet may be missing while newer ones are acknowledged, before it is lost for its age.
+        /// Rule for the time that a packet may be missing while newer ones are acknowledged, before it is
+        /// lost for its age.
         copy loss_delay, with_loss_delay: LossDelay = LossDelay::Rfc9002;
         /// Congestion window to start with (RFC 9002 §7.2: 10 packets).
         copy initial_window, with_initial_window: InitialWindow = InitialWindow::Packets(10);
@@ -27,9 +28,9 @@ configuration! {
         copy congestion, with_congestion: Algorithm = Algorithm::default();
         /// Spread packets over the round trip (RFC 9002 §7.7).
         copy pacing, with_pacing: bool = true;
-        /// How fast, where the congestion controller does not say so itself.
+        /// Pacing rate, where the congestion controller does not set one itself.
         copy pacing_gain, with_pacing_gain: PacingGain = PacingGain::default();
-        /// What may leave at once after a rest, and how much a sender that waits wakes up for.
+        /// Amount that may leave at once after a rest, and that a waiting sender wakes up for.
         copy pacing_burst, with_pacing_burst: PacingBurst = PacingBurst::Timely;
         /// Try ECN on the path (RFC 9000 §13.4).
         copy ecn, with_ecn: bool = true;
@@ -59,8 +60,8 @@ impl Config {
     }
 }
 
-/// When a packet that newer ones have overtaken is lost for its age. How many newer ones make it lost at once is
-/// [`Config::packet_threshold`].
+/// Rule by which a packet that newer ones have overtaken is lost for its age. The number of newer ones that
+/// make it lost at once is [`Config::packet_threshold`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LossDelay {
@@ -151,7 +152,7 @@ impl Default for PacingGain {
     }
 }
 
-/// How much a paced sender sends at once (RFC 9002 §7.7).
+/// Amount that a paced sender sends at once (RFC 9002 §7.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PacingBurst {
@@ -174,9 +175,9 @@ configuration! {
         copy discovery, with_discovery: bool = true;
         /// Losses of large packets, without one getting through, after which the path is a black hole for them.
         copy black_hole_threshold, with_black_hole_threshold: u32 = 6;
-        /// How long a path that turned into a black hole keeps the base size before the search starts again.
+        /// Time that a path that turned into a black hole keeps the base size before the search starts again.
         copy black_hole_cooldown, with_black_hole_cooldown: Duration = Duration::from_secs(60);
-        /// How long a finished search rests before larger sizes are tried again (RFC 8899 §5.1.1: 600 s).
+        /// Time that a finished search rests before larger sizes are tried again (RFC 8899 §5.1.1: 600 s).
         copy raise_interval, with_raise_interval: Duration = Duration::from_secs(600);
     }
 }

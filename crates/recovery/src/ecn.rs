@@ -10,7 +10,7 @@ const TESTING_PACKETS: u32 = 10;
 /// Probe timeouts the testing lasts at most (RFC 9000 Appendix A.4).
 const TESTING_PTOS: u32 = 3;
 
-/// What is known about ECN on the path.
+/// State of ECN on the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EcnState {
     /// The first packets are marked to see what happens.
@@ -23,7 +23,7 @@ pub enum EcnState {
     Failed,
 }
 
-/// What an acknowledgment's ECN counts mean.
+/// Meaning of an acknowledgment's ECN counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Nothing,

@@ -14,7 +14,7 @@ pub(crate) const MAX_REMEMBERED: usize = 1024;
 pub(crate) struct Lost<T> {
     pub(crate) order: u64,
     pub(crate) sent: Sent<T>,
-    /// Which congestion epoch the loss belongs to; 0 for none.
+    /// Congestion epoch that the loss belongs to; 0 for none.
     pub(crate) epoch: u32,
     expires: Time,
 }

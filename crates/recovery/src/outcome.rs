@@ -1,4 +1,4 @@
-//! What goes in and comes out of a path's recovery.
+//! Inputs and outputs of a path's recovery.
 
 use core::fmt;
 use core::time::Duration;
@@ -7,7 +7,7 @@ use anabranch_wire::{EcnCounts, PathId, SpaceId, Time};
 
 use crate::sent::Sent;
 
-/// What one acknowledgment or timeout brought about. The caller clears and reuses it.
+/// Outcome of one acknowledgment or timeout. The caller clears and reuses it.
 #[derive(Debug)]
 pub struct Outcome<T> {
     /// Newly acknowledged packets with their orders, late ones included.
@@ -58,7 +58,7 @@ impl<T> Default for Outcome<T> {
     }
 }
 
-/// What an ACK frame says besides its ranges.
+/// Fields of an ACK frame besides its ranges.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AckInfo {
     /// The peer's acknowledgment delay, scaled by its exponent; the limits of RFC 9002 §5.3 are applied inside.
@@ -75,7 +75,7 @@ pub struct AckInfo {
     pub largest: Option<u64>,
 }
 
-/// Which packet of an ACK frame measures the round trip of its path.
+/// Packet of an ACK frame that measures the round trip of its path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Measures {
     /// None: the frame did not come back the way the packets went.
@@ -88,7 +88,7 @@ pub enum Measures {
     Newest,
 }
 
-/// Why an ACK frame is a violation of the protocol.
+/// Reason that an ACK frame is a violation of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AckError {
     /// It acknowledges an order that was never sent: a skipped one, or one beyond the newest (RFC 9000 §13.1, §21.4).
@@ -105,7 +105,7 @@ impl fmt::Display for AckError {
 
 impl std::error::Error for AckError {}
 
-/// How much may be sent on the path now.
+/// Amount that may be sent on the path now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Permit {
     /// So many bytes, at least one full packet.
@@ -116,7 +116,7 @@ pub enum Permit {
     Window,
 }
 
-/// Which timer ran out.
+/// Timer that ran out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expired {
     /// Overtaken packets have now been missing long enough (RFC 9002 §6.1.2).
@@ -128,7 +128,7 @@ pub enum Expired {
     },
 }
 
-/// How far the handshake is, as far as timers depend on it (RFC 9002 §6.2.1, A.8).
+/// Progress of the handshake, as far as timers depend on it (RFC 9002 §6.2.1, A.8).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Handshake keys are there.

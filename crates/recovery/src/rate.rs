@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use anabranch_wire::Time;
 
-/// What the connection's delivery looked like when a packet left.
+/// State of the path's delivery when a packet left.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Snapshot {
     /// Bytes delivered by then.
@@ -37,7 +37,7 @@ impl Snapshot {
     }
 }
 
-/// What one acknowledgment says about the rate of delivery.
+/// Sample of the delivery rate from one acknowledgment.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RateSample {
     /// Bytes per second; `None` if the interval was too short to tell.

@@ -1,4 +1,4 @@
-//! How much reordering a path shows, learned from losses that were none (RFC 9002 §6.1.1, in the manner of RFC 8985 §7).
+//! Reordering of a path, learned from losses that were none (RFC 9002 §6.1.1, in the manner of RFC 8985 §7).
 
 use core::time::Duration;
 

@@ -64,7 +64,7 @@ impl Rtt {
         self.first_sample.is_some()
     }
 
-    /// When the first sample was taken.
+    /// Returns the time of the first sample.
     pub(crate) fn first_sample(&self) -> Option<Time> {
         self.first_sample
     }

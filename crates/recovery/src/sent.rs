@@ -43,7 +43,7 @@ pub struct Sent<T> {
     pub ect: bool,
     /// `true` if it probes for a larger MTU; its loss says nothing about congestion (RFC 9000 §14.4).
     pub mtu_probe: bool,
-    /// What its frames owe when it is acknowledged or lost.
+    /// Data of the transport about its frames, returned when it is acknowledged or lost.
     pub owed: T,
 }
 
@@ -66,7 +66,7 @@ enum State<T> {
     },
 }
 
-/// What is remembered of one order.
+/// State of one order.
 #[derive(Debug)]
 struct Slot<T> {
     order: u64,

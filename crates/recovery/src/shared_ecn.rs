@@ -18,7 +18,7 @@ pub struct SharedEcn {
     failed: bool,
 }
 
-/// What the counts of an ACK mean for the paths whose packets it acknowledged.
+/// Meaning of an ACK's counts for the paths whose packets it acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EcnFinding {
     /// Nothing is new.

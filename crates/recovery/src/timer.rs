@@ -1,4 +1,4 @@
-//! When the loss detection timer of a path fires (RFC 9002 §6.2, Appendix A.8).
+//! Loss detection timer of a path (RFC 9002 §6.2, Appendix A.8).
 
 use core::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::rtt::Rtt;
 /// Doublings of the probe timeout at most; a path that is silent longer than that will not notice more.
 const MAX_BACKOFF: u32 = 16;
 
-/// What the timer depends on in one space.
+/// Times of one space that the timer depends on.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SpaceTimes {
     /// Time at which the oldest overtaken packet becomes lost.
@@ -21,7 +21,7 @@ pub(crate) struct SpaceTimes {
     pub(crate) eliciting: u64,
 }
 
-/// What the timer depends on beside the spaces.
+/// State that the timer depends on beside the spaces.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timer {
     pub(crate) progress: Progress,

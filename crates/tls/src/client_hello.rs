@@ -1,7 +1,8 @@
-//! What a server reads from a ClientHello before it makes a session (RFC 8446 §4.1.2).
+//! Parts of a ClientHello that a server reads before it makes a session (RFC 8446 §4.1.2).
 //!
-//! The version and the server's own transport parameters depend on the client's version_information (RFC 9368), yet a
-//! TLS session needs the parameters when it is made. Nothing read here is authenticated: the handshake does that later.
+//! The version and the server's own transport parameters depend on the client's version_information (RFC
+//! 9368), yet a TLS session needs the parameters when it is made. Nothing read here is authenticated: the
+//! handshake does that later.
 
 use core::str;
 
@@ -11,7 +12,7 @@ pub const MAX_CLIENT_HELLO_LEN: usize = 16 * 1024;
 /// Most extensions that are looked at; real hellos carry about twenty.
 const MAX_EXTENSIONS: usize = 128;
 
-/// What the bytes of the Initial level hold so far.
+/// Content of the Initial level so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientHello<'a> {
     /// The beginning of a ClientHello; more bytes are needed.
@@ -25,7 +26,7 @@ pub enum ClientHello<'a> {
     },
 }
 
-/// What a client offers, as far as a server needs it before a session exists.
+/// Offer of a client, as far as a server needs it before a session exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HelloOffer<'a> {
     /// The encoded transport parameters (RFC 9001 §8.2).
@@ -141,7 +142,7 @@ fn protocol_names(data: &[u8]) -> Option<&[u8]> {
     Some(list)
 }
 
-/// What is left to read.
+/// Bytes that are left to read.
 struct Cursor<'a>(&'a [u8]);
 
 impl<'a> Cursor<'a> {

@@ -6,7 +6,7 @@ use aws_lc_rs::hkdf::{HKDF_SHA256, Salt};
 use crate::hkdf::{Secret, expand_label};
 use crate::{HeaderKey, PacketKey, Suite};
 
-/// What protects the packets of one direction at one level.
+/// Keys that protect the packets of one direction at one level.
 #[derive(Debug)]
 pub struct DirectionKeys {
     /// Masks headers; stays through key updates.
@@ -24,7 +24,7 @@ impl DirectionKeys {
     }
 }
 
-/// What protects the packets of one level.
+/// Keys that protect the packets of one level.
 #[derive(Debug)]
 pub struct Keys {
     /// For packets that this end sends.

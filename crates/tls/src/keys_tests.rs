@@ -23,7 +23,7 @@ const SERVER_PAYLOAD: &str = "
 const CHACHA_SECRET: &str = "9ac312a7f877468ebe69422748ad00a1 5443f18203a07d6060f688f30f21632b";
 const CHACHA_PN: u64 = 654_360_564;
 
-/// What the appendices give for one version.
+/// Vectors of the appendices for one version.
 struct Vectors {
     version: Version,
     /// Secret, key, IV, header protection key.

@@ -89,8 +89,9 @@ fn every_flipped_bit_is_noticed() {
     }
 }
 
-/// What `open_into` promises on failure: the sealed bytes are borrowed immutably and can be tried again with another key,
-/// and nothing outside of `out` changes. What is in `out` is not promised, so it is not looked at.
+/// A failed `open_into` keeps its promise: the sealed bytes are borrowed immutably and can be tried again
+/// with another key, and nothing outside of `out` changes. The content of `out` is not promised, so it is not
+/// looked at.
 #[test]
 fn a_failed_open_into_can_be_repeated_with_another_key() {
     for suite in SUITES {

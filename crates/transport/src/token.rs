@@ -1,4 +1,4 @@
-//! What a sent frame owes: the token it leaves in its packet, settled when the packet is acknowledged or lost.
+//! Tokens of sent frames: each names the state that the packet's acknowledgment or loss changes.
 
 use anabranch_wire::{Dir, PathId, SpaceId, StreamId};
 use smallvec::SmallVec;
@@ -16,7 +16,7 @@ pub(crate) enum Token {
         space: SpaceId,
         /// Path that the ranges belong to.
         path: PathId,
-        /// What it told.
+        /// Ranges that the frame named.
         told: Told,
     },
     /// Handshake bytes.

@@ -39,7 +39,7 @@ pub struct PacketTrace<'a> {
     pub direction: Direction,
 }
 
-/// Why a received packet or datagram was not processed.
+/// Reason that a received packet or datagram was not processed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DropReason {
@@ -59,7 +59,7 @@ pub enum DropReason {
     UnknownConnectionId,
 }
 
-/// What set loss detection's timer or sent a probe.
+/// Cause of a loss detection timer or a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TimerKind {
@@ -109,7 +109,7 @@ pub enum TraceEvent<'a> {
         kind: Option<PacketKind>,
         /// Its size in bytes.
         size: usize,
-        /// Why.
+        /// Reason for it.
         reason: DropReason,
     },
     /// The peer acknowledged a packet for the first time.
@@ -169,7 +169,7 @@ pub enum TraceEvent<'a> {
     TimerExpired {
         /// The path.
         path: PathId,
-        /// Which timer.
+        /// Kind of timer.
         kind: TimerKind,
         /// Space that is to be probed.
         space: SpaceId,
@@ -220,23 +220,23 @@ pub enum TraceEvent<'a> {
     PathState {
         /// The path.
         path: PathId,
-        /// What it is now.
+        /// New state of the path.
         state: PathState,
-        /// Why it sends no data at this moment; `None` if it is about to.
+        /// Reason that it sends no data now; `None` if it is about to send.
         idle: Option<IdleReason>,
     },
     /// The path was given up, by this end or by the peer.
     PathAbandoned {
         /// The path.
         path: PathId,
-        /// Why: a code of RFC 10069 §5, or of the application.
+        /// Reason: a code of RFC 10069 §5, or of the application.
         code: u64,
     },
     /// The handshake was confirmed.
     HandshakeConfirmed,
     /// The connection ended.
     Closed {
-        /// Why.
+        /// Reason for it.
         error: &'a ConnectionError,
     },
 }

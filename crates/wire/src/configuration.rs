@@ -1,5 +1,5 @@
-//! What all configurations have in common: settings that nobody outside their crate can name in a literal, so that one more
-//! of them breaks no user.
+//! Form of all configurations: settings that nobody outside their crate can name in a literal, so that one
+//! more of them breaks no user.
 
 use core::fmt;
 

@@ -249,13 +249,13 @@ impl<'a> Writer<'a> {
         self.aside = bytes;
     }
 
-    /// What has been written.
+    /// Returns the written bytes.
     #[inline]
     pub fn written(&self) -> &[u8] {
         &self.buf[..self.len]
     }
 
-    /// What has been written, for as long as the buffer lives.
+    /// Returns the written bytes for as long as the buffer lives.
     #[inline]
     pub fn into_written(self) -> &'a mut [u8] {
         &mut self.buf[..self.len]

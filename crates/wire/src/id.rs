@@ -3,7 +3,7 @@
 use core::fmt;
 use core::ops::Deref;
 
-/// Which end of a connection.
+/// End of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Side {
     /// The end that sent the first Initial packet.
@@ -32,7 +32,7 @@ impl Side {
     }
 }
 
-/// Whether both ends or only the initiator send on a stream.
+/// Direction of a stream: both ends send on it, or only the initiator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Dir {
     /// Bidirectional.
@@ -69,7 +69,7 @@ impl StreamId {
         self.0
     }
 
-    /// Who opened the stream.
+    /// Returns the end that opened the stream.
     pub const fn initiator(self) -> Side {
         if self.0 & 1 == 0 { Side::Client } else { Side::Server }
     }

@@ -1,4 +1,4 @@
-//! What the bytes of QUIC mean: variable-length integers, frames, packet headers, versions, transport parameters.
+//! The wire formats of QUIC: variable-length integers, frames, packet headers, versions, transport parameters.
 //!
 //! The crate holds no state and takes no decision. It reads what a peer may have sent, with the error code the RFCs ask
 //! for, and writes what the transport wants to send. Nothing outside of [`version`](Version) tests a version number.

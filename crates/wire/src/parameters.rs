@@ -18,7 +18,7 @@ pub const MAX_ACK_DELAY_EXPONENT: u64 = 20;
 /// The first max_ack_delay that is too large, in milliseconds (RFC 9000 §18.2).
 pub const ACK_DELAY_LIMIT: u64 = 1 << 14;
 
-/// Why transport parameters are refused; the connection closes with [`ParameterError::code`].
+/// Reason that transport parameters are refused; the connection closes with [`ParameterError::code`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParameterError {
     /// TRANSPORT_PARAMETER_ERROR.
@@ -42,7 +42,7 @@ impl From<Malformed> for ParameterError {
 /// Lists every parameter once: identifier, who may send it, field, default.
 macro_rules! parameters {
     ($($(#[$doc:meta])* $id:literal from $from:ident: $field:ident: $type:ty = $default:expr;)*) => {
-        /// What one end declares about itself. Absent parameters have the RFCs' defaults.
+        /// Transport parameters of one end. Absent parameters have the RFCs' defaults.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub struct TransportParameters {
             $($(#[$doc])* pub $field: $type,)*
@@ -113,7 +113,7 @@ parameters! {
     0x0b from Both: max_ack_delay: u64 = 25;
     /// `true` if the peer must not migrate to another local address during or after the handshake.
     0x0c from Both: disable_active_migration: bool = false;
-    /// Where the server wants to be reached after the handshake.
+    /// Address at which the server wants to be reached after the handshake.
     0x0d from Server: preferred_address: Option<PreferredAddress> = None;
     /// Connection IDs that are stored, at least 2; under RFC 10069 for each path.
     0x0e from Both: active_connection_id_limit: u64 = 2;

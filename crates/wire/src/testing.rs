@@ -1,4 +1,4 @@
-//! What the tests of several files share.
+//! Helpers that the tests of several files share.
 
 /// Returns the bytes of hexadecimal digits, spaces ignored.
 pub(crate) fn hex(digits: &str) -> Vec<u8> {

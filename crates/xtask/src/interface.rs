@@ -20,7 +20,7 @@ const FOLDER: &str = "docs/interface";
 /// Environment variable with which this program stands for rustdoc.
 const AS_RUSTDOC: &str = "ANABRANCH_XTASK_AS_RUSTDOC";
 
-/// How it is run.
+/// Options of the comparison.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Write the listings instead of comparing

@@ -1,4 +1,5 @@
-//! What has arrived, in order: how much, whether it is what was sent, and how long the application had to wait.
+//! Bytes that have arrived, in order: their number, whether they are those that were sent, and the
+//! application's longest wait.
 
 use std::time::{Duration, Instant};
 
@@ -28,7 +29,7 @@ struct Wait {
     longest: Option<Duration>,
 }
 
-/// What a stream has brought.
+/// Content of a stream that has arrived.
 #[derive(Clone, Debug)]
 pub(super) struct Received {
     /// SHA-256 of what has arrived.

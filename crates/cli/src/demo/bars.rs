@@ -1,4 +1,4 @@
-//! What people see while it goes on.
+//! Progress bars.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +16,7 @@ const PATH: &str = "{prefix} {bar:24.cyan/dim} {msg}";
 const TOTAL: &str = "{prefix} {bar:24.green/dim} {decimal_bytes:>9} of {decimal_total_bytes:<9} {msg}";
 /// Columns of what a bar is about.
 const NAME: usize = 24;
-/// How often the bars of single paths are looked at.
+/// Interval at which the bars of single paths are updated.
 const TICK: Duration = Duration::from_millis(200);
 
 /// A bar for each path and one for the whole; none unless standard error is a terminal.

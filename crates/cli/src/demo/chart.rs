@@ -16,7 +16,7 @@ const MAX_POINTS: usize = 450;
 /// Labels on an axis, about.
 const TICKS: f64 = 4.0;
 
-/// What a chart is drawn for.
+/// Size of window that a chart is drawn for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Window {
     Wide,
@@ -62,7 +62,7 @@ impl Window {
 /// An empty chart with its axes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chart {
-    /// What it is drawn for.
+    /// Size of window that it is drawn for.
     pub(super) window: Window,
     /// Height of the picture.
     pub(super) height: f64,
@@ -70,7 +70,7 @@ pub(super) struct Chart {
     pub(super) seconds: f64,
     /// Largest value.
     pub(super) max: f64,
-    /// What values are in.
+    /// Unit of the values.
     pub(super) unit: &'static str,
     /// `true` if the axis of time has its labels.
     pub(super) has_times: bool,
@@ -124,7 +124,7 @@ impl Chart {
         html! { path.line.(class) d=(self.along(points.iter(), 'M')) {} }
     }
 
-    /// What lies between two lines of the same times.
+    /// Draws the area between two lines of the same times.
     pub(super) fn area(&self, class: &str, low: &[(f64, f64)], high: &[(f64, f64)]) -> Markup {
         let mut path = self.along(high.iter(), 'M');
         path.push_str(&self.along(low.iter().rev(), 'L'));

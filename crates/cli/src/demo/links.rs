@@ -44,7 +44,7 @@ impl FromStr for Plan {
 }
 
 impl Plan {
-    /// What all links carry together, in bits per second.
+    /// Returns the rate of all links together, in bits per second.
     pub(super) fn rate(&self) -> u64 {
         self.0.iter().map(|link| link.rate).sum()
     }
@@ -72,7 +72,7 @@ impl Link {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fail {
     pub(super) path: usize,
-    /// When, from the transfer's beginning.
+    /// Time of the failure, from the transfer's beginning.
     pub(super) at: Duration,
     /// For how long; `None` for good.
     pub(super) lasts: Option<Duration>,

@@ -37,7 +37,7 @@ use crate::wire::Wire;
 
 /// Application protocol between the two.
 const ALPN: [&str; 1] = ["anabranch-demo"];
-/// What `--size` counts in, in bytes.
+/// Unit of `--size` in bytes.
 const MB: u64 = 1_000_000;
 /// Most that can be moved, in bytes; a stream ends at 2^62 (RFC 9000 §4.5).
 const MAX_SIZE: u64 = 1_000_000_000_000 * MB;
@@ -52,7 +52,7 @@ const STANDARD: &str = "-";
 /// loopback interface. Every link is measured alone first, then all of them are used together.
 #[derive(Args, Debug)]
 pub(crate) struct Demo {
-    /// How much to move, in MB (10^6 bytes) unless it says otherwise: 100, 500kB, 1GiB
+    /// Amount to move, in MB (10^6 bytes) unless it says otherwise: 100, 500kB, 1GiB
     #[arg(long, value_name = "MB", default_value = "100", value_parser = bytes)]
     size: u64,
     /// Move this file instead
@@ -64,7 +64,7 @@ pub(crate) struct Demo {
     /// A link that goes dead, and comes back if said so; may be repeated. Paths count from 0
     #[arg(long, value_name = "PATH@TIME[+TIME]")]
     fail: Vec<Fail>,
-    /// Which path the next packet takes
+    /// Scheduler: it chooses the path of the next packet
     #[arg(long, value_name = "NAME", default_value = MultipathConfig::default().scheduler().name())]
     scheduler: Scheduler,
     /// Congestion controller
@@ -73,7 +73,7 @@ pub(crate) struct Demo {
     /// Packet number spaces: one for each path, or one for all of them
     #[arg(long, value_name = "multiple|single", default_value_t = Numbering::Multiple)]
     numbering: Numbering,
-    /// What packets look like
+    /// Wire image of packets
     #[arg(long, value_name = "WIRE", value_enum, default_value = "v1")]
     wire: Wire,
     /// Write figures as JSON to a file or, as `-`, to standard output
@@ -89,7 +89,7 @@ pub(crate) struct Demo {
     pub(crate) verbosity: Verbosity,
 }
 
-/// How much to move: something, or nothing could be measured.
+/// Parses the amount to move, which must not be zero, since nothing could be measured.
 fn bytes(text: &str) -> std::result::Result<u64, String> {
     match size::parse_in(text, MB)? {
         0 => Err("there has to be something to move".to_owned()),
@@ -152,7 +152,8 @@ impl Demo {
         Ok(Summary { plan: self.paths.clone(), fails: self.fail.clone(), settings, size, alone, outcome })
     }
 
-    /// What each link carries alone, in bits per second: all are measured at the same time, each with links of its own.
+    /// Measures the rate of each link alone, in bits per second: all at the same time, each with links of its
+    /// own.
     async fn alone(&self, identity: &SelfSigned, source: &Source, bars: &Bars) -> Result<Vec<f64>> {
         let mut rates = vec![0.0; self.paths.0.len()];
         let mut measuring = JoinSet::new();

@@ -87,7 +87,7 @@ fn tiles(summary: &Summary) -> Markup {
     }
 }
 
-/// What all paths carry together.
+/// Draws the rate of all paths together.
 fn together(summary: &Summary) -> Markup {
     let (links, best) = (summary.plan.rate() as f64 / 1e6, summary.best_alone() / 1e6);
     let rates: Vec<Points> = (0..summary.plan.0.len()).map(|index| rate(summary, index)).collect();
@@ -207,7 +207,7 @@ fn path(summary: &Summary, index: usize) -> Markup {
     }
 }
 
-/// What kept the server from sending on a path, by how often it was seen.
+/// Returns the reasons that kept the server from sending on a path, by how often they were seen.
 fn why(summary: &Summary, index: usize) -> String {
     let paths = summary.outcome.timeline.samples.iter().map(|sample| &sample.paths[index]);
     let mut reasons: Vec<(Option<IdleReason>, usize)> = Vec::new();
@@ -270,7 +270,7 @@ fn events(summary: &Summary) -> Markup {
     }
 }
 
-/// What a path carried over time, in Mbit/s.
+/// Returns the rate of a path over time, in Mbit/s.
 fn rate(summary: &Summary, index: usize) -> Points {
     series(summary, |at| summary.outcome.timeline.rate(at, |sample| sample.paths[index].received) / 1e6)
 }

@@ -1,4 +1,4 @@
-//! What the demo moves: bytes that do not repeat, or a file, and their digest.
+//! Data that the demo moves: bytes that do not repeat, or a file, and their digest.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -17,10 +17,10 @@ const PIECE: usize = 64 * 1024;
 const MAX_WAITING: usize = 16;
 /// Length of the digest that ends the stream.
 pub(super) const DIGEST: usize = 32;
-/// Where the bytes that do not repeat begin.
+/// Seed of the bytes that do not repeat.
 const SEED: u64 = 0x2545_f491_4f6c_dd1d;
 
-/// What to move.
+/// Data to move.
 #[derive(Clone, Debug)]
 pub(super) enum Source {
     /// This many bytes that look random.

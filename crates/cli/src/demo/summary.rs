@@ -1,4 +1,4 @@
-//! What came of it, for people and for scripts.
+//! Results, for people and for scripts.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub(super) struct Summary {
     pub(super) outcome: Outcome,
 }
 
-/// How it was done.
+/// Settings of the run.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     pub(super) scheduler: &'static str,
@@ -42,7 +42,7 @@ impl Summary {
         self.size as f64 * 8.0 / self.seconds()
     }
 
-    /// What the best link carries alone, in bits per second.
+    /// Returns the rate of the best link alone, in bits per second.
     pub(super) fn best_alone(&self) -> f64 {
         self.alone.iter().copied().fold(0.0, f64::max)
     }
@@ -52,7 +52,7 @@ impl Summary {
         self.outcome.received.gaps.iter().flatten().max().copied()
     }
 
-    /// What a link's paths received, in bits per second of UDP payload.
+    /// Returns the rate that a link's paths received, in bits per second of UDP payload.
     pub(super) fn carried(&self, link: usize) -> f64 {
         let received = self.outcome.timeline.samples.last().map_or(0, |last| last.paths[link].received);
         received as f64 * 8.0 / self.seconds()
@@ -123,7 +123,7 @@ impl Summary {
         text
     }
 
-    /// What the figures say, a name and a sentence each.
+    /// Returns the findings, a name and a sentence each.
     pub(super) fn findings(&self) -> Vec<(&'static str, String)> {
         let total = self.goodput();
         let (links, best) = (self.plan.rate() as f64, self.best_alone().max(1.0));
@@ -158,7 +158,7 @@ pub(super) fn mbps(rate: f64) -> String {
     format!("{:.1} Mbit/s", rate / 1e6)
 }
 
-/// What a path is doing, and why it sends nothing if it does not.
+/// Describes the state of a path, with the reason that it sends nothing if it does not.
 fn state(path: &PathSample, refusal: Option<String>) -> String {
     let why = refusal.or_else(|| path.idle.filter(|_| path.state != CLOSED).map(|idle| idle.to_string()));
     why.map_or_else(|| path.state.to_owned(), |why| format!("{}: {why}", path.state))

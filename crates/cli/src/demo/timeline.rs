@@ -1,17 +1,17 @@
-//! What the paths did over time.
+//! Samples of the paths over time.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use anabranch::{Connection, IdleReason, PathId};
 
-/// How often the connection is looked at, at first.
+/// Initial interval between two samples.
 pub(super) const INTERVAL: Duration = Duration::from_millis(20);
 /// Samples that are kept: a longer transfer is looked at less often.
 const MAX_SAMPLES: usize = 2_000;
 /// Events that are kept; there are that many only if paths fail again and again.
 const MAX_EVENTS: usize = 200;
-/// What a rate is averaged over.
+/// Time over which a rate is averaged.
 const SMOOTHING: Duration = Duration::from_millis(400);
 
 /// A path of the network at one instant.
@@ -27,9 +27,9 @@ pub(super) struct PathSample {
     pub(super) window: u64,
     /// Packets that the server has lost so far.
     pub(super) lost: u64,
-    /// What the path is doing; `closed` while there is none on this link.
+    /// State of the path; `closed` while there is none on this link.
     pub(super) state: &'static str,
-    /// Why the server does not send on it at this moment.
+    /// Reason that the server does not send on it at this moment.
     pub(super) idle: Option<IdleReason>,
 }
 
@@ -85,7 +85,7 @@ pub(super) struct Timeline {
 pub(super) struct Watch {
     client: Connection,
     server: Connection,
-    /// Where the client finds the server on each link.
+    /// Server's address on each link.
     addresses: Vec<SocketAddr>,
     /// Every path there has been, in the order of identifiers: its link, and how it was last seen.
     known: Vec<(PathId, usize, PathSample)>,

@@ -19,10 +19,11 @@ use crate::exit::{self, Exit, Failure, Result};
 
 /// Name in the server's certificate.
 pub(super) const NAME: &str = "localhost";
-/// How long a path alone is measured, and how much of it does not count, as the path is not up to speed yet.
+/// Time that a path alone is measured, and the part at the beginning that does not count because the path is
+/// not up to speed yet.
 const ALONE: Duration = Duration::from_secs(4);
 const SETTLING: Duration = Duration::from_secs(1);
-/// How long both ends get to say farewell.
+/// Time that both ends get to close.
 const FAREWELL: Duration = Duration::from_millis(300);
 /// Chance on the links follows from this: the same losses each time, as far as real time allows.
 const SEED: u64 = 10_069;
@@ -38,7 +39,7 @@ pub(super) struct Scene {
     serving: JoinHandle<Result>,
 }
 
-/// How the ends are configured.
+/// Configurations of the ends.
 #[derive(Clone, Debug)]
 pub(super) struct Ends {
     pub(super) client: ClientConfig,
@@ -135,7 +136,8 @@ impl Scene {
         Ok(Outcome { took, received: received?, timeline, refusals })
     }
 
-    /// What the links carry for a while, in bits per second. If everything is there sooner, slow start counts, too.
+    /// Measures the rate of the links for a while, in bits per second. If all bytes arrive sooner, slow start
+    /// counts, too.
     pub(super) async fn measure(self, bytes: Arc<AtomicU64>) -> Result<f64> {
         let begin = Instant::now();
         let client = self.connect().await?;

@@ -1,4 +1,4 @@
-//! What happens to one connection and its paths.
+//! Events of one connection and its paths.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,7 @@ struct Watched {
     connection: Connection,
     id: String,
     events: Events,
-    /// What was told.
+    /// Events that were reported.
     established: AtomicBool,
     closed: AtomicBool,
 }

@@ -21,7 +21,7 @@ use crate::lines::{Form, Lines};
 const TIME: StaticFormatDescription =
     format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:6]Z");
 
-/// Where events go.
+/// Destination of events.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct EventsTo {
     /// Write what happens to connections and paths as it happens, a JSON object on each line, to FILE or, as `-`, to standard
@@ -84,7 +84,7 @@ impl Event {
     }
 }
 
-/// Where events are handed in; nowhere if nobody wants them. Cloning it is cheap.
+/// Sender of events; it drops them if nobody wants them. Cloning it is cheap.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Events(Option<Lines<Event>>);
 

@@ -4,7 +4,7 @@ use anabranch::{ConnectionError, alert_name};
 
 use super::{Exit, Failure};
 
-/// What a client can do about a certificate that nobody vouches for.
+/// Remedy for a client whose server has a certificate that nobody trusted vouches for.
 const TRUST: &str = "trust it with --ca FILE or its key with --pin sha256:…, or use --insecure if it does not matter who answers";
 
 /// Explains an error that is a TLS alert (RFC 8446 §6); `None` if it is something else.

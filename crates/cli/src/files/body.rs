@@ -23,11 +23,11 @@ pub(crate) struct FileBody {
     next: Next,
 }
 
-/// Where the next piece comes from.
+/// Source of the next piece.
 #[derive(Debug)]
 enum Next {
     Nothing,
-    /// What is not in a file, and room for it.
+    /// Content that is in memory, and the room that it takes.
     Text(Bytes, Option<OwnedSemaphorePermit>),
     Ready(Bytes, Source),
     Reading(JoinHandle<io::Result<(Bytes, Source)>>),
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(body.collect().await.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
     }
 
-    /// What a reader holds who takes pieces and keeps them, and nothing else, stays in memory.
+    /// A reader that takes pieces and keeps them holds those and two more in memory, and nothing else.
     #[tokio::test]
     async fn no_more_is_held_than_was_taken_and_two_pieces() {
         let (file, _) = file_of(40 * MAX_PIECE);

@@ -71,7 +71,7 @@ impl Memory {
 pub(super) struct Claim(Memory);
 
 impl Claim {
-    /// How much may be read at a time.
+    /// Returns the number of bytes that may be read at a time.
     pub(super) fn piece(&self) -> u64 {
         let answers = self.0.0.answers.load(Ordering::Relaxed).max(1);
         (MAX_READ_AHEAD / (2 * answers)).clamp(MIN_PIECE, MAX_PIECE)

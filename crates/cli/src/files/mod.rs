@@ -109,7 +109,7 @@ impl Files {
     }
 }
 
-/// What a request brings along is not read.
+/// Bodies of requests are not read.
 impl<B> Service<Request<B>> for Files {
     type Response = Response<FileBody>;
     type Error = Infallible;

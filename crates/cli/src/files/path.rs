@@ -13,7 +13,7 @@ pub(super) const MAX_PATH: usize = 4_096;
 /// All but the unreserved characters (RFC 3986 §2.3): what is left has no meaning in a URL, nor in HTML.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// What a request asks for.
+/// File and form that a request asks for.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Wanted {
     path: PathBuf,

@@ -8,7 +8,7 @@ use headers::{ETag, HeaderMapExt, IfMatch, IfModifiedSince, IfNoneMatch, IfUnmod
 use http::HeaderMap;
 use http::header::IF_RANGE;
 
-/// How one state of a file is told from the next.
+/// Validators that tell one state of a file from the next.
 #[derive(Clone, Debug)]
 pub(super) struct Validators {
     /// Strong: it changes with the length and with the nanosecond of the last modification.
@@ -16,7 +16,7 @@ pub(super) struct Validators {
     modified: SystemTime,
 }
 
-/// What preconditions make of a request.
+/// Outcome of a request's preconditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Proceed,

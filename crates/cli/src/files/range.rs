@@ -16,8 +16,9 @@ pub(super) enum Part {
     Unsatisfiable,
 }
 
-/// What `headers` ask for of a file of `size` bytes. Fields that make no sense are ignored, and so are those that ask for
-/// several ranges, as §14.2 allows: nobody but an attacker is known to need those.
+/// Returns the part of a file of `size` bytes that `headers` ask for. Fields that make no sense are ignored,
+/// and so are those that ask for several ranges, as §14.2 allows: nobody but an attacker is known to need
+/// those.
 pub(super) fn wanted(headers: &HeaderMap, size: u64) -> Part {
     let mut fields = headers.get_all(RANGE).iter();
     let (Some(field), None) = (fields.next(), fields.next()) else { return Part::Whole };

@@ -20,7 +20,7 @@ use super::memory::Memory;
 use super::preconditions::{Validators, Verdict};
 use super::range::{self, Part};
 
-/// What a listing may do in a browser: nothing but look as it does.
+/// Content Security Policy of listings: they may use their own style and nothing else.
 const LISTING_POLICY: HeaderValue = HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'");
 
 /// The file at `path`, or the part of it that the request wants.
@@ -97,7 +97,7 @@ pub(super) fn refusal(status: StatusCode) -> Response<FileBody> {
     text(status, format!("{status}\n"), "text/plain; charset=utf-8", None)
 }
 
-/// What a failure to find or read something means to a client.
+/// Returns the status for a failure to find or read something.
 pub(super) fn status_of(error: &io::Error) -> StatusCode {
     use io::ErrorKind::{
         InvalidFilename, InvalidInput, IsADirectory, NotADirectory, NotFound, PermissionDenied,

@@ -17,7 +17,7 @@ pub(super) const MAX_LISTED: usize = 10_000;
 #[derive(Debug)]
 pub(super) struct Root(Dir);
 
-/// What a path leads to. Pipes, sockets and devices are not found.
+/// File or folder that a path leads to. Pipes, sockets and devices are not found.
 pub(super) enum Found {
     File(File),
     Directory,

@@ -1,4 +1,4 @@
-//! What a server answers.
+//! A server's answer.
 
 use anabranch::http3::RecvHalf;
 use bytes::Bytes;
@@ -16,7 +16,7 @@ const MAX_INTERIM: usize = 32;
 /// An answer on its way.
 pub(super) struct Answer {
     source: Source,
-    /// What is sent meanwhile.
+    /// The request's content while it is being sent.
     sending: Option<Sending>,
     /// hq-interop has none.
     head: Option<Response<()>>,
@@ -66,7 +66,7 @@ impl Answer {
         self.head.as_ref()?.headers().get(name)?.to_str().ok()
     }
 
-    /// What has arrived of its content; `None` at its end.
+    /// Reads the next piece of content that has arrived; `None` at its end.
     pub(super) async fn piece(&mut self) -> Result<Option<Bytes>> {
         match &mut self.source {
             Source::Hq(answer) => answer.piece().await,

@@ -1,4 +1,4 @@
-//! What a server is asked for: options, and the requests that follow from them.
+//! Requests: options, and the requests that follow from them.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -16,9 +16,9 @@ use crate::target::Target;
 
 /// Bytes of a file that are read at a time.
 const PIECE: usize = 256 * 1024;
-/// What the client calls itself.
+/// The client's name in requests.
 const USER_AGENT: &str = concat!("anabranch/", env!("CARGO_PKG_VERSION"));
-/// What `--data` sends unless a header says otherwise, as other clients do.
+/// Content type of `--data` unless a header names another, as other clients do.
 const FORM: HeaderValue = HeaderValue::from_static("application/x-www-form-urlencoded");
 /// Fields that only the server they were meant for may see.
 const PRIVATE: [HeaderName; 3] = [header::AUTHORIZATION, header::COOKIE, header::PROXY_AUTHORIZATION];
@@ -85,7 +85,7 @@ pub(super) struct Errand {
 }
 
 impl Ask {
-    /// What to ask for; with `from`, only what begins at that offset.
+    /// Creates the request; with `from`, only for the content that begins at that offset.
     pub(super) fn errand(&self, from: Option<u64>) -> Result<Errand> {
         let payload = self.data.as_deref().map(Payload::open).transpose()?;
         let method = match (&self.method, self.head, &payload) {
@@ -153,7 +153,8 @@ impl Errand {
         Ok(request)
     }
 
-    /// What to ask for after a redirection (RFC 9110 §15.4). What was meant for one server is not told to another.
+    /// Adapts the request to a redirection (RFC 9110 §15.4). Credentials for one server are not sent to
+    /// another.
     pub(super) fn redirect(&mut self, status: StatusCode, foreign: bool) {
         let becomes_get = match status {
             StatusCode::SEE_OTHER => !self.is_head(),

@@ -26,23 +26,23 @@ use crate::target::Target;
 /// Redirections that are followed for one URL.
 const MAX_REDIRECTS: usize = 10;
 
-/// What all jobs of a round share.
+/// Settings and connections that all jobs of a round share.
 #[derive(Debug)]
 pub(super) struct Round {
     pub(super) origins: Origins,
     pub(super) ask: Ask,
     pub(super) hq: bool,
-    /// How long the output may hold a connection up.
+    /// Maximum time that the output may hold a connection up.
     pub(super) pause: Duration,
     /// `true` if anybody wants to know the content's SHA-256.
     pub(super) digest: bool,
-    /// How often something is tried again without coming further.
+    /// Maximum number of tries without progress.
     pub(super) retries: u32,
     /// `true` if nobody wants to know what happens.
     pub(super) quiet: bool,
     /// `true` if people read of each file that is there.
     pub(super) lines: bool,
-    /// Who watches.
+    /// Observer of the progress.
     pub(super) monitor: Arc<Monitor>,
 }
 
@@ -52,7 +52,7 @@ struct Transfer {
     output: Output,
     /// The last bytes of the file that was there before; the answer begins with them.
     tail: Vec<u8>,
-    /// Where the answer has to begin, if something was there before.
+    /// Offset at which the answer has to begin, if a part was there before.
     from: Option<u64>,
     /// Once there was an answer.
     arrived: Option<Arrived>,
@@ -86,7 +86,7 @@ impl Transfer {
         passes && self.errand.is_safe() && (joins || self.bytes() == 0 || self.output.can_be_taken_back())
     }
 
-    /// How far it has come.
+    /// Describes the progress.
     fn standing(&self) -> String {
         match self.arrived.as_ref().and_then(Arrived::wanted) {
             Some(wanted) => format!("{} of {wanted} bytes are here", self.bytes()),

@@ -50,7 +50,7 @@ pub(super) struct Done {
     pub(super) digest: Option<Digest>,
     pub(super) status: Option<StatusCode>,
     pub(super) early_data: bool,
-    /// How often it went on after a failure.
+    /// Number of times that it went on after a failure.
     pub(super) continued: u32,
     pub(super) origin: Arc<Origin>,
 }

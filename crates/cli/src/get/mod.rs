@@ -202,7 +202,7 @@ async fn together(round: &Arc<Round>, jobs: &[Job], at_once: usize) -> Result<Ve
     }
 }
 
-/// What to fetch, and where it goes.
+/// Returns the files to fetch, with their destinations.
 fn jobs(options: &Get) -> Result<Vec<Job>> {
     let mut jobs: Vec<Job> = Vec::with_capacity(options.urls.len());
     for url in &options.urls {

@@ -15,19 +15,19 @@ use crate::events::{self, Events};
 use crate::exit::{self, Result};
 use crate::rate::{self, Meter};
 
-/// How often it looks.
+/// Interval at which the monitor looks.
 const TICK: Duration = Duration::from_millis(200);
 /// Ticks between two lines, or two events.
 const EVERY: u32 = 5;
 /// Target of lines about progress.
 const TARGET: &str = "anabranch::get";
 
-/// What is under way, and who wants to know.
+/// Downloads in progress, and the observers of them.
 #[derive(Debug)]
 pub(super) struct Monitor {
     pub(super) progress: Progress,
     pub(super) events: Events,
-    /// Whether `tracing` is told, where there are no bars.
+    /// `true` if progress is logged by `tracing` because there are no bars.
     lines: bool,
     /// Content that has arrived, whatever became of it.
     bytes: AtomicU64,

@@ -16,26 +16,27 @@ use crate::hq;
 use crate::multipath::{ClientPaths, Managed};
 use crate::target::{self, LazyEndpoint, Reached, Target};
 
-/// How often a connection that nobody reads from says that it lives: well within what peers take for silence.
+/// Interval at which a connection that nobody reads from sends a sign of life: well within the time that
+/// peers take for silence.
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
 
-/// What holds for every connection.
+/// Settings of every connection.
 #[derive(Debug)]
 pub(super) struct Terms {
     pub(super) endpoint: LazyEndpoint,
     pub(super) config: ClientConfig,
     /// Speak hq-interop rather than HTTP/3.
     pub(super) hq: bool,
-    /// Which paths connections use.
+    /// Paths that connections use.
     pub(super) paths: ClientPaths,
-    /// How long a server may take to answer.
+    /// Maximum time that a server may take to answer.
     pub(super) timeout: Duration,
-    /// Where events go.
+    /// Destination of events.
     pub(super) events: Events,
 }
 
 impl Terms {
-    /// How long the output may hold a connection up until it needs a sign of life.
+    /// Returns the time that the output may hold a connection up until it needs a sign of life.
     pub(super) fn pause(&self) -> Duration {
         self.config.transport().max_idle_timeout().map_or(KEEP_ALIVE, |idle| KEEP_ALIVE.min(idle / 2))
     }
@@ -82,7 +83,7 @@ impl Origin {
         Ok(Arc::new(Self { protocol, timeout, early_data, accepted, paths, watch }))
     }
 
-    /// Why there has been one path only, if several were wanted.
+    /// Returns the reason that there has been one path only, if several were wanted.
     pub(super) fn why_single(&self) -> Option<String> {
         self.paths.why_single(self.connection())
     }

@@ -14,7 +14,7 @@ use crate::target::Target;
 #[derive(Debug)]
 pub(super) struct Origins {
     terms: Arc<Terms>,
-    /// Who watches.
+    /// Observer of the progress.
     monitor: Arc<Monitor>,
     /// By host and port.
     known: Mutex<BTreeMap<(String, u16), Place>>,

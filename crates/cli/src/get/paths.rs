@@ -13,7 +13,7 @@ use crate::rate::{self, Meter};
 /// Paths of a connection that are shown: those in use before those that are closed.
 const MAX_SHOWN: usize = 8;
 
-/// What was seen of a connection's paths.
+/// Observations of a connection's paths.
 #[derive(Debug)]
 pub(super) struct Paths {
     /// The connection's name.
@@ -96,7 +96,7 @@ fn is_closed(path: &PathInfo) -> bool {
     path.closure.is_some() || path.state == PathState::Abandoned
 }
 
-/// What a path is doing, in a word or a few.
+/// Describes the state of a path in a word or a few.
 fn state(path: &PathInfo) -> String {
     if let Some(closure) = path.closure {
         let by = if closure.by_peer { " by the peer" } else { "" };

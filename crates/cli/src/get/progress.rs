@@ -15,7 +15,7 @@ const KNOWN: &str = "{prefix} {wide_bar} {decimal_bytes:>10}/{decimal_total_byte
 /// A path, as far as the terminal has room.
 const PATH: &str = "{wide_msg}";
 
-/// What is shown; nothing unless standard error is a terminal.
+/// Bars on the terminal; none unless standard error is one.
 #[derive(Debug)]
 pub(super) struct Progress {
     bars: MultiProgress,

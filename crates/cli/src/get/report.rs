@@ -1,4 +1,4 @@
-//! What is said about what was fetched.
+//! Report of the fetched files.
 
 use std::fs::File;
 use std::io::Write;
@@ -16,14 +16,14 @@ use crate::output::hex;
 
 /// Facts about everything that was fetched, in the order of the command line.
 pub(super) struct Report {
-    /// Where JSON goes, if it is wanted; `-` is standard output.
+    /// File for JSON, if it is wanted; `-` is standard output.
     json: Option<PathBuf>,
     quiet: bool,
     facts: Vec<Value>,
     bytes: u64,
     files: usize,
     failures: Vec<Failure>,
-    /// Whose connections something was fetched over.
+    /// Servers over whose connections files were fetched.
     origins: Vec<Arc<Origin>>,
 }
 

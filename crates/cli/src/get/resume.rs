@@ -1,4 +1,4 @@
-//! What is there of a file that has begun to come, so that after a failure only the rest is fetched, and fits.
+//! State of a file that has begun to arrive, so that after a failure only the rest is fetched, and fits.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// The longest one.
 const MAX_PAUSE: Duration = Duration::from_secs(16);
 
-/// Which bytes of a file an answer has (RFC 9110 §14.4).
+/// Range of bytes of a file that an answer has (RFC 9110 §14.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Part {
     start: u64,
@@ -39,20 +39,21 @@ impl Part {
     }
 }
 
-/// What has arrived of one file.
+/// The part of one file that has arrived.
 #[derive(Debug)]
 pub(super) struct Arrived {
     part: Part,
     /// `true` if an answer had less than the whole file.
     is_partial: bool,
-    /// What an answer has to have to be of the same file: a strong entity tag, or else a date that is strong enough.
+    /// Validator that an answer must have to be of the same file: a strong entity tag, or else a date that is
+    /// strong enough.
     validator: Option<HeaderValue>,
     bytes: u64,
     /// The last of them.
     tail: Vec<u8>,
 }
 
-/// What another answer is to what has arrived.
+/// Relation of another answer to the part that has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fit {
     /// It goes on behind what is there, after as many bytes that are there already.
@@ -84,7 +85,7 @@ impl Arrived {
         self.bytes
     }
 
-    /// How many there will be in the end, if that is known.
+    /// Returns the size of the whole part, if that is known.
     pub(super) fn wanted(&self) -> Option<u64> {
         self.part.end.map(|end| end.saturating_sub(self.part.start))
     }
@@ -107,7 +108,7 @@ impl Arrived {
         Some([(header::RANGE, range.try_into().ok()?), (header::IF_RANGE, validator)])
     }
 
-    /// What the answer to a request for the rest is.
+    /// Returns the relation of an answer to the request for the rest.
     ///
     /// # Errors
     /// If it is neither the rest nor the whole.
@@ -163,8 +164,9 @@ fn is_tag(validator: &HeaderValue) -> bool {
     validator.as_bytes().starts_with(b"\"")
 }
 
-/// What If-Range may name (RFC 9110 §13.1.5): a strong entity tag, or a date of modification that lies so long before the
-/// answer that the file cannot have changed twice in that second (§8.8.2.2).
+/// Returns the validator that If-Range may name (RFC 9110 §13.1.5): a strong entity tag, or a date of
+/// modification that lies so long before the answer that the file cannot have changed twice in that second
+/// (§8.8.2.2).
 fn validator(headers: &HeaderMap) -> Option<HeaderValue> {
     if let Some(tag) = headers.get(header::ETAG) {
         return Some(tag.clone()).filter(is_tag);
@@ -175,12 +177,12 @@ fn validator(headers: &HeaderMap) -> Option<HeaderValue> {
     (age >= Duration::from_secs(1)).then(|| modified.clone())
 }
 
-/// How often and after which pauses something is tried again.
+/// Number of tries and the pauses between them.
 #[derive(Debug)]
 pub(super) struct Tries {
     allowed: u32,
     made: u32,
-    /// What had arrived at the last failure.
+    /// Bytes that had arrived at the last failure.
     bytes: u64,
 }
 

@@ -3,7 +3,7 @@
 use crate::hq;
 use crate::perf::http3;
 
-/// What a test case asks of an endpoint.
+/// Behaviour that a test case asks of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TestCase {
     /// One connection, one small file, no Retry.
@@ -32,7 +32,7 @@ pub(super) enum TestCase {
     Http3,
 }
 
-/// What the runner calls them, in TESTCASE and in its lists: several names may mean the same to an endpoint.
+/// The runner's names, in TESTCASE and in its lists: several names may mean the same to an endpoint.
 const NAMES: &[(&str, TestCase)] = &[
     ("handshake", TestCase::Handshake),
     ("longrtt", TestCase::Handshake),
@@ -77,7 +77,7 @@ impl TestCase {
         if self == Self::MultiConnect { PERSISTENT_IDLE_MS } else { IDLE_MS }
     }
 
-    /// What files come over.
+    /// Returns the application protocol of the files.
     pub(super) fn alpn(self) -> &'static str {
         if self == Self::Http3 { http3::ALPN } else { hq::ALPN }
     }

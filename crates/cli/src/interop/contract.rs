@@ -1,14 +1,14 @@
-//! What the runner asks for.
+//! The runner's contract: environment variables and folders.
 
 use std::path::PathBuf;
 
 use super::case::TestCase;
 use crate::exit::{Exit, Failure, Result};
 
-/// Where a server listens unless it is told otherwise.
+/// A server's default port.
 const PORT: u16 = 443;
 
-/// Which end to be.
+/// The end to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     Client,
@@ -19,15 +19,15 @@ pub(super) enum Role {
 #[derive(Clone, Debug)]
 pub(super) struct Contract {
     pub(super) role: Role,
-    /// What a client fetches.
+    /// URLs that a client fetches.
     pub(super) requests: Vec<String>,
-    /// What a server serves.
+    /// Folder that a server serves.
     pub(super) www: PathBuf,
-    /// Where `cert.pem` and `priv.key` are.
+    /// Folder of `cert.pem` and `priv.key`.
     pub(super) certs: PathBuf,
-    /// Where a client writes, and nowhere else.
+    /// Folder that a client writes to, and nothing else.
     pub(super) downloads: PathBuf,
-    /// Where a server listens.
+    /// Port that a server listens on.
     pub(super) port: u16,
 }
 

@@ -23,7 +23,7 @@ pub(crate) struct Interop {
     own: Option<Own>,
 }
 
-/// What the public runner does not have.
+/// Cases that the public runner does not have.
 #[derive(Subcommand, Debug)]
 enum Own {
     /// Be an end of a multipath case of this project (see peers/README.md)

@@ -21,7 +21,7 @@ use crate::signal::Stop;
 
 /// Port of the preferred address.
 const PREFERRED_PORT: u16 = 4443;
-/// How long clients get to learn that the server stops.
+/// Time that clients get to learn that the server stops.
 const FAREWELL: Duration = Duration::from_millis(500);
 
 pub(super) async fn run(contract: &Contract, case: TestCase) -> Result {

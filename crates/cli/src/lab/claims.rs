@@ -52,7 +52,7 @@ pub(crate) struct Claims {
     json: Option<String>,
 }
 
-/// What one word of the command line asks for.
+/// Claims that one word of the command line asks for.
 #[derive(Clone, Debug)]
 struct Wanted(Vec<&'static Claim>);
 
@@ -122,7 +122,8 @@ fn needed(claims: &[&Claim]) -> BTreeMap<&'static str, Vec<String>> {
 }
 
 impl Claims {
-    /// What claims about time need. Who has not asked for these does without it if it cannot be measured.
+    /// Returns the measurements that claims about time need. A caller that has not asked for these claims
+    /// does without if they cannot be measured.
     fn measured(&self, claims: &[&Claim]) -> Result<Option<Measured>> {
         if self.no_run || !claims.iter().any(|claim| Measured::decides(claim)) {
             return Ok(None);
@@ -137,7 +138,8 @@ impl Claims {
         }
     }
 
-    /// What the experiment gives; `None` if it has none of the points. Papers number theirs alike, but for a few experiments.
+    /// Returns the experiment's rows; `None` if it has none of the points. Papers number theirs alike, but
+    /// for a few experiments.
     fn rows(&self, name: &str, variants: Vec<String>, watch: &Watch) -> Result<Option<Vec<Row>>> {
         let dir = self.out.join(name);
         if self.no_run {

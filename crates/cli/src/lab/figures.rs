@@ -28,7 +28,7 @@ pub(super) fn draw(dir: &Path, rows: &[Row]) -> std::result::Result<Written, Sto
     report::write(dir, rows, &store::timelines(dir)?)
 }
 
-/// Where to look, in a few lines.
+/// Describes in a few lines where to look.
 pub(super) fn described(written: &Written) -> String {
     let mut text = format!("report: {}", written.page.display());
     if !written.figures.is_empty() {

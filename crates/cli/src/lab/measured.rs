@@ -8,7 +8,7 @@ use crate::exit::{Exit, Failure, Result};
 
 /// The program.
 const BENCH: &str = "anabranch-bench";
-/// How it is made.
+/// Command that builds it.
 const BUILD: &str = "build it with `cargo build --release -p anabranch-bench`";
 
 /// Runs the measurements, which takes some minutes.

@@ -16,7 +16,7 @@ pub(crate) struct Merge {
     /// Directories with results of the same experiment
     #[arg(value_name = "DIR", required = true)]
     dirs: Vec<PathBuf>,
-    /// Where everything goes
+    /// Folder for all results
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// Take what is there, even if runs are missing

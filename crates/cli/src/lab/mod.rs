@@ -29,7 +29,8 @@ pub(crate) enum Lab {
     Merge(merge::Merge),
 }
 
-/// What rows and journals say about this program: the commit that it was built from, and a hash of its sources.
+/// Returns the description of this program in rows and journals: the commit that it was built from, and a
+/// hash of its sources.
 fn version() -> RunOptions {
     RunOptions {
         commit: env!("ANABRANCH_COMMIT").to_owned(),
@@ -38,9 +39,9 @@ fn version() -> RunOptions {
     }
 }
 
-/// How a sweep that was stopped goes on.
+/// Way in which a stopped sweep goes on.
 const RESUME: &str = "the same command goes on where it stopped";
-/// What to do about runs that are missing.
+/// Remedy for missing runs.
 const COMPLETE: &str = "give the commands that ran these shards again, or take what is there with --partial";
 
 pub(crate) fn run(command: Lab) -> Result {

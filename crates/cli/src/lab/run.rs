@@ -15,7 +15,7 @@ use super::watch::Watch;
 use super::{compare, figures, summary, version};
 use crate::exit::{Exit, Failure, Result, say};
 
-/// Where results go without `--out`, by the experiment's name.
+/// Folder of results without `--out`; each experiment has a folder of its name there.
 pub(super) const RESULTS: &str = "lab-results";
 /// Standard output.
 pub(super) const STANDARD: &str = "-";
@@ -53,7 +53,7 @@ pub(crate) struct Run {
     /// Bytes of each download or upload
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
     bytes: Option<u64>,
-    /// What packets look like in all variants: v1, v2 or reverso
+    /// Wire image of packets in all variants: v1, v2 or reverso
     #[arg(long, value_name = "WIRE")]
     wire: Option<Wire>,
     /// Congestion controller of all variants
@@ -152,7 +152,7 @@ impl Run {
         Ok(plans.into_iter().map(one).collect())
     }
 
-    /// What is to be run, with everything in it that the command line changes.
+    /// Returns the experiment with everything that the command line changes in it.
     fn experiment(&self) -> Result<Experiment> {
         let usage = |error: &dyn std::fmt::Display| Failure::new(Exit::Usage, error);
         let is_plan = Path::new(&self.what).extension().is_some_and(|ending| ending == "toml");

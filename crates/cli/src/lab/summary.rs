@@ -1,4 +1,4 @@
-//! What a sweep came to, variant by variant.
+//! Results of a sweep, variant by variant.
 
 use anabranch_lab::record::Row;
 use anabranch_lab::stats::Sample;

@@ -1,4 +1,4 @@
-//! What a user sees of a sweep, and how a signal ends it.
+//! Progress of a sweep for users, and its end by a signal.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -28,16 +28,16 @@ use crate::multipath::{self, ClientPaths, Managed};
 use crate::options::{ClientPlan, Trust, Tuning};
 use crate::verbose::Verbosity;
 
-/// How long `--case datagram` waits for the last echo.
+/// Time that `--case datagram` waits for the last echo.
 const ECHO_WAIT: Duration = Duration::from_secs(2);
-/// How soon a client that was rebound says something, so that the server notices.
+/// Interval at which a rebound client sends packets, so that the server notices.
 const KEEP_ALIVE: Duration = Duration::from_millis(500);
-/// How long a migration may take beyond the work, and how often it is looked at.
+/// Time that a migration may take beyond the work, and the interval at which it is checked.
 const MOVE_WAIT: Duration = Duration::from_secs(2);
 const MOVE_CHECK: Duration = Duration::from_millis(10);
-/// How long the server gets to learn that the client is done.
+/// Time that the server gets to learn that the client is done.
 const FAREWELL: Duration = Duration::from_millis(200);
-/// How long it is measured unless somebody says something else, and how often people are told.
+/// Default duration of a measurement, and the interval of its lines for people.
 const TIME: Duration = Duration::from_secs(10);
 const INTERVAL: Duration = Duration::from_secs(1);
 
@@ -143,7 +143,7 @@ impl Client {
         }
     }
 
-    /// How long to go on, if that and not a number of bytes says when to end.
+    /// Returns the duration of the work, if that and not a number of bytes ends it.
     fn time(&self) -> Option<Duration> {
         let said =
             self.load.download.is_some() || self.load.upload.is_some() || self.load.handshakes.is_some();
@@ -151,7 +151,7 @@ impl Client {
         self.load.time.or((idle || self.load.reverse).then_some(TIME))
     }
 
-    /// How often to tell people how it goes.
+    /// Returns the interval of lines for people.
     fn interval(&self, work: &Work) -> Option<Duration> {
         let usual = matches!(work, Work::Timed { .. }).then_some(INTERVAL);
         self.load.interval.or(usual).filter(|every| !every.is_zero() && !self.form.json)
@@ -188,9 +188,9 @@ impl Client {
 struct Caller {
     endpoint: Endpoint,
     config: ClientConfig,
-    /// Where the server may be.
+    /// Possible addresses of the server.
     addresses: Vec<SocketAddr>,
-    /// Where it has answered.
+    /// Address at which the server has answered.
     server: OnceLock<SocketAddr>,
     name: String,
     paths: ClientPaths,
@@ -200,7 +200,7 @@ struct Caller {
     events: Events,
 }
 
-/// How long it waits for an interface that is down if no other may be used.
+/// Time that it waits for an interface that is down if no other may be used.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Caller {
@@ -247,7 +247,7 @@ impl Caller {
         Ok(connection)
     }
 
-    /// Where the server is, once it has answered.
+    /// Returns the server's address, once it has answered.
     fn server(&self) -> SocketAddr {
         self.server.get().copied().unwrap_or(self.addresses[0])
     }
@@ -380,7 +380,7 @@ async fn has_moved(caller: &Caller, connection: &Connection) -> bool {
     tokio::time::timeout(MOVE_WAIT, moved).await.is_ok()
 }
 
-/// What happens in the middle of a case's work; `acted` counts what could be begun.
+/// Acts in the middle of a case's work; `acted` counts the actions that could be begun.
 fn in_the_middle(
     caller: &Caller,
     case: Case,

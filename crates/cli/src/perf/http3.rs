@@ -23,7 +23,7 @@ use crate::files::{FileBody, Files};
 
 /// Name of the application protocol (RFC 9114 §3.1).
 pub(crate) const ALPN: &str = "h3";
-/// What the path of an answer from memory begins with.
+/// Prefix of the paths of answers from memory.
 const MEMORY: &str = "/bytes/";
 
 /// Serves one connection until it ends.
@@ -138,7 +138,7 @@ pub(super) async fn ask(connection: &Connection, authority: &str, path: &str) ->
     Ok(answer)
 }
 
-/// What has arrived of an answer's content; `None` at its end.
+/// Reads the next piece of an answer's content that has arrived; `None` at its end.
 pub(super) async fn piece(answer: &mut RecvHalf) -> Result<Option<Bytes>> {
     answer.read_chunk(PATTERN.len()).await.map_err(failed)
 }

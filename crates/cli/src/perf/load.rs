@@ -12,7 +12,7 @@ use crate::{hq, size};
 /// Work of a client, and how it is shown.
 #[derive(Args, Debug)]
 pub(crate) struct Load {
-    /// What to show
+    /// Case to show
     #[arg(long, value_enum, default_value_t = Case::Transfer)]
     pub(crate) case: Case,
     /// Application protocol; follows from the work unless said
@@ -55,18 +55,18 @@ pub(crate) struct Load {
     /// Make this many full handshakes and nothing else
     #[arg(long, value_name = "N")]
     pub(crate) handshakes: Option<u64>,
-    /// How many of them at once; of requests, on each connection
+    /// Number of them at once; of requests, on each connection
     #[arg(long, value_name = "C", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) concurrency: u64,
     /// Datagrams of --case datagram
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub(crate) datagrams: u64,
-    /// What one system call receives
+    /// Amount that one system call receives
     #[arg(long, value_enum, default_value_t = Recv::Many, hide = true)]
     pub(crate) recv: Recv,
 }
 
-/// What a client is to show.
+/// Case that a client shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "lower")]
 pub(crate) enum Case {

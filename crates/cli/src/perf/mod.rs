@@ -30,7 +30,7 @@ pub(crate) enum Perf {
     Client(client::Client),
 }
 
-/// Where it runs.
+/// CPU and threads that it runs on.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Place {
     /// Run on this CPU only, on one thread
@@ -73,7 +73,7 @@ fn cpu_seconds() -> f64 {
     seconds(usage.user_time()) + seconds(usage.system_time())
 }
 
-/// How results are shown.
+/// Form of the results.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub(crate) struct Form {
     /// Show results as one line of JSON
@@ -81,7 +81,7 @@ pub(crate) struct Form {
     pub(crate) json: bool,
 }
 
-/// What was observed, on standard output: a few lines, or one line of JSON.
+/// Observations, on standard output: a few lines, or one line of JSON.
 #[derive(Debug, Default)]
 struct Report {
     facts: Map<String, Value>,

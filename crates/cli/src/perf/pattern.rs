@@ -2,5 +2,5 @@
 
 /// Bytes that are written at a time.
 pub(super) const PIECE: usize = 64 * 1024;
-/// What they are.
+/// Content of the pieces.
 pub(super) static PATTERN: [u8; PIECE] = [0x5a; PIECE];

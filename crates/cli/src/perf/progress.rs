@@ -1,4 +1,4 @@
-//! How a measurement goes, for people and for programs.
+//! Progress of a measurement, for people and for programs.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use crate::exit::{self, Result};
 use crate::rate::Meter;
 use crate::{multipath, size};
 
-/// How often programs are told.
+/// Interval of the lines for programs.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Tells people how much has arrived every so often, until it is dropped.

@@ -1,4 +1,4 @@
-//! How a client takes datagrams from its socket, to measure what each way costs.
+//! Ways of a client to take datagrams from its socket, to measure the cost of each.
 
 use std::net::{SocketAddr, UdpSocket};
 
@@ -7,7 +7,7 @@ use clap::ValueEnum;
 
 use crate::exit::{Failure, Result};
 
-/// What one system call receives.
+/// Amount that one system call receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Recv {
     /// One datagram

@@ -25,7 +25,7 @@ use crate::server::{self, Services};
 use crate::signal::{Stop, end_of_input};
 use crate::verbose::Verbosity;
 
-/// How long clients get to learn that the server stops.
+/// Time that clients get to learn that the server stops.
 const FAREWELL: Duration = Duration::from_millis(200);
 
 /// Answer perf, hq-interop and HTTP/3 clients until standard input ends or SIGTERM arrives
@@ -45,7 +45,7 @@ pub(crate) struct Server {
     /// Ask clients to move to this address
     #[arg(long, value_name = "IP:PORT")]
     preferred: Option<SocketAddr>,
-    /// Where stateless resets come from, so that a restarted server ends its former connections
+    /// Key of stateless resets, so that a restarted server ends its former connections
     #[arg(long, value_name = "HEX", value_parser = reset_key)]
     reset_key: Option<[u8; 32]>,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! What a client does on a connection.
+//! Work of a client on a connection.
 
 use anabranch::{Connection, VarInt};
 use std::collections::BTreeSet;
@@ -142,12 +142,12 @@ pub(super) struct Moved {
 }
 
 impl Moved {
-    /// What has been received and written.
+    /// Returns the number of bytes received and written.
     fn total(&self) -> u64 {
         self.received.load(Ordering::Relaxed) + self.written.load(Ordering::Relaxed)
     }
 
-    /// What has arrived, here or there.
+    /// Returns the number of bytes that have arrived at either end.
     pub(super) fn arrived(&self, connection: &Connection) -> u64 {
         let written = self.written.load(Ordering::Relaxed);
         let delivered = if written > 0 { connection.stats().delivered.min(written) } else { 0 };
@@ -236,7 +236,7 @@ fn file_name(path: &str) -> Result<&OsStr> {
     name.ok_or_else(|| Failure::new(Exit::Usage, format!("{path} names no file")))
 }
 
-/// Where the answer goes.
+/// Returns the destination of the answer.
 fn sink(out: Option<&Path>, path: &str) -> Result<Sink> {
     let Some(dir) = out else { return Ok(Sink::Nowhere) };
     Ok(Sink::File(dir.join(file_name(path)?), None))

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What goes on on a connection.
+/// Activity on a connection.
 #[derive(Debug, Default)]
 pub(super) struct Activity {
     /// Requests that were begun, and bytes of content that were taken to be sent.

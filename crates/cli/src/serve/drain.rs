@@ -8,7 +8,8 @@ use anabranch::http3::Code;
 use super::shared::Shared;
 use crate::signal::Stop;
 
-/// How long the packets that close connections may take to leave. Whether they arrive is not waited for (RFC 9000 §10.2).
+/// Maximum time that the packets that close connections may take to leave. Their arrival is not waited for
+/// (RFC 9000 §10.2).
 const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Closes every connection, whatever it carries, and says why.

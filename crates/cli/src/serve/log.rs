@@ -21,7 +21,7 @@ const MAX_FIELD: usize = 1_024;
 const TIME: StaticFormatDescription =
     format_description!("[day]/[month repr:short]/[year]:[hour]:[minute]:[second] +0000");
 
-/// How lines look.
+/// Format of the lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum Format {
     /// The combined log format, with the protocol in the place of the version, and the seconds that it took at the end; behind
@@ -59,7 +59,7 @@ pub(super) fn clip(field: &str) -> String {
     field[..end.unwrap_or(0)].to_owned()
 }
 
-/// Where entries are handed in. Cloning it is cheap.
+/// Sender of entries to the log. Cloning it is cheap.
 #[derive(Clone, Debug)]
 pub(super) struct AccessLog(Option<Lines<Entry>>);
 

@@ -177,7 +177,7 @@ fn listen(
     Ok(endpoints)
 }
 
-/// Where to listen, as the command line says it.
+/// Returns the addresses to listen on, from the command line's words.
 fn places(words: &[String]) -> Result<Vec<HostPort>> {
     let parse =
         |word: &String| word.parse().map_err(|what| Failure::new(Exit::Usage, format!("--listen: {what}")));
@@ -206,7 +206,7 @@ fn announced(places: &[HostPort], port: u16) -> Result<Vec<SocketAddr>> {
     places.iter().map(address).collect()
 }
 
-/// How clients can come to trust a certificate that was made here.
+/// Returns instructions for clients to trust a certificate that was made here.
 fn trust(certified: &Certified, kept_in: Option<&Path>) -> Vec<String> {
     let pin = certified.pin();
     let mut lines = vec![
@@ -230,7 +230,8 @@ fn addresses(endpoints: &[Endpoint]) -> Result<Vec<SocketAddr>> {
     addresses.map_err(|error| Failure::io("no local address", &error))
 }
 
-/// What is said at the start. Programs that start this one read the first lines, which go before what people read.
+/// Returns the lines printed at the start. Programs that start this one read the first lines, which precede
+/// those for people.
 fn announcement(
     addresses: &[SocketAddr],
     root: &Path,
@@ -250,8 +251,8 @@ fn announcement(
     lines.join("\n")
 }
 
-/// What to open in a browser on this host. `localhost` is `::1` to some browsers over QUIC, so it is said only where both
-/// of its addresses are listened on.
+/// Returns the URL for a browser on this host. `localhost` is `::1` to some browsers over QUIC, so it is
+/// named only where both of its addresses are listened on.
 fn url(address: SocketAddr) -> String {
     let port = address.port();
     match address.ip() {

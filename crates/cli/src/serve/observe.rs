@@ -1,4 +1,4 @@
-//! What becomes of each request, for the access log and the metrics: a service around a service.
+//! Observation of each request for the access log and the metrics: a service around a service.
 
 use std::future::Future;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! How much a server moves, for events.
+//! Traffic of a server, for events.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use serde_json::json;
 use super::shared::Shared;
 use crate::rate::Meter;
 
-/// How often it is told while there are connections.
+/// Interval of these events while there are connections.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// Tells every second, if somebody wants to know, until the server ends.

@@ -1,4 +1,4 @@
-//! What all connections of a server have in common.
+//! State that all connections of a server share.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,15 +18,15 @@ pub(super) struct Shared {
     pub(super) files: Files,
     pub(super) log: AccessLog,
     pub(super) metrics: Arc<Metrics>,
-    /// Where it is told what happens.
+    /// Destination of events.
     pub(super) events: Events,
     /// Cancelled when the server is to stop: nothing new begins, and what runs comes to its end.
     pub(super) stopping: CancellationToken,
     /// The same for HTTP/3, which tells its clients.
     pub(super) http3: Shutdown,
-    /// How HTTP/3 is served.
+    /// Options of HTTP/3.
     pub(super) options: ServeOptions,
-    /// How long a client may take nothing of an answer; `None` as long as its connection lives.
+    /// Maximum time that a client may take nothing of an answer; `None` as long as its connection lives.
     pub(super) stall: Option<Duration>,
     /// The tasks of connections.
     pub(super) connections: TaskTracker,

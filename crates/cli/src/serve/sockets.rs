@@ -10,7 +10,7 @@ use crate::exit::{Exit, Failure, Result};
 use crate::listen::{HostPort, PORT};
 use crate::options::cannot_listen;
 
-/// How often the system may choose a UDP port whose TCP port is taken.
+/// Maximum number of times that the system chooses a UDP port whose TCP port is taken.
 const MAX_PORT_CHOICES: usize = 32;
 
 /// Sockets that are bound, UDP for QUIC and TCP for TLS.

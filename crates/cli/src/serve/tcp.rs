@@ -40,21 +40,21 @@ const MAX_FIELDS: usize = 100;
 const MAX_HEADER: u32 = 32 * 1024;
 /// Bytes that wait to be sent on an HTTP/2 stream, or were read ahead on an HTTP/1.1 connection.
 const MAX_BUFFER: usize = 256 * 1024;
-/// How long a client may take for the TLS handshake, and for the header of a request.
+/// Maximum time that a client may take for the TLS handshake, and for the header of a request.
 const MAX_HELLO: Duration = Duration::from_secs(10);
-/// How long a client may ask for nothing, up to twice this; then it is told to end, and gets as long for that. With answers that
-/// are being sent, it is `--stall-timeout` if that is longer.
+/// Maximum time without a request, up to twice this; then the client is told to end, and gets as long for
+/// that. With answers that are being sent, it is `--stall-timeout` if that is longer.
 const MAX_IDLE: Duration = Duration::from_secs(60);
-/// How long accepting rests when the process has no more descriptors.
+/// Pause of accepting when the process has no more descriptors.
 const REST: Duration = Duration::from_millis(100);
-/// How long other protocols are remembered (RFC 7838 §3.1), in seconds.
+/// Time that clients remember other protocols (RFC 7838 §3.1), in seconds.
 const REMEMBERED: u32 = 86_400;
 
 /// A socket that connections are accepted on.
 pub(super) struct Listener {
     socket: tokio::net::TcpListener,
     tls: TlsAcceptor,
-    /// Where HTTP/3 is spoken.
+    /// Alternative service: address of HTTP/3.
     alternative: Option<HeaderValue>,
 }
 
@@ -174,7 +174,7 @@ async fn run(
     }
 }
 
-/// What hyper-util's connections have in common.
+/// Operation that hyper-util's connections share.
 trait Graceful {
     fn graceful_shutdown(self: Pin<&mut Self>);
 }

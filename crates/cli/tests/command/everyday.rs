@@ -1,4 +1,4 @@
-//! What people do every day: small files, short measurements, wrong directories.
+//! Everyday use: small files, short measurements, wrong directories.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -83,7 +83,7 @@ fn helps_tell_what_statuses_mean() {
     }
 }
 
-/// What the environment asks for and cannot be had is told once, however many connections there are.
+/// A wish of the environment that cannot be granted is reported once, however many connections there are.
 #[test]
 fn traces_that_cannot_be_written_are_told_once() {
     let server = Server::serve();

@@ -1,4 +1,4 @@
-//! What can be seen of connections and paths: `-v`, `ANABRANCH_LOG`, `--events`.
+//! Views of connections and paths: `-v`, `ANABRANCH_LOG`, `--events`.
 
 use std::collections::HashMap;
 use std::net::{SocketAddr, UdpSocket};
@@ -14,7 +14,7 @@ use super::{Server, anabranch, anabranch_identity, names, pattern, status, stder
 
 /// Packets to the second path of a client until nothing gets through there any longer.
 const UNTIL_CUT: usize = 100;
-/// How long the relay takes over each packet to a client, so that there is time to see something.
+/// Time that the relay takes over each packet to a client, so that there is time to see something.
 const PACE: Duration = Duration::from_micros(150);
 
 /// Something between clients and a server, as a NAT is: each of a client's ports has a port of its own towards the server. The

@@ -1,4 +1,4 @@
-//! What fails has its status and leaves nothing.
+//! Failures have their status and leave nothing.
 
 use std::process::Stdio;
 
@@ -53,7 +53,7 @@ fn failures_have_their_status_and_leave_nothing() {
     assert_eq!(untrusted.status.code(), Some(5), "{}", stderr(&untrusted));
 }
 
-/// What cannot be had is named, does not keep the others from coming, and has its status in the end.
+/// A file that cannot be had is named, does not keep the others from coming, and has its status in the end.
 #[test]
 fn one_failure_leaves_the_others_alone() {
     let (site, here) = (Site::start(), tempfile::tempdir().unwrap());

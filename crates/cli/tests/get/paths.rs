@@ -1,4 +1,4 @@
-//! Which interfaces are used, and what is said when there is one path only.
+//! Choice of interfaces, and the message when there is one path only.
 
 use super::{Site, command, get, good, names, stderr};
 use serde_json::Value;

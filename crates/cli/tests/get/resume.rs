@@ -235,7 +235,7 @@ fn a_client_may_sleep() {
     assert!(said.contains("trying again in") && said.contains("goes on, "), "{said}");
 }
 
-/// What happens to a download on its way is told as it happens.
+/// Interruptions of a download are reported when they happen.
 #[test]
 fn interruptions_have_events() {
     let (site, here) = (Site::start(), tempfile::tempdir().unwrap());

@@ -23,9 +23,9 @@ pub struct Site {
     pub dir: TempDir,
     /// For each connection, whether the client's address was validated by a token.
     connections: Arc<Mutex<Vec<bool>>>,
-    /// How connections ended.
+    /// Ends of connections.
     ends: Ends,
-    /// What requests for `/flaky/…` said of ranges.
+    /// Range headers of requests for `/flaky/…`.
     ranges: Ranges,
     _runtime: Runtime,
 }
@@ -71,7 +71,7 @@ impl Site {
         std::mem::take(&mut *self.ranges.lock().unwrap())
     }
 
-    /// How connections ended, in the order of their ends.
+    /// Returns the errors with which connections ended, in the order of their ends.
     pub fn ends(&self) -> Vec<Option<ConnectionError>> {
         self.ends.lock().unwrap().clone()
     }
@@ -136,7 +136,7 @@ async fn answer(request: Request<()>, mut send: SendHalf, mut receive: RecvHalf)
     let _ = send.send_whole_response(response).await;
 }
 
-/// What the request said.
+/// Answers with the request's own fields.
 async fn told(request: &Request<()>, receive: &mut RecvHalf) -> Response<Bytes> {
     let mut text = format!("{}\n", request.method());
     for (name, value) in request.headers() {

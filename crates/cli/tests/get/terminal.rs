@@ -10,7 +10,7 @@ use super::*;
 
 const SIZE: Winsize = Winsize { ws_row: 24, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
 
-/// What `get` shows on a terminal of 100 columns.
+/// Returns the output of `get` on a terminal of 100 columns.
 fn shown(site: &Site, dir: &Path, args: &[&str]) -> String {
     let pty = openpty(Some(&SIZE), None).unwrap();
     let mut child = command(site, dir, args)

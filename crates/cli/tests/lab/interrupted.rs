@@ -9,7 +9,7 @@ use nix::unistd::Pid;
 
 use super::{PLAN, Place, stderr};
 
-/// How long a test waits for what must happen.
+/// Maximum time that a test waits for a condition.
 const PATIENCE: Duration = Duration::from_secs(120);
 const RUNS: usize = 160;
 

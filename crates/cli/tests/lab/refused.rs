@@ -1,4 +1,4 @@
-//! What cannot be, told before anything runs.
+//! Refusals before anything runs.
 
 use super::{PLAN, Place, names};
 

@@ -22,7 +22,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// How long anything that is waited for may take.
+/// Maximum time of every wait.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A directory with a root, a certificate and what is around the root.
@@ -155,7 +155,7 @@ pub(crate) fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// What a request goes over.
+/// Protocol that a request goes over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Over {
     Http1,

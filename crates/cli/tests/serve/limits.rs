@@ -1,4 +1,4 @@
-//! What clients cannot do: hold everything, say nothing, ask for too much; and that large files cost little memory.
+//! Limits on clients: memory, silence, sizes of requests; and the little memory that large files cost.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -34,7 +34,7 @@ fn connections_over_tcp_are_bounded() {
     drop(held);
 }
 
-/// Who says nothing, before TLS or after, or never comes to the end of a header, is hung up on.
+/// A client that says nothing, before TLS or after, or never ends a header, is disconnected.
 #[test]
 fn silence_has_an_end() {
     let server = Server::start(&[]);
@@ -151,7 +151,7 @@ async fn pause(received: u64, len: u64) {
     }
 }
 
-/// What the server says of itself.
+/// Returns a figure of the server's metrics.
 fn figure(metrics: &str, name: &str) -> u64 {
     let mut stream = TcpStream::connect(metrics).unwrap();
     stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();

@@ -1,4 +1,4 @@
-//! What operators see: log, figures, the end, systemd, completions and manual pages.
+//! Operation of a server: log, figures, the end, systemd, completions and manual pages.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};

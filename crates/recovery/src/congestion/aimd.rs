@@ -12,9 +12,9 @@ use crate::rate::per_second;
 /// The unit of fractions here: one packet for each window acknowledged, or the whole of a connection's rate.
 pub(super) const ONE: u64 = 1 << 30;
 
-/// How a controller grows its window in congestion avoidance and shrinks it on congestion.
+/// Rule by which a controller grows its window in congestion avoidance and shrinks it on congestion.
 pub trait Rule: core::fmt::Debug + Send {
-    /// Whether it looks at `siblings`.
+    /// `true` if it looks at `siblings`.
     const COUPLED: bool = true;
 
     /// Packets to add for each window acknowledged, in units of [`ONE`]; NewReno's is one. At most one, and more than

@@ -24,13 +24,14 @@ const CYCLE: [u64; 8] = [1250, 750, UNIT, UNIT, UNIT, UNIT, UNIT, UNIT];
 const PROBE_WINDOW: u64 = 2000;
 /// Rounds a delivery rate is remembered (§4.1.1.5, BtlBwFilterLen).
 const BANDWIDTH_ROUNDS: usize = 10;
-/// How long a minimum round-trip time is believed before the path is emptied to measure it (§4.1.2.3, RTpropFilterLen).
+/// Time that a minimum round-trip time is valid before the path is emptied to measure it (§4.1.2.3,
+/// RTpropFilterLen).
 const MIN_RTT_WINDOW: Duration = Duration::from_secs(10);
-/// How long the path stays empty (§4.3.5, ProbeRTTDuration).
+/// Time that the path stays empty (§4.3.5, ProbeRTTDuration).
 const PROBE_RTT_DURATION: Duration = Duration::from_millis(200);
 /// The window is not below this, and is this while the path is emptied (§4.2.3.3, BBRMinPipeCwnd).
 const MIN_PIPE_PACKETS: u64 = 4;
-/// What one send may carry at most (§4.2.2).
+/// Maximum number of bytes of one send (§4.2.2).
 const MAX_QUANTUM: u64 = 64 * 1024;
 
 /// BBR version 1.
@@ -113,7 +114,8 @@ impl Bbr1 {
         MIN_PIPE_PACKETS * self.mtu
     }
 
-    /// What to keep in flight for `gain` bandwidth-delay products, with allowance for batches at both ends (§4.2.3.2).
+    /// Returns the bytes to keep in flight for `gain` bandwidth-delay products, with allowance for batches at
+    /// both ends (§4.2.3.2).
     fn inflight(&self, gain: u64) -> u64 {
         if self.min_rtt == Duration::MAX {
             return self.initial_window;
@@ -122,7 +124,8 @@ impl Bbr1 {
         product.saturating_add(3 * self.quantum())
     }
 
-    /// What leaves in one go (§4.2.2): little on slow paths, a millisecond's worth on fast ones.
+    /// Returns the bytes that leave in one go (§4.2.2): few on slow paths, a millisecond's worth on fast
+    /// ones.
     fn quantum(&self) -> u64 {
         const SLOW: u64 = 150_000; // 1.2 Mbit/s
         const FAST: u64 = 3_000_000; // 24 Mbit/s
@@ -314,7 +317,8 @@ impl Controller for Bbr1 {
 
     fn on_spurious(&mut self, _now: Time) {}
 
-    /// What a retransmission timeout is to TCP (§4.2.3.4): the window restarts, and returns after a round of conservation.
+    /// Restarts the window as TCP does after a retransmission timeout (§4.2.3.4); the window returns after a
+    /// round of conservation.
     fn on_persistent_congestion(&mut self, _now: Time, mtu: u64) {
         self.save_window();
         self.conserving = true;

@@ -17,13 +17,13 @@ const C: (i128, i128) = (4, 10);
 /// Milliseconds cubed in a second cubed: times are whole milliseconds here.
 const MS3: i128 = 1_000_000_000;
 
-/// What senders with a cubic curve differ in.
+/// Parameters in which senders with a cubic curve differ.
 pub trait Shape: Debug + Clone {
     /// β, the share of the window that stays after a loss.
     const BETA: (u64, u64);
     /// α of RFC 9438 §4.3, which is 3(1 − β)/(1 + β): it matches Reno's average window.
     const ALPHA: (u64, u64);
-    /// What ends the first slow start before packets are lost.
+    /// Rule that ends the first slow start before packets are lost.
     type Exit: Exit;
 }
 
@@ -63,7 +63,7 @@ pub struct CubicLike<S: Shape> {
     last_acked: Time,
 }
 
-/// What a congestion event changes and its undoing restores.
+/// State that a congestion event changes and its undoing restores.
 #[derive(Clone, Copy, Debug)]
 struct Curve {
     window: u64,
@@ -83,7 +83,7 @@ struct Epoch {
     k: i128,
     /// The plateau, bytes.
     origin: u64,
-    /// What Reno's window would be, W_est, bytes.
+    /// Window that Reno would have, W_est, bytes.
     reno: u64,
     /// Parts of bytes that neither window has grown by yet, times the window.
     credit: u64,

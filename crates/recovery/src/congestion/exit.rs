@@ -20,7 +20,7 @@ pub trait Exit: Debug + Clone + Default + Send {
     }
 }
 
-/// What an acknowledgment means for slow start.
+/// Meaning of an acknowledgment for slow start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Growth {
     /// Grow the window by so many bytes.

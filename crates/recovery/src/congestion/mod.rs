@@ -26,7 +26,7 @@ use crate::rtt::Rtt;
 /// Packets the window never falls below (RFC 9002 §7.2, kMinimumWindow).
 pub(crate) const MIN_WINDOW_PACKETS: u64 = 2;
 
-/// What a controller starts from.
+/// Initial state of a controller.
 #[derive(Clone, Copy, Debug)]
 pub struct Start {
     /// The time.
@@ -41,7 +41,7 @@ pub struct Start {
     pub seed: u64,
 }
 
-/// What coupled controllers know of a path (RFC 6356; OLIA and BALIA need the bytes between losses).
+/// State of a path that coupled controllers use (RFC 6356; OLIA and BALIA need the bytes between losses).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sibling {
     /// Congestion window in bytes.
@@ -59,7 +59,7 @@ pub struct Sibling {
 /// A packet that counts toward bytes in flight has left.
 #[derive(Clone, Copy, Debug)]
 pub struct Departure {
-    /// When.
+    /// Current time.
     pub now: Time,
     /// Its size.
     pub bytes: u64,
@@ -74,7 +74,7 @@ pub struct Departure {
 /// Packets were acknowledged.
 #[derive(Clone, Copy, Debug)]
 pub struct Acked<'a> {
-    /// When.
+    /// Current time.
     pub now: Time,
     /// Bytes newly acknowledged.
     pub bytes: u64,
@@ -243,7 +243,7 @@ macro_rules! registry {
     ) => {
         $(registry! { @module [$(#[cfg($cfg)])?] $($module)? })+
 
-        /// Which congestion controller a path uses.
+        /// Choice of the congestion controller of a path.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Algorithm {
             $($(#[doc = $doc])* $(#[cfg($cfg)])? $variant,)+
@@ -285,7 +285,7 @@ macro_rules! registry {
                 }
             }
 
-            /// Which algorithm it is.
+            /// Returns the algorithm.
             pub const fn algorithm(&self) -> Algorithm {
                 match self {
                     $($(#[cfg($cfg)])? Self::$variant(_) => Algorithm::$variant,)+

@@ -1,4 +1,4 @@
-//! Whether more bandwidth can be had: BBR's estimate that the pipe is full (draft-ietf-ccwg-bbr-02 §5.3.1.2).
+//! Search for more bandwidth: BBR's estimate that the pipe is full (draft-ietf-ccwg-bbr-02 §5.3.1.2).
 
 /// Growth per round, in thousandths, below which the bandwidth stands still (25 %).
 const PLATEAU_GROWTH: u64 = 1250;

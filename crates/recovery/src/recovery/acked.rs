@@ -1,4 +1,4 @@
-//! What an acknowledgment does to a path.
+//! Effects of an acknowledgment on a path.
 
 use core::ops::RangeInclusive;
 use core::time::Duration;
@@ -247,7 +247,7 @@ struct Seen {
     sample: RateSample,
 }
 
-/// What one ACK frame newly acknowledged.
+/// Newly acknowledged packets of one ACK frame.
 #[derive(Default)]
 struct Tally {
     /// Order of the newest packet; it and the rest are of packets under way, not of late ones.

@@ -13,7 +13,8 @@ use crate::timer::{SpaceTimes, Timer};
 const PTO_PROBES: u32 = 2;
 
 impl<T: Clone> Recovery<T> {
-    /// When [`Self::on_timeout`] wants to be called: the loss detection timer (RFC 9002 Appendix A.8).
+    /// Returns the time at which [`Self::on_timeout`] is due: the loss detection timer (RFC 9002 Appendix
+    /// A.8).
     pub fn poll_timeout(&self) -> Option<Time> {
         match Timer::loss(&self.times) {
             Some((time, _)) => Some(time),

@@ -1,4 +1,4 @@
-//! What is lost, and what follows from it.
+//! Losses and their consequences.
 
 use core::time::Duration;
 
@@ -88,7 +88,7 @@ impl<T: Clone> Recovery<T> {
         self.detect_losses(now, SpaceId::Data, siblings, out);
     }
 
-    /// How long after it was sent an overtaken packet is lost.
+    /// Returns the time after its departure at which an overtaken packet is lost.
     fn loss_delay(&self) -> Duration {
         match self.config.loss_delay {
             LossDelay::Rfc9002 => self.reordering.delay(&self.rtt),
@@ -158,7 +158,7 @@ impl<T: Clone> Recovery<T> {
         self.spaces[id as usize].lost.push(order, sent.clone(), epoch, expires);
     }
 
-    /// What a burst of losses means beyond each one.
+    /// Applies the effects of a burst of losses beyond those of each packet.
     fn after_losses(&mut self, now: Time, burst: &Burst, out: &mut Outcome<T>) {
         out.ecn_failed |= burst.ecn_failed;
         if burst.persistent {
@@ -219,10 +219,11 @@ impl<T: Clone> Recovery<T> {
     }
 }
 
-/// What unusual rules of loss detection need.
+/// State for unusual rules of loss detection.
 #[derive(Debug, Default)]
 pub(super) struct Scan {
-    /// How long the acknowledgment of the newest acknowledged packet took, if it was sent on the path as it is now.
+    /// Time that the acknowledgment of the newest acknowledged packet took, if it was sent on the path as it
+    /// is now.
     pub(super) largest_took: Option<Duration>,
     /// The peer's `max_ack_delay` as it said itself, whatever it was asked for later.
     pub(super) max_ack_delay: Duration,
@@ -230,7 +231,7 @@ pub(super) struct Scan {
     limit: Option<u64>,
 }
 
-/// What one round of loss detection found.
+/// Losses found by one round of loss detection.
 #[derive(Default)]
 struct Burst {
     /// Size of the smallest lost packet that was no MTU probe.

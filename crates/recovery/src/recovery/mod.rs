@@ -48,7 +48,7 @@ pub struct Recovery<T> {
     /// Bytes acknowledged since the last congestion event, and between the two before it.
     bytes_since_loss: u64,
     bytes_between_losses: u64,
-    /// What unusual rules of loss detection need.
+    /// State for unusual rules of loss detection.
     scan: Option<Box<Scan>>,
     stats: Stats,
 }
@@ -184,8 +184,8 @@ impl<T: Clone> Recovery<T> {
         }
     }
 
-    /// What leaves from now on matters more than finding out what the path can carry: the window stays as it is for a round
-    /// trip, and the pace does not run ahead of it, so that slow start does not make the queue overflow.
+    /// Holds the window for a round trip and the pace to it, because the packets that leave now matter more
+    /// than a search for more bandwidth; slow start then does not make the queue overflow.
     pub fn hold(&mut self, now: Time) {
         self.held_until = now + self.rtt.smoothed();
     }
@@ -209,7 +209,8 @@ impl<T: Clone> Recovery<T> {
         })
     }
 
-    /// How much may be sent now. PTO probes and packets that are not in flight need no permission.
+    /// Returns the amount that may be sent now. PTO probes and packets that are not in flight need no
+    /// permission.
     pub fn permit(&mut self, now: Time) -> Permit {
         let mtu = u64::from(self.mtu.current());
         let room = self.usable_window().saturating_sub(self.bytes_in_flight);
@@ -262,7 +263,7 @@ impl<T: Clone> Recovery<T> {
         self.ecn.marks() && (self.timer.pto_count == 0 || self.ecn.state() == EcnState::Capable)
     }
 
-    /// What is known about ECN on the path.
+    /// Returns the state of ECN on the path.
     pub fn ecn_state(&self) -> EcnState {
         self.ecn.state()
     }
@@ -366,7 +367,8 @@ impl<T: Clone> Recovery<T> {
         self.start_over(now);
     }
 
-    /// How long a path that answers nothing has to be out before [`Self::resume`] is due (RFC 9002 §7.6.1).
+    /// Returns the time that a path without answers has to be out before [`Self::resume`] is due (RFC 9002
+    /// §7.6.1).
     pub fn outage(&self) -> Duration {
         LossRun::duration(&self.rtt, self.timer.peer_max_ack_delay)
     }
@@ -396,7 +398,7 @@ impl<T: Clone> Recovery<T> {
         self.timer.touched = now;
     }
 
-    /// When a packet that asks for an acknowledgment was last sent; zero before the first.
+    /// Returns the time at which an ack-eliciting packet was last sent; zero before the first.
     pub fn last_sent(&self) -> Time {
         self.times.iter().map(|times| times.last_eliciting).max().unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! What a path is told when its packets share their number space with other paths'.
+//! Inputs of a path whose packets share their number space with other paths'.
 
 use core::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What coupling is for: no more than a fair share where paths meet, all there is where they do not.
+//! Aims of coupling: no more than a fair share where paths meet, all there is where they do not.
 
 use super::link::Link;
 use super::shared::{Connection, run};
@@ -17,8 +17,8 @@ fn link(rate: u64, rtt: Duration, (numerator, denominator): (u64, u64)) -> Link 
     link
 }
 
-/// What the paths of one connection get of a link that they share with one NewReno flow, as a part of the half that is
-/// fair; the mean over time and seeds.
+/// Returns the share that the paths of one connection get of a link that they share with one NewReno flow, as
+/// a part of the half that is fair; the mean over time and seeds.
 fn part_of_fair_share(congestion: Algorithm, paths: usize, queue: (u64, u64)) -> f64 {
     let link = link(10 * MBIT, ms(40), queue);
     let connections = [

@@ -41,7 +41,7 @@ enum Event {
     Ack { ranges: Vec<(u64, u64)>, ecn: (u64, u64) },
 }
 
-/// What came of a transfer.
+/// Result of a transfer.
 pub(super) struct Report {
     /// Share of the link's capacity used in the second half.
     pub(super) utilisation: f64,

@@ -58,7 +58,7 @@ impl Naive {
         counted.map(|packet| u64::from(packet.0)).sum()
     }
 
-    /// What RFC 9002 §6.1 declares lost with the thresholds of the RFC.
+    /// Returns the packets that RFC 9002 §6.1 declares lost with the thresholds of the RFC.
     fn lost(&self, now: Time, recovery: &Recovery<u64>) -> Vec<u64> {
         let base = recovery.rtt().latest().max(recovery.rtt().smoothed());
         let delay = (base * 9 / 8).max(ms(1));

@@ -16,7 +16,7 @@ use super::{ConfigError, check_suites, default_provider};
 /// Servers whose tickets a client remembers, by default and per QUIC version.
 pub(super) const DEFAULT_REMEMBERED_SERVERS: usize = 256;
 
-/// What a client's sessions have in common; cheap to clone.
+/// Configuration that a client's sessions share; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct ClientConfig {
     pub(super) inner: Arc<rustls::ClientConfig>,
@@ -66,7 +66,7 @@ impl TryFrom<Arc<rustls::ClientConfig>> for ClientConfig {
     }
 }
 
-/// Whom a client believes.
+/// Trust of a client.
 #[derive(Debug)]
 enum Trust {
     Roots(RootCertStore),
@@ -135,7 +135,7 @@ impl ClientConfigBuilder {
         self
     }
 
-    /// How many servers' tickets to remember (per QUIC version); 0 turns resumption off.
+    /// Sets the number of servers whose tickets are remembered (per QUIC version); 0 turns resumption off.
     #[must_use]
     pub fn remembered_servers(mut self, servers: usize) -> Self {
         self.remembered_servers = servers;
@@ -162,7 +162,7 @@ impl ClientConfigBuilder {
         self
     }
 
-    /// Where the time for certificates and tickets comes from; the system's clock unless said otherwise.
+    /// Sets the source of the time for certificates and tickets; the default is the system's clock.
     #[must_use]
     pub fn time(mut self, time: Arc<dyn TimeProvider>) -> Self {
         self.time = time;

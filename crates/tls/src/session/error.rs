@@ -1,4 +1,4 @@
-//! What can go wrong in a configuration and in a handshake.
+//! Errors of configurations and handshakes.
 
 use rustls::AlertDescription;
 use rustls::quic::Connection;
@@ -33,7 +33,7 @@ impl From<rustls::Error> for ConfigError {
     }
 }
 
-/// Why a handshake failed, roughly.
+/// Kind of reason that a handshake failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TlsErrorKind {
@@ -54,7 +54,7 @@ pub enum TlsErrorKind {
 pub struct TlsError {
     /// The TLS alert (RFC 8446 §6).
     pub alert: u8,
-    /// What kind of failure.
+    /// Kind of failure.
     pub kind: TlsErrorKind,
     /// For people.
     pub reason: String,

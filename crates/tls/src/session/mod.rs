@@ -50,7 +50,7 @@ pub struct Session {
     tickets: Option<Arc<VersionTickets>>,
 }
 
-/// What became of 0-RTT.
+/// State of 0-RTT.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum EarlyData {
     /// A client did not offer it.

@@ -22,7 +22,7 @@ const DEFAULT_REMEMBERED_SESSIONS: usize = 4096;
 /// QUIC counts early data by its own flow control: the ticket says "any amount" (RFC 9001 §4.6.1).
 const QUIC_EARLY_DATA: u32 = 0xffff_ffff;
 
-/// What a server's sessions have in common; cheap to clone.
+/// Configuration that a server's sessions share; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
     pub(super) inner: Arc<rustls::ServerConfig>,
@@ -56,7 +56,7 @@ impl TryFrom<Arc<rustls::ServerConfig>> for ServerConfig {
     }
 }
 
-/// Where a server's certificate comes from.
+/// Source of a server's certificate.
 #[derive(Debug)]
 enum Identity {
     Single(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>),
@@ -128,7 +128,7 @@ impl ServerConfigBuilder {
         self
     }
 
-    /// How many sessions to remember for resumption; 0 turns resumption off.
+    /// Sets the number of sessions that are remembered for resumption; 0 turns resumption off.
     #[must_use]
     pub fn remembered_sessions(mut self, sessions: usize) -> Self {
         self.remembered_sessions = sessions;
@@ -163,7 +163,7 @@ impl ServerConfigBuilder {
         self
     }
 
-    /// Where the time for tickets and client certificates comes from; the system's clock unless said otherwise.
+    /// Sets the source of the time for tickets and client certificates; the default is the system's clock.
     #[must_use]
     pub fn time(mut self, time: Arc<dyn TimeProvider>) -> Self {
         self.time = time;

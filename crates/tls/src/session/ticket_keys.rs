@@ -81,7 +81,7 @@ fn nonce() -> Nonce {
     Nonce::assume_unique_for_key([0; 12])
 }
 
-/// How much HKDF gives.
+/// Length of HKDF's output.
 struct Length;
 
 impl KeyType for Length {

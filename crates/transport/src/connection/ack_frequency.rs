@@ -1,4 +1,4 @@
-//! How often either end wants acknowledgments (draft-ietf-quic-ack-frequency).
+//! Frequency of acknowledgments that either end asks for (draft-ietf-quic-ack-frequency).
 
 use std::time::Duration;
 

@@ -21,7 +21,7 @@ use crate::stream::Streams;
 use crate::token::Tokens;
 use crate::trace::{Observer, TraceEvent};
 
-/// Why a connection could not be begun.
+/// Reason that a connection could not be begun.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
@@ -230,7 +230,7 @@ impl Connection {
         }
     }
 
-    /// What happened, in order.
+    /// Returns the next event, in the order in which they happened.
     pub fn poll_event(&mut self) -> Option<Event> {
         // What arrived on streams before the end is of use, even if both came at once.
         if matches!(self.output.events.front(), Some(Event::Closed(_)))
@@ -253,7 +253,7 @@ impl Connection {
         self.streams.poll_event().map(Event::Stream)
     }
 
-    /// What the endpoint's router has to know.
+    /// Returns the next event for the endpoint's router.
     pub fn poll_endpoint_event(&mut self) -> Option<EndpointEvent> {
         if self.output.endpoint_events.is_empty() {
             self.collect_reset_tokens();
@@ -293,7 +293,7 @@ impl std::fmt::Debug for Connection {
     }
 }
 
-/// What differs between the two ends at the beginning.
+/// Initial values in which the two ends differ.
 struct Parts {
     side: Side,
     format: &'static Format,

@@ -82,7 +82,8 @@ impl Connection {
         Ok(())
     }
 
-    /// What a server knows before the first datagram is processed.
+    /// Takes over the first Initial packet's keys and connection IDs, before the server processes the first
+    /// datagram.
     pub(super) fn start_server(&mut self, start: &ServerStart) {
         self.keys.initial = Some(Box::new(initial_keys(self.format, &start.initial_dcid, self.side)));
         self.handshake.original_dcid = start.original_dcid;
@@ -273,7 +274,7 @@ impl Connection {
         }
     }
 
-    /// What the new state of TLS means for the connection.
+    /// Applies the new state of TLS to the connection.
     fn after_tls(&mut self, now: Time) -> Result<(), TransportError> {
         let Some(session) = &self.handshake.session else { return Ok(()) };
         let alpn = session.alpn().map(Bytes::copy_from_slice);
@@ -392,7 +393,8 @@ impl Connection {
         }
     }
 
-    /// How far the handshake is as the path of its packets sees it, or another one: those need not keep it going.
+    /// Returns the progress of the handshake for loss recovery of the main path, or of another path, which
+    /// need not keep the handshake going.
     pub(super) fn progress(&self, is_main: bool) -> Progress {
         Progress {
             has_handshake_keys: self.keys.handshake.is_some() || self.handshake.progress.complete,

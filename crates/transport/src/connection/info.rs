@@ -1,4 +1,4 @@
-//! What an application may know about its connection.
+//! Facts about a connection for its application.
 
 use anabranch_tls::rustls::pki_types::CertificateDer;
 use anabranch_wire::{ConnectionId, Side, SpaceId, Version};
@@ -15,7 +15,7 @@ pub struct ConnectionStats {
     pub paths: Vec<PathInfo>,
     /// Paths that are gone, in the order in which they went: at most [`MAX_CLOSED_PATHS`](crate::MAX_CLOSED_PATHS).
     pub closed: Vec<PathInfo>,
-    /// What further paths carried that are gone.
+    /// Totals of paths that are gone and not listed any longer.
     pub merged: PathTotals,
     /// Acknowledgments sent.
     pub acks: AckStats,
@@ -64,7 +64,7 @@ impl ConnectionStats {
 }
 
 impl Connection {
-    /// Which end this is.
+    /// Returns this end's side.
     pub fn side(&self) -> Side {
         self.side
     }
@@ -125,7 +125,7 @@ impl Connection {
         self.paths.list.iter().map(|path| self.path_info(path))
     }
 
-    /// What is known of a path.
+    /// Returns the facts about a path.
     pub(super) fn path_info(&self, path: &Path) -> PathInfo {
         let rtt = path.recovery.rtt();
         PathInfo {

@@ -176,7 +176,7 @@ impl Connection {
         }
     }
 
-    /// When the path is to be asked whether it still works, because data has ceased to come.
+    /// Returns the time at which the path is probed because data has ceased to arrive.
     #[inline]
     pub(super) fn quiet_timeout(&self) -> Option<Time> {
         if !self.roaming.watches || !self.handshake.progress.confirmed {
@@ -215,7 +215,8 @@ impl Connection {
         }
     }
 
-    /// When a suspected silence has lasted for long enough. A packet that comes before ends the suspicion.
+    /// Returns the time at which a suspected silence counts as one. A packet that arrives before ends the
+    /// suspicion.
     #[inline]
     pub(super) fn silence_timeout(&self) -> Option<Time> {
         let heard = self.roaming.suspected.filter(|_| self.roaming.suspected == self.idle.heard())?;

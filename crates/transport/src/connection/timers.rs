@@ -11,7 +11,7 @@ use crate::error::Silence;
 use crate::trace::{TimerKind, TraceEvent};
 
 impl Connection {
-    /// When [`Self::handle_timeout`] is to be called if nothing else happens before.
+    /// Returns the time at which [`Self::handle_timeout`] is to be called if nothing else happens before.
     pub fn poll_timeout(&self) -> Option<Time> {
         if !self.state.is_active() {
             return self.state.until();
@@ -71,7 +71,7 @@ impl Connection {
         self.report_states(now);
     }
 
-    /// How long the peer has been silent, and how much of that this end was asleep.
+    /// Returns how long the peer has been silent, and the part of that time that this end was asleep.
     pub fn silence(&self, now: Time) -> Silence {
         self.idle.silence(now)
     }

@@ -1,4 +1,4 @@
-//! Which path the next packet takes.
+//! Choice of the path that the next packet takes.
 //!
 //! A [`Scheduler`] gets the data, control frames and acknowledgments that wait ([`Work`]) and read-only [`PathView`]s of the
 //! paths that may carry them, and chooses a path for each kind ([`Pick`]). It is asked once for a batch. Probes and

@@ -59,7 +59,7 @@ impl Line {
     }
 }
 
-/// How packet numbers and paths relate for 0-RTT and 1-RTT packets.
+/// Relation of packet numbers to paths for 0-RTT and 1-RTT packets.
 #[derive(Debug)]
 pub(crate) enum Numbering {
     /// Each path has its own numbers.
@@ -115,7 +115,8 @@ impl Numbering {
         }
     }
 
-    /// How many numbers the encoding of `number` has to tell apart from those that the peer knows (RFC 9000 §17.1).
+    /// Returns how many packet numbers the encoding of `number` has to distinguish beyond those that the peer
+    /// has acknowledged (RFC 9000 §17.1).
     pub(crate) fn unacked(&self, path: PathId, number: u64) -> u64 {
         match self {
             Self::PerPath(inner) => anabranch_wire::unacked_numbers(number, inner.largest_acked(path)),

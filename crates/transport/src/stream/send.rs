@@ -9,7 +9,7 @@ use super::types::Priority;
 use crate::flow::SendCredit;
 use crate::schedule::{Kinds, Route};
 
-/// Where the end of the stream stands.
+/// State of the end of the stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Fin {
     /// The application may write more.
@@ -23,7 +23,7 @@ enum Fin {
     Acked,
 }
 
-/// What is to be written next: bytes, the end, or both.
+/// The next part to write: bytes, the end, or both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
     pub(crate) range: Range<u64>,
@@ -88,7 +88,7 @@ impl SendHalf {
         self.fin = Fin::Pending;
     }
 
-    /// What to send next: lost data, then new data, then a bare FIN.
+    /// Returns the next part to send: lost data, then new data, then a bare FIN.
     #[inline]
     pub(crate) fn next(&self) -> Option<Segment> {
         self.next_of(Kinds::ALL)

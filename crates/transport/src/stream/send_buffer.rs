@@ -1,4 +1,4 @@
-//! What the application wrote and the peer has not acknowledged yet.
+//! Data that the application wrote and the peer has not acknowledged yet.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -33,7 +33,7 @@ pub(crate) struct SendBuffer {
     unsent: u64,
     acked: RangeSet,
     lost: RangeSet,
-    /// Where segments ended that were sent and may have to be sent again as they were, ascending; empty unless
+    /// Ends of sent segments that may have to be sent again as they were, ascending; empty unless
     /// [`Self::cut_at`] is used.
     cuts: VecDeque<u64>,
     lost_bytes: u64,
@@ -68,7 +68,7 @@ impl SendBuffer {
         }
     }
 
-    /// Where the segment that holds the byte at `offset` ends.
+    /// Returns the end of the segment that holds the byte at `offset`.
     pub(crate) fn cut_after(&self, offset: u64) -> u64 {
         let next = self.cuts.partition_point(|cut| *cut <= offset);
         self.cuts.get(next).copied().unwrap_or(u64::MAX)
@@ -136,7 +136,7 @@ impl SendBuffer {
         self.chunks.push_back((start, Bytes::from(tail)));
     }
 
-    /// What to send next, lost bytes first; new bytes only below `limit`.
+    /// Returns the next range to send, lost bytes first; new bytes only below `limit`.
     #[inline]
     pub(crate) fn next(&self, limit: u64) -> Option<Range<u64>> {
         let new = self.unsent..self.end().min(limit);

@@ -18,7 +18,7 @@ pub enum SendState {
     ResetRecvd,
 }
 
-/// What moves the sending half.
+/// Input that moves the sending half from state to state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SendInput {
     /// A STREAM or STREAM_DATA_BLOCKED frame leaves.
@@ -76,7 +76,7 @@ pub(crate) enum ReceiveState {
     ResetRead,
 }
 
-/// What moves the receiving half.
+/// Input that moves the receiving half from state to state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReceiveInput {
     /// FIN tells the final size.

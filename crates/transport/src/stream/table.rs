@@ -1,4 +1,4 @@
-//! Which streams exist: identifiers, limits on their number, creation on first use, removal.
+//! Table of the streams that exist: identifiers, limits on their number, creation on first use, removal.
 
 use std::collections::HashMap;
 
@@ -84,7 +84,7 @@ impl Remote {
         self.closed.saturating_add(self.concurrent).min(anabranch_wire::MAX_STREAM_COUNT)
     }
 
-    /// What the peer was told last, or is about to be told.
+    /// Returns the limit that the peer was sent last, or is about to be sent.
     pub(crate) fn limit(&self) -> u64 {
         self.limit
     }
@@ -108,7 +108,7 @@ impl Remote {
     }
 }
 
-/// What a frame's stream ID leads to.
+/// Stream that a frame's stream ID names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     /// A stream, under this key.

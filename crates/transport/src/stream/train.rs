@@ -26,7 +26,7 @@ pub(crate) struct StreamTrain {
 }
 
 impl StreamTrain {
-    /// Whether this is what comes next, and allowed.
+    /// Returns whether this data continues the train and is within the limits.
     #[inline(always)]
     fn goes_on(&self, stream: StreamId, offset: u64, len: usize) -> bool {
         stream == self.stream && offset == self.next && (1..=self.limit - self.next).contains(&(len as u64))
@@ -116,8 +116,8 @@ impl Streams {
         Some(StreamTrain { stream: stream.id, key, from: next, next, limit })
     }
 
-    /// What came of the stream counts as any other data. That it is within the limits was looked at when it came: if it is not,
-    /// this end has miscounted, and fails with INTERNAL_ERROR.
+    /// Credits the train's in-order bytes to flow control. Limits were checked on arrival: if they do not
+    /// hold now, this end has miscounted, and fails with INTERNAL_ERROR.
     pub(crate) fn settle_train(
         &mut self,
         now: Time,
@@ -150,7 +150,7 @@ fn lost(reason: &'static str) -> TransportError {
     TransportError::new(TransportErrorCode::INTERNAL_ERROR, reason)
 }
 
-/// What a test has go wrong in trains, which nothing else does.
+/// Fault that a test causes in trains, and that nothing else causes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// Data does not become readable.

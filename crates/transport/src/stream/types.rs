@@ -1,4 +1,4 @@
-//! What users of streams see: configuration, priorities, events, errors.
+//! Types of streams for applications: configuration, priorities, events, errors.
 
 use anabranch_wire::{Dir, StreamId, configuration};
 
@@ -17,22 +17,22 @@ configuration! {
         copy max_uni, with_max_uni: u64 = 128;
         /// Bytes that the peer may send on a stream ahead of the application's reading, at first.
         copy stream_window, with_stream_window: u64 = MIB;
-        /// What `stream_window` grows to when it holds a fast reader back.
+        /// Maximum of `stream_window`, to which it grows when it holds a fast reader back.
         copy stream_window_max, with_stream_window_max: u64 = 16 * MIB;
         /// Bytes that the peer may send on all streams ahead of the application's reading, at first. What is allocated for receiving
         /// is at most that, as it grows, [`MAX_RECEIVE_SLACK`](super::MAX_RECEIVE_SLACK) and
         /// [`MAX_STREAM_SLACK`](super::MAX_STREAM_SLACK) for each open stream.
         copy connection_window, with_connection_window: u64 = MIB + MIB / 2;
-        /// What `connection_window` grows to.
+        /// Maximum of `connection_window`, to which it grows.
         copy connection_window_max, with_connection_window_max: u64 = 24 * MIB;
-        /// How they grow.
+        /// Rule by which they grow.
         copy window_rule, with_window_rule: WindowRule = WindowRule::Adaptive;
         /// Bytes of all streams that may be written and not yet acknowledged; at least 1.
         copy send_buffer, with_send_buffer: u64 = 16 * MIB;
     }
 }
 
-/// Which stream goes first when several have data.
+/// Priority of a stream beside others that have data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Priority {
     /// Streams of a higher level go first, always.
@@ -70,7 +70,7 @@ pub enum StreamEvent {
     Available(Dir),
 }
 
-/// How far the sending half of a stream has come, and what its peer still allows.
+/// Progress of the sending half of a stream, and the peer's remaining credit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendProgress {
     /// Bytes written.
@@ -81,7 +81,7 @@ pub struct SendProgress {
     pub credit: u64,
 }
 
-/// Why nothing was written.
+/// Reason that nothing was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
     /// Flow control or the send buffer has no room; [`StreamEvent::Writable`] will tell.
@@ -95,7 +95,7 @@ pub enum WriteError {
     Closed,
 }
 
-/// Why nothing was read.
+/// Reason that nothing was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     /// Nothing has arrived; [`StreamEvent::Readable`] will tell.

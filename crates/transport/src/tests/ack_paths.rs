@@ -19,8 +19,8 @@ use crate::{AckPath, AckScope, Event, FourTuple, MultipathConfig, PathInfo, Tran
 const FAST: PathId = PathId(1);
 const SLOW: PathId = PathId(0);
 
-/// What one end sends: acknowledgments by the path that they are about and the one that carries them, and the newest packet of
-/// each path.
+/// Log of one end's packets: acknowledgments by the path that they are about and the one that carries them,
+/// and the newest packet of each path.
 #[derive(Clone, Default)]
 struct Watch(Arc<Mutex<Seen>>);
 

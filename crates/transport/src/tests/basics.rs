@@ -1,4 +1,4 @@
-//! What every connection does: handshake, transfer, end.
+//! Behaviour of every connection: handshake, transfer, end.
 
 use std::time::Duration;
 

@@ -13,7 +13,7 @@ use crate::{Event, FourTuple, Handle, MultipathConfig};
 /// Time on the bottleneck of a byte at 10 Mbit/s.
 const PER_BYTE: Duration = Duration::from_nanos(800);
 const ROUND_TRIP: Duration = Duration::from_millis(40);
-/// How long all connections send; the first quarter does not count.
+/// Time that all connections send; the first quarter does not count.
 const RUN: Duration = Duration::from_secs(40);
 
 /// A client's connection that sends on one stream as fast as it may.
@@ -54,7 +54,7 @@ impl Flow {
     }
 }
 
-/// What a connection with two paths takes beside one with a single path, in fair shares of both.
+/// Returns the rate of a connection with two paths beside one with a single path, in fair shares of both.
 fn part_of_fair_share(congestion: Algorithm, queue: Duration) -> f64 {
     let mut pair = Pair::with_transport(|transport| {
         transport.recovery = transport.recovery.clone().with_congestion(congestion);

@@ -1,4 +1,5 @@
-//! What one end has done and the other has not heard of: packets of paths that have changed places, paths given up crosswise.
+//! Actions of one end that the other has not heard of: packets of paths that have changed places, paths given
+//! up crosswise.
 
 use std::cell::Cell;
 use std::net::SocketAddr;
@@ -192,7 +193,7 @@ fn a_path_that_the_peer_uses_already_is_not_given_up() {
     }
 }
 
-/// What comes over the addresses of a path that is being opened may have been sent on another.
+/// Packets between the addresses of a path that is being opened may have been sent on another path.
 #[test]
 fn a_guess_does_not_keep_a_path_that_never_answers() {
     let mut pair = connected(Numbering::Single);

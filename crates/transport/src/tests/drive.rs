@@ -1,4 +1,5 @@
-//! What a driver tells about its sockets: full ones hold up only their own paths, and dead ones are left at once.
+//! Reports of a driver about its sockets: full ones hold up only their own paths, and dead ones are left at
+//! once.
 
 use std::time::Duration;
 

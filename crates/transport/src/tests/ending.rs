@@ -1,4 +1,4 @@
-//! How connections end: closing, draining, stateless reset, timeouts (RFC 9000 §10).
+//! Ends of connections: closing, draining, stateless reset, timeouts (RFC 9000 §10).
 
 use std::sync::Arc;
 use std::time::Duration;

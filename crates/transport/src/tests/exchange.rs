@@ -1,4 +1,4 @@
-//! What two ends exchange besides plain streams: datagrams, resets, priorities, acknowledgment wishes, greased bits, MTU
+//! Exchanges besides plain streams: datagrams, resets, priorities, acknowledgment requests, greased bits, MTU
 //! probes.
 
 use std::cell::{Cell, RefCell};

@@ -20,7 +20,7 @@ use crate::{
 };
 
 const MS: Duration = Duration::from_millis(1);
-/// What no failure may cost more than.
+/// Maximum gap that a failure may cause.
 const LONGEST_GAP: Duration = Duration::from_millis(200);
 
 /// A link in both directions, the client's first.
@@ -215,7 +215,7 @@ fn a_request_on_a_path_that_died_while_nothing_was_said_is_answered_in_time() {
     }
 }
 
-/// What an end sends: path, and the frames that matter here in order.
+/// Log of an end's packets: path, and the frames that matter here in order.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<Packet>>>);
 

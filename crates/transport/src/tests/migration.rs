@@ -45,7 +45,7 @@ fn finish_transfer(pair: &mut Pair, to: Side, id: anabranch_wire::StreamId) -> V
     received
 }
 
-/// Which connection IDs datagrams with short headers bear, by the client's address and direction.
+/// Connection IDs of datagrams with short headers, by the client's address and direction.
 type Seen = Rc<RefCell<Vec<(Side, SocketAddr, ConnectionId)>>>;
 
 fn watch(pair: &mut Pair) -> Seen {

@@ -183,7 +183,8 @@ fn the_status_of_a_path_is_said_again_once_the_peer_knows_it() {
     assert_eq!(state(&mut pair, Side::Server), PathState::Backup);
 }
 
-/// What it was asked before it was open is owed since then: here the answer came late, and no acknowledgment with it.
+/// A path that has just been opened counts only what was sent since then: here the answer came late, and no
+/// acknowledgment with it.
 #[test]
 fn a_path_does_not_fail_right_after_it_was_opened() {
     let mut pair = multipath();
@@ -217,7 +218,7 @@ fn a_backup_carries_nothing_while_another_path_works() {
     }
 }
 
-/// What forgotten paths carried stays in the totals, each with the time and the reason of its end.
+/// Bytes of forgotten paths stay in the totals, each with the time and the reason of its end.
 #[test]
 fn the_bytes_of_closed_paths_stay_in_the_totals() {
     for (side, id) in [(Side::Client, 0), (Side::Client, 1), (Side::Server, 0), (Side::Server, 1)] {

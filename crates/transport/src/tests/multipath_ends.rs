@@ -1,4 +1,4 @@
-//! What the model of random operations has found: paths that end while something is under way on them.
+//! Regressions that the model of random operations has found: paths that end while data is under way on them.
 
 use std::cell::Cell;
 use std::net::SocketAddr;

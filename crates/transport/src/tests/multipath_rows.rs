@@ -121,7 +121,7 @@ fn row_m7_eight_paths_rebound_at_once() {
     }
 }
 
-/// What may become of an end's path 1, or of both paths, before or while it is given up.
+/// State of an end's path 1, or of both paths, before or while it is given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Unopened,

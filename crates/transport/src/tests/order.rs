@@ -1,4 +1,4 @@
-//! How many packets arrive in order is counted on each path by itself.
+//! Count of packets that arrive in order, on each path by itself.
 
 use std::time::Duration;
 

@@ -52,13 +52,13 @@ pub(super) struct Pair {
     pub(super) to_client: VecDeque<Flying>,
     pub(super) client_events: Vec<Event>,
     pub(super) server_events: Vec<Event>,
-    /// Where datagrams of the client seem to come from.
+    /// Source address of the client's datagrams as the server sees it.
     pub(super) client_seen_as: SocketAddr,
     pub(super) client_config: ClientConfig,
     server_config: ServerConfig,
     /// Addresses that the client has sent from, or that a NAT makes of them.
     pub(super) client_locals: Vec<SocketAddr>,
-    /// What the network does with a datagram: let it through (changed, delayed), multiply it, drop it.
+    /// Network's treatment of a datagram: it passes (changed, delayed), is multiplied or dropped.
     pub(super) network: Option<Network>,
     pub(super) bytes_to_client: u64,
     pub(super) bytes_to_server: u64,

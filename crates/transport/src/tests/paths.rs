@@ -1,4 +1,4 @@
-//! What tests of several paths do again and again.
+//! Steps that tests of several paths share.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -19,7 +19,7 @@ use crate::{ConnectionError, Datagram, Event, FourTuple, MultipathConfig, Number
 /// Frames beside the data, long enough to do harm where they do not belong.
 const TOKEN: Frame<'_> = Frame::NewToken { token: &[0xee; 60] };
 
-/// What the stream holds at these offsets.
+/// Returns the content of the stream at these offsets.
 fn data(range: Range<u64>) -> Vec<u8> {
     range.map(|offset| (offset.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
 }
@@ -28,7 +28,7 @@ fn data(range: Range<u64>) -> Vec<u8> {
 struct Download {
     pair: Pair,
     id: StreamId,
-    /// What the client has read.
+    /// Bytes that the client has read.
     read: u64,
 }
 
@@ -68,7 +68,7 @@ impl Download {
         received(&mut self.pair, Side::Client)
     }
 
-    /// How often the client has processed [`TOKEN`].
+    /// Returns how often the client has processed [`TOKEN`].
     fn tokens(&mut self) -> usize {
         self.pair.drain();
         let is_token = |event: &&Event| matches!(event, Event::NewToken(token) if token[..] == [0xee; 60]);

@@ -22,7 +22,7 @@ fn elsewhere(last: u8) -> SocketAddr {
     (Ipv4Addr::new(127, 0, 3, last), 50_000).into()
 }
 
-/// Where datagrams get lost: the client's addresses that do not work.
+/// Addresses of the client that do not work: datagrams to and from them are lost.
 #[derive(Clone, Default)]
 struct Dead(Rc<RefCell<Vec<SocketAddr>>>);
 

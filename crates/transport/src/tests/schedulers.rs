@@ -1,4 +1,4 @@
-//! What schedulers want from a connection: copies, reinjection, routes, shares.
+//! Effects of schedulers on a connection: copies, reinjection, routes, shares.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -79,7 +79,7 @@ fn weights_decide_the_shares() {
     assert!(shares[1] > shares[0] * 3 && shares[1] < shares[0] * 5, "{shares:?}");
 }
 
-/// How long the end of a transfer over unequal paths takes, and how many bytes it costs.
+/// Returns the time that the end of a transfer over unequal paths takes, and the bytes that it costs.
 fn tail(scheduler: Algorithm) -> (Duration, u64) {
     let mut pair = two_paths(scheduler, Duration::from_millis(300));
     let data = pattern(200_000);

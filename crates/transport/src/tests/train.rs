@@ -20,7 +20,7 @@ use crate::stream::{FAULT, Fault};
 use crate::trace::{Observer, TraceEvent};
 use crate::{ConnectionError, Numbering, TransportConfig};
 
-/// How an exchange is made, and what is in its way.
+/// Setting of an exchange, and the trouble in it.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     Quiet,
@@ -176,7 +176,7 @@ fn a_batch_of_packets_in_their_places_does_what_they_do() {
 /// Bytes of data in each packet of [`Amid`].
 const PART: u64 = 1_000;
 
-/// What comes amid the packets of a stream.
+/// Event between the packets of a stream.
 #[derive(Clone, Copy, Debug)]
 enum Amid {
     /// Nothing, but the stream's limit.
@@ -226,7 +226,7 @@ impl Observer for Log {
     }
 }
 
-/// What the client makes of packets of a stream with something else amid them.
+/// Returns the client's view of a stream's packets with something else between them.
 fn made_of(amid: Amid, one_by_one: bool) -> String {
     let mut pair = Pair::with_transport(|transport| {
         transport.streams.stream_window = 20_500;
@@ -292,7 +292,8 @@ fn whatever_comes_amid_packets_in_their_places_does_what_it_does_alone() {
     over(Version::REVERSO, check_amid);
 }
 
-/// What cannot be kept or counted is not acknowledged: the connection ends, at both ends with INTERNAL_ERROR.
+/// Data that cannot be kept or counted is not acknowledged: the connection ends, at both ends with
+/// INTERNAL_ERROR.
 #[test]
 fn data_of_a_run_that_is_not_kept_ends_the_connection() {
     for version in [Version::V1, Version::REVERSO] {

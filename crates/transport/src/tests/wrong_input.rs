@@ -10,7 +10,7 @@ use super::injector::encode;
 use super::pair::{Pair, direction};
 use crate::connection::Forged;
 
-/// What a payload is made of, given the side that sends it.
+/// Maker of a payload, given the side that sends it.
 type Payload = fn(Side) -> Vec<u8>;
 
 fn stream(id: StreamId, offset: u64, data: &[u8]) -> Vec<u8> {

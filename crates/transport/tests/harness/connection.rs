@@ -1,5 +1,5 @@
-//! What must hold for two ends whatever the network does to their datagrams: nobody panics, nothing goes on for ever, and
-//! what arrives on a stream is what was written to it.
+//! Invariants of two ends whatever the network does to their datagrams: no panic, no endless exchange, and
+//! data arrives on a stream as it was written to it.
 //!
 //! The input is a script of what happens to the datagrams under way, one operation after the other.
 

@@ -1,7 +1,8 @@
-//! What must hold for the token of any Initial: a router survives it, and only what it sealed itself validates an address.
+//! Invariants of the token of any Initial: a router survives it, and only what it sealed itself validates an
+//! address.
 //!
-//! The first byte says where the token comes from: 0 as it is, 1 laid over a genuine NEW_TOKEN token, 2 over a genuine
-//! Retry token.
+//! The first byte says where the token is from: 0 as it is, 1 laid over a genuine NEW_TOKEN token, 2 over a
+//! genuine Retry token.
 
 use anabranch_wire::{NewLong, NewNumber};
 use std::cell::RefCell;

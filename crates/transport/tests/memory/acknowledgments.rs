@@ -1,4 +1,4 @@
-//! What is remembered of acknowledgments that are never acknowledged.
+//! Memory of acknowledgments that are never acknowledged.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -110,7 +110,7 @@ impl Ends {
         usize::try_from(self.allocated).unwrap_or(0)
     }
 
-    /// What the client's application does with its streams.
+    /// Plays the client's application on its streams.
     pub(crate) fn receiving<R>(&mut self, work: impl FnOnce(&mut Streams) -> R) -> R {
         self.charge(|this| work(this.client.connection(this.client_handle).unwrap().streams()))
     }
@@ -124,7 +124,7 @@ impl Ends {
         self.server.connection(self.server_handle.unwrap()).unwrap().streams()
     }
 
-    /// What the server has to send is on its way.
+    /// Sends all that waits at the server.
     pub(crate) fn send(&mut self) {
         while let Some(transmit) = self.server.poll_transmit(self.now, &mut self.buf) {
             let bytes = self.buf.filled(&transmit);

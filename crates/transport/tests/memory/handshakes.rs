@@ -15,7 +15,7 @@ use anabranch_transport::{
 use crate::counting::live;
 use crate::ends::{configs, server_addr};
 
-/// What the handshake bytes of one client may make the server allocate.
+/// Maximum number of bytes that one client's handshake may make the server allocate.
 const MOST: isize = 16 * 1024;
 
 const NOW: Time = Time::from_millis(1_000);
@@ -93,7 +93,7 @@ impl Server {
     }
 }
 
-/// Where the frames of a packet go, and what is in them.
+/// Maker of frames with their path, by the number of the packet.
 type Attack = fn(u64) -> Vec<(u64, &'static [u8])>;
 
 /// The head of a ClientHello of 7,000 bytes, and what follows.

@@ -15,7 +15,7 @@ use crate::ends::Ends;
 /// Streams that the server may have open.
 const STREAMS: u64 = 256;
 
-/// What a connection needs besides to receive: acknowledgments that are owed and sent, events, timers.
+/// Bytes that a connection needs beside its data to receive: owed and sent acknowledgments, events, timers.
 const CONTROL: usize = 192 * 1024;
 
 const WIRES: [Version; 2] = [Version::V1, Version::REVERSO];
@@ -34,7 +34,8 @@ fn nth(index: u64) -> StreamId {
     StreamId::new(Side::Server, Dir::Uni, index)
 }
 
-/// What the client may have allocated if its application holds `held` bytes.
+/// Returns the maximum number of bytes that the client may have allocated if its application holds `held`
+/// bytes.
 fn bound(config: &StreamsConfig, held: usize) -> usize {
     config.connection_window() as usize
         + MAX_RECEIVE_SLACK

@@ -31,7 +31,7 @@ impl<'a> Ack<'a> {
         AckRanges { next: Some(start..=self.largest), rest: Reader::new(rest, direction) }
     }
 
-    /// How many ranges there are.
+    /// Returns the number of ranges.
     #[inline]
     pub fn range_count(&self) -> u64 {
         self.blocks.count + 1
@@ -154,7 +154,8 @@ pub fn write_ack(
     Ok(count + 1)
 }
 
-/// How many of the ranges below `smallest` fit into `room` together with their count, and the bytes they take.
+/// Returns the number of ranges below `smallest` that fit into `room` together with their count, and the
+/// bytes that they take.
 fn fitting(smallest: u64, ranges: impl Iterator<Item = RangeInclusive<u64>>, room: usize) -> (usize, usize) {
     let (mut count, mut size) = (0, 0);
     for (gap, len) in pairs(smallest, ranges) {

@@ -1,4 +1,4 @@
-//! What fields of frames are made of.
+//! Fields that frames consist of.
 
 use core::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
 

@@ -72,9 +72,9 @@ pub enum Frame<'a> {
     },
     /// MAX_STREAMS.
     MaxStreams {
-        /// Which streams.
+        /// Direction of the streams.
         dir: Dir,
-        /// How many may be opened in all, at most [`MAX_STREAM_COUNT`].
+        /// Maximum number of streams opened in all, at most [`MAX_STREAM_COUNT`].
         maximum: u64,
     },
     /// DATA_BLOCKED: the connection limit at which the sender is blocked.
@@ -88,7 +88,7 @@ pub enum Frame<'a> {
     },
     /// STREAMS_BLOCKED.
     StreamsBlocked {
-        /// Which streams.
+        /// Direction of the streams.
         dir: Dir,
         /// The limit at which no more can be opened, at most [`MAX_STREAM_COUNT`].
         maximum: u64,
@@ -157,7 +157,7 @@ pub enum Frame<'a> {
     },
     /// ALTERNATIVE_V4_ADDRESS (draft-munizaga-quic-alternative-server-address): the server can be reached there as well.
     AlternativeV4Address {
-        /// What the server says of the address.
+        /// Flags of the address.
         flags: AddressFlags,
         /// Newer words about one address have larger numbers.
         sequence: u64,
@@ -166,7 +166,7 @@ pub enum Frame<'a> {
     },
     /// ALTERNATIVE_V6_ADDRESS, likewise.
     AlternativeV6Address {
-        /// What the server says of the address.
+        /// Flags of the address.
         flags: AddressFlags,
         /// Newer words about one address have larger numbers.
         sequence: u64,
@@ -283,7 +283,7 @@ impl Writer<'_> {
     }
 }
 
-/// What is wrong with a packet's frames, and the error that closes the connection.
+/// Error in a packet's frames, which closes the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameError {
     /// The code to close with.

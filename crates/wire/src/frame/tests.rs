@@ -439,7 +439,7 @@ fn the_range_count_grows_with_the_ranges() {
     }
 }
 
-/// Where the length grows to four bytes, two bytes of room give no more data.
+/// Two bytes of room give no more data where the length grows to four bytes.
 #[test]
 fn data_fills_the_room_where_the_length_grows() {
     let short = 1 + 2 + 0x3fff;

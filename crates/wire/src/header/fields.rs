@@ -3,14 +3,14 @@
 use super::{PacketKind, decode_packet_number};
 use crate::{ConnectionId, StreamId};
 
-/// Where a packet's data belongs, for formats whose headers say it ([`Format::names_stream`](crate::Format::names_stream)).
+/// Stream position of a packet's data, for formats whose headers have it ([`Format::names_stream`](crate::Format::names_stream)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Announced {
     /// The stream.
     pub stream: StreamId,
     /// The data's offset in it.
     pub offset: u64,
-    /// How far from `offset` the end of what the peer has without a gap may be.
+    /// Maximum distance from `offset` to the end of the peer's data without a gap.
     pub distance: u64,
 }
 
@@ -57,16 +57,16 @@ pub struct NewShort<'a> {
     pub fixed_bit: bool,
 }
 
-/// What header protection hid. None of it is authentic before the packet is decrypted.
+/// Fields under header protection. None of them is authentic before the packet is decrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unmasked {
     /// Bytes of the packet number.
     pub pn_len: usize,
     /// The packet number's low bits, for [`decode_packet_number`](crate::decode_packet_number).
     pub truncated_pn: u64,
-    /// How many those are.
+    /// Number of these bits.
     pub pn_bits: u32,
-    /// Where the ciphertext starts: all before it is associated data.
+    /// Start of the ciphertext: all before it is associated data.
     pub header_len: usize,
     /// The key phase bit of a short header.
     pub key_phase: bool,
@@ -75,7 +75,7 @@ pub struct Unmasked {
     pub reserved_ok: bool,
     /// The spin bit of a short header.
     pub spin: bool,
-    /// Where the packet's stream data belongs, in formats whose header tells.
+    /// Stream position of the packet's data, in formats whose header has it.
     pub placement: Option<Placement>,
 }
 
@@ -86,7 +86,7 @@ pub struct Placement {
     pub stream: StreamId,
     /// Low bits of the offset.
     pub offset_low: u64,
-    /// How many those are.
+    /// Number of these bits.
     pub offset_bits: u32,
 }
 

@@ -38,17 +38,18 @@ pub struct Protected {
     pub dcid: ConnectionId,
     /// Source connection ID; empty for a short header.
     pub scid: ConnectionId,
-    /// Where the token of an Initial or Retry is; else empty.
+    /// Token of an Initial or Retry packet; else empty.
     pub token: Range<usize>,
-    /// Where the protected packet number starts; in a Retry its token, in a Version Negotiation the versions.
+    /// Start of the protected packet number; in a Retry its token, in a Version Negotiation the versions.
     pub pn_offset: usize,
-    /// Where the packet ends, and the datagram's next packet starts.
+    /// End of the packet, where the datagram's next packet starts.
     pub end: usize,
     /// The bit that is 1 unless the peer may grease it (RFC 9287).
     pub fixed_bit: bool,
 }
 
-/// Why a packet cannot be read. Nothing in it is authentic: it is to be dropped, with all that follows in the datagram.
+/// Reason that a packet cannot be read. Nothing in it is authentic: it is to be dropped, with all that
+/// follows in the datagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HeaderError {
     /// The header is cut off or breaks the format.
@@ -57,9 +58,9 @@ pub enum HeaderError {
     UnknownVersion {
         /// The version.
         version: Version,
-        /// Where the destination connection ID is.
+        /// Position of the destination connection ID.
         dcid: Range<usize>,
-        /// Where the source connection ID is.
+        /// Position of the source connection ID.
         scid: Range<usize>,
     },
 }
@@ -70,12 +71,12 @@ impl From<Malformed> for HeaderError {
     }
 }
 
-/// What can be read of a short header before its protection is off (RFC 9000 §17.3.1).
+/// Fields of a short header that can be read before its protection is off (RFC 9000 §17.3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShortHeader<'a> {
     /// Destination connection ID.
     pub dcid: &'a [u8],
-    /// Where the protected packet number starts.
+    /// Start of the protected packet number.
     pub pn_offset: usize,
     /// The bit that is 1 unless the peer may grease it (RFC 9287).
     pub fixed_bit: bool,

@@ -12,16 +12,16 @@ pub const MAX_LONG_LENGTH: usize = 0x3fff;
 /// Bytes of a long header's Length field, whatever its value.
 const LENGTH_LEN: usize = 2;
 
-/// Where things are in a packet that is being written. Offsets count from the packet's first byte.
+/// Positions in a packet that is being written. Offsets count from the packet's first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outgoing {
     /// The packet's kind.
     pub kind: PacketKind,
-    /// Where the packet number starts.
+    /// Start of the packet number.
     pub pn_offset: usize,
     /// Bytes of the packet number.
     pub pn_len: usize,
-    /// Where the payload starts: all before it is associated data.
+    /// Start of the payload: all before it is associated data.
     pub header_len: usize,
 }
 

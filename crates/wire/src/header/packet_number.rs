@@ -82,7 +82,7 @@ mod tests {
     }
 
     proptest! {
-        /// What the peer has seen lies between what was acknowledged and what is sent.
+        /// The largest number that the peer has seen lies between what was acknowledged and what is sent.
         #[test]
         fn decoding_reverses_truncation(acked in 0..MAX_VARINT / 2, ahead in 1..1u64 << 31, seen in 0..u64::MAX) {
             let pn = acked + ahead;

@@ -23,7 +23,8 @@ pub(super) const fn protected_bits(first: u8) -> u8 {
 }
 
 impl Format {
-    /// Where the sample for the mask starts, from the packet number's start: after the longest number field.
+    /// Returns the start of the sample for the mask, from the packet number's start: after the longest number
+    /// field.
     #[inline]
     pub fn sample_offset(&self, kind: PacketKind) -> usize {
         self.number(kind).sample_offset

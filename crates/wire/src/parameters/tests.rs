@@ -12,7 +12,7 @@ fn cid(bytes: &[u8]) -> ConnectionId {
     ConnectionId::new(bytes).unwrap()
 }
 
-/// What both sides must send.
+/// Returns the parameters that both sides must send.
 fn required(sender: Side) -> TransportParameters {
     TransportParameters {
         original_destination_connection_id: sender.is_server().then_some(ConnectionId::EMPTY),

@@ -1,4 +1,4 @@
-//! What transport parameters are made of.
+//! Values that transport parameters consist of.
 
 use core::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
 

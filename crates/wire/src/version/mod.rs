@@ -24,7 +24,7 @@ macro_rules! registry {
             /// All versions spoken here, in descending preference.
             pub const SUPPORTED: &'static [Self] = &[$(Self::$name),*];
 
-            /// How the version looks on the wire; `None` if it is not spoken here.
+            /// Returns the version's wire format; `None` if it is not spoken here.
             #[inline]
             pub const fn format(self) -> Option<&'static Format> {
                 match self {
@@ -82,9 +82,9 @@ pub struct Format {
     pub retry_key: [u8; 16],
     /// Nonce of the Retry integrity tag.
     pub retry_nonce: [u8; 12],
-    /// What the two type bits of a long header stand for.
+    /// Packet types of the two type bits of a long header.
     pub(crate) long_types: [PacketKind; 4],
-    /// What header protection covers after the first byte, in Initial and Handshake packets.
+    /// Field that header protection covers after the first byte, in Initial and Handshake packets.
     pub(crate) handshake_number: NumberField,
     /// The same in 0-RTT and 1-RTT packets.
     pub(crate) data_number: NumberField,

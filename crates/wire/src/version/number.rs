@@ -1,11 +1,11 @@
-//! What header protection covers after the first byte: the packet number, and in some formats more.
+//! Field that header protection covers after the first byte: the packet number, and in some formats more.
 
 use crate::header::{NewNumber, Unmasked, packet_number_len};
 
 /// Reads and writes the protected field that follows the destination connection ID or the Length.
 #[derive(Debug)]
 pub(crate) struct NumberField {
-    /// Where the sample starts, from the start of the field.
+    /// Start of the sample, from the start of the field.
     pub(crate) sample_offset: usize,
     /// Bytes of mask: one for the first byte, the others for the longest field.
     pub(crate) mask_len: usize,
@@ -17,16 +17,16 @@ pub(crate) struct NumberField {
     pub(crate) write: fn(buf: &mut [u8], number: NewNumber) -> Option<Lengths>,
 }
 
-/// What is before a number field.
+/// Bytes before a number field.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Front {
     /// The packet's first byte, unmasked.
     pub(crate) first: u8,
-    /// Where the field starts.
+    /// Start of the field.
     pub(crate) len: usize,
 }
 
-/// What a number field took.
+/// Lengths of a number field's parts.
 #[derive(Debug)]
 pub(crate) struct Lengths {
     pub(crate) pn_len: usize,

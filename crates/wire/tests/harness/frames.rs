@@ -1,4 +1,4 @@
-//! What must hold for the frames of any payload, in both directions.
+//! Invariants of the frames of any payload, in both directions.
 
 use anabranch_wire::{Direction, Frame, Frames, Writer};
 

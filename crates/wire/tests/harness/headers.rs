@@ -1,4 +1,4 @@
-//! What must hold for the headers of any datagram. The first byte says how long short connection IDs are.
+//! Invariants of the headers of any datagram. The first byte gives the length of short connection IDs.
 
 use anabranch_wire::{HeaderError, Version, decode_packet_number, offered_versions, parse_packet};
 

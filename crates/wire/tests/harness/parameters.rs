@@ -1,4 +1,4 @@
-//! What must hold for transport parameters of either side.
+//! Invariants of transport parameters of either side.
 
 use anabranch_wire::{MAX_AVAILABLE_VERSIONS, Side, TransportParameters};
 

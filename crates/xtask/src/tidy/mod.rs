@@ -9,6 +9,7 @@ mod imports;
 mod leftovers;
 mod limits;
 mod portable;
+mod prose;
 mod registries;
 mod rust;
 mod shapes;
@@ -76,6 +77,7 @@ pub(crate) fn run(root: &Path) -> Result<bool, String> {
         unsafe_code::check(&sources),
         determinism::check(&sources),
         portable::check(&sources),
+        prose::check(&sources),
         registries::check(&sources),
         conformance::check(&sources),
         threats::check(&sources),

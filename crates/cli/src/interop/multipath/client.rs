@@ -44,7 +44,7 @@ pub(in crate::interop) struct Client {
 }
 
 impl Client {
-    /// What each stream has to download and to upload.
+    /// Returns the bytes that each stream has to download and to upload.
     fn shares(&self) -> Vec<[u64; 2]> {
         let share = |total, index| total / self.streams + u64::from(index < total % self.streams);
         (0..self.streams).map(|index| [share(self.download, index), share(self.upload, index)]).collect()

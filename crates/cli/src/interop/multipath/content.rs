@@ -1,6 +1,6 @@
-//! What the streams of multipath cases carry: every eight bytes say where they belong, and SHA-256 says whether all of them
-//! came there. A stream begins with eight bytes, big endian, that say how much to send back; content follows. The answer is as
-//! much content, and then the SHA-256 of what has come.
+//! Content of the streams of multipath cases: every eight bytes name their position, and SHA-256 shows
+//! whether all of them arrived there. A stream begins with eight bytes, big endian, that say how much to send
+//! back; content follows. The answer is as much content, and then the SHA-256 of the received bytes.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::exit::{Exit, Failure, Result};
 /// Most bytes of one read.
 const READ: usize = 256 * 1024;
 
-/// How many bytes have moved, in both directions.
+/// Number of bytes that have moved, in both directions.
 pub(super) type Moved = watch::Sender<u64>;
 
 async fn send(stream: &mut SendStream, count: u64, moved: &Moved) -> Result {

@@ -19,7 +19,7 @@ use crate::options::Tuning;
 
 /// The protocol of [`content`].
 const ALPN: &str = "checked";
-/// How long the other end gets to learn that this one is done.
+/// Time that the other end gets to learn that this one is done.
 const FAREWELL: Duration = Duration::from_millis(500);
 
 /// Be an end of a multipath case (see peers/README.md)
@@ -31,13 +31,13 @@ pub(super) enum Multipath {
     Client(client::Client),
 }
 
-/// What both ends have.
+/// Options that both ends have.
 #[derive(Args, Clone, Debug)]
 struct Common {
-    /// How many paths at once; 0 turns multipath off
+    /// Maximum number of paths at once; 0 turns multipath off
     #[arg(long, value_name = "N", default_value_t = 4)]
     paths: u32,
-    /// What to do with them: steps, separated by semicolons
+    /// Plan of the paths: steps, separated by semicolons
     #[arg(long, value_name = "STEPS", default_value = "")]
     plan: Plan,
     #[command(flatten)]

@@ -13,9 +13,9 @@ use super::content::Moved;
 use super::plan::{Plan, Step};
 use crate::exit::{Exit, Failure, Result};
 
-/// How long a step may take that waits for the other end.
+/// Maximum time of a step that waits for the other end.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often something is looked at that nobody tells of.
+/// Interval at which conditions without an event are checked.
 const LOOK: Duration = Duration::from_millis(5);
 /// APPLICATION_ABANDON_PATH (RFC 10069 §5).
 const ABANDON: VarInt = VarInt::from_u32(0x3e);

@@ -1,4 +1,4 @@
-//! What an end does with its paths, as text: steps, separated by `;` (`peers/README.md` lists them).
+//! Plan of an end's paths, as text: steps, separated by `;` (`peers/README.md` lists them).
 
 use std::net::SocketAddr;
 use std::str::FromStr;

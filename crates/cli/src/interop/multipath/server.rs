@@ -30,7 +30,7 @@ pub(in crate::interop) struct Server {
     common: Common,
 }
 
-/// How the plan went, once it is at its end: what was done when.
+/// Outcome of the plan, once it is at its end: its steps and their times.
 type Went = Arc<Mutex<Option<Result<Value>>>>;
 
 /// Serves until standard input ends; the first connection follows the plan, from its first stream on.

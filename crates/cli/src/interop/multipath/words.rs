@@ -1,4 +1,4 @@
-//! What the streams carry: every eight bytes are their own index, little endian.
+//! Content of the streams: every eight bytes are their own index, little endian.
 
 use aws_lc_rs::digest::{Context, Digest, SHA256};
 

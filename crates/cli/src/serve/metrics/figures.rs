@@ -1,4 +1,4 @@
-//! What is counted.
+//! Counters and gauges.
 
 use std::fmt::{self, Write};
 use std::sync::Arc;
@@ -18,14 +18,14 @@ use super::memory::FileMemory;
 use super::paths::{Paths, Watched};
 use crate::files::Memory;
 
-/// What a connection runs over.
+/// Transport of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::serve) enum Transport {
     Quic,
     Tcp,
 }
 
-/// How a handshake ended.
+/// Outcome of a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::serve) enum Handshake {
     Completed,

@@ -1,4 +1,5 @@
-//! What QUIC connections moved, by path: read from those that are open when somebody asks, and added up when they end.
+//! Traffic of QUIC connections by path: read from open connections when a client asks, and added up when they
+//! end.
 
 use anabranch::{Connection, ConnectionStats};
 use std::collections::BTreeMap;
@@ -21,9 +22,9 @@ struct State {
     next: u64,
     /// A handle does not keep a connection open that its peer closes, and is given up with its task.
     open: BTreeMap<u64, Connection>,
-    /// What connections moved that have ended.
+    /// Traffic of connections that have ended.
     ended: Totals,
-    /// What was shown last: no counter may go back.
+    /// Counters as they were shown last: none may go back.
     shown: Totals,
     /// Closed paths of connections that have ended.
     closed: Closed,
@@ -35,7 +36,7 @@ type Totals = BTreeMap<u32, Total>;
 /// Paths that were closed, by reason.
 type Closed = BTreeMap<&'static str, u64>;
 
-/// What was moved on paths of one identifier.
+/// Traffic on paths of one identifier.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Total {
     sent_bytes: u64,

@@ -24,14 +24,14 @@ use crate::exit::{Failure, Result};
 
 /// Connections at a time; others wait in the kernel's queue.
 const MAX_CONNECTIONS: usize = 16;
-/// How long a connection may last, so that nobody can keep others out.
+/// Maximum life of a connection, so that nobody can keep others out.
 const MAX_LIFE: Duration = Duration::from_secs(60);
-/// How long a client may take for the header of a request.
+/// Maximum time that a client may take for the header of a request.
 const MAX_HELLO: Duration = Duration::from_secs(5);
-/// How long accepting rests when the process has no more descriptors.
+/// Pause of accepting when the process has no more descriptors.
 const REST: Duration = Duration::from_millis(100);
 
-/// What Prometheus takes for OpenMetrics.
+/// Content type that Prometheus takes for OpenMetrics.
 const OPEN_METRICS: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 

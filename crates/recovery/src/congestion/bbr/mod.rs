@@ -27,9 +27,9 @@ const DRAIN_PACING: u64 = 350;
 const DEFAULT_WINDOW: u64 = 2000;
 /// The window is not below this, so that acknowledgments keep coming (§2.7, MinPipeCwnd).
 const MIN_PIPE_PACKETS: u64 = 4;
-/// How much slower than the estimate packets leave, so that the queue drains (§2.4, 1 %).
+/// Ratio of the pacing rate to the estimate, so that the queue drains (§2.4, 1 % less), in thousandths.
 const PACING_MARGIN: u64 = 990;
-/// What one send may carry at most (§5.6.3).
+/// Maximum number of bytes of one send (§5.6.3).
 const MAX_QUANTUM: u64 = 64 * 1024;
 
 /// BBR.
@@ -88,7 +88,7 @@ pub struct Bbr {
     saved: Saved,
 }
 
-/// What a congestion event may change and its undoing restores (§5.5.11.2).
+/// State that a congestion event may change and its undoing restores (§5.5.11.2).
 #[derive(Clone, Copy, Debug)]
 struct Saved {
     state: State,
@@ -188,7 +188,8 @@ impl Bbr {
         bytes_in(bandwidth, self.min_rtt).saturating_mul(gain) / UNIT
     }
 
-    /// What to keep in flight for `gain` products, with allowance for batches at both ends (§5.6.4.2).
+    /// Returns the bytes to keep in flight for `gain` products, with allowance for batches at both ends
+    /// (§5.6.4.2).
     fn inflight(&self, bandwidth: u64, gain: u64) -> u64 {
         self.with_quantization(self.bdp(bandwidth, gain))
     }

@@ -10,11 +10,11 @@ use crate::rate::bytes_in;
 
 /// Share of packets lost in thousandths above which too much is in flight (§2.7, BBR.LossThresh, 2 %).
 pub(super) const LOSS_THRESHOLD: u64 = 20;
-/// What remains of a bound after a loss (§2.7, BBR.Beta).
+/// Share of a bound that remains after a loss (§2.7, BBR.Beta), in thousandths.
 pub(super) const BETA: u64 = 700;
-/// How long a minimum round-trip time is believed (§2.7, BBR.MinRTTFilterLen).
+/// Time that a minimum round-trip time is valid (§2.7, BBR.MinRTTFilterLen).
 const MIN_RTT_WINDOW: Duration = Duration::from_secs(10);
-/// How often the path is emptied to measure it (§2.7, BBR.ProbeRTTInterval).
+/// Interval at which the path is emptied to measure it (§2.7, BBR.ProbeRTTInterval).
 const PROBE_RTT_INTERVAL: Duration = Duration::from_secs(5);
 /// Rounds half of the extra-acked window covers (§2.5, BBR.ExtraAckedFilterLen is 10).
 const EXTRA_ACKED_ROUNDS: u64 = 5;
@@ -137,7 +137,8 @@ impl Bbr {
         bounds.short_inflight = self.latest_inflight.max(inflight * BETA / UNIT);
     }
 
-    /// How far acknowledgments run ahead of the bandwidth, so that the window covers the pauses between (§5.5.9).
+    /// Measures by how much acknowledgments run ahead of the bandwidth, so that the window covers the pauses
+    /// between (§5.5.9).
     fn measure_aggregation(&mut self, ack: &Acked<'_>) {
         let expected = bytes_in(self.bandwidth, ack.now - self.extra_acked_start);
         let mut ahead = self.extra_acked_delivered.saturating_sub(expected);

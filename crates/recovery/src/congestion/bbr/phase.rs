@@ -9,12 +9,12 @@ use crate::congestion::{Acked, State};
 
 /// Bursts of losses in one round that end startup (§5.3.1.3, BBR.StartupFullLossCnt).
 const STARTUP_LOSSES: u32 = 6;
-/// How long the path stays empty (§2.7, BBR.ProbeRTTDuration).
+/// Time that the path stays empty (§2.7, BBR.ProbeRTTDuration).
 const PROBE_RTT_DURATION: Duration = Duration::from_millis(200);
 /// Rounds after which a Reno flow would have grown enough to deserve room (§5.3.3.5.1).
 const MAX_RENO_ROUNDS: u64 = 63;
 
-/// Which part of a probe the acknowledgments now arriving belong to (§5.3.3.6).
+/// Part of a probe that the acknowledgments now arriving belong to (§5.3.3.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AckPhase {
     Init,

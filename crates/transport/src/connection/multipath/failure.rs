@@ -8,8 +8,8 @@ use crate::path::{Purpose, Validation};
 use crate::token::Token;
 
 impl Connection {
-    /// What is under way on the path is sent again, wherever there is room, unless that has been done before. Says whether there was
-    /// anything.
+    /// Queues the path's unacknowledged data to be sent again on any path, unless that has been done before.
+    /// Returns whether there was anything.
     pub(in crate::connection) fn requeue_unacked(&mut self, now: Time, id: PathId) -> bool {
         let moved = self.paths.moved_before(id);
         let Some(path) = self.paths.list.get(id) else { return false };

@@ -84,7 +84,7 @@ impl Connection {
     }
 }
 
-/// What a packet says about its path.
+/// Frames of a packet that show which path it belongs to.
 #[derive(Default)]
 struct Said {
     challenge: bool,

@@ -81,7 +81,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Which stateless reset tokens of connection IDs that belong to no path are in use.
+    /// Collects the stateless reset tokens of connection IDs in use that belong to no path.
     pub(in crate::connection) fn collect_pooled_reset_tokens(&mut self) {
         if let Some(pool) = self.paths.multipath.as_mut().and_then(|multipath| multipath.pool.as_mut()) {
             while let Some(event) = pool.remote.poll_endpoint_event() {

@@ -85,8 +85,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Where the scan for losses stops at the first packet of the connection that is not lost: finds out which one that is, and
-    /// declares lost what is older.
+    /// Declares lost what is older than the first packet of the connection that is not lost, if the scan for
+    /// losses stops there.
     pub(in crate::connection) fn scan_for_losses(&mut self, now: Time) {
         let config = self.config.multipath.as_ref();
         if !self.paths.numbering.is_single() || config.is_none_or(|config| config.loss_scan == LossScan::Path)

@@ -50,7 +50,7 @@ impl Connection {
         }
     }
 
-    /// Why the path sends no data now; `None` if it is about to.
+    /// Returns the reason that the path sends no data now; `None` if it is about to send.
     pub(in crate::connection) fn idle_reason(&self, path: &Path) -> Option<IdleReason> {
         let usable = |other: &&Path| other.id != path.id && other.is_working();
         let better = |other: &Path| other.is_available() || path.is_failing;

@@ -10,7 +10,8 @@ use anabranch_wire::Time;
 /// Packets with nothing but acknowledgments that may leave one after another in one space of the handshake.
 pub(crate) const MAX_PROMPT_ACKS: u32 = 64;
 
-/// How often one more may leave after that: as often as after `max_ack_delay` (RFC 9000 §18.2, the default).
+/// Interval at which one more acknowledgment may leave after that: `max_ack_delay` (RFC 9000 §18.2, the
+/// default).
 const INTERVAL: Duration = Duration::from_millis(25);
 
 /// The bound for one space.
@@ -23,7 +24,8 @@ pub(crate) struct AckBudget {
 }
 
 impl AckBudget {
-    /// When the next acknowledgment may leave; a time that is over if it may leave now.
+    /// Returns the time at which the next acknowledgment may leave, which lies in the past if it may leave
+    /// now.
     fn next(&self) -> Time {
         let rest = self.full_at.saturating_since(Time::ZERO);
         Time::ZERO + rest.saturating_sub(INTERVAL * (MAX_PROMPT_ACKS - 1))
@@ -44,12 +46,12 @@ impl AckBudget {
         self.held_until = Some(self.next());
     }
 
-    /// When to try again with what is held back.
+    /// Returns the time at which held acknowledgments are tried again.
     pub(crate) fn held_until(&self) -> Option<Time> {
         self.held_until
     }
 
-    /// That time may have come.
+    /// Releases held acknowledgments if their time has come.
     pub(crate) fn release(&mut self, now: Time) {
         self.held_until = self.held_until.filter(|until| *until > now);
     }

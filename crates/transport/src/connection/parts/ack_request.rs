@@ -14,7 +14,7 @@ const ACK_THRESHOLD_RANGE: (u64, u64) = (2, 32);
 #[cfg(feature = "research")]
 const MAX_DELAY_2022: Duration = Duration::from_millis(10);
 
-/// What this end asks of the peer's acknowledgments.
+/// Request about the peer's acknowledgments (ACK_FREQUENCY).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AckRequest {
     pub(crate) threshold: u64,
@@ -22,7 +22,7 @@ pub(crate) struct AckRequest {
 }
 
 impl AckRequest {
-    /// What one path wants.
+    /// Computes the request from the state of one path.
     pub(crate) fn of(recovery: &Recovery<Tokens>, rule: FrequencyRule) -> Self {
         let packets = recovery.window() / u64::from(recovery.mtu()).max(1);
         let quarter_of = |time: Duration| u64::try_from(time.as_micros() / 4).unwrap_or(u64::MAX);
@@ -60,7 +60,8 @@ mod tests {
 
     use super::*;
 
-    /// What a path with a window of so many packets asks for in slow start, its round-trip time being `rtt`.
+    /// Returns the request of a path in slow start with a window of `packets` packets and the round-trip time
+    /// `rtt`.
     fn asks(rule: FrequencyRule, packets: u32, rtt: u64) -> (u64, u64) {
         let config = Config::default()
             .with_initial_window(InitialWindow::Packets(packets))

@@ -6,7 +6,7 @@ use bytes::Bytes;
 /// Longest reason phrase that goes into CONNECTION_CLOSE.
 const MAX_REASON: usize = 256;
 
-/// Where a connection is in its life.
+/// Stage in the life of a connection.
 #[derive(Debug)]
 pub(crate) enum State {
     /// Handshaking or established.
@@ -38,7 +38,7 @@ pub(crate) struct Closing {
     pub(crate) next_at: u64,
 }
 
-/// What CONNECTION_CLOSE says.
+/// Content of a CONNECTION_CLOSE frame.
 #[derive(Clone, Debug)]
 pub(crate) struct CloseFrame {
     pub(crate) application: bool,
@@ -81,7 +81,8 @@ impl State {
         matches!(self, Self::Active)
     }
 
-    /// When the state of a connection that has ended may be dropped; `None` before its end and after that.
+    /// Returns the time at which the state of an ended connection may be dropped; `None` before its end and
+    /// after that.
     pub(crate) fn until(&self) -> Option<Time> {
         match self {
             Self::Closing(closing) => Some(closing.until),

@@ -36,7 +36,7 @@ pub(crate) struct CryptoStream {
     acked: RangeSet,
 }
 
-/// What has been received.
+/// The received part of a CRYPTO stream.
 #[derive(Debug)]
 struct Received {
     buffer: ReceiveBuffer,

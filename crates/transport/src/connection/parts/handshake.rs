@@ -13,7 +13,7 @@ use crate::space::Received;
 pub(crate) struct Level {
     pub(crate) crypto: CryptoStream,
     pub(crate) received: Received,
-    /// What bounds acknowledgments in packets of their own.
+    /// Bound on acknowledgments in packets of their own.
     pub(crate) acks: AckBudget,
     pub(crate) next_number: u64,
     pub(crate) largest_acked: Option<u64>,
@@ -25,20 +25,20 @@ impl Level {
         self.received.debt.is_due(now)
     }
 
-    /// When an acknowledgment is to leave that may leave then.
+    /// Returns the time at which a held acknowledgment may leave.
     pub(crate) fn ack_timeout(&self) -> Option<Time> {
         self.acks.held_until().or_else(|| self.received.debt.ack_deadline())
     }
 }
 
-/// What the handshake knows and waits for.
+/// State of the handshake.
 #[derive(Default)]
 pub(crate) struct Handshake {
     /// `None` before a server has read the whole ClientHello, and after the connection has closed.
     pub(crate) session: Option<Session>,
     /// A client's configuration, kept as long as another first flight may be needed.
     pub(crate) client: Option<Box<ClientStart>>,
-    /// What a server has of the ClientHello.
+    /// The bytes of the ClientHello that a server has received.
     pub(crate) hello: Vec<u8>,
     /// The memory of that and of what waits behind it, while the client is not validated.
     pub(crate) waiting: Option<Waiting>,
@@ -60,7 +60,7 @@ pub(crate) struct Handshake {
     /// The application protocol, once it is settled.
     pub(crate) alpn: Option<Bytes>,
     pub(crate) progress: Progress,
-    /// What early data was sent under.
+    /// Parameters and settings under which early data was sent.
     pub(crate) remembered: Option<Box<Remembered>>,
     /// Until when 0-RTT packets are still read after 1-RTT keys are there (RFC 9001 §4.9.3).
     pub(crate) early_until: Option<Time>,
@@ -69,7 +69,7 @@ pub(crate) struct Handshake {
 /// The memory of a ClientHello grows by so many bytes at least.
 pub(crate) const HELLO_STEP: usize = 1024;
 
-/// What a client needs to begin again with another version.
+/// The inputs from which a client begins again with another version.
 pub(crate) struct ClientStart {
     pub(crate) tls: TlsClientConfig,
     pub(crate) server_name: String,

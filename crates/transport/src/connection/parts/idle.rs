@@ -26,7 +26,7 @@ pub(crate) struct Idle {
     pub(crate) sent: bool,
     /// Time at which an authentic packet was last received.
     pub(crate) heard: Option<Time>,
-    /// How long this end has been asleep since then.
+    /// Time that this end has been asleep since then.
     pub(crate) asleep: Duration,
     /// Time at which a peer has to have answered whose own idle timeout may have passed while this end was
     /// asleep.
@@ -73,7 +73,7 @@ impl Idle {
         self.awake_until = None;
     }
 
-    /// When an authentic packet was last received.
+    /// Returns the time at which the last authentic packet arrived.
     pub(crate) fn heard(&self) -> Option<Time> {
         self.heard
     }
@@ -101,7 +101,8 @@ impl Idle {
         }
     }
 
-    /// When to give up: at least three PTOs after the last sign of life, so that a few losses do not end the connection.
+    /// Returns the end of the idle timeout: at least three PTOs after the last sign of life, so that a few
+    /// losses do not end the connection.
     pub(crate) fn silence_ends(&self, pto: Duration) -> Option<Time> {
         self.timeout.map(|timeout| self.since + timeout.max(pto * 3))
     }
@@ -110,7 +111,8 @@ impl Idle {
         self.silence_ends(pto).into_iter().chain(self.handshake_until).chain(self.awake_until).min()
     }
 
-    /// Why the connection is to be given up now, if it is. Silence says more than the handshake's time being over.
+    /// Returns the reason to give the connection up now, if there is one. Silence takes precedence over the
+    /// end of the handshake's time, because it says more.
     pub(crate) fn overdue(&self, now: Time, pto: Duration) -> Option<ConnectionError> {
         let is_over = |deadline: Option<Time>| deadline.is_some_and(|deadline| now >= deadline);
         let silence = self.silence(now);

@@ -62,7 +62,7 @@ impl KeyRing {
     }
 }
 
-/// How much an AEAD may be used (RFC 9001 §6.6); lowered by tests.
+/// Usage limits of an AEAD (RFC 9001 §6.6); tests lower them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AeadLimits {
     pub(crate) confidentiality: u64,
@@ -107,7 +107,7 @@ pub(crate) struct OneRtt {
 /// The key phase of a packet, as far as its header tells (RFC 9001 §6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// That of the keys in use.
+    /// The phase of the keys in use.
     Current,
     /// The one before, whose key is still kept.
     Previous,

@@ -9,7 +9,7 @@ pub(crate) struct Origin {
     pub(crate) version: Version,
     /// Server only: what its Initial keys are made from.
     pub(crate) initial_dcid: ConnectionId,
-    /// When it began.
+    /// Time at which it began.
     pub(crate) time: Time,
     /// Source of this end's long headers.
     pub(crate) local_cid: ConnectionId,

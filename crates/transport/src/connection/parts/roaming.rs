@@ -2,7 +2,7 @@
 
 use anabranch_wire::Time;
 
-/// What is known about the silence of the main path.
+/// State of the search for silence on the main path.
 #[derive(Debug, Default)]
 pub(crate) struct Roaming {
     /// Somebody wants to know when the path falls silent.

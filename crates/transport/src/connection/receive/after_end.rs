@@ -1,4 +1,4 @@
-//! What still arrives after the end of a connection (RFC 9000 §10.2).
+//! Datagrams that arrive after the end of a connection (RFC 9000 §10.2).
 
 use anabranch_wire::{
     ConnectionClose, ConnectionId, Direction, Frame, Frames, PacketKind, PathId, Protected, ShortHeader,

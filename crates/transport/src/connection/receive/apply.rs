@@ -110,8 +110,9 @@ impl Connection {
         Ok(())
     }
 
-    /// What an authentic packet changes whatever its frames are, but for addresses; its path. `telling` are those of its frames that may tell which
-    /// path it is on, `payload` is what an observer is shown.
+    /// Applies the effects of an authentic packet that do not depend on its frames, except those on
+    /// addresses, and returns its path. `telling` are those of its frames that may show its path, `payload`
+    /// is for an observer.
     #[inline(always)]
     pub(in crate::connection) fn on_authentic_short(
         &mut self,

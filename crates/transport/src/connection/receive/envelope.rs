@@ -18,7 +18,7 @@ pub(in crate::connection) struct Envelope<'a> {
     pub(in crate::connection) is_one_of_many: bool,
 }
 
-/// Why a packet goes no further.
+/// Reason that a packet is not processed further.
 pub(in crate::connection) enum Stop {
     Drop(DropReason),
     Fail(TransportError),

@@ -14,7 +14,7 @@ use crate::path::Response;
 /// are ignored (RFC 9000 §8.1.3 leaves a client free to).
 pub(crate) const MAX_NEW_TOKENS: u64 = 16;
 
-/// What a packet's frames say about the packet.
+/// Facts about a packet that its frames show.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::connection) struct Seen {
     /// It has to be acknowledged.
@@ -75,7 +75,7 @@ impl Connection {
         Ok(Some(seen))
     }
 
-    /// What follows once all frames of a packet have been processed.
+    /// Applies the effects of a packet after all of its frames were processed.
     pub(in crate::connection) fn after_frames(
         &mut self,
         now: Time,

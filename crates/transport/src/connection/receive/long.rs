@@ -179,7 +179,7 @@ impl Connection {
         }
     }
 
-    /// What an authentic packet changes whatever its frames are.
+    /// Applies the effects of an authentic packet that do not depend on its frames.
     fn on_authentic_long(&mut self, now: Time, context: &Context<'_>, header: &Protected) {
         self.idle.on_received(now);
         self.paths.settle_local_address(context);

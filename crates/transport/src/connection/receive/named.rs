@@ -25,7 +25,7 @@ pub(in crate::connection) fn check_named(
 #[derive(Clone, Copy, Debug)]
 pub(in crate::connection) struct Leading<'a> {
     pub(in crate::connection) stream: Stream<'a>,
-    /// Where in the payload it ends, and the other frames begin.
+    /// Offset in the payload at which the frame ends and the other frames begin.
     pub(in crate::connection) end: usize,
     /// It is in front of all other frames.
     leads: bool,

@@ -1,5 +1,5 @@
-//! What the packets of a batch have in common or is made for all of them at once: their connection ID, mostly, and header
-//! protection masks, of which each alone costs three times as much (RFC 9001 §5.4).
+//! Preparation of a batch's packets: their connection ID, which most share, and header protection masks,
+//! which cost three times as much one by one (RFC 9001 §5.4).
 
 use anabranch_wire::{ConnectionId, PacketKind, ShortHeader};
 
@@ -12,7 +12,7 @@ pub(in crate::connection) const MASKS_AT_ONCE: usize = 32;
 /// A header protection mask.
 pub(in crate::connection) type Mask = [u8; 16];
 
-/// What is made for the packets with short headers in as many datagrams.
+/// Prepared values for the packets with short headers in one group of datagrams.
 pub(in crate::connection) struct Prepared {
     masks: [Mask; MASKS_AT_ONCE],
     /// A bit for each mask that was made.
@@ -21,7 +21,7 @@ pub(in crate::connection) struct Prepared {
     dcid: ConnectionId,
 }
 
-/// What is prepared for a packet with a short header.
+/// Prepared values for one packet with a short header.
 #[derive(Clone, Copy)]
 pub(in crate::connection) struct Ready<'a> {
     /// Its mask.

@@ -6,7 +6,7 @@ use crate::schedule::Kinds;
 use crate::space::Numbered;
 use crate::token::{Token, Tokens};
 
-/// What a packet may carry.
+/// Kinds of frames that a packet may carry.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::connection) struct Fill {
     /// An ACK frame.
@@ -21,7 +21,7 @@ pub(in crate::connection) struct Fill {
     pub(in crate::connection) probe: bool,
 }
 
-/// Where a packet goes.
+/// Path and space of a packet to be written.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::connection) struct Target {
     pub(in crate::connection) path: PathId,
@@ -29,7 +29,7 @@ pub(in crate::connection) struct Target {
     pub(in crate::connection) kind: PacketKind,
     /// The peer's connection ID, if not the one in use on the path.
     pub(in crate::connection) dcid: Option<anabranch_wire::ConnectionId>,
-    /// What the header says of the packet's stream data.
+    /// Description of the packet's stream data in its header.
     pub(in crate::connection) announced: Option<Announced>,
 }
 
@@ -37,7 +37,7 @@ pub(in crate::connection) struct Target {
 pub(in crate::connection) struct Draft {
     pub(in crate::connection) kind: PacketKind,
     pub(in crate::connection) space: SpaceId,
-    /// Where it starts in the datagram, and where it will end, tag included.
+    /// Start of the packet in the datagram, and its end with the tag.
     pub(in crate::connection) start: usize,
     pub(in crate::connection) end: usize,
     pub(in crate::connection) outgoing: Outgoing,
@@ -49,7 +49,7 @@ pub(in crate::connection) struct Draft {
 }
 
 impl Draft {
-    /// What its frames owe.
+    /// Returns the tokens of its frames.
     pub(in crate::connection) fn tokens(&self) -> &[Token] {
         &self.tokens
     }

@@ -14,11 +14,11 @@ pub(crate) struct Forged<'a> {
     pub(crate) kind: PacketKind,
     /// Frames, well formed or not.
     pub(crate) payload: &'a [u8],
-    /// Whether to set the reserved bits.
+    /// `true` to set the reserved bits.
     pub(crate) reserved: bool,
     /// Packet numbers to leave out first.
     pub(crate) skip: u64,
-    /// What the header says of stream data, in versions whose headers do.
+    /// Description of the stream data in the header, in versions that have one.
     pub(crate) announced: Option<Announced>,
     /// The path that a 1-RTT packet goes on, if not the main one.
     pub(crate) path: Option<PathId>,
@@ -35,7 +35,7 @@ impl<'a> Forged<'a> {
 /// Enough for the sample of every format.
 const MIN_PAYLOAD: usize = 12;
 
-/// What an honest header says of the payload's stream data.
+/// Returns the description of the payload's stream data that an honest header has.
 fn announce(payload: &[u8], direction: Direction) -> Option<Announced> {
     Frames::new(payload, direction).flatten().find_map(|frame| match frame {
         Frame::Stream(stream) => {
@@ -107,7 +107,7 @@ impl Connection {
     }
 }
 
-/// What a peer can make grow.
+/// Amounts that a peer can make grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Held {
     pub(crate) path_responses: usize,
@@ -175,7 +175,7 @@ impl Connection {
         path.address.validations.iter().find(|validation| validation.tuple == path.tuple)?.newest()
     }
 
-    /// What the peer has said last that a path is for.
+    /// Returns whether the peer's newest status of the path is available.
     pub(crate) fn peer_available(&self, path: PathId) -> bool {
         self.paths.list.get(path).unwrap().status.peer.available
     }

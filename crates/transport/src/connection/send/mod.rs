@@ -25,7 +25,7 @@ use crate::trace::TraceEvent;
 /// Longest header of a 1-RTT packet plus tag.
 const ONE_RTT_OVERHEAD: usize = 1 + 4 + TAG_LEN;
 
-/// What the header of a packet without stream data has beyond that in formats that name streams.
+/// Bytes that the header of a packet without stream data has in addition in formats that name streams.
 const NO_STREAM_NAMED: usize = 2;
 
 impl Connection {

@@ -48,7 +48,8 @@ impl Connection {
         }
     }
 
-    /// What a packet of `space` on the path would be for; `None` if there is no reason to send one.
+    /// Returns the frames that a packet of `space` on the path may carry; `None` if there is no reason to
+    /// send one.
     pub(in crate::connection) fn fill_for(
         &self,
         now: Time,

@@ -28,7 +28,7 @@ pub enum OpenPathError {
     Exists,
 }
 
-/// Why a path was not changed.
+/// Reason that a path was not changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PathError {
@@ -43,7 +43,7 @@ pub enum PathError {
     Only(PathId),
 }
 
-/// Why an address was not announced, or not withdrawn.
+/// Reason that an address was not announced, or not withdrawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AnnounceError {

@@ -98,13 +98,13 @@ pub(crate) struct ReceiveBuffer {
     slack: usize,
     /// Room of all chunks beside what they cover.
     excess: usize,
-    /// What the pool knows to be spare room of this buffer.
+    /// Spare room of this buffer that the pool has counted.
     spare: usize,
     /// It has had much, and the pool knows.
     is_large: bool,
     /// Room of all chunks.
     rooms: usize,
-    /// What is still to be taken, if the application takes bytes in any order.
+    /// Data that the application has not taken yet, if it takes bytes in any order.
     untaken: Option<Box<Untaken>>,
 }
 

@@ -21,7 +21,7 @@ const SOON: u64 = 3_000;
 /// Received bytes of a place.
 pub(crate) type Saved = SmallVec<[u8; MAX_SAVED]>;
 
-/// Where a packet is decrypted to.
+/// Memory that a packet is decrypted into.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot {
     /// Offset of the first byte in the stream.
@@ -111,7 +111,7 @@ impl ReceiveBuffer {
         self.chunks.get(chunk).map_or(u64::MAX, |next| next.start)
     }
 
-    /// How much of `window` has been received; counting ends above [`MAX_SAVED`].
+    /// Returns the number of bytes of `window` that were received; counting ends above [`MAX_SAVED`].
     fn known_bytes(&self, window: Range<u64>) -> u64 {
         let mut known = 0;
         for range in self.known(window) {
@@ -243,7 +243,7 @@ fn extend(data: &mut BytesMut, end: usize) -> bool {
     fits
 }
 
-/// What has been received of `window`, ascending.
+/// Returns the received ranges of `window` in ascending order.
 fn known(
     ready: u64,
     ahead: &crate::ranges::RangeSet,

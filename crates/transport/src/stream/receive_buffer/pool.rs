@@ -45,10 +45,10 @@ const LIVE_SHARE: u64 = 32;
 /// Or this much.
 const MIN_ROOM: usize = 512;
 
-/// What a chunk costs beside its room: its entry in a list that doubles.
+/// Bytes that a chunk costs beside its room: its entry in a list that doubles.
 pub(super) const CHUNK_COST: usize = 2 * size_of::<Chunk>();
 
-/// What a range of received bytes costs, in a tree of half-full nodes.
+/// Bytes that a range of received data costs in a tree of half-full nodes.
 pub(super) const RANGE_COST: usize = 48;
 
 /// Oldest pieces that are looked at, whether the application has dropped its bytes, before memory is asked for.
@@ -103,7 +103,7 @@ pub(crate) struct Pool {
     pub(super) ranges: usize,
     /// Streams that have received much.
     pub(super) large: usize,
-    /// What may be allocated beyond the window.
+    /// Maximum number of bytes allocated beyond the window.
     slack: usize,
     /// A chunk for a packet of which nobody knows yet whether it is authentic: no stream has it.
     pub(super) future: Option<Chunk>,

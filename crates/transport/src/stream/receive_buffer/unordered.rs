@@ -12,12 +12,12 @@ use super::pool::CHUNK_COST;
 use super::{Chunk, Pool, ReceiveBuffer, TooFragmented};
 use crate::ranges::RangeSet;
 
-/// What has arrived and was not taken yet.
+/// Data that has arrived and was not taken yet.
 #[derive(Debug, Default)]
 pub(super) struct Untaken {
     ranges: RangeSet,
     bytes: u64,
-    /// Where a chunk begins that was the last one when its last byte was taken.
+    /// Offset of the chunk that was the last one when its last byte was taken.
     kept: Option<u64>,
 }
 

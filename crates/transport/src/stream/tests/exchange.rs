@@ -20,7 +20,7 @@ impl Dice {
     }
 }
 
-/// What one end means to send on a stream, and how far it got.
+/// Data that one end sends on a stream, and the progress of it.
 struct Script {
     len: u64,
     written: u64,

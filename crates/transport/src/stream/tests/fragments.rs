@@ -1,4 +1,4 @@
-//! What it costs to take in small frames while as many ranges wait as may.
+//! Cost of small frames while the maximum number of ranges waits.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! Which stream goes first.
+//! Order of streams by priority.
 
 use super::*;
 
@@ -237,7 +237,7 @@ fn nobody_waits_for_room_that_is_there() {
     assert_eq!(client.write(a, b"x"), Ok(1));
 }
 
-/// Who is more urgent leaves nothing to others.
+/// More urgent streams leave nothing to others.
 #[test]
 fn room_is_left_to_equals_only() {
     let config = StreamsConfig { stream_window: 1 << 30, connection_window: 1_000, ..config() };

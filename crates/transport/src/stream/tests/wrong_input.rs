@@ -1,4 +1,4 @@
-//! What a peer must not do, and the exact code it gets.
+//! Input that is an error of the peer, and the exact code that it gets.
 
 use anabranch_wire::TransportErrorCode as Code;
 

@@ -9,7 +9,7 @@ use rand_chacha::rand_core::{RngCore, SeedableRng};
 use super::*;
 use crate::ranges::RangeSet;
 
-/// What the stream holds.
+/// Content of the stream.
 static CONTENT: LazyLock<Vec<u8>> = LazyLock::new(|| {
     (0..1_u64 << 21).map(|offset| (offset.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
 });
@@ -59,7 +59,7 @@ impl Model {
         }
     }
 
-    /// What a connection does with a packet.
+    /// Processes a packet as a connection does.
     fn arrive(&mut self, packet: &Packet, rng: &mut ChaCha8Rng) {
         let &Packet { offset, len, footer, is_forged } = packet;
         self.arrived += 1;
@@ -100,7 +100,7 @@ impl Model {
         self.received.insert(offset..offset + len as u64);
     }
 
-    /// What lies before and behind a place.
+    /// Returns the bytes before and behind a slot.
     fn beside(&self, slot: &Slot) -> [Vec<u8>; 2] {
         let future = self.pool.future.as_ref().filter(|_| slot.is_new());
         let chunk = future.unwrap_or_else(|| &self.buffer.chunks[slot.chunk]);
@@ -282,7 +282,8 @@ fn a_place_is_refused_where_it_would_cost_too_much() {
     assert!(buffer.reserve(9, 500, &mut pool).is_none(), "already read");
 }
 
-/// What a header says is believed by nobody: wherever it points, a packet that does not open leaves no memory behind.
+/// A header of a forged packet costs no memory: wherever it points, a packet that does not open leaves none
+/// allocated.
 #[test]
 fn places_of_forged_packets_are_given_back() {
     let mut buffer = ReceiveBuffer::default();

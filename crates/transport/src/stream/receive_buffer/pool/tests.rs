@@ -88,7 +88,7 @@ fn what_is_stocked_is_there_once() {
     assert!(pool.take_kept(MIN_CHUNK, MIN_CHUNK).is_some());
 }
 
-/// What the application holds counts as long as it does, and from a bound on what it takes is copied.
+/// Chunks that the application holds count as long as it holds them; beyond a bound, data is copied for it.
 #[test]
 fn memory_that_the_application_holds_is_bounded() {
     for (room, most) in [(LARGE, MAX_LENT / LARGE), (100, MAX_LENT_PIECES)] {

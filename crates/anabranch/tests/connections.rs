@@ -1,19 +1,17 @@
 //! Connections over the loopback interface: how they begin, move and end.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
 
-mod common;
-
 use anabranch::{
     AckConfig, ConnectError, Connecting, Connection, ConnectionError, Endpoint, EndpointConfig,
     InvalidSetting, RetryPolicy, SelfSigned, TransportConfig, TransportErrorCode, VarInt, Version, config,
 };
+use anabranch_testkit::endpoints::{ALPN, PATIENCE, Pair, connect, connected, loopback, within};
+use anabranch_testkit::pattern;
 use std::net::UdpSocket;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-
-use self::common::{ALPN, Pair, connect, connected, loopback, pattern, within};
 
 /// Answers every stream with its own bytes until the connection ends.
 fn serve(connection: Connection) {
@@ -369,7 +367,7 @@ async fn keys_are_updated_under_load() {
     within(it.ours.confirmed()).await.unwrap();
     for i in 1..=3_u64 {
         it.ours.update_keys();
-        let deadline = Instant::now() + common::PATIENCE;
+        let deadline = Instant::now() + PATIENCE;
         while it.ours.stats().key_updates < i {
             echo(&it.ours, &pattern(50_000)).await;
             assert!(Instant::now() < deadline, "no key update {i}");
@@ -407,7 +405,7 @@ async fn migrate(pair: &Pair, address: &str) {
     let other = client.add_socket(address.parse().unwrap()).unwrap();
     ours.migrate(other).unwrap();
     let there = |address: Option<std::net::SocketAddr>| address.is_some_and(|a| a.port() == other.port());
-    let deadline = Instant::now() + common::PATIENCE;
+    let deadline = Instant::now() + PATIENCE;
     while !there(ours.local_address()) || !there(Some(theirs.remote_address())) {
         echo(&ours, &pattern(100_000)).await;
         assert!(Instant::now() < deadline, "no migration");

@@ -1,16 +1,14 @@
 //! Several paths of one connection over the loopback interface.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
 
-mod common;
-
 use anabranch::{
     Connection, MultipathConfig, OpenPathError, PathEvent, PathEvents, PathId, PathPolicy, PathStatus, Route,
     TransportConfig, VarInt,
 };
+use anabranch_testkit::endpoints::{Connected, Pair, connect, connected, within};
+use anabranch_testkit::pattern;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
-
-use self::common::{Connected, Pair, connect, connected, pattern, within};
 
 const SECOND_ADDRESS: [u8; 4] = [127, 0, 0, 2];
 

@@ -1,18 +1,15 @@
 //! Connections that try one candidate after the other, over the loopback interface.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
 
-mod common;
-
 use anabranch::{
     AttemptError, Candidate, ConnectError, Connection, ConnectionError, Endpoint, LocalAddress,
     MultipathConfig, PathId, RacePolicy, TransportConfig, VarInt,
 };
+use anabranch_testkit::endpoints::{Pair, loopback, within};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use anabranch::paths::{ATTEMPT_DELAY, MAX_ATTEMPTS};
-
-use self::common::{Pair, loopback, within};
 
 /// Well under a second, on a machine that has other things to do.
 const SOON: Duration = Duration::from_millis(900);

@@ -1,16 +1,14 @@
 //! Streams and datagrams over the loopback interface.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
 
-mod common;
-
 use anabranch::{
     ReadError, ReadExactError, ReadToEndError, SendDatagramError, TransportConfig, VarInt, Version,
     WriteError,
 };
+use anabranch_testkit::endpoints::{Pair, connected, within};
+use anabranch_testkit::pattern;
 use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-
-use self::common::{Pair, connected, pattern, within};
 
 #[tokio::test]
 async fn echo() {

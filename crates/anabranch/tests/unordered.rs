@@ -1,19 +1,17 @@
 //! Streams read in whatever order their bytes arrive, over a link that reorders and loses.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
 
-mod common;
-
 use anabranch::{
     Chunk, Connection, Endpoint, ReadError, ReadExactError, RecvStream, StreamsConfig, TransportConfig,
     VarInt, Version,
 };
+use anabranch_testkit::endpoints::{Pair, connected, loopback, within};
+use anabranch_testkit::pattern;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::net::UdpSocket;
-
-use self::common::{Pair, loopback, pattern, within};
 
 /// Datagrams that the link turns around.
 const GROUP: usize = 6;
@@ -119,7 +117,7 @@ async fn pieces_come_as_they_arrive_and_none_is_missing() {
 /// Checks that bytes lent before come first, and that there is then no way back to reading in order.
 #[tokio::test]
 async fn reading_in_order_ends_where_the_other_begins() {
-    let it = common::connected(&Pair::new()).await;
+    let it = connected(&Pair::new()).await;
     let mut send = it.theirs.open_uni().await.unwrap();
     send.write_all(b"0123456789").await.unwrap();
     let mut receive = within(it.ours.accept_uni()).await.unwrap();
@@ -146,7 +144,7 @@ async fn reading_in_order_ends_where_the_other_begins() {
 /// Somebody who waits in a task is woken by a piece behind what is missing.
 #[tokio::test]
 async fn the_reader_is_woken_and_stops() {
-    let it = common::connected(&Pair::new()).await;
+    let it = connected(&Pair::new()).await;
     let mut send = it.theirs.open_uni().await.unwrap();
     send.write_all(b"a").await.unwrap();
     let mut receive = within(it.ours.accept_uni()).await.unwrap();

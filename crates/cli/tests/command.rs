@@ -19,6 +19,8 @@ use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
+use anabranch_testkit::certificates::Files;
+use anabranch_testkit::pattern;
 use tempfile::TempDir;
 
 /// Returns the command, started in `dir`.
@@ -117,15 +119,8 @@ impl Drop for Server {
 
 /// Writes a certificate and its key; says where.
 fn anabranch_identity(dir: &Path) -> (String, String) {
-    let made = rcgen::generate_simple_self_signed(["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
-    let (cert, key) = (dir.join("cert.pem"), dir.join("key.pem"));
-    std::fs::write(&cert, made.cert.pem()).unwrap();
-    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
-    (cert.to_str().unwrap().to_owned(), key.to_str().unwrap().to_owned())
-}
-
-fn pattern(len: usize) -> Vec<u8> {
-    (0..len as u64).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
+    let files = Files::new(dir, &["localhost", "127.0.0.1"]);
+    (files.cert.to_str().unwrap().to_owned(), files.key.to_str().unwrap().to_owned())
 }
 
 /// Names of everything in a directory.

@@ -18,6 +18,7 @@ mod terminal;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use anabranch_testkit::pattern;
 use serde_json::Value;
 
 use self::site::{LARGE, Site};
@@ -43,10 +44,6 @@ fn good(site: &Site, dir: &Path, args: &[&str]) -> String {
 
 fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
-}
-
-fn pattern(len: usize) -> Vec<u8> {
-    (0..len as u64).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
 }
 
 /// Names of everything in a directory.

@@ -91,11 +91,11 @@ async fn a_frame_that_was_given_up_resets_its_stream() {
 #[tokio::test]
 async fn the_code_of_a_close_arrives() {
     let pair = pair(TransportConfig::default()).await;
-    let (mut driver, _requests) = h3::client::new(Connection::new(pair.client.clone())).await.unwrap();
+    let (mut driver, _requests) = h3::client::new(Connection::new(pair.ours.clone())).await.unwrap();
     let mut server: h3::server::Connection<_, Bytes> =
-        h3::server::Connection::new(Connection::new(pair.server.clone())).await.unwrap();
+        h3::server::Connection::new(Connection::new(pair.theirs.clone())).await.unwrap();
     let accepting = tokio::spawn(async move { server.accept().await.map(drop) });
-    let mut closing = Connection::new(pair.client.clone());
+    let mut closing = Connection::new(pair.ours.clone());
     h3::quic::OpenStreams::<Bytes>::close(&mut closing, Code::H3_EXCESSIVE_LOAD, b"too much");
 
     match within(accepting).await.unwrap() {
@@ -108,7 +108,7 @@ async fn the_code_of_a_close_arrives() {
         code: Code::H3_EXCESSIVE_LOAD.value(),
         reason: Bytes::from_static(b"too much"),
     };
-    assert_eq!(pair.server.close_reason(), Some(expected));
+    assert_eq!(pair.theirs.close_reason(), Some(expected));
     // To this side it is an end that h3 has no word for.
     match within(driver.wait_idle()).await {
         ConnectionError::Remote(ConnectionErrorIncoming::Undefined(inner)) => {
@@ -123,12 +123,12 @@ async fn the_code_of_a_close_arrives() {
 async fn a_fault_closes_with_the_code_of_http3() {
     let pair = pair(TransportConfig::default()).await;
     let mut server: h3::server::Connection<_, Bytes> =
-        h3::server::Connection::new(Connection::new(pair.server.clone())).await.unwrap();
+        h3::server::Connection::new(Connection::new(pair.theirs.clone())).await.unwrap();
     tokio::spawn(async move { while let Ok(Some(_)) = server.accept().await {} });
     // A control stream that begins with something else than SETTINGS (RFC 9114 §6.2.1).
-    let mut control = pair.client.open_uni().await.unwrap();
+    let mut control = pair.ours.open_uni().await.unwrap();
     control.write_all(&[0x00, 0x07, 0x01, 0x00]).await.unwrap();
-    match within(pair.client.closed()).await {
+    match within(pair.ours.closed()).await {
         Lost::PeerApplication { code, .. } => assert_eq!(code, Code::H3_MISSING_SETTINGS.value()),
         other => panic!("{other:?}"),
     }
@@ -138,7 +138,7 @@ async fn a_fault_closes_with_the_code_of_http3() {
 async fn silence_is_a_timeout() {
     let transport = TransportConfig::default().with_max_idle_timeout(Duration::from_millis(500));
     let pair = pair(transport).await;
-    let (mut driver, mut requests) = h3::client::new(Connection::new(pair.client.clone())).await.unwrap();
+    let (mut driver, mut requests) = h3::client::new(Connection::new(pair.ours.clone())).await.unwrap();
     let mut stream = requests.send_request(get("/")).await.unwrap();
     assert!(matches!(within(driver.wait_idle()).await, ConnectionError::Timeout));
     match within(stream.recv_response()).await {
@@ -150,7 +150,7 @@ async fn silence_is_a_timeout() {
 #[tokio::test]
 async fn data_is_refused_until_the_stream_is_ready() {
     let pair = pair(TransportConfig::default()).await;
-    let mut transport = Connection::new(pair.client.clone());
+    let mut transport = Connection::new(pair.ours.clone());
     let open = std::future::poll_fn(|cx| h3::quic::OpenStreams::<Bytes>::poll_open_send(&mut transport, cx));
     let mut stream = within(open).await.unwrap();
     stream.send_data(h3::proto::stream::StreamType::grease()).unwrap();

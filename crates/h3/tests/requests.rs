@@ -101,10 +101,10 @@ async fn datagrams_go_both_ways() {
 
     let pair = pair(anabranch::TransportConfig::default()).await;
     let mut client = h3::client::builder();
-    let client = client.enable_datagram(true).build(Connection::new(pair.client.clone()));
+    let client = client.enable_datagram(true).build(Connection::new(pair.ours.clone()));
     let (client, mut requests): (_, common::Requests) = client.await.unwrap();
     let mut server = h3::server::builder();
-    let server = server.enable_datagram(true).build(Connection::new(pair.server.clone()));
+    let server = server.enable_datagram(true).build(Connection::new(pair.theirs.clone()));
     let mut server: common::ServerConnection = server.await.unwrap();
 
     let stream = within(requests.send_request(get("/"))).await.unwrap();

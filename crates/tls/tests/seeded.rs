@@ -1,36 +1,19 @@
 //! Sessions whose randomness and time are seeded repeat themselves to the byte: simulations rest on that.
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
-use std::sync::Arc;
-
-use anabranch_seeded::{Identity, VirtualClock, deterministic_provider, seed_thread};
-use anabranch_tls::{ClientConfig, ServerConfig, Session};
+use anabranch_testkit::seeded::{Trust, seed_thread};
+use anabranch_tls::Session;
 use anabranch_wire::Time;
 
 /// Returns all bytes of two handshakes, the second one resumed.
 fn transcript(seed: u64) -> Vec<Vec<u8>> {
     seed_thread(seed);
-    let identity = Identity::new(3, &["server.test"]).unwrap();
-    let clock = VirtualClock::new();
-    let client = ClientConfig::builder()
-        .provider(deterministic_provider())
-        .time(Arc::clone(&clock) as _)
-        .roots(identity.roots().unwrap())
-        .alpn(["test"])
-        .early_data(true)
-        .build()
-        .unwrap();
-    let server = ServerConfig::builder()
-        .provider(deterministic_provider())
-        .time(Arc::clone(&clock) as _)
-        .certificate(vec![identity.certificate], identity.key)
-        .alpn(["test"])
-        .early_data(true)
-        .build()
-        .unwrap();
+    let trust = Trust::new("server.test");
+    let client = trust.client("test").early_data(true).build().unwrap();
+    let server = trust.server("test").early_data(true).build().unwrap();
     let mut transcript = Vec::new();
     for second in 0..2 {
-        clock.set(Time::from_millis(second * 1000));
+        trust.clock.set(Time::from_millis(second * 1000));
         let mut ends = [
             Session::client(&client, "server.test", vec![1; 30]).unwrap(),
             Session::server(&server, vec![2; 30]).unwrap(),

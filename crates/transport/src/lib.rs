@@ -22,6 +22,8 @@ pub mod schedule;
 mod space;
 pub mod stream;
 #[cfg(test)]
+mod testing;
+#[cfg(test)]
 mod tests;
 mod token;
 pub mod trace;

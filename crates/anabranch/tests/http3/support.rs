@@ -2,16 +2,14 @@
 #![allow(unreachable_pub, reason = "other files of the test use it")]
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use anabranch::http3::{Body, Client, Config, Connection, Error, Limits, Server};
-use anabranch::{ClientConfig, Endpoint, SelfSigned, ServerConfig, TransportConfig, config, tls};
+use anabranch::{ClientConfig, Endpoint, SelfSigned, TransportConfig, config};
+pub use anabranch_testkit::endpoints::{PATIENCE, within};
+use anabranch_testkit::endpoints::{loopback, server_config};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::channel::{Channel, Sender};
-
-/// Longer than anything here takes on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A body that tests write to.
 pub type Written = Channel<Bytes, anabranch::Error>;
@@ -33,12 +31,8 @@ impl Site {
 
     pub fn with_transport(transport: TransportConfig) -> Self {
         let identity = SelfSigned::new(["localhost"]).unwrap();
-        let tls = tls::ServerConfig::builder()
-            .certificate(vec![identity.certificate().clone()], identity.key())
-            .alpn(["h3"])
-            .early_data(true);
-        let server = ServerConfig::new(tls.build().unwrap()).with_transport(transport);
-        let endpoint = Endpoint::server(server, "127.0.0.1:0".parse().unwrap()).unwrap();
+        let server = server_config(&identity, "h3").with_transport(transport);
+        let endpoint = Endpoint::server(server, loopback()).unwrap();
         let address = endpoint.local_addr().unwrap();
         Self { identity, endpoint, address }
     }
@@ -80,13 +74,13 @@ impl Site {
     }
 
     pub fn client(&self) -> Client {
-        let endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
+        let endpoint = Endpoint::client(loopback()).unwrap();
         Client::new(endpoint, self.client_config())
     }
 
     /// Connects only the transport, for a client that may do as it likes above it.
     pub async fn connect_quic(&self) -> anabranch::Connection {
-        let mut endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
+        let mut endpoint = Endpoint::client(loopback()).unwrap();
         endpoint.set_default_client_config(self.client_config());
         within(endpoint.connect(self.address, "localhost").unwrap()).await.unwrap()
     }
@@ -105,11 +99,6 @@ impl Site {
     pub fn get(&self, path: &str) -> Request<()> {
         Request::get(self.url(path)).body(()).unwrap()
     }
-}
-
-/// Fails a test that hangs.
-pub async fn within<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, future).await.expect("the test hangs")
 }
 
 /// Reads all of a response's body as text.

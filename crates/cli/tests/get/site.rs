@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use anabranch::http3::{Code, Config, Connection, RecvHalf, SendHalf};
 use anabranch::{ConnectionError, Endpoint, Incoming, ServerConfig, TransportConfig, Version, config, tls};
+use anabranch_testkit::certificates::Files;
 use bytes::Bytes;
 use http::{Request, Response, StatusCode, header};
 use tempfile::TempDir;
@@ -78,10 +79,7 @@ impl Site {
 }
 
 fn server_config(dir: &Path) -> ServerConfig {
-    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let (cert, key) = (dir.join("cert.pem"), dir.join("key.pem"));
-    std::fs::write(&cert, made.cert.pem()).unwrap();
-    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    let Files { cert, key } = Files::new(dir, &["localhost"]);
     let tls = tls::ServerConfig::builder()
         .certificate(config::certificates(&cert).unwrap(), config::private_key(&key).unwrap())
         .alpn(["h3"])

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use anabranch::rustls::pki_types::ServerName;
 use anabranch::rustls::{ClientConfig, version};
 use anabranch::{Endpoint, config, http3};
+use anabranch_testkit::certificates::Files;
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
 use http_body_util::{BodyExt, Empty};
@@ -35,10 +36,7 @@ impl Field {
         std::fs::write(dir.path().join("root/small.txt"), "small file").unwrap();
         std::fs::write(dir.path().join("root/sub/page.html"), "<p>page").unwrap();
         std::fs::write(dir.path().join("secret"), "not served").unwrap();
-        let made =
-            rcgen::generate_simple_self_signed(["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
-        std::fs::write(dir.path().join("cert.pem"), made.cert.pem()).unwrap();
-        std::fs::write(dir.path().join("key.pem"), made.signing_key.serialize_pem()).unwrap();
+        Files::new(dir.path(), &["localhost", "127.0.0.1"]);
         Self(dir)
     }
 

@@ -2,11 +2,11 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "part of tests")]
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use anabranch::{Endpoint, SelfSigned, TransportConfig, config};
+use anabranch::TransportConfig;
 use anabranch_h3::{BidiStream, Connection, OpenStreams};
+pub use anabranch_testkit::endpoints::within;
+use anabranch_testkit::endpoints::{self, Connected, Pair};
+pub use anabranch_testkit::pattern;
 use bytes::{Buf, Bytes};
 use http::{Request, Response};
 
@@ -15,36 +15,17 @@ pub type ServerStream = h3::server::RequestStream<BidiStream<Bytes>, Bytes>;
 pub type ServerConnection = h3::server::Connection<Connection, Bytes>;
 pub type Requests = h3::client::SendRequest<OpenStreams, Bytes>;
 
-/// Longer than anything here takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// Two ends of one connection before h3 begins, and the endpoints that carry them.
-pub struct Pair {
-    pub client: anabranch::Connection,
-    pub server: anabranch::Connection,
-    endpoints: [Endpoint; 2],
-}
-
-pub async fn pair(transport: TransportConfig) -> Pair {
-    let transport = Arc::new(transport);
-    let identity = SelfSigned::new(["localhost"]).unwrap();
-    let server_config = identity.server_config(["h3"]).unwrap().with_transport(Arc::clone(&transport));
-    let server = Endpoint::server(server_config, "127.0.0.1:0".parse().unwrap()).unwrap();
-    let mut client = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
-    let client_config = config::client(identity.roots().unwrap(), ["h3"]).unwrap().with_transport(transport);
-    client.set_default_client_config(client_config);
-    let connecting = client.connect(server.local_addr().unwrap(), "localhost").unwrap();
-    let accepting = async { server.accept().await.unwrap().await.unwrap() };
-    let (ours, theirs) = within(async { tokio::join!(connecting, accepting) }).await;
-    Pair { client: ours.unwrap(), server: theirs, endpoints: [client, server] }
+/// Returns two ends of one connection before h3 begins, and the endpoints that carry them.
+pub async fn pair(transport: TransportConfig) -> Connected {
+    endpoints::connected(&Pair::speaking("h3").transport(transport)).await
 }
 
 /// Returns a client whose connection is driven until its last request, and a server.
-pub async fn connected() -> (Requests, ServerConnection, Pair) {
+pub async fn connected() -> (Requests, ServerConnection, Connected) {
     let pair = pair(TransportConfig::default()).await;
-    let (mut driver, requests) = h3::client::new(Connection::new(pair.client.clone())).await.unwrap();
+    let (mut driver, requests) = h3::client::new(Connection::new(pair.ours.clone())).await.unwrap();
     tokio::spawn(async move { driver.wait_idle().await });
-    let server = h3::server::Connection::new(Connection::new(pair.server.clone())).await.unwrap();
+    let server = h3::server::Connection::new(Connection::new(pair.theirs.clone())).await.unwrap();
     (requests, server, pair)
 }
 
@@ -78,14 +59,4 @@ pub async fn body(stream: &mut ClientStream) -> Vec<u8> {
         body.extend_from_slice(&data.copy_to_bytes(data.remaining()));
     }
     body
-}
-
-/// Fails a test that hangs.
-pub async fn within<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, future).await.expect("the test hangs")
-}
-
-/// Returns bytes that differ from place to place.
-pub fn pattern(len: usize) -> Vec<u8> {
-    (0..len as u64).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
 }

@@ -6,36 +6,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_http3::{Code, Config, Event, ReadError, Session};
-use anabranch_seeded::{Identity, VirtualClock, deterministic_provider, seed_thread};
+use anabranch_testkit::seeded::{Trust, seed_thread};
 use anabranch_transport::stream::{StreamEvent, Streams, StreamsConfig};
 use anabranch_transport::{
     ClientConfig, Connection, ConnectionError, Datagram, Endpoint, EndpointConfig, FourTuple, Handle,
-    ServerConfig, TransmitBuf, TransportConfig, tls,
+    ServerConfig, TransmitBuf, TransportConfig,
 };
 use anabranch_wire::{Dir, Side, StreamId, Time};
 use bytes::Bytes;
 
 /// Name in the server's certificate.
 const SERVER_NAME: &str = "server.test";
-
-/// TLS of a client and a server that trust each other.
-fn seeded_tls() -> (tls::ClientConfig, tls::ServerConfig) {
-    let identity = Identity::new(1, &[SERVER_NAME]).unwrap();
-    let clock = VirtualClock::new();
-    let client = tls::ClientConfig::builder()
-        .provider(deterministic_provider())
-        .time(Arc::clone(&clock) as _)
-        .roots(identity.roots().unwrap())
-        .alpn(["h3"])
-        .build();
-    let server = tls::ServerConfig::builder()
-        .provider(deterministic_provider())
-        .time(clock)
-        .certificate(vec![identity.certificate], identity.key)
-        .alpn(["h3"])
-        .build();
-    (client.unwrap(), server.unwrap())
-}
 
 /// One side.
 pub(crate) struct Host {
@@ -89,7 +70,7 @@ impl Pair {
 
     pub(crate) fn with(setup: Setup) -> Self {
         seed_thread(7);
-        let (client_tls, server_tls) = seeded_tls();
+        let (client_tls, server_tls) = Trust::new(SERVER_NAME).pair("h3");
         let transport = Arc::new(setup.transport);
         let client_config = ClientConfig::new(client_tls)
             .with_transport(Arc::clone(&transport))

@@ -3,12 +3,10 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use anabranch_seeded::{Identity, deterministic_provider, seed_thread};
-use anabranch_tls as tls;
-use anabranch_tls::{DirectionKeys, TAG_LEN, initial_keys};
-use anabranch_wire::{
-    ConnectionId, Frame, Frames, NewLong, NewNumber, PacketKind, PathId, Side, Version, parse_packet,
-};
+use anabranch_testkit::packets::Initial;
+use anabranch_testkit::seeded::{Trust, seed_thread};
+use anabranch_tls::{DirectionKeys, TAG_LEN};
+use anabranch_wire::{ConnectionId, Frame, Frames, PacketKind, PathId, Version, parse_packet};
 
 use crate::config::{ClientConfig, EndpointConfig, ServerConfig};
 use crate::datagram_io::{Datagram, FourTuple};
@@ -40,20 +38,8 @@ pub(super) fn endpoint_config(seed: u8) -> EndpointConfig {
 /// Creates a server and a client that trusts it; both draw from this thread's generator.
 pub(super) fn configs() -> (ServerConfig, ClientConfig) {
     seed_thread(1);
-    let identity = Identity::new(3, &["server.test"]).unwrap();
-    let client = tls::ClientConfig::builder()
-        .provider(deterministic_provider())
-        .time(anabranch_seeded::VirtualClock::new())
-        .roots(identity.roots().unwrap())
-        .alpn(["test"])
-        .build();
-    let server = tls::ServerConfig::builder()
-        .provider(deterministic_provider())
-        .time(anabranch_seeded::VirtualClock::new())
-        .certificate(vec![identity.certificate], identity.key)
-        .alpn(["test"])
-        .build();
-    (ServerConfig::new(server.unwrap()), ClientConfig::new(client.unwrap()))
+    let (client, server) = Trust::new("server.test").pair("test");
+    (ServerConfig::new(server), ClientConfig::new(client))
 }
 
 pub(super) fn server_with(change: impl FnOnce(&mut ServerConfig)) -> Option<Arc<ServerConfig>> {
@@ -64,28 +50,7 @@ pub(super) fn server_with(change: impl FnOnce(&mut ServerConfig)) -> Option<Arc<
 
 /// Returns a client's first Initial of `size` bytes that contains a PING, sealed as RFC 9001 requires.
 pub(super) fn initial(version: Version, dcid: &ConnectionId, token: &[u8], size: usize) -> Vec<u8> {
-    let format = version.format().unwrap();
-    let keys = initial_keys(format, dcid, Side::Client).local;
-    let mut packet = vec![0; size];
-    let outgoing = format
-        .write_long(
-            &mut packet,
-            &NewLong {
-                kind: PacketKind::Initial,
-                dcid,
-                scid: &cid(0xc11e),
-                token,
-                number: NewNumber { pn: 0, unacked: 1, announced: None },
-                fixed_bit: true,
-            },
-        )
-        .unwrap();
-    packet[outgoing.header_len] = 1;
-    format.set_length(&mut packet, &outgoing);
-    keys.packet.seal(PathId::ZERO, 0, outgoing.header_len, &mut packet);
-    let sample = format.sample(&packet, PacketKind::Initial, outgoing.pn_offset).unwrap();
-    format.mask(&mut packet, &outgoing, &keys.header.mask(&sample));
-    packet
+    Initial { version, size, ..Initial::new(dcid, token) }.seal()
 }
 
 /// Opens an Initial with these keys; the code of the CONNECTION_CLOSE that it starts with.
@@ -93,7 +58,7 @@ pub(super) fn close_code(packet: &[u8], keys: &DirectionKeys) -> u64 {
     let mut packet = packet.to_vec();
     let header = parse_packet(&packet, 8).unwrap();
     assert_eq!((header.kind, header.end), (PacketKind::Initial, packet.len()));
-    assert_eq!(header.dcid, cid(0xc11e));
+    assert_eq!(header.dcid, Initial::scid());
     let format = header.version.unwrap().format().unwrap();
     let sample = format.sample(&packet, header.kind, header.pn_offset).unwrap();
     let unmasked = format.unmask(&mut packet, header.kind, header.pn_offset, &keys.header.mask(&sample));

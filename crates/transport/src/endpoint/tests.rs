@@ -4,9 +4,10 @@ use super::testing::*;
 use super::*;
 use crate::config::RetryPolicy;
 use crate::error::ConnectionError;
+use crate::testing::{Flying, deliver, drain};
 
-/// Two endpoints and the datagrams between them.
-struct Pair {
+/// Two endpoints that may have many connections, and a network without delay.
+struct Many {
     now: Time,
     client: Endpoint,
     server: Endpoint,
@@ -14,7 +15,7 @@ struct Pair {
     events: Vec<(bool, Handle, Event)>,
 }
 
-impl Pair {
+impl Many {
     fn new(change: impl FnOnce(&mut ServerConfig)) -> Self {
         let (mut server_config, client_config) = configs();
         change(&mut server_config);
@@ -34,15 +35,16 @@ impl Pair {
         let mut total = 0;
         loop {
             let to_server = drain(&mut self.client, self.now);
-            deliver(&mut self.server, self.now, &to_server);
+            let mut count = to_server.len();
+            deliver(&mut self.server, self.now, to_server, usize::MAX);
             let to_client = drain(&mut self.server, self.now);
-            deliver(&mut self.client, self.now, &to_client);
+            count += to_client.len();
+            deliver(&mut self.client, self.now, to_client, usize::MAX);
             for (is_server, endpoint) in [(false, &mut self.client), (true, &mut self.server)] {
                 while let Some((handle, event)) = endpoint.poll_event() {
                     self.events.push((is_server, handle, event));
                 }
             }
-            let count = to_server.len() + to_client.len();
             total += count;
             if count == 0 {
                 return total;
@@ -68,27 +70,9 @@ impl Pair {
     }
 }
 
-fn drain(endpoint: &mut Endpoint, now: Time) -> Vec<(FourTuple, Vec<u8>)> {
-    let mut out = Vec::new();
-    let mut buf = TransmitBuf::new(10);
-    while let Some(transmit) = endpoint.poll_transmit(now, &mut buf) {
-        let seen = FourTuple { local: transmit.tuple.remote, remote: transmit.tuple.local };
-        let datagrams = buf.filled(&transmit).chunks(transmit.segment_size);
-        out.extend(datagrams.map(|datagram| (seen, datagram.to_vec())));
-    }
-    out
-}
-
-fn deliver(endpoint: &mut Endpoint, now: Time, datagrams: &[(FourTuple, Vec<u8>)]) {
-    let mut datagrams = datagrams.to_vec();
-    let mut batch: Vec<_> =
-        datagrams.iter_mut().map(|(tuple, payload)| Datagram { tuple: *tuple, ecn: None, payload }).collect();
-    endpoint.handle_batch(now, &mut batch);
-}
-
 #[test]
 fn a_client_connects() {
-    let mut pair = Pair::new(|_| {});
+    let mut pair = Many::new(|_| {});
     let handle = pair.connect(1);
     pair.exchange();
     assert_eq!((pair.connected(false), pair.connected(true)), (1, 1), "{:?}", pair.events);
@@ -100,7 +84,7 @@ fn a_client_connects() {
 
 #[test]
 fn a_client_connects_through_a_retry() {
-    let mut pair = Pair::new(|config| config.retry = RetryPolicy::Always);
+    let mut pair = Many::new(|config| config.retry = RetryPolicy::Always);
     pair.connect(1);
     pair.exchange();
     assert_eq!((pair.connected(false), pair.connected(true)), (1, 1), "{:?}", pair.events);
@@ -108,7 +92,7 @@ fn a_client_connects_through_a_retry() {
 
 #[test]
 fn many_connections_share_an_endpoint_and_leave_nothing() {
-    let mut pair = Pair::new(|_| {});
+    let mut pair = Many::new(|_| {});
     let handles: Vec<_> = (0..20).map(|n| pair.connect(n)).collect();
     pair.exchange();
     assert_eq!((pair.connected(false), pair.connected(true)), (20, 20));
@@ -136,13 +120,13 @@ fn many_connections_share_an_endpoint_and_leave_nothing() {
 
 #[test]
 fn the_application_decides_about_incoming_connections() {
-    let mut pair = Pair::new(|_| {});
+    let mut pair = Many::new(|_| {});
     pair.server.set_auto_accept(false);
     for n in 0..4 {
         pair.connect(n);
     }
     let first_flights = drain(&mut pair.client, pair.now);
-    deliver(&mut pair.server, pair.now, &first_flights);
+    deliver(&mut pair.server, pair.now, first_flights, usize::MAX);
     let incoming: [Incoming; 4] = core::array::from_fn(|_| pair.server.poll_incoming().unwrap());
     assert!(pair.server.poll_incoming().is_none());
     let [accepted, refused, retried, ignored] = incoming;
@@ -170,7 +154,7 @@ fn the_application_decides_about_incoming_connections() {
 
 #[test]
 fn a_server_that_stopped_accepting_says_nothing_to_new_clients() {
-    let mut pair = Pair::new(|_| {});
+    let mut pair = Many::new(|_| {});
     pair.connect(1);
     pair.exchange();
     pair.server.set_server(None);
@@ -181,7 +165,7 @@ fn a_server_that_stopped_accepting_says_nothing_to_new_clients() {
 
 #[test]
 fn a_server_that_forgot_its_connections_resets_them() {
-    let mut pair = Pair::new(|_| {});
+    let mut pair = Many::new(|_| {});
     let handle = pair.connect(1);
     pair.exchange();
     // The same keys, nothing else.
@@ -197,7 +181,7 @@ fn a_server_that_forgot_its_connections_resets_them() {
 
 #[test]
 fn addresses_that_cannot_be_sent_to() {
-    let mut pair = Pair::new(|_| {});
+    let mut pair = Many::new(|_| {});
     for remote in ["10.0.0.1:0", "0.0.0.0:443", "[::]:443"] {
         let tuple = FourTuple { local: client(1), remote: remote.parse().unwrap() };
         let result = pair.client.connect(pair.now, &pair.client_config, tuple, "server.test");
@@ -215,14 +199,14 @@ fn answers_without_a_connection_are_bounded() {
         Endpoint::new(&endpoint_config(1), server_with(|config| config.retry = RetryPolicy::Always));
     let now = Time::from_millis(1000);
     let initial = initial(anabranch_wire::Version::V1, &cid(1), &[], 1200);
-    let flood: Vec<_> = (0..MAX_RESPONSES as u32 + 100).map(|n| (tuple(n), initial.clone())).collect();
-    deliver(&mut endpoint, now, &flood);
+    let from = |n| Flying { at: now, tuple: tuple(n), ecn: None, bytes: initial.clone() };
+    deliver(&mut endpoint, now, (0..MAX_RESPONSES as u32 + 100).map(from).collect(), usize::MAX);
     assert_eq!(drain(&mut endpoint, now).len(), MAX_RESPONSES);
 }
 
 #[test]
 fn timers_follow_their_connections() {
-    let mut pair = Pair::new(|_| {});
+    let mut pair = Many::new(|_| {});
     pair.connect(1);
     let before = pair.client.poll_timeout();
     drain(&mut pair.client, pair.now);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use anabranch_testkit::seeded::Trust;
 use anabranch_wire::{Side, TransportErrorCode, Version};
 use bytes::Bytes;
 
@@ -18,8 +19,8 @@ fn a_handshake_takes_one_round_trip_and_is_confirmed_in_the_second() {
     assert_eq!(pair.now - begin, Duration::from_millis(20));
     pair.connect();
     assert_eq!(pair.now - begin, Duration::from_millis(40));
-    assert_eq!(pair.client().alpn(), Some(ALPN));
-    assert_eq!(pair.server().alpn(), Some(ALPN));
+    assert_eq!(pair.client().alpn(), Some(ALPN.as_bytes()));
+    assert_eq!(pair.server().alpn(), Some(ALPN.as_bytes()));
     assert_eq!(pair.server().server_name(), Some("localhost"));
     assert_eq!(pair.client().version(), Version::V1);
 }
@@ -80,13 +81,7 @@ fn keep_alive_keeps_a_connection_alive() {
 #[test]
 fn without_a_common_protocol_the_handshake_fails_with_its_alert() {
     let mut pair = Pair::with(|client, _| {
-        let identity = anabranch_seeded::Identity::new(1, &["localhost"]).unwrap();
-        client.tls = anabranch_tls::ClientConfig::builder()
-            .roots(identity.roots().unwrap())
-            .time(anabranch_seeded::VirtualClock::new())
-            .alpn(["other"])
-            .build()
-            .unwrap();
+        client.tls = Trust::new("localhost").client("other").build().unwrap();
     });
     pair.settle();
     let Some(ConnectionError::PeerTransport(error)) = pair.closed(Side::Client) else {

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use anabranch_seeded::{Identity, VirtualClock, deterministic_provider};
-use anabranch_tls as tls;
+use anabranch_seeded::Identity;
+use anabranch_testkit::seeded::Trust;
 use anabranch_wire::{Dir, Frame, Frames, PacketKind, Side, Time, TransportErrorCode as Code, Version};
 use bytes::Bytes;
 
@@ -135,27 +135,15 @@ fn repeated_and_reordered_handshakes_complete() {
 
 /// A chain of nine certificates, about 14 KB in all.
 fn long_chain(client: &mut ClientConfig, server: &mut ServerConfig) {
-    let identity = Identity::new(1, &["localhost"]).unwrap();
+    let trust = Trust::new("localhost");
     let names: Vec<String> = (0..60).map(|n| format!("host-number-{n:03}.example")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let mut chain = vec![identity.certificate.clone()];
+    let mut chain = vec![trust.identity.certificate.clone()];
     chain.extend((2..10).map(|seed| Identity::new(seed, &names).unwrap().certificate));
     assert!(chain.iter().map(|certificate| certificate.len()).sum::<usize>() > 12_000);
-    let roots = identity.roots().unwrap();
-    server.tls = tls::ServerConfig::builder()
-        .provider(deterministic_provider())
-        .time(VirtualClock::new())
-        .certificate(chain, identity.key)
-        .alpn([ALPN])
-        .build()
-        .unwrap();
-    client.tls = tls::ClientConfig::builder()
-        .provider(deterministic_provider())
-        .time(VirtualClock::new())
-        .roots(roots)
-        .alpn([ALPN])
-        .build()
-        .unwrap();
+    let key = trust.identity.key.clone_key();
+    server.tls = trust.server(ALPN).certificate(chain, key).build().unwrap();
+    client.tls = trust.client(ALPN).build().unwrap();
 }
 
 #[test]
@@ -220,15 +208,9 @@ fn row_10_coalesced_and_undecryptable_bytes_count_once() {
 
 /// A ClientHello of three datagrams.
 fn long_hello(client: &mut ClientConfig) {
-    let identity = Identity::new(1, &["localhost"]).unwrap();
     let protocols = (0..60).map(|n| format!("a-protocol-with-a-rather-long-name-{n:04}"));
-    client.tls = tls::ClientConfig::builder()
-        .provider(deterministic_provider())
-        .time(VirtualClock::new())
-        .roots(identity.roots().unwrap())
-        .alpn(protocols.map(String::into_bytes).chain([ALPN.to_vec()]))
-        .build()
-        .unwrap();
+    let offered = Trust::new("localhost").client(ALPN).alpn(protocols.chain([ALPN.to_owned()]));
+    client.tls = offered.build().unwrap();
 }
 
 #[test]
@@ -250,7 +232,7 @@ fn a_long_client_hello_arrives_in_any_order() {
                     vec![flying]
                 }));
                 pair.connect();
-                assert_eq!(pair.server().alpn(), Some(ALPN));
+                assert_eq!(pair.server().alpn(), Some(ALPN.as_bytes()));
                 assert!(pair.bytes_to_server > 3_600, "{} bytes", pair.bytes_to_server);
             }
         }
@@ -416,7 +398,7 @@ fn forged_retry(initial: &[u8], genuine: bool) -> Vec<u8> {
     packet.push(8);
     packet.extend([0xaa; 8]);
     packet.extend(b"a token of the attacker's");
-    let tag = tls::retry_tag(V1.format().unwrap(), &header.dcid, &packet);
+    let tag = anabranch_tls::retry_tag(V1.format().unwrap(), &header.dcid, &packet);
     packet.extend(tag);
     if !genuine {
         *packet.last_mut().unwrap() ^= 1;

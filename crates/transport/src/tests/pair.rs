@@ -8,18 +8,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_recovery::Algorithm;
-use anabranch_seeded::{Identity, deterministic_provider, seed_thread};
-use anabranch_tls as tls;
-use anabranch_wire::{Dir, Direction, Ecn, Side, StreamId, Time, Version};
+pub(super) use anabranch_testkit::pattern;
+use anabranch_testkit::seeded::{Trust, seed_thread};
+use anabranch_wire::{Dir, Direction, Side, StreamId, Time, Version};
 use bytes::Bytes;
 
 use crate::stream::{ReadError, WriteError};
+pub(super) use crate::testing::Flying;
+use crate::testing::{deliver, drain};
 use crate::{
-    ClientConfig, Connection, ConnectionError, Datagram, Endpoint, EndpointConfig, Event, FourTuple, Handle,
-    ServerConfig, TransmitBuf, TransportConfig,
+    ClientConfig, Connection, ConnectionError, Endpoint, EndpointConfig, Event, FourTuple, Handle,
+    ServerConfig, TransportConfig,
 };
 
-pub(super) const ALPN: &[u8] = b"test";
+pub(super) const ALPN: &str = "test";
 
 pub(super) fn client_addr() -> SocketAddr {
     (Ipv4Addr::new(127, 0, 0, 1), 50_000).into()
@@ -27,15 +29,6 @@ pub(super) fn client_addr() -> SocketAddr {
 
 pub(super) fn server_addr() -> SocketAddr {
     (Ipv4Addr::new(127, 0, 0, 2), 4433).into()
-}
-
-/// A datagram on the wire.
-#[derive(Clone, Debug)]
-pub(super) struct Flying {
-    pub(super) at: Time,
-    pub(super) tuple: FourTuple,
-    pub(super) ecn: Option<Ecn>,
-    pub(super) bytes: Vec<u8>,
 }
 
 /// Given who sent a datagram, and the datagram; what arrives of it.
@@ -66,7 +59,6 @@ pub(super) struct Pair {
     pub(super) sent_to: BTreeMap<SocketAddr, u64>,
     /// Datagrams that arrive at the same time are handed over one by one, rather than together.
     pub(super) one_by_one: bool,
-    buf: TransmitBuf,
 }
 
 thread_local! {
@@ -86,23 +78,9 @@ pub(super) fn direction() -> Direction {
 }
 
 pub(super) fn configs() -> (ClientConfig, ServerConfig) {
-    let identity = Identity::new(1, &["localhost"]).unwrap();
-    let client = tls::ClientConfig::builder()
-        .provider(deterministic_provider())
-        .time(anabranch_seeded::VirtualClock::new())
-        .roots(identity.roots().unwrap())
-        .alpn([ALPN])
-        .early_data(true)
-        .build()
-        .unwrap();
-    let server = tls::ServerConfig::builder()
-        .provider(deterministic_provider())
-        .time(anabranch_seeded::VirtualClock::new())
-        .certificate(vec![identity.certificate.clone()], identity.key.clone_key())
-        .alpn([ALPN])
-        .early_data(true)
-        .build()
-        .unwrap();
+    let trust = Trust::new("localhost");
+    let client = trust.client(ALPN).early_data(true).build().unwrap();
+    let server = trust.server(ALPN).early_data(true).build().unwrap();
     let (mut client, mut server) = (ClientConfig::new(client), ServerConfig::new(server));
     if let Some(version) = WIRE.get() {
         client.initial_version = version;
@@ -160,7 +138,6 @@ impl Pair {
             bytes_to_server: 0,
             sent_to: BTreeMap::new(),
             one_by_one: false,
-            buf: TransmitBuf::new(16),
         }
     }
 
@@ -207,36 +184,30 @@ impl Pair {
     /// Drains both ends onto the wire.
     pub(super) fn drain(&mut self) {
         let at = self.now + self.delay;
-        while let Some(transmit) = self.client.poll_transmit(self.now, &mut self.buf) {
-            let local = transmit.tuple.local;
+        for sent in drain(&mut self.client, self.now) {
+            let FourTuple { local: remote, remote: local } = sent.tuple;
             if !self.client_locals.contains(&local) {
                 self.client_locals.push(local);
             }
-            let remote = if local == client_addr() { self.client_seen_as } else { local };
-            let tuple = FourTuple { local: transmit.tuple.remote, remote };
-            for bytes in self.buf.filled(&transmit).chunks(transmit.segment_size) {
-                self.bytes_to_server += bytes.len() as u64;
-                *self.sent_to.entry(transmit.tuple.remote).or_default() += bytes.len() as u64;
-                let flying = Flying { at, tuple, ecn: transmit.ecn, bytes: bytes.to_vec() };
-                carry(&mut self.network, &mut self.to_server, Side::Client, flying);
-            }
+            self.bytes_to_server += sent.bytes.len() as u64;
+            *self.sent_to.entry(remote).or_default() += sent.bytes.len() as u64;
+            let seen_as = if local == client_addr() { self.client_seen_as } else { local };
+            let flying = Flying { at, tuple: FourTuple { local: remote, remote: seen_as }, ..sent };
+            carry(&mut self.network, &mut self.to_server, Side::Client, flying);
         }
         while let Some((_, event)) = self.client.poll_event() {
             self.client_events.push(event);
         }
-        while let Some(transmit) = self.server.poll_transmit(self.now, &mut self.buf) {
-            let remote = transmit.tuple.remote;
+        for sent in drain(&mut self.server, self.now) {
+            let FourTuple { local: remote, remote: local } = sent.tuple;
             let reached = if remote == self.client_seen_as { client_addr() } else { remote };
             let nowhere = !self.client_locals.contains(&reached)
                 || remote == client_addr() && self.client_seen_as != client_addr();
-            let tuple = FourTuple { local: reached, remote: transmit.tuple.local };
-            for bytes in self.buf.filled(&transmit).chunks(transmit.segment_size) {
-                self.bytes_to_client += bytes.len() as u64;
-                *self.sent_to.entry(remote).or_default() += bytes.len() as u64;
-                let flying = Flying { at, tuple, ecn: transmit.ecn, bytes: bytes.to_vec() };
-                if !nowhere {
-                    carry(&mut self.network, &mut self.to_client, Side::Server, flying);
-                }
+            self.bytes_to_client += sent.bytes.len() as u64;
+            *self.sent_to.entry(remote).or_default() += sent.bytes.len() as u64;
+            if !nowhere {
+                let flying = Flying { at, tuple: FourTuple { local: reached, remote: local }, ..sent };
+                carry(&mut self.network, &mut self.to_client, Side::Server, flying);
             }
         }
         while let Some((handle, event)) = self.server.poll_event() {
@@ -253,8 +224,8 @@ impl Pair {
         let Some(next) = arrivals.into_iter().chain(timers).flatten().min() else { return false };
         self.now = self.now.max(next);
         let most = if self.one_by_one { 1 } else { usize::MAX };
-        deliver(self.now, &mut self.to_server, &mut self.server, most);
-        deliver(self.now, &mut self.to_client, &mut self.client, most);
+        deliver(&mut self.server, self.now, due(self.now, &mut self.to_server), most);
+        deliver(&mut self.client, self.now, due(self.now, &mut self.to_client), most);
         self.client.handle_timeout(self.now);
         self.server.handle_timeout(self.now);
         self.drain();
@@ -371,20 +342,8 @@ fn carry(network: &mut Option<Network>, queue: &mut VecDeque<Flying>, from: Side
     }
 }
 
-/// `most`: so many datagrams together.
-fn deliver(now: Time, queue: &mut VecDeque<Flying>, endpoint: &mut Endpoint, most: usize) {
-    let mut due: Vec<Flying> = Vec::new();
-    while queue.front().is_some_and(|flying| flying.at <= now) {
-        due.extend(queue.pop_front());
-    }
-    let mut batch: Vec<Datagram<'_>> = due
-        .iter_mut()
-        .map(|flying| Datagram { tuple: flying.tuple, ecn: flying.ecn, payload: &mut flying.bytes })
-        .collect();
-    batch.chunks_mut(most).for_each(|part| endpoint.handle_batch(now, part));
-}
-
-/// Bytes that show where they belong.
-pub(super) fn pattern(len: usize) -> Vec<u8> {
-    (0..len).map(|at| (at * 31 + at / 251) as u8).collect()
+/// Takes the datagrams from `queue` that have arrived.
+fn due(now: Time, queue: &mut VecDeque<Flying>) -> Vec<Flying> {
+    let arrived = queue.iter().take_while(|flying| flying.at <= now).count();
+    queue.drain(..arrived).collect()
 }

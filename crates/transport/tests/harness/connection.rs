@@ -3,14 +3,13 @@
 //!
 //! The input is a script of what happens to the datagrams under way, one operation after the other.
 
-use std::cell::RefCell;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch_seeded::{Identity, VirtualClock, deterministic_provider, seed_thread};
+use anabranch_testkit::byte_at;
+use anabranch_testkit::seeded::{Trust, seed_thread};
 use anabranch_transport::stream::StreamEvent;
-use anabranch_transport::tls::{self};
 use anabranch_transport::wire::{Dir, Ecn, StreamId, Time};
 use anabranch_transport::{
     ClientConfig, Datagram, Endpoint, EndpointConfig, Event, FourTuple, Handle, ServerConfig, TransmitBuf,
@@ -58,37 +57,15 @@ fn server_addr() -> SocketAddr {
     (Ipv4Addr::new(127, 0, 0, 2), 4433).into()
 }
 
-fn pattern(at: usize) -> u8 {
-    (at * 31 + at / 251) as u8
-}
-
 thread_local! {
-    static IDENTITY: RefCell<Option<Identity>> = const { RefCell::new(None) };
-}
-
-fn configs() -> (ClientConfig, ServerConfig) {
-    IDENTITY.with_borrow_mut(|identity| {
-        let identity = identity.get_or_insert_with(|| Identity::new(1, &["localhost"]).unwrap());
-        let client = tls::ClientConfig::builder()
-            .provider(deterministic_provider())
-            .time(VirtualClock::new())
-            .roots(identity.roots().unwrap())
-            .alpn(["fuzz"])
-            .build();
-        let server = tls::ServerConfig::builder()
-            .provider(deterministic_provider())
-            .time(VirtualClock::new())
-            .certificate(vec![identity.certificate.clone()], identity.key.clone_key())
-            .alpn(["fuzz"])
-            .build();
-        (ClientConfig::new(client.unwrap()), ServerConfig::new(server.unwrap()))
-    })
+    static TRUST: Trust = Trust::new("localhost");
 }
 
 impl World {
     fn new() -> Self {
         seed_thread(7);
-        let (client_config, server_config) = configs();
+        let (client, server) = TRUST.with(|trust| trust.pair("fuzz"));
+        let (client_config, server_config) = (ClientConfig::new(client), ServerConfig::new(server));
         let now = Time::from_millis(1_000);
         let mut client = Endpoint::new(&EndpointConfig::new([1; 32]), None);
         let mut server = Endpoint::new(&EndpointConfig::new([2; 32]), Some(Arc::new(server_config)));
@@ -160,7 +137,7 @@ impl World {
             self.stream = streams.open(Dir::Uni);
         }
         let Some(id) = self.stream else { return };
-        let data: Vec<u8> = (self.written..self.written + len).map(pattern).collect();
+        let data: Vec<u8> = (self.written..self.written + len).map(byte_at).collect();
         self.written += streams.write(id, &data).unwrap_or(0);
     }
 
@@ -259,7 +236,7 @@ pub(crate) fn run(script: &[u8]) {
     world.finish();
     assert!(world.received.len() <= world.written);
     assert!(
-        world.received.iter().enumerate().all(|(at, byte)| *byte == pattern(at)),
+        world.received.iter().enumerate().all(|(at, byte)| *byte == byte_at(at)),
         "bytes as they were written"
     );
 }

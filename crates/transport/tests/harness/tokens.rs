@@ -4,14 +4,13 @@
 //! The first byte says where the token is from: 0 as it is, 1 laid over a genuine NEW_TOKEN token, 2 over a
 //! genuine Retry token.
 
-use anabranch_wire::{NewLong, NewNumber};
 use std::cell::RefCell;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use anabranch_seeded::{Identity, VirtualClock, deterministic_provider, seed_thread};
-use anabranch_transport::tls::{self, initial_keys};
-use anabranch_transport::wire::{ConnectionId, PacketKind, PathId, Side, Time, Version, parse_packet};
+use anabranch_testkit::packets::Initial;
+use anabranch_testkit::seeded::{Trust, seed_thread};
+use anabranch_transport::wire::{ConnectionId, Time, parse_packet};
 use anabranch_transport::{Datagram, EndpointConfig, FourTuple, RetryPolicy, Route, Router, ServerConfig};
 
 /// Longest token that fits an Initial of 1200 bytes with its headers.
@@ -26,13 +25,7 @@ thread_local! {
 fn server() -> Arc<ServerConfig> {
     let make = || {
         seed_thread(1);
-        let identity = Identity::new(1, &["localhost"]).unwrap();
-        let tls = tls::ServerConfig::builder()
-            .provider(deterministic_provider())
-            .time(VirtualClock::new())
-            .certificate(vec![identity.certificate], identity.key)
-            .alpn(["fuzz"])
-            .build();
+        let tls = Trust::new("localhost").server("fuzz").build();
         Arc::new(ServerConfig::new(tls.unwrap()).with_retry(RetryPolicy::Always))
     };
     SERVER.with_borrow_mut(|server| Arc::clone(server.get_or_insert_with(make)))
@@ -46,35 +39,8 @@ fn tuple() -> FourTuple {
     FourTuple { local: (Ipv4Addr::new(10, 0, 0, 2), 443).into(), remote: client() }
 }
 
-/// Returns a client's first Initial with this token, and a PING in it.
-fn initial(dcid: &ConnectionId, token: &[u8]) -> Vec<u8> {
-    let format = Version::V1.format().unwrap();
-    let keys = initial_keys(format, dcid, Side::Client).local;
-    let mut packet = vec![0; 1_200];
-    let scid = ConnectionId::new(&[7; 8]).unwrap();
-    let outgoing = format
-        .write_long(
-            &mut packet,
-            &NewLong {
-                kind: PacketKind::Initial,
-                dcid,
-                scid: &scid,
-                token,
-                number: NewNumber { pn: 0, unacked: 1, announced: None },
-                fixed_bit: true,
-            },
-        )
-        .unwrap();
-    packet[outgoing.header_len] = 1;
-    format.set_length(&mut packet, &outgoing);
-    keys.packet.seal(PathId::ZERO, 0, outgoing.header_len, &mut packet);
-    let sample = format.sample(&packet, PacketKind::Initial, outgoing.pn_offset).unwrap();
-    format.mask(&mut packet, &outgoing, &keys.header.mask(&sample));
-    packet
-}
-
 fn route(router: &mut Router, dcid: &ConnectionId, token: &[u8]) -> Route {
-    let mut packet = initial(dcid, token);
+    let mut packet = Initial::new(dcid, token).seal();
     router.route(NOW, &Datagram { tuple: tuple(), ecn: None, payload: &mut packet })
 }
 

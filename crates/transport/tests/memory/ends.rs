@@ -4,10 +4,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch_seeded::{Identity, VirtualClock, deterministic_provider, seed_thread};
+use anabranch_testkit::seeded::{Trust, seed_thread};
 use anabranch_transport::recovery::{Config, InitialWindow};
 use anabranch_transport::stream::{Streams, StreamsConfig};
-use anabranch_transport::tls;
 use anabranch_transport::wire::{Time, Version};
 use anabranch_transport::{
     ClientConfig, Datagram, Endpoint, EndpointConfig, Event, FourTuple, Handle, ServerConfig, TransmitBuf,
@@ -15,8 +14,6 @@ use anabranch_transport::{
 };
 
 use crate::counting::live;
-
-const ALPN: &[u8] = b"memory";
 
 /// Exchanges in which a handshake is over, and all that follows it.
 const EXCHANGES: usize = 20;
@@ -31,20 +28,8 @@ pub(crate) fn server_addr() -> SocketAddr {
 
 pub(crate) fn configs() -> (ClientConfig, ServerConfig) {
     seed_thread(7);
-    let identity = Identity::new(1, &["localhost"]).unwrap();
-    let client = tls::ClientConfig::builder()
-        .provider(deterministic_provider())
-        .time(VirtualClock::new())
-        .roots(identity.roots().unwrap())
-        .alpn([ALPN])
-        .build();
-    let server = tls::ServerConfig::builder()
-        .provider(deterministic_provider())
-        .time(VirtualClock::new())
-        .certificate(vec![identity.certificate.clone()], identity.key.clone_key())
-        .alpn([ALPN])
-        .build();
-    (ClientConfig::new(client.unwrap()), ServerConfig::new(server.unwrap()))
+    let (client, server) = Trust::new("localhost").pair("memory");
+    (ClientConfig::new(client), ServerConfig::new(server))
 }
 
 pub(crate) struct Ends {

@@ -1,13 +1,10 @@
 //! Bytes that clients make a server allocate before their addresses are validated.
 
-use anabranch_wire::{NewLong, NewNumber};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use anabranch_transport::tls::initial_keys;
-use anabranch_transport::wire::{
-    ConnectionId, Direction, Frame, PacketKind, PathId, Side, Time, Version, Writer,
-};
+use anabranch_testkit::packets::Initial;
+use anabranch_transport::wire::{ConnectionId, Frame, Time};
 use anabranch_transport::{
     Datagram, Endpoint, EndpointConfig, FourTuple, MAX_UNVALIDATED_MEMORY, RetryPolicy, TransmitBuf,
 };
@@ -37,32 +34,8 @@ impl Attacker {
 
     /// Returns an Initial with a CRYPTO frame at each of these offsets.
     fn packet(&mut self, frames: &[(u64, &[u8])]) -> Vec<u8> {
-        let format = Version::V1.format().unwrap();
-        let keys = initial_keys(format, &self.dcid, Side::Client).local;
-        let mut packet = vec![0; 1_200];
-        let scid = ConnectionId::new(&[7; 8]).unwrap();
-        let kind = PacketKind::Initial;
-        let outgoing = format.write_long(
-            &mut packet,
-            &NewLong {
-                kind,
-                dcid: &self.dcid,
-                scid: &scid,
-                token: &[],
-                number: NewNumber { pn: self.next, unacked: 1 << 14, announced: None },
-                fixed_bit: true,
-            },
-        );
-        let outgoing = outgoing.unwrap();
-        let end = packet.len() - 16;
-        let mut writer = Writer::new(&mut packet[outgoing.header_len..end], Direction::Forward);
-        for &(offset, data) in frames {
-            writer.frame(&Frame::Crypto { offset, data }).unwrap();
-        }
-        format.set_length(&mut packet, &outgoing);
-        keys.packet.seal(PathId::ZERO, self.next, outgoing.header_len, &mut packet);
-        let sample = format.sample(&packet, kind, outgoing.pn_offset).unwrap();
-        format.mask(&mut packet, &outgoing, &keys.header.mask(&sample));
+        let frames: Vec<_> = frames.iter().map(|&(offset, data)| Frame::Crypto { offset, data }).collect();
+        let packet = Initial { pn: self.next, frames: &frames, ..Initial::new(&self.dcid, &[]) }.seal();
         self.next += 1;
         packet
     }

@@ -15,9 +15,11 @@ const HEAD: [&str; 2] = ["Floor", "Crate (`crates/…`)"];
 /// TLS sessions and certificates from a seed, worthless as protection: the library and the command must not be built on them.
 const SEEDED: &str = "seeded";
 /// The crates that may.
-const SEEDED_USERS: [&str; 2] = ["lab", "bench"];
+const SEEDED_USERS: [&str; 3] = ["lab", "bench", KIT];
+/// Helpers of tests. It has no floor, so that nothing but tests can use it.
+const KIT: &str = "testkit";
 /// The crates that tests of any crate may use beside those of the table.
-const FOR_TESTS: [&str; 2] = ["lab", SEEDED];
+const FOR_TESTS: [&str; 3] = ["lab", SEEDED, KIT];
 
 /// A row of the table.
 #[derive(Debug)]
@@ -83,7 +85,7 @@ fn of(name: &str, row: &Row, table: &BTreeMap<String, Row>, dependencies: &[Valu
         used.iter().filter(|used| !is_lower(used)).map(|used| format!("uses {used}, not on a lower floor")),
     );
     if used.contains(SEEDED) && !SEEDED_USERS.contains(&name) {
-        said.push(format!("uses {SEEDED}, which only {} may", SEEDED_USERS.join(" and ")));
+        said.push(format!("uses {SEEDED}, which only {} may", SEEDED_USERS.join(", ")));
     }
     // A crate that names itself turns a feature of its own on for its tests.
     let allowed = |used: &str| used == name || FOR_TESTS.contains(&used);
@@ -176,9 +178,11 @@ mod tests {
         assert_eq!(with(0, &["lab"], &[]).len(), 2, "upwards, and not in the table");
         assert_eq!(with(2, &[], &[]), ["crate transport: does not use wire, though ARCHITECTURE.md says so"]);
         assert_eq!(with(2, &["wire"], &["xtask"]).len(), 1);
+        assert_eq!(with(2, &["wire"], &["testkit"]), [""; 0]);
+        assert_eq!(with(2, &["wire", "testkit"], &[]).len(), 2, "helpers of tests are for tests");
         assert!(
             with(2, &["wire", "seeded"], &[])
-                .contains(&"crate transport: uses seeded, which only lab and bench may".to_owned())
+                .contains(&"crate transport: uses seeded, which only lab, bench, testkit may".to_owned())
         );
     }
 

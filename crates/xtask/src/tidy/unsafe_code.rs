@@ -3,7 +3,7 @@
 use super::{Fault, Source};
 
 /// Folders below `crates` whose crate forbids it.
-const SAFE: &[&str] = &["wire", "seeded", "tls", "recovery", "transport", "http3", "qlog", "lab"];
+const SAFE: &[&str] = &["wire", "seeded", "tls", "recovery", "transport", "http3", "qlog", "lab", "testkit"];
 
 /// Crate roots without the promise.
 pub(super) fn check(sources: &[Source]) -> Vec<Fault> {

@@ -1,0 +1,27 @@
+//! Helpers that the tests of several crates share. Only tests depend on this crate.
+//!
+//! A crate's unit tests cannot use a helper that is built on that crate, since its types are then built twice. Such helpers
+//! stay beside the tests.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+#[cfg(feature = "certificates")]
+pub mod certificates;
+#[cfg(feature = "corpus")]
+pub mod corpus;
+#[cfg(feature = "endpoints")]
+pub mod endpoints;
+#[cfg(feature = "packets")]
+pub mod packets;
+#[cfg(feature = "seeded")]
+pub mod seeded;
+
+/// Returns the byte of every [`pattern`] at this place.
+pub fn byte_at(at: usize) -> u8 {
+    ((at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
+}
+
+/// Returns bytes that differ from place to place.
+pub fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(byte_at).collect()
+}

@@ -129,5 +129,4 @@ impl CapsuleReader {
 }
 
 #[cfg(test)]
-#[path = "capsule_tests.rs"]
 mod tests;

@@ -141,5 +141,4 @@ impl<'de> ItemVisitor<'de> for Member<'_> {
 }
 
 #[cfg(test)]
-#[path = "priority_tests.rs"]
 mod tests;

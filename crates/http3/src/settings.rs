@@ -122,5 +122,4 @@ fn settings_error(identifier: u64, what: &str) -> Error {
 }
 
 #[cfg(test)]
-#[path = "settings_tests.rs"]
 mod tests;

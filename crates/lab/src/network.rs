@@ -244,5 +244,4 @@ impl Network {
 }
 
 #[cfg(test)]
-#[path = "network_tests.rs"]
 mod tests;

@@ -337,5 +337,4 @@ fn read(
 }
 
 #[cfg(test)]
-#[path = "relay_tests.rs"]
 mod tests;

@@ -184,3 +184,6 @@ fn text_or_bytes(o: &mut Object<'_>, text: &str, bytes: &str, value: &[u8]) {
         _ => o.hex(bytes, value),
     }
 }
+
+#[cfg(test)]
+mod tests;

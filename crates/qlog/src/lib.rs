@@ -263,8 +263,5 @@ fn write_header(out: &mut String, info: &TraceInfo) {
     });
 }
 
-#[cfg(feature = "http3")]
-#[cfg(test)]
-mod http3_tests;
 #[cfg(test)]
 mod tests;

@@ -172,5 +172,4 @@ impl<'a> Cursor<'a> {
 }
 
 #[cfg(test)]
-#[path = "client_hello_tests.rs"]
 mod tests;

@@ -111,5 +111,4 @@ fn packet_key(suite: Suite, secret: &Secret, format: &Format) -> PacketKey {
 }
 
 #[cfg(test)]
-#[path = "keys_tests.rs"]
 mod tests;

@@ -143,5 +143,4 @@ pub fn nonce(iv: &[u8; NONCE_LEN], path: PathId, pn: u64) -> [u8; NONCE_LEN] {
 }
 
 #[cfg(test)]
-#[path = "packet_key_tests.rs"]
 mod tests;

@@ -259,5 +259,4 @@ fn write_in_order(w: &mut Writer<'_>, message: &[u8]) -> bool {
 }
 
 #[cfg(test)]
-#[path = "datagram_tests.rs"]
 mod tests;

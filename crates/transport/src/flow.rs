@@ -315,5 +315,4 @@ impl SendCredit {
 }
 
 #[cfg(test)]
-#[path = "flow_tests.rs"]
 mod tests;

@@ -247,5 +247,4 @@ impl RangeSet {
 }
 
 #[cfg(test)]
-#[path = "ranges_tests.rs"]
 mod tests;

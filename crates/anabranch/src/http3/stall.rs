@@ -188,5 +188,4 @@ fn is_up_to_client(before: Standing, now: Standing) -> bool {
 }
 
 #[cfg(test)]
-#[path = "stall_tests.rs"]
 mod tests;

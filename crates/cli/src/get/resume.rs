@@ -211,5 +211,4 @@ impl Tries {
 }
 
 #[cfg(test)]
-#[path = "resume_tests.rs"]
 mod tests;

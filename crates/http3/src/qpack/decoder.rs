@@ -322,5 +322,4 @@ fn decompression_failed(fault: Fault) -> Error {
 }
 
 #[cfg(test)]
-#[path = "decoder_tests.rs"]
 mod tests;

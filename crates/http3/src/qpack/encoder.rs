@@ -364,5 +364,4 @@ fn malformed(reason: &'static str) -> integer::Fault {
 }
 
 #[cfg(test)]
-#[path = "encoder_tests.rs"]
 mod tests;

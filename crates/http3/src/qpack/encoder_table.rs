@@ -188,5 +188,4 @@ impl Index {
 }
 
 #[cfg(test)]
-#[path = "encoder_table_tests.rs"]
 mod tests;

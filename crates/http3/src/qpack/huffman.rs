@@ -253,5 +253,4 @@ const fn long() -> [Row; LONG_LENGTHS] {
 }
 
 #[cfg(test)]
-#[path = "huffman_tests.rs"]
 mod tests;

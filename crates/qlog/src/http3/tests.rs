@@ -4,7 +4,7 @@ use anabranch_http3::{Priority, Settings, StreamType};
 use anabranch_wire::{Dir, Side, StreamId, Time};
 use serde_json::Value;
 
-use crate::http3::MAX_FIELDS;
+use super::MAX_FIELDS;
 use crate::tests::{Sink, info};
 use crate::{Clock, Qlog};
 
@@ -13,7 +13,7 @@ fn frame(kind: FrameType, content: FrameContent<'_>) -> FrameTrace<'_> {
     FrameTrace { id, header: FrameHeader { kind, len: 77 }, content }
 }
 
-const SCHEMA: &str = include_str!("http3-events.cddl");
+const SCHEMA: &str = include_str!("../http3-events.cddl");
 
 /// Calls `see` with at least one of every event.
 fn every_event(mut see: impl FnMut(&TraceEvent<'_>)) {

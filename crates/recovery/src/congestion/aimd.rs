@@ -155,5 +155,4 @@ fn rate(path: &Sibling) -> u64 {
 }
 
 #[cfg(test)]
-#[path = "aimd_tests.rs"]
 mod tests;

@@ -368,5 +368,4 @@ impl RecentMax {
 }
 
 #[cfg(test)]
-#[path = "bbr1_tests.rs"]
 mod tests;

@@ -251,5 +251,4 @@ fn cube_root(value: i128) -> i128 {
 }
 
 #[cfg(test)]
-#[path = "cubic_tests.rs"]
 mod tests;

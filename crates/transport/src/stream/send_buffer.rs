@@ -255,5 +255,4 @@ impl SendBuffer {
 }
 
 #[cfg(test)]
-#[path = "send_buffer_tests.rs"]
 mod tests;

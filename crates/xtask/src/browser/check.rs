@@ -120,5 +120,4 @@ pub(super) fn traces(folder: &Path) -> Vec<String> {
 }
 
 #[cfg(test)]
-#[path = "check_tests.rs"]
 mod tests;

@@ -104,5 +104,4 @@ fn remark(case: &Case, ended: &Ended, report: &Value, seen: Option<&Seen>) -> St
 }
 
 #[cfg(test)]
-#[path = "judge_tests.rs"]
 mod tests;

@@ -140,5 +140,4 @@ fn print_row(class: &Class, tally: &Tally, compared: bool, verdict: &str) {
 }
 
 #[cfg(test)]
-#[path = "tests.rs"]
 mod tests;

@@ -38,7 +38,7 @@ impl Source {
     /// Returns whether the whole file is compiled for tests only.
     fn is_test(&self) -> bool {
         let name = self.path.rsplit('/').next().unwrap_or_default();
-        name == "tests.rs" || name.ends_with("_tests.rs") || self.path.split('/').any(|part| part == "tests")
+        name == "tests.rs" || self.path.split('/').any(|part| part == "tests")
     }
 
     /// Returns the folder below `crates`, for a file of the workspace.

@@ -46,7 +46,7 @@ mod tests {
         let sources = [
             source("crates/a/src/long.rs", &long),
             source("crates/a/src/inline.rs", &inline),
-            source("crates/a/src/long_tests.rs", &long),
+            source("crates/a/src/long/tests.rs", &long),
             source("crates/a/tests/long.rs", &long),
             source("crates/a/README.md", &long),
         ];

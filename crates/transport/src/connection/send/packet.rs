@@ -212,5 +212,4 @@ impl Connection {
 }
 
 #[cfg(test)]
-#[path = "forge.rs"]
 pub(crate) mod forge;

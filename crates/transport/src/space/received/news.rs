@@ -214,5 +214,4 @@ fn covers(ranges: &[Range<u64>], numbers: &Range<u64>) -> bool {
 }
 
 #[cfg(test)]
-#[path = "news_tests.rs"]
 mod tests;

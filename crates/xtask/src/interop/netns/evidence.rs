@@ -279,5 +279,4 @@ const VERSION_2: &str = "6b3343cf";
 const FIRST_PORT: &str = "443";
 
 #[cfg(test)]
-#[path = "evidence_tests.rs"]
 mod tests;

@@ -13,7 +13,7 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("wire/src/frame/field.rs", "MAX_SHORT_LEN", "what two bytes of a varint hold"),
     ("wire/src/header/outgoing.rs", "MAX_LONG_LENGTH", "what two bytes of a varint hold"),
     ("wire/src/id.rs", "MAX_CID_LEN", "RFC 9000 §17.2"),
-    ("wire/src/parameters.rs", "MAX_ACK_DELAY_EXPONENT", "RFC 9000 §18.2"),
+    ("wire/src/parameters/mod.rs", "MAX_ACK_DELAY_EXPONENT", "RFC 9000 §18.2"),
     ("tls/src/hkdf.rs", "MAX_SECRET_LEN", "the longest hash in use"),
     ("recovery/src/congestion/bbr/mod.rs", "MAX_QUANTUM", "a sender's burst"),
     ("recovery/src/congestion/bbr1.rs", "MAX_QUANTUM", "a sender's burst"),

@@ -110,7 +110,7 @@ fn run(command: Command) -> Result {
         Command::Completions(options) => manual::completions(&options, Cli::command()),
         Command::Man(options) => manual::manual(&options, Cli::command()),
         Command::Perf(options) => {
-            options.place().settle()?;
+            options.place().pin()?;
             let threads = usize::from(options.place().one_core.is_some());
             match options {
                 perf::Perf::Server(options) => block_on(threads, perf::server::run(options)),

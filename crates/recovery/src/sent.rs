@@ -207,13 +207,13 @@ impl<T> SentList<T> {
     }
 
     /// Drops acknowledged slots from the front; how many.
-    pub(crate) fn settle(&mut self) -> usize {
-        let mut settled = 0;
+    pub(crate) fn compact(&mut self) -> usize {
+        let mut dropped = 0;
         while matches!(self.slots.front(), Some(Slot { state: State::Acked { .. }, .. })) {
             self.slots.pop_front();
-            settled += 1;
+            dropped += 1;
         }
-        settled
+        dropped
     }
 
     /// Packets under way, oldest first.

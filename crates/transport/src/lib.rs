@@ -44,6 +44,6 @@ pub use event::{EndpointEvent, Event};
 pub use flow::WindowRule;
 pub use named::UnknownName;
 pub use path::{
-    AckStats, AlternativeAddress, AnnounceError, Closure, Held, IdleReason, MAX_CLOSED_PATHS, MigrateError,
-    OpenPathError, PathError, PathInfo, PathState, PathStatus, PathTotals,
+    AckStats, AlternativeAddress, AnnounceError, Closure, IdleReason, MAX_CLOSED_PATHS, MigrateError,
+    OpenPathError, PathError, PathInfo, PathState, PathStatus, PathTotals, SocketBlock,
 };

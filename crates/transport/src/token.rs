@@ -3,9 +3,9 @@
 use anabranch_wire::{Dir, PathId, SpaceId, StreamId};
 use smallvec::SmallVec;
 
-use crate::space::Told;
+use crate::space::Receipt;
 
-/// One frame's debt. Values that only grow (limits) are not kept: if such a frame is lost, the newest value is sent.
+/// One frame's ack. Values that only grow (limits) are not kept: if such a frame is lost, the newest value is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::enum_variant_names, reason = "NEW_TOKEN is a frame's name")]
 pub(crate) enum Token {
@@ -17,7 +17,7 @@ pub(crate) enum Token {
         /// Path that the ranges belong to.
         path: PathId,
         /// Ranges that the frame named.
-        told: Told,
+        receipt: Receipt,
     },
     /// Handshake bytes.
     Crypto {

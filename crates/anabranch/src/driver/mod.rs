@@ -216,14 +216,14 @@ impl Driver {
                 Turn::PartlyBlocked => PARTLY_BLOCKED_INTERVAL,
                 Turn::Blocked => BLOCKED_INTERVAL,
             };
-            self.settle(&connection, now + patience);
+            self.finish_turn(&connection, now + patience);
         }
         // Asked once more, so that a socket that has just filled up wakes the task when it has room.
         more | (self.sender.flush(cx) && !self.queue.is_empty())
     }
 
     /// Events, news for the router and the next deadline of a connection, which is not before `earliest`.
-    fn settle(&mut self, connection: &Arc<ConnectionInner>, earliest: Time) {
+    fn finish_turn(&mut self, connection: &Arc<ConnectionInner>, earliest: Time) {
         let mut news = Vec::new();
         let woken = &mut self.woken;
         let (answered, released, deadline) = connection.with_state(|state| {

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::Context;
 
-use anabranch_transport::{Held, Transmit, TransmitBuf};
+use anabranch_transport::{SocketBlock, Transmit, TransmitBuf};
 use anabranch_wire::Time;
 
 use crate::connection_inner::ConnectionInner;
@@ -99,22 +99,24 @@ impl Sender {
     pub(super) fn send_from(&mut self, connection: &ConnectionInner, now: Time) -> Turn {
         // The kernel may withdraw segmentation offload when it turns out that an interface has none.
         self.segments = self.outlets.iter().map(|outlet| outlet.socket.max_segments()).max().unwrap_or(1);
-        let mut held = Held::Nothing;
+        let mut held = SocketBlock::Nothing;
         for _ in 0..BATCHES {
             let mut buffer = self.take_buffer();
             let transmit = connection.with_state(|state| {
-                if self.held > 0 || state.paths.has_held {
-                    held = state.core.hold_paths(|local| self.outlets[self.outlet_for(local)].held.is_some());
-                    state.paths.has_held = held != Held::Nothing;
+                if self.held > 0 || state.paths.has_socket_blocked {
+                    held = state
+                        .core
+                        .set_socket_blocked(|local| self.outlets[self.outlet_for(local)].held.is_some());
+                    state.paths.has_socket_blocked = held != SocketBlock::Nothing;
                 }
-                if held == Held::All { None } else { state.core.poll_transmit(now, &mut buffer) }
+                if held == SocketBlock::All { None } else { state.core.poll_transmit(now, &mut buffer) }
             });
             let Some(transmit) = transmit else {
                 self.spare = Some(buffer);
                 return match held {
-                    Held::Nothing => Turn::Done,
-                    Held::Some => Turn::PartlyBlocked,
-                    Held::All => Turn::Blocked,
+                    SocketBlock::Nothing => Turn::Done,
+                    SocketBlock::Some => Turn::PartlyBlocked,
+                    SocketBlock::All => Turn::Blocked,
                 };
             };
             let at = self.outlet_for(transmit.tuple.local);

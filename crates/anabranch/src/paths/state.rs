@@ -14,7 +14,7 @@ pub(crate) struct PathsState {
     /// Set when a path was sent a PING to find out whether it works.
     pub(crate) asks: bool,
     /// `true` while the core knows that sockets of some paths are full.
-    pub(crate) has_held: bool,
+    pub(crate) has_socket_blocked: bool,
     /// Sockets that were bound for paths.
     pub(crate) leases: Leases,
     /// For a client's connection that follows the routing table.

@@ -137,7 +137,7 @@ impl Origin {
     /// Waits for a handshake that early data has run ahead of, which fails like any other; says whether the server took
     /// the early data.
     pub(super) async fn early_data_accepted(&self, target: &Target) -> Result<bool> {
-        let settle = || async {
+        let accept = || async {
             let early_data = self.early_data.lock().unwrap_or_else(PoisonError::into_inner).take();
             let Some(early_data) = early_data else { return Ok(false) };
             let answer = async {
@@ -151,6 +151,6 @@ impl Origin {
             self.watch.established();
             Ok(accepted)
         };
-        self.accepted.get_or_try_init(settle).await.copied()
+        self.accepted.get_or_try_init(accept).await.copied()
     }
 }

@@ -56,7 +56,7 @@ impl Perf {
 
 impl Place {
     /// Pins the process, before it has threads.
-    pub(crate) fn settle(&self) -> Result {
+    pub(crate) fn pin(&self) -> Result {
         let Some(cpu) = self.one_core else { return Ok(()) };
         let mut cpus = nix::sched::CpuSet::new();
         let pinned =

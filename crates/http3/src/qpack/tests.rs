@@ -146,7 +146,7 @@ impl Network {
     }
 
     /// Delivers everything.
-    fn settle(&mut self) {
+    fn run_until_quiet(&mut self) {
         self.instruct(usize::MAX);
         for stream in self.sections.keys().copied().collect::<Vec<_>>() {
             self.deliver(stream);
@@ -229,7 +229,7 @@ proptest! {
                 Step::Acknowledge(count) => network.acknowledge(count),
             }
         }
-        network.settle();
+        network.run_until_quiet();
     }
 }
 
@@ -249,7 +249,7 @@ fn repeated_lines_become_one_byte_each() {
     let mut network = Network::new(4096, 16);
     for round in 0..4 {
         network.send(4 * round, response(0), usize::MAX);
-        network.settle();
+        network.run_until_quiet();
     }
     let section = encode(&mut network.encoder, 100, &response(0), usize::MAX);
     assert_eq!(section.len(), 2 + 5);
@@ -264,14 +264,14 @@ fn a_full_table_goes_on_working() {
     for second in 0..60 {
         for round in 0..4 {
             network.send(1000 * second + 4 * round, response(second as usize), usize::MAX);
-            network.settle();
+            network.run_until_quiet();
         }
         let section =
             encode(&mut network.encoder, 1000 * second + 16, &response(second as usize), usize::MAX);
         assert_eq!(section.len(), 2 + 5, "second {second}");
         network.sections.insert(1000 * second + 16, (section, response(second as usize)));
         network.encoder_stream.extend(std::mem::take(network.encoder.instructions()));
-        network.settle();
+        network.run_until_quiet();
     }
     assert_eq!(network.blocked, 0);
 }

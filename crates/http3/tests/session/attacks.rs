@@ -103,7 +103,7 @@ fn requests_that_are_wasted_end_at_max_early_resets() {
             begun += waste(&mut duel, &ids, how);
             assert!(made <= MAX_EARLY_RESETS + AT_ONCE, "{how:?}");
             if duel.peer().closed.is_none() {
-                duel.assert_settles(&[]);
+                duel.assert_quiet(&[]);
             }
         }
         assert_eq!(duel.peer().close_code(), Some(Code::EXCESSIVE_LOAD), "{how:?}");
@@ -129,14 +129,14 @@ fn requests_that_are_given_up_in_time_start_no_handler() {
         }
         assert_eq!(duel.victim().session.as_ref().unwrap().open_requests(), 0, "{how:?}");
         assert_eq!(duel.accept(), None, "{how:?}");
-        duel.assert_settles(&[]);
+        duel.assert_quiet(&[]);
         // The next one does.
         duel.victim().events.clear();
         let id = duel.message();
         duel.send(id, &headers(&REQUEST), true);
         assert_eq!(*duel.victim().events.make_contiguous(), [Event::Request], "{how:?}");
         assert_eq!(duel.accept(), Some(id));
-        duel.assert_settles(&[id]);
+        duel.assert_quiet(&[id]);
     }
 }
 
@@ -180,7 +180,7 @@ fn a_client_that_cancels_now_and_then_is_not_closed() {
             assert_eq!(duel.received(id).1, stream::ReadError::Finished);
         }
     }
-    duel.assert_settles(&[]);
+    duel.assert_quiet(&[]);
 }
 
 fn answer(duel: &mut Duel, id: StreamId) {
@@ -233,7 +233,7 @@ fn sections_that_expand_are_refused_and_the_connection_goes_on() {
         let id = duel.message();
         duel.send(id, b"\x01\x80\x01\x00\x01", false);
         assert_eq!(status(&duel.received(id).0), "431");
-        duel.assert_settles(&[]);
+        duel.assert_quiet(&[]);
         for side in ROLES {
             let mut duel = Duel::against(side);
             duel.send_uni(&instructions);
@@ -245,7 +245,7 @@ fn sections_that_expand_are_refused_and_the_connection_goes_on() {
             duel.send(id, &[&before[..], &bomb].concat(), true);
             duel.accept();
             assert_eq!(duel.read(id).1, ReadError::Malformed(Code::EXCESSIVE_LOAD));
-            duel.assert_settles(&[id]);
+            duel.assert_quiet(&[id]);
         }
     }
     // Trailers of a response, too.
@@ -256,7 +256,7 @@ fn sections_that_expand_are_refused_and_the_connection_goes_on() {
     let id = duel.message();
     duel.send(id, &[headers(&RESPONSE), data(b"x"), bomb].concat(), true);
     assert_eq!(duel.read(id), (b"x".to_vec(), ReadError::Malformed(Code::EXCESSIVE_LOAD)));
-    duel.assert_settles(&[id]);
+    duel.assert_quiet(&[id]);
 }
 
 #[test]
@@ -297,7 +297,7 @@ fn interim_responses_end_at_max_interim() {
     duel.send(id, &interim, false);
     assert!(duel.victim().events.contains(&Event::Failed(id)));
     assert_eq!(duel.read(id).1, ReadError::Malformed(Code::EXCESSIVE_LOAD));
-    duel.assert_settles(&[id]);
+    duel.assert_quiet(&[id]);
     // Whoever takes them may have as many as there are.
     let id = duel.message();
     for _ in 0..10 * MAX_INTERIM {
@@ -306,7 +306,7 @@ fn interim_responses_end_at_max_interim() {
     }
     duel.send(id, &headers(&RESPONSE), true);
     assert_eq!(duel.read(id).1, ReadError::Finished);
-    duel.assert_settles(&[id]);
+    duel.assert_quiet(&[id]);
 }
 
 fn priority_update(id: u64, urgency: u8) -> Vec<u8> {
@@ -361,7 +361,7 @@ fn a_priority_update_overrules_the_header() {
     assert_eq!(priority(&mut duel), Some(Priority { urgency: 1, incremental: false }.into()));
     duel.send(control, &priority_update(id.as_u64(), 6), false);
     assert_eq!(priority(&mut duel), Some(Priority { urgency: 6, incremental: false }.into()));
-    duel.assert_settles(&[]);
+    duel.assert_quiet(&[]);
 }
 
 /// MAX_CONTROL_BACKLOG: a peer that gives the control stream no credit is not waited for.
@@ -432,7 +432,7 @@ fn datagrams_that_wait_end_at_max_waiting_datagrams() {
         let waiting: Vec<Bytes> = std::iter::from_fn(|| session.recv_datagram(id)).collect();
         assert_eq!(waiting.len(), MAX_WAITING_DATAGRAMS);
         assert_eq!(waiting[0], 172_u16.to_be_bytes()[..]);
-        duel.assert_settles(&[id]);
+        duel.assert_quiet(&[id]);
     }
 }
 
@@ -460,7 +460,7 @@ fn datagrams_that_wait_end_at_max_waiting_bytes() {
             .sum::<usize>();
         let bytes = (100 + waiting) * (1000 + size_of::<Bytes>());
         assert!((MAX_WAITING_BYTES - 2000..=MAX_WAITING_BYTES).contains(&bytes), "{bytes} bytes");
-        duel.assert_settles(&ids);
+        duel.assert_quiet(&ids);
     }
 }
 
@@ -478,7 +478,7 @@ fn datagrams_that_belong_to_nothing() {
         }
         duel.pair.pump();
         assert_eq!(duel.victim().session.as_mut().unwrap().recv_datagram(id), None);
-        duel.assert_settles(&[id]);
+        duel.assert_quiet(&[id]);
         // Of requests that there cannot be.
         let config = Config::default();
         let streams = StreamsConfig::default();
@@ -516,5 +516,5 @@ fn repeated_goaways_are_one_event() {
     let events: Vec<Event> = duel.victim().events.drain(..).collect();
     let failures = ids.iter().rev().map(|id| Event::Failed(*id));
     assert_eq!(events, [Event::GoingAway].into_iter().chain(failures).collect::<Vec<_>>());
-    duel.assert_settles(&ids);
+    duel.assert_quiet(&ids);
 }

@@ -136,7 +136,7 @@ fn sections_wait_for_their_entries_and_go_on_in_their_order() {
             // A section acknowledgment tells of the entry too.
             assert_eq!(instructions.take(&mut duel), [0x80 | id.as_u64() as u8]);
         }
-        duel.assert_settles(&ids);
+        duel.assert_quiet(&ids);
     }
 }
 
@@ -174,7 +174,7 @@ fn trailers_may_wait_too() {
         assert!(duel.victim().events.contains(&Event::Readable(id)));
         assert_eq!(duel.read(id), (Vec::new(), ReadError::Finished));
         assert_eq!(duel.victim().session.as_mut().unwrap().trailers(id).unwrap()["x-a"], "b");
-        duel.assert_settles(&[id]);
+        duel.assert_quiet(&[id]);
     }
 }
 
@@ -196,7 +196,7 @@ fn streams_that_are_given_up_are_cancelled() {
             duel.send(encoder, INSERT, false);
             assert_eq!(instructions.take(&mut duel), [1], "the entry, and no section");
             assert!(!is_delivered(&mut duel, id));
-            duel.assert_settles(&[id]);
+            duel.assert_quiet(&[id]);
             assert_eq!(instructions.take(&mut duel), b"", "nothing after that");
         }
         // Reset before anything of it was seen: a section may have been lost with it.
@@ -205,21 +205,21 @@ fn streams_that_are_given_up_are_cancelled() {
         let id = duel.message();
         duel.reset(id, Code::REQUEST_CANCELLED);
         assert_eq!(instructions.take(&mut duel), [0x40 | id.as_u64() as u8]);
-        duel.assert_settles(&[id]);
+        duel.assert_quiet(&[id]);
         assert_eq!(instructions.take(&mut duel), b"");
         // Given up by the application in the middle of the body.
         let id = duel.message();
         let message = [duel.head(), data(b"body")].concat();
         duel.send(id, &message, false);
         assert!(is_delivered(&mut duel, id));
-        duel.assert_settles(&[id]);
+        duel.assert_quiet(&[id]);
         assert_eq!(instructions.take(&mut duel), [0x40 | id.as_u64() as u8]);
         // Read to its end: nothing to cancel.
         let id = duel.message();
         let message = duel.head();
         duel.send(id, &message, true);
         assert!(is_delivered(&mut duel, id));
-        duel.assert_settles(&[id]);
+        duel.assert_quiet(&[id]);
         assert_eq!(instructions.take(&mut duel), b"");
     }
     // Rejected by a server that goes away.
@@ -234,7 +234,7 @@ fn streams_that_are_given_up_are_cancelled() {
         duel.received(id).1,
         anabranch_transport::stream::ReadError::Reset(Code::REQUEST_REJECTED.get())
     );
-    duel.assert_settles(&[]);
+    duel.assert_quiet(&[]);
 }
 
 #[test]
@@ -251,5 +251,5 @@ fn a_rejection_by_goaway_cancels_what_waits() {
     assert_eq!(instructions.take(&mut duel), [0x40]);
     duel.send(encoder, INSERT, false);
     assert_eq!(duel.read(id), (Vec::new(), ReadError::Rejected));
-    duel.assert_settles(&[id]);
+    duel.assert_quiet(&[id]);
 }

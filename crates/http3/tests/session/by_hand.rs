@@ -141,7 +141,7 @@ impl Duel {
 
     /// Releases all requests that the application knows of, and checks that nothing of any request is left,
     /// neither in the session nor in the transport.
-    pub(crate) fn assert_settles(&mut self, known: &[StreamId]) {
+    pub(crate) fn assert_quiet(&mut self, known: &[StreamId]) {
         while let Some(id) = self.accept() {
             self.victim().http(|session, streams| session.release(streams, id));
         }

@@ -33,7 +33,7 @@ fn assert_spoiled(duel: &mut Duel, id: StreamId, code: Code, what: &str) {
             assert!(duel.victim().session.as_mut().unwrap().response(id).is_none(), "{what}");
         }
     }
-    duel.assert_settles(&[id]);
+    duel.assert_quiet(&[id]);
 }
 
 fn malformed_requests() -> Vec<(&'static str, Lines<'static>)> {
@@ -117,7 +117,7 @@ fn heads_that_are_malformed() {
         let head = duel.head();
         duel.send(id, &head, true);
         assert_eq!(duel.read(id), (Vec::new(), ReadError::Finished));
-        duel.assert_settles(&[id]);
+        duel.assert_quiet(&[id]);
     }
 }
 
@@ -156,7 +156,7 @@ fn trailers_that_are_malformed() {
                     (Vec::new(), stream::ReadError::Reset(Code::MESSAGE_ERROR.get()))
                 );
             }
-            duel.assert_settles(&[id]);
+            duel.assert_quiet(&[id]);
         }
     }
 }
@@ -186,7 +186,7 @@ fn content_that_is_not_as_long_as_it_says() {
             assert_eq!(duel.accept().is_some(), side == Side::Server);
             duel.send(id, &content, content[..].first_chunk() != Some(&[0, 0xbf]));
             assert_eq!(duel.read(id), (body.to_vec(), end), "{content:?}");
-            duel.assert_settles(&[id]);
+            duel.assert_quiet(&[id]);
         }
     }
 }
@@ -204,7 +204,7 @@ fn responses_that_have_no_content() {
             let head = headers(&[(":status", status), ("content-length", "7")]);
             duel.send(id, &[head, content].concat(), true);
             assert_eq!(duel.read(id), (Vec::new(), end), "{method} {status}");
-            duel.assert_settles(&[id]);
+            duel.assert_quiet(&[id]);
         }
     }
 }
@@ -218,7 +218,7 @@ fn a_response_has_one_final_head() {
         let status = duel.victim().session.as_mut().unwrap().response(id).unwrap().status;
         assert_eq!(status.as_str(), first);
         assert_eq!(duel.read(id), (Vec::new(), ReadError::Malformed(Code::MESSAGE_ERROR)));
-        duel.assert_settles(&[id]);
+        duel.assert_quiet(&[id]);
     }
 }
 
@@ -241,7 +241,7 @@ fn a_message_that_ends_before_it_begins() {
     duel.send(id, &headers(&[(":status", "103")]), true);
     assert!(duel.victim().session.as_mut().unwrap().response(id).is_some());
     assert_eq!(duel.read(id), (Vec::new(), ReadError::Malformed(Code::MESSAGE_ERROR)));
-    duel.assert_settles(&[id]);
+    duel.assert_quiet(&[id]);
 }
 
 #[test]
@@ -276,6 +276,6 @@ fn a_late_rejection_is_a_reset() {
         duel.send(id, &bytes, false);
         duel.reset(id, Code::REQUEST_REJECTED);
         assert_eq!(duel.read(id), (Vec::new(), end));
-        duel.assert_settles(&[id]);
+        duel.assert_quiet(&[id]);
     }
 }

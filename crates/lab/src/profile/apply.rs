@@ -54,7 +54,7 @@ impl Settings {
         let ack = with(AckConfig::default(), narrow(self.max_ranges), AckConfig::with_max_ranges);
         let ack = with(ack, self.range_order, |ack, order| ack.with_order(order));
         let ack = with(ack, self.horizon.or(single), AckConfig::with_horizon);
-        let ack = with(ack, narrow(self.range_tellings), AckConfig::with_max_tellings);
+        let ack = with(ack, narrow(self.range_repeats), AckConfig::with_max_repeats);
         let ack = with(ack, self.ack_path, AckConfig::with_path);
         let ack = with(ack, self.ack_scope, AckConfig::with_scope);
         let ack = with(ack, self.mixed_round_trips, AckConfig::with_mixed_round_trips);

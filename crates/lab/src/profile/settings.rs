@@ -66,7 +66,7 @@ pub struct Settings {
     pub range_order: Option<RangeOrder>,
     /// Frames that name a range which does not grow, before it is left out.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "field::within::<_, 1, 0xffff_ffff>")]
-    pub range_tellings: Option<u64>,
+    pub range_repeats: Option<u64>,
     /// Old packet numbers that are given up.
     #[serde(skip_serializing_if = "Option::is_none", with = "field::named")]
     pub horizon: Option<Horizon>,

@@ -14,7 +14,7 @@ use crate::profile::{Settings, Variant};
 use crate::random::Seed;
 use crate::tls::{self, SERVER_NAME};
 
-use super::scene::{Played, Scene};
+use super::scene::{RunResult, Scene};
 
 /// Connections that may compete with the one that is watched.
 pub(super) const MAX_OTHERS: u32 = 64;
@@ -29,7 +29,7 @@ pub(super) struct Plan {
     pub(super) one_link: bool,
 }
 
-pub(super) fn play(scene: &Scene<'_>, plan: Plan) -> Result<Played, String> {
+pub(super) fn play(scene: &Scene<'_>, plan: Plan) -> Result<RunResult, String> {
     let Plan { others, length, one_link } = plan;
     if others > MAX_OTHERS {
         return Err(format!("{others} other connections are more than {MAX_OTHERS}"));
@@ -54,14 +54,14 @@ pub(super) fn play(scene: &Scene<'_>, plan: Plan) -> Result<Played, String> {
         failure.or(refused).map(|failure| format!("connection {index}: {failure}"))
     });
     let goodput = |client: &&DownloadClient| client.received as f64 * 8.0 / length.as_secs_f64();
-    let played = Played {
+    let result = RunResult {
         failure: failures.collect::<Vec<_>>().join(", "),
         handshake: clients[0].connected,
         flow_goodput_bps: clients.iter().map(goodput).collect(),
-        ..Played::default()
+        ..RunResult::default()
     };
     let handle = clients[0].handle();
-    Ok(played.with_counts(&mut pair, handle, scene.receiver()))
+    Ok(result.with_counts(&mut pair, handle, scene.receiver()))
 }
 
 /// Adds two hosts with a connection of their own over the first link, on one path.

@@ -5,9 +5,9 @@ use crate::experiment::End;
 use crate::sim::Outcome;
 use crate::tls::SERVER_NAME;
 
-use super::scene::{Played, Scene, stalled};
+use super::scene::{RunResult, Scene, stalled};
 
-pub(super) fn play(scene: &Scene<'_>, bytes: u64, until: End) -> Result<Played, String> {
+pub(super) fn play(scene: &Scene<'_>, bytes: u64, until: End) -> Result<RunResult, String> {
     let client =
         |config, tuple, paths| DownloadClient::new(config, tuple, SERVER_NAME, &[bytes]).with_paths(paths);
     let mut pair = scene.pair(client, scene.server())?;
@@ -29,15 +29,15 @@ pub(super) fn play(scene: &Scene<'_>, bytes: u64, until: End) -> Result<Played, 
         (None, None, Some(_)) => String::new(),
         (None, None, None) => missing(bytes, client, outcome, now),
     };
-    let played = Played {
+    let result = RunResult {
         failure,
         transfer_time: end,
         last_byte: client.finished,
         handshake: client.connected,
-        ..Played::default()
+        ..RunResult::default()
     };
     let handle = client.handle();
-    Ok(played.with_counts(&mut pair, handle, scene.receiver()))
+    Ok(result.with_counts(&mut pair, handle, scene.receiver()))
 }
 
 fn missing(bytes: u64, client: &DownloadClient, outcome: Outcome, now: anabranch_wire::Time) -> String {

@@ -18,7 +18,7 @@ use crate::experiment::{Experiment, Job, Workload};
 use crate::record::{Row, Timeline};
 
 use self::observe::Recorder;
-use self::scene::{Played, Scene};
+use self::scene::{RunResult, Scene};
 
 /// Options of a run besides its experiment and job.
 #[derive(Clone, Debug, Default)]
@@ -53,8 +53,8 @@ pub fn run(experiment: &Experiment, job: Job, options: &RunOptions) -> Finished 
     let paths = variant.paths(point.paths.len());
     let recorder = Recorder::default();
     let scene = Scene { experiment, job, options, paths: &paths, recorder: &recorder };
-    let played = catch_unwind(AssertUnwindSafe(|| play(&scene))).unwrap_or_else(|payload| {
-        Played::failed(format!("panic with seed {}: {}", experiment.seed(job), message(&*payload)))
+    let result = catch_unwind(AssertUnwindSafe(|| play(&scene))).unwrap_or_else(|payload| {
+        RunResult::failed(format!("panic with seed {}: {}", experiment.seed(job), message(&*payload)))
     });
     let mut row = Row {
         experiment: experiment.name.clone(),
@@ -68,12 +68,12 @@ pub fn run(experiment: &Experiment, job: Job, options: &RunOptions) -> Finished 
         path_owd_ms: point.paths.iter().map(|path| path.owd_ms).collect(),
         ..Row::default()
     };
-    played.fill(&mut row);
+    result.fill(&mut row);
     let timeline = recorder.finish(&mut row, variant.client().ack().max_ranges(), paths.len());
     Finished { row, timeline, paths }
 }
 
-fn play(scene: &Scene<'_>) -> Played {
+fn play(scene: &Scene<'_>) -> RunResult {
     let result = match scene.experiment.workload {
         Workload::Download { bytes, until } => download::play(scene, bytes, until),
         Workload::Upload { bytes } => upload::play(scene, bytes),
@@ -84,7 +84,7 @@ fn play(scene: &Scene<'_>) -> Played {
             competition::play(scene, competition::Plan { others, length, one_link })
         }
     };
-    result.unwrap_or_else(Played::failed)
+    result.unwrap_or_else(RunResult::failed)
 }
 
 /// Returns the message of a panic.

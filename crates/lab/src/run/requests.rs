@@ -7,7 +7,7 @@ use anabranch_wire::Time;
 use crate::app::RequestClient;
 use crate::tls::SERVER_NAME;
 
-use super::scene::{Played, Scene, stalled};
+use super::scene::{RunResult, Scene, stalled};
 
 /// Requests of the client.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +18,7 @@ pub(super) struct Plan {
     pub(super) count: u32,
 }
 
-pub(super) fn play(scene: &Scene<'_>, plan: Plan) -> Result<Played, String> {
+pub(super) fn play(scene: &Scene<'_>, plan: Plan) -> Result<RunResult, String> {
     let client = |config, tuple, paths| {
         RequestClient::new(config, tuple, SERVER_NAME, [plan.request, plan.answer], plan.every, plan.count)
             .with_paths(paths)
@@ -43,15 +43,15 @@ pub(super) fn play(scene: &Scene<'_>, plan: Plan) -> Result<Played, String> {
     let times = answered.clone().map(|(made, _)| seconds(Time::ZERO, made)).collect();
     let delays = answered.map(|(made, answered)| seconds(made, answered)).collect();
     let last = client.requests.iter().filter_map(|request| request.answered).max();
-    let played = Played {
+    let result = RunResult {
         transfer_time: last.filter(|_| failure.is_empty()),
         failure,
         last_byte: last,
         handshake: client.connected,
         request_times_s: times,
         request_delays_s: delays,
-        ..Played::default()
+        ..RunResult::default()
     };
     let handle = client.handle();
-    Ok(played.with_counts(&mut pair, handle, scene.receiver()))
+    Ok(result.with_counts(&mut pair, handle, scene.receiver()))
 }

@@ -29,7 +29,7 @@ pub(super) struct Scene<'a> {
 
 /// Measurements that a workload takes itself.
 #[derive(Debug, Default)]
-pub(super) struct Played {
+pub(super) struct RunResult {
     /// Empty if all is well.
     pub(super) failure: String,
     pub(super) transfer_time: Option<Time>,
@@ -150,7 +150,7 @@ impl Scene<'_> {
     }
 }
 
-impl Played {
+impl RunResult {
     /// Creates a result with nothing but the reason for a failure.
     pub(super) fn failed(failure: String) -> Self {
         Self { failure, ..Self::default() }

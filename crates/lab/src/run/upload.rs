@@ -3,9 +3,9 @@
 use crate::app::{UploadClient, UploadServer};
 use crate::tls::SERVER_NAME;
 
-use super::scene::{Played, Scene, stalled};
+use super::scene::{RunResult, Scene, stalled};
 
-pub(super) fn play(scene: &Scene<'_>, bytes: u64) -> Result<Played, String> {
+pub(super) fn play(scene: &Scene<'_>, bytes: u64) -> Result<RunResult, String> {
     let client =
         |config, tuple, paths| UploadClient::new(config, tuple, SERVER_NAME, bytes).with_paths(paths);
     let mut pair = scene.pair(client, UploadServer::default())?;
@@ -29,13 +29,13 @@ pub(super) fn play(scene: &Scene<'_>, bytes: u64) -> Result<Played, String> {
         _ => format!("{received} bytes have come instead of {bytes}"),
     };
     let connected = client.connected;
-    let played = Played {
+    let result = RunResult {
         failure,
         transfer_time: finished,
         last_byte: finished,
         handshake: connected,
-        ..Played::default()
+        ..RunResult::default()
     };
     // How bytes come to where they are read is counted at clients alone.
-    Ok(played.with_counts(&mut pair, None, scene.receiver()))
+    Ok(result.with_counts(&mut pair, None, scene.receiver()))
 }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher13;
 
 use super::SweepError;
-use super::asked::Asked;
+use super::manifest::Manifest;
 use crate::experiment::{Experiment, Job};
 use crate::record::{Row, Timeline};
 use crate::run::{Finished, RunOptions};
@@ -182,7 +182,7 @@ impl Journal {
     }
 
     /// Writes down what was asked for.
-    pub(super) fn ask(&self, asked: &Asked) -> Result<(), SweepError> {
+    pub(super) fn ask(&self, asked: &Manifest) -> Result<(), SweepError> {
         self.write(&line(&Ask { asked })?).map(drop)
     }
 
@@ -240,7 +240,7 @@ pub(super) struct Found {
     pub(super) header: Header,
     /// Further versions that added runs.
     mixed: Vec<Version>,
-    pub(super) asked: Vec<Asked>,
+    pub(super) asked: Vec<Manifest>,
     pub(super) done: Vec<Done>,
     /// Bytes of whole lines.
     end: u64,
@@ -295,7 +295,7 @@ fn read(name: &Path, file: &File) -> Result<Option<Found>, SweepError> {
             }
             Some(found) => {
                 if line.starts_with(ASK) {
-                    found.asked.push(serde_json::from_slice::<Ask<Asked>>(&line).map_err(fault)?.asked);
+                    found.asked.push(serde_json::from_slice::<Ask<Manifest>>(&line).map_err(fault)?.asked);
                 } else if line.starts_with(MIXED) {
                     found.mixed.push(serde_json::from_slice::<Mixed<Version>>(&line).map_err(fault)?.version);
                 } else {

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::asked::{Asked, Missing};
 use super::journal::{Found, Journal, Version};
+use super::manifest::{Manifest, Missing};
 use super::{SweepError, finish, lock};
 use crate::experiment::Job;
 use crate::record::Row;
@@ -53,7 +53,7 @@ pub fn merge(dirs: &[PathBuf], out: &Path, partial: bool, force: bool) -> Result
             versions.push(version.clone());
         }
     }
-    let mut asked: BTreeSet<Asked> = asked.into_iter().collect();
+    let mut asked: BTreeSet<Manifest> = asked.into_iter().collect();
     let mut there: BTreeSet<Job> = done.iter().map(|run| run.job).collect();
     for (from, part) in &parts {
         for one in &part.asked {

@@ -3,9 +3,9 @@
 //! A directory of results has a journal with a line for each finished run. A sweep that ended early, for whatever reason, goes
 //! on where it was; what it does not find in the journal, it runs.
 
-mod asked;
 mod benefit;
 mod journal;
+mod manifest;
 mod merge;
 #[cfg(test)]
 mod tests;
@@ -25,11 +25,11 @@ use crate::record::Row;
 use crate::run::{self, RunOptions};
 use crate::store::{self, RunTimeline, StoreError};
 
-use self::asked::Asked;
 use self::journal::{Done, Header, Journal};
+use self::manifest::Manifest;
 
-pub use self::asked::Missing;
 pub(crate) use self::benefit::aggregation_benefit;
+pub use self::manifest::Missing;
 pub use self::merge::{Merged, merge};
 
 /// Held by whoever writes to a directory.
@@ -154,7 +154,7 @@ pub fn sweep(
     options: &SweepOptions,
     progress: &dyn Progress,
 ) -> Result<Vec<Row>, SweepError> {
-    let asked = Asked::of(experiment, options)?;
+    let asked = Manifest::of(experiment, options)?;
     let jobs: Vec<Job> = asked.jobs().collect();
     let _lock = lock(&options.dir)?;
     let (journal, found) = Journal::open(&options.dir, &Header::of(experiment, &options.run), options.force)?;

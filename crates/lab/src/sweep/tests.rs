@@ -234,7 +234,7 @@ fn results_that_are_not_whole_must_be_asked_for() {
     Journal::open(&dir(1), &Header::of(&experiment, &options(&dir(1), 1).run), false)
         .unwrap()
         .0
-        .ask(&Asked::of(&experiment, &shard(1, 1)).unwrap())
+        .ask(&Manifest::of(&experiment, &shard(1, 1)).unwrap())
         .unwrap();
     let out = dir(3).join("out");
     let fault = merge(&[dir(0), dir(1)], &out, false, false).unwrap_err();

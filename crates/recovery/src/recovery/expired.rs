@@ -96,7 +96,7 @@ impl<T: Clone> Recovery<T> {
         }
         loop {
             let sent = &mut self.spaces[id as usize].sent;
-            sent.settle();
+            sent.compact();
             let Some((order, packet)) = sent.pop() else { return };
             self.uncount(&packet);
             each(self, order, packet.sent);

@@ -36,7 +36,7 @@ impl<T: Clone> Recovery<T> {
         }
         loop {
             let Space { sent, run, largest_acked, .. } = &mut self.spaces[index];
-            if sent.settle() > 0 {
+            if sent.compact() > 0 {
                 run.broken();
             }
             let Some(largest) = *largest_acked else { break };

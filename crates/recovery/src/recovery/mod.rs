@@ -323,7 +323,7 @@ impl<T: Clone> Recovery<T> {
         if space.sent.is_full()
             && let Some((order, packet)) = space.sent.pop()
         {
-            space.sent.settle();
+            space.sent.compact();
             if packet.sent.in_flight {
                 space.evicted.push((order, packet));
             }

@@ -10,7 +10,7 @@ use crate::outcome::Outcome;
 
 impl<T: Clone> Recovery<T> {
     /// Orders below are settled for good: what an acknowledgment says of them changes nothing.
-    pub fn settled_below(&self, now: Time, space: SpaceId) -> u64 {
+    pub fn done_below(&self, now: Time, space: SpaceId) -> u64 {
         let space = &self.spaces[space as usize];
         let under_way = space.sent.base();
         space.lost.oldest(now).map_or(under_way, |lost| lost.min(under_way))

@@ -37,11 +37,11 @@ fn wide_ranges_behind_a_missing_packet_cost_nothing_twice() {
 fn settled_slots_leave_and_orders_go_on() {
     let mut list = list(0..5);
     take(&mut list, 0, 2);
-    assert_eq!(list.settle(), 3);
+    assert_eq!(list.compact(), 3);
     assert_eq!(list.front().map(|(order, _)| order), Some(3));
     assert_eq!(list.pop().map(|(order, _)| order), Some(3));
     assert_eq!(take(&mut list, 0, 4).0, [4]);
-    list.settle();
+    list.compact();
     assert!(list.front().is_none() && list.pop().is_none());
     assert_eq!(list.next(), 5);
 }
@@ -57,7 +57,7 @@ fn holes_are_known_even_after_everything_around_them_is_settled() {
     for (low, high) in [(0, 1), (4, 5), (9, 9)] {
         take(&mut list, low, high);
     }
-    list.settle();
+    list.compact();
     assert_eq!((list.unsent(0, 9), list.unsent(4, 5)), (Some(2), None));
 }
 
@@ -104,6 +104,6 @@ fn packets_without_an_answer_are_remembered_sparsely() {
     quiet(&mut list, 100_101);
     assert_eq!(take(&mut list, 100_051, 100_101).0, [100_101]);
     assert_eq!(take(&mut list, 0, 100_101).0, [0]);
-    list.settle();
+    list.compact();
     assert_eq!((list.base(), list.quiet), (100_102, 0));
 }

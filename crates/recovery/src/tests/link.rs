@@ -49,7 +49,7 @@ pub(super) struct Report {
     pub(super) queueing: Duration,
     pub(super) path: Path,
     /// Packets declared acknowledged or lost, late ones counted once.
-    pub(super) settled: u64,
+    pub(super) resolved: u64,
     /// The controller's phases in their order.
     pub(super) states: Vec<State>,
 }
@@ -72,7 +72,7 @@ struct Run {
     delivered: u64,
     waited: Duration,
     waiters: u32,
-    settled: u64,
+    resolved: u64,
 }
 
 /// Sends as much as `config` allows over `link` until `end`.
@@ -94,7 +94,7 @@ pub(super) fn run(link: &Link, config: &Config, end: Time) -> Report {
         delivered: 0,
         waited: Duration::ZERO,
         waiters: 0,
-        settled: 0,
+        resolved: 0,
     };
     let mut states = Vec::new();
     run.send(Time::ZERO);
@@ -106,7 +106,7 @@ pub(super) fn run(link: &Link, config: &Config, end: Time) -> Report {
         };
         if timer == Some(now) {
             run.path.timeout(now);
-            run.settled += run.path.out.lost.len() as u64;
+            run.resolved += run.path.out.lost.len() as u64;
         } else if next == Some(now)
             && let Some(Reverse((now, _, event))) = run.events.pop()
         {
@@ -123,7 +123,7 @@ pub(super) fn run(link: &Link, config: &Config, end: Time) -> Report {
         utilisation: run.delivered as f64 / capacity,
         queueing: run.waited / run.waiters.max(1),
         path: run.path,
-        settled: run.settled,
+        resolved: run.resolved,
         states,
     }
 }
@@ -153,7 +153,7 @@ impl Run {
                 let counts = EcnCounts { ect0: ecn.0, ect1: 0, ce: ecn.1 };
                 self.path.try_ack(now, DATA, &ranges, Some(counts)).unwrap();
                 let out = &self.path.out;
-                self.settled += (out.lost.len() + out.acked.len() - out.spurious.len()) as u64;
+                self.resolved += (out.lost.len() + out.acked.len() - out.spurious.len()) as u64;
             }
         }
     }

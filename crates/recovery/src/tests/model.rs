@@ -72,7 +72,7 @@ impl Naive {
     }
 
     /// Takes the outcome of a call over, checking every line of it.
-    fn settle(&mut self, now: Time, path: &Path, ranges: &[RangeInclusive<u64>]) {
+    fn apply(&mut self, now: Time, path: &Path, ranges: &[RangeInclusive<u64>]) {
         let out = &path.out;
         for (order, sent) in &out.acked {
             assert!(ranges.iter().any(|range| range.contains(order)));
@@ -135,12 +135,12 @@ proptest! {
                         return Ok(());
                     }
                     prop_assert!(result.is_ok());
-                    naive.settle(now, &path, &ranges);
+                    naive.apply(now, &path, &ranges);
                 }
                 Step::Pass { micros } => now += Duration::from_micros(micros),
                 Step::Timeout => {
                     if path.timeout(now) == Some(crate::Expired::Loss) {
-                        naive.settle(now, &path, &[]);
+                        naive.apply(now, &path, &[]);
                     }
                 }
                 Step::Migrate => {

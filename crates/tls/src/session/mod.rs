@@ -132,7 +132,7 @@ impl Session {
     pub fn read(&mut self, data: &[u8]) -> Result<(), TlsError> {
         self.connection.read_hs(data).map_err(|error| TlsError::new(&error, &self.connection))?;
         if self.early_data == EarlyData::Unknown {
-            self.settle_early_data();
+            self.resolve_early_data();
         }
         Ok(())
     }
@@ -225,7 +225,7 @@ impl Session {
         self.connection.negotiated_cipher_suite().and_then(Suite::from_rustls)
     }
 
-    fn settle_early_data(&mut self) {
+    fn resolve_early_data(&mut self) {
         self.early_data = match &self.connection {
             Connection::Client(client) if client.is_early_data_accepted() => EarlyData::Accepted,
             Connection::Client(_) if !self.is_handshaking() => EarlyData::Rejected,

@@ -29,7 +29,7 @@ configuration! {
         into order, with_order: Option<RangeOrder> = None;
         /// Frames that name a range which does not grow, at least 1; it is then left out, even if nothing is known to have reached the
         /// peer. Only where `order` is set to a fixed order: the default ones know better.
-        copy max_tellings, with_max_tellings: u32 = u32::MAX;
+        copy max_repeats, with_max_repeats: u32 = u32::MAX;
         /// Old packet numbers that are given up: packets with these numbers are neither acknowledged nor
         /// accepted any more.
         copy horizon, with_horizon: Horizon = Horizon::None;
@@ -89,9 +89,9 @@ named! {
 named! {
     /// Paths whose packets an outgoing ACK acknowledges.
     AckScope, "scope of acknowledgments" {
-        /// Those of one path: each path has its own debt.
+        /// Those of one path: each path has its own ack.
         Path = "path";
-        /// Those of all paths that owe one: whichever path sends settles the debts of all. In the single number space that is
+        /// Those of all paths that owe one: whichever path sends acknowledges for all. In the single number space that is
         /// one frame with the largest number of all, and packets count together whatever path they came on.
         Connection = "connection";
         /// Those of all paths, once an ACK is due on one of them.

@@ -65,7 +65,7 @@ impl AckConfig {
     pub fn validate(&self) -> Result<(), InvalidSetting> {
         let unless = InvalidSetting::unless;
         unless(self.max_delay < ACK_DELAY_LIMIT, "max_delay", "must be less than 2^14 ms")?;
-        unless(self.max_tellings > 0, "max_tellings", "must be at least 1")
+        unless(self.max_repeats > 0, "max_repeats", "must be at least 1")
     }
 }
 

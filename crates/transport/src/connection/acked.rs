@@ -64,12 +64,12 @@ impl Connection {
                 result.map(|()| id)
             }
         };
-        let settled = match result {
+        let processed = match result {
             Ok(path) => {
                 if context.space == SpaceId::Data && !outcome.acked.is_empty() {
                     self.paths.on_path_acked(now, path, context.path);
                 }
-                self.settle(now, context.space, path, &mut outcome);
+                self.apply_outcome(now, context.space, path, &mut outcome);
                 if context.space == SpaceId::Handshake {
                     self.set_progress();
                 }
@@ -79,7 +79,7 @@ impl Connection {
         };
         outcome.clear();
         self.outcome = outcome;
-        settled
+        processed
     }
 
     /// Returns the ACK Delay field in time (RFC 9000 §19.3).
@@ -90,7 +90,13 @@ impl Connection {
     }
 
     /// Hands out what `outcome` holds to the owners of the frames, and empties it.
-    pub(super) fn settle(&mut self, now: Time, space: SpaceId, path: PathId, outcome: &mut Outcome<Tokens>) {
+    pub(super) fn apply_outcome(
+        &mut self,
+        now: Time,
+        space: SpaceId,
+        path: PathId,
+        outcome: &mut Outcome<Tokens>,
+    ) {
         if self.output.observer.is_some() {
             self.trace_outcome(now, space, path, outcome);
         }
@@ -168,11 +174,11 @@ impl Connection {
 
     fn on_token_acked(&mut self, now: Time, token: &Token) {
         match *token {
-            Token::Ack { space, path, told } => match Self::level_index(space) {
-                Some(index) => self.levels[index].received.numbers.on_ack_acked(told),
+            Token::Ack { space, path, receipt } => match Self::level_index(space) {
+                Some(index) => self.levels[index].received.numbers.on_ack_acked(receipt),
                 None => {
                     let received = self.paths.list.get_mut(path).map(|path| &mut path.received);
-                    self.paths.numbering.on_ack_acked(received, told);
+                    self.paths.numbering.on_ack_acked(received, receipt);
                 }
             },
             Token::Crypto { space, offset, len } => self.crypto_mut(space).on_acked(offset, len),

@@ -346,7 +346,7 @@ impl Connection {
         let path = self.paths.list.main_mut();
         path.recovery.lose_all(SpaceId::Data, &mut outcome);
         let id = path.id;
-        self.settle(now, SpaceId::Data, id, &mut outcome);
+        self.apply_outcome(now, SpaceId::Data, id, &mut outcome);
         self.outcome = outcome;
         self.streams.reject_zero_rtt();
     }

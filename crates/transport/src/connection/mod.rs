@@ -24,7 +24,7 @@ pub use self::info::ConnectionStats;
 #[cfg(test)]
 pub(crate) use self::{
     parts::{MAX_PROMPT_ACKS, MAX_UNDECRYPTED_UNVALIDATED},
-    receive::{MAX_NEW_TOKENS, SETTLED},
+    receive::{IN_TRAINS, MAX_NEW_TOKENS},
     roaming::MAX_RESCUES,
     send::{Forged, MAX_NUDGES},
 };

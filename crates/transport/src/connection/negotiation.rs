@@ -173,7 +173,7 @@ impl Connection {
             let path = self.paths.list.main_mut();
             path.recovery.lose_all(space, &mut outcome);
             let id = path.id;
-            self.settle(now, space, id, &mut outcome);
+            self.apply_outcome(now, space, id, &mut outcome);
             self.outcome = outcome;
         }
         self.levels[0].crypto.resend_all();

@@ -6,7 +6,7 @@ use anabranch_wire::PathId;
 
 use crate::config::Numbering;
 use crate::connection::connection::Connection;
-use crate::path::{AlternativeAddress, AnnounceError, Held, PathError, PathStatus};
+use crate::path::{AlternativeAddress, AnnounceError, PathError, PathStatus, SocketBlock};
 
 impl Connection {
     /// Returns the peer's address on the first path; that of the last one if none is left.
@@ -58,8 +58,8 @@ impl Connection {
 
     /// Excludes paths whose local address has a full socket: until the next call, [`Self::poll_transmit`] leaves them out
     /// and gives other paths what any path may carry.
-    pub fn hold_paths(&mut self, is_held: impl Fn(SocketAddr) -> bool) -> Held {
-        self.paths.hold_paths(is_held)
+    pub fn set_socket_blocked(&mut self, is_socket_blocked: impl Fn(SocketAddr) -> bool) -> SocketBlock {
+        self.paths.set_socket_blocked(is_socket_blocked)
     }
 
     /// Sets the weight of a path for schedulers that share by weight; the default is 1, and a path with 0 is used when no

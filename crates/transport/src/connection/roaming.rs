@@ -151,7 +151,7 @@ impl Connection {
         if let Some(path) = self.paths.list.get_mut(id) {
             path.recovery.lose_all(SpaceId::Data, &mut outcome);
         }
-        self.settle(now, SpaceId::Data, id, &mut outcome);
+        self.apply_outcome(now, SpaceId::Data, id, &mut outcome);
         self.outcome = outcome;
     }
 

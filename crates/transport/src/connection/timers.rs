@@ -100,12 +100,12 @@ impl Connection {
                     &TraceEvent::TimerExpired { path: id, kind: TimerKind::Loss, space: SpaceId::Data },
                 );
                 // Tokens say themselves which space they belong to.
-                self.settle(now, SpaceId::Data, id, &mut outcome);
+                self.apply_outcome(now, SpaceId::Data, id, &mut outcome);
                 self.scan_for_losses(now);
             }
             Some(Expired::Pto { space }) => {
                 self.trace(now, &TraceEvent::TimerExpired { path: id, kind: TimerKind::Pto, space });
-                self.settle(now, space, id, &mut outcome);
+                self.apply_outcome(now, space, id, &mut outcome);
                 if let Some(path) = self.paths.list.get_mut(id) {
                     path.address.probe_response = true;
                 }

@@ -235,7 +235,7 @@ impl Endpoint {
         let (run, rest) = batch.split_at_mut(len);
         if let Some(slot) = self.slot(handle) {
             slot.connection.handle_batch(now, run);
-            self.settle(handle);
+            self.schedule(handle);
         }
         match other {
             // Routed anew: the run may have changed where it leads.
@@ -254,7 +254,7 @@ impl Endpoint {
             Route::Reset(handle) => {
                 if let Some(slot) = self.slot(handle) {
                     slot.connection.handle_reset(now);
-                    self.settle(handle);
+                    self.schedule(handle);
                 }
             }
             Route::Incoming(incoming) if self.auto_accept => {
@@ -278,7 +278,7 @@ impl Endpoint {
             if let Some(slot) = self.slot(handle) {
                 slot.timer = None;
                 slot.connection.handle_timeout(now);
-                self.settle(handle);
+                self.schedule(handle);
             }
         }
     }
@@ -340,7 +340,7 @@ impl Endpoint {
             self.slots.resize_with(handle.0 + 1, || None);
         }
         self.slots[handle.0] = Some(slot);
-        self.settle(handle);
+        self.schedule(handle);
     }
 
     fn slot(&mut self, handle: Handle) -> Option<&mut Slot> {
@@ -357,7 +357,7 @@ impl Endpoint {
 
     /// Schedules a connection for transmission and for its events after a call changed it. Forwards its
     /// endpoint events to the router at once.
-    fn settle(&mut self, handle: Handle) {
+    fn schedule(&mut self, handle: Handle) {
         self.touch(handle);
         self.forward_events(handle);
     }

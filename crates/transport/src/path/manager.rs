@@ -129,7 +129,7 @@ impl Paths {
         self.0
             .iter()
             // A path whose socket is full can do nothing before it has room.
-            .filter(|path| !path.is_abandoned() && !path.is_held)
+            .filter(|path| !path.is_abandoned() && !path.is_socket_blocked)
             .filter_map(|path| {
                 let timers = [path.recovery.poll_timeout(), path.ack_timeout(), path.validation_timeout()];
                 timers.into_iter().flatten().min()

@@ -28,7 +28,7 @@ pub(crate) use self::path::{
 };
 pub(crate) use self::set::*;
 pub use self::set::{
-    AckStats, AlternativeAddress, AnnounceError, Held, MigrateError, OpenPathError, PathError,
+    AckStats, AlternativeAddress, AnnounceError, MigrateError, OpenPathError, PathError, SocketBlock,
 };
 pub use self::state::{IdleReason, PathState};
 pub use self::status::PathStatus;

@@ -47,7 +47,7 @@ pub(crate) struct Path {
     /// The peer owes an answer for too long: other paths stand in for it.
     pub(crate) is_failing: bool,
     /// The socket of its local address is full.
-    pub(crate) is_held: bool,
+    pub(crate) is_socket_blocked: bool,
     pub(crate) address: AddressState,
     pub(crate) recovery: Recovery<Tokens>,
     /// 0-RTT and 1-RTT packets received.
@@ -116,7 +116,7 @@ impl Path {
             cids_since: None,
             closure: None,
             is_failing: false,
-            is_held: false,
+            is_socket_blocked: false,
             recovery,
             received: Received::new(id, ack),
             local_cids,
@@ -192,7 +192,7 @@ impl Path {
     /// Returns the time at which an acknowledgment must be sent; `None` while the amplification limit blocks
     /// it.
     pub(crate) fn ack_timeout(&self) -> Option<Time> {
-        self.received.debt.ack_deadline().filter(|_| !self.is_amplification_blocked())
+        self.received.ack.ack_deadline().filter(|_| !self.is_amplification_blocked())
     }
 
     /// Counts a datagram that arrived on `tuple`.

@@ -15,7 +15,7 @@ use anabranch_recovery::{EcnFinding, SharedEcn};
 use anabranch_wire::{AckRanges, Ecn, EcnCounts, PathId, SpaceId, Time, Writer};
 
 use self::per_path::PerPath;
-pub(crate) use self::received::{AckForm, MAX_RANGES, Numbers, Received, Told};
+pub(crate) use self::received::{AckForm, MAX_RANGES, Numbers, Receipt, Received};
 use self::single::{Ranges, RunOrders, Single};
 use crate::acknowledge::AckRule;
 use crate::config::AckConfig;
@@ -223,11 +223,11 @@ impl Numbering {
         }
     }
 
-    /// Forgets which path numbers belong to of which nothing is open any more: `settled_below` tells the oldest order of a
+    /// Forgets which path numbers belong to of which nothing is open any more: `done_below` tells the oldest order of a
     /// path that may still change, `None` if the path is gone.
-    pub(crate) fn settle(&mut self, settled_below: impl Fn(PathId) -> Option<u64>) {
+    pub(crate) fn forget_done(&mut self, done_below: impl Fn(PathId) -> Option<u64>) {
         if let Self::Single(inner) = self {
-            inner.settle(settled_below);
+            inner.forget_done(done_below);
         }
     }
 
@@ -298,12 +298,12 @@ impl Numbering {
         ecn: Option<Ecn>,
         policy: &AckRule,
     ) {
-        let Received { numbers, debt } = received;
+        let Received { numbers, ack } = received;
         let numbers = match self {
             Self::PerPath(_) => numbers,
             Self::Single(inner) => &mut inner.received,
         };
-        received::receive(numbers, debt, now, Packets { numbers: came, ack_eliciting, ecn }, policy);
+        received::receive(numbers, ack, now, Packets { numbers: came, ack_eliciting, ecn }, policy);
     }
 
     /// Writes the ACK of a path; as a PATH_ACK if `multipath` and the numbers are the path's own. The number of its ranges.
@@ -320,17 +320,17 @@ impl Numbering {
         match self {
             Self::PerPath(_) => received.write_ack(now, w, form, tokens),
             Self::Single(inner) => {
-                let (numbers, debt) = (&mut inner.received, &mut received.debt);
-                debt.write_ack(now, w, AckForm { multipath: false, ..form }, numbers, tokens)
+                let (numbers, ack) = (&mut inner.received, &mut received.ack);
+                ack.write_ack(now, w, AckForm { multipath: false, ..form }, numbers, tokens)
             }
         }
     }
 
     /// Takes note that the peer acknowledged an ACK of the path; `received` is `None` if the path is gone.
-    pub(crate) fn on_ack_acked(&mut self, received: Option<&mut Received>, told: Told) {
+    pub(crate) fn on_ack_acked(&mut self, received: Option<&mut Received>, receipt: Receipt) {
         match (self, received) {
-            (Self::Single(inner), _) => inner.received.on_ack_acked(told),
-            (Self::PerPath(_), Some(received)) => received.numbers.on_ack_acked(told),
+            (Self::Single(inner), _) => inner.received.on_ack_acked(receipt),
+            (Self::PerPath(_), Some(received)) => received.numbers.on_ack_acked(receipt),
             (Self::PerPath(_), None) => {}
         }
     }

@@ -58,7 +58,7 @@ pub(crate) struct Single {
     skipped: VecDeque<u64>,
     /// Numbers of which an ACK frame says nothing new: those that others have named, and all below `settled` that were sent.
     named: RangeSet,
-    settled: u64,
+    done: u64,
     /// The next order of each path.
     orders: Vec<(PathId, u64)>,
     /// Packet numbers received on all paths.
@@ -79,7 +79,7 @@ impl Single {
             runs: (len > 0).then_some(run).into_iter().collect(),
             skipped: VecDeque::new(),
             named: RangeSet::default(),
-            settled: 0,
+            done: 0,
             orders: vec![(PathId::ZERO, sent)],
             received,
             ecn: SharedEcn::new(marked),
@@ -100,7 +100,7 @@ impl Single {
         self.line.skip_if_due(random, window_packets);
         if self.line.next > next {
             if self.skipped.len() == MAX_SKIPPED
-                && let Some(forgotten) = self.skipped.pop_front().filter(|number| *number < self.settled)
+                && let Some(forgotten) = self.skipped.pop_front().filter(|number| *number < self.done)
             {
                 self.named.insert(forgotten..forgotten + 1);
             }
@@ -222,18 +222,18 @@ impl Single {
         RunOrders { runs: &self.runs, path, ranges: ranges.into_iter(), range: None }
     }
 
-    /// Forgets runs of which nothing is open any more: of each path, `settled_below` tells the oldest order that may still
+    /// Forgets runs of which nothing is open any more: of each path, `done_below` tells the oldest order that may still
     /// change, `None` if the path is gone.
-    pub(super) fn settle(&mut self, settled_below: impl Fn(PathId) -> Option<u64>) {
+    pub(super) fn forget_done(&mut self, done_below: impl Fn(PathId) -> Option<u64>) {
         while let Some(run) = self.runs.front() {
-            if settled_below(run.path).is_some_and(|order| run.order + u64::from(run.len) > order) {
+            if done_below(run.path).is_some_and(|order| run.order + u64::from(run.len) > order) {
                 break;
             }
             self.runs.pop_front();
         }
         let open = self.runs.front().map_or(self.line.next, |run| run.first);
-        let newly = self.settled..open.max(self.settled);
-        self.settled = newly.end;
+        let newly = self.done..open.max(self.done);
+        self.done = newly.end;
         if !newly.is_empty() {
             self.named.insert(newly.clone());
             let skipped = self.skipped.iter().filter(|number| newly.contains(number));

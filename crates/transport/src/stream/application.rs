@@ -264,7 +264,7 @@ impl Streams {
                     // Perhaps the other half goes on for long.
                     half.buffer.discard(&mut self.pool);
                 }
-                self.settle(key);
+                self.remove_if_done(key);
                 Err(error)
             }
         }
@@ -289,7 +289,7 @@ impl Streams {
         stream.control.stop = half.ok_or(ClosedStream)?.stop(code, &mut self.pool);
         self.queue_control(key);
         self.drop_unread(key);
-        self.settle(key);
+        self.remove_if_done(key);
         Ok(())
     }
 

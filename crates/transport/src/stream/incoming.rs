@@ -58,7 +58,7 @@ impl Streams {
         let news = half.on_data(offset, len, fin, |buffer| put(buffer, pool))?;
         if half.stopped.is_some() {
             self.drop_unread(key);
-            self.settle(key);
+            self.remove_if_done(key);
             return Ok(());
         }
         if news && !std::mem::replace(&mut half.notified, true) {
@@ -109,14 +109,14 @@ impl Streams {
         // A reset that came after all the data changes nothing, and the data can still be read.
         let is_ignored = half.buffer.readable() > 0;
         if news {
-            // Told even to those who were told of data and did not read it, perhaps because they wait for something else.
+            // Receipt even to those who were told of data and did not read it, perhaps because they wait for something else.
             half.notified = true;
             self.events.push_back(StreamEvent::Readable(id));
         }
         if !is_ignored {
             self.drop_unread(key);
         }
-        self.settle(key);
+        self.remove_if_done(key);
         Ok(())
     }
 

@@ -298,7 +298,7 @@ impl Streams {
     }
 
     /// Removes the stream if it is over.
-    fn settle(&mut self, key: usize) {
+    fn remove_if_done(&mut self, key: usize) {
         if self.table.stream(key).is_done() {
             let stream = self.table.stream(key);
             if let Some(half) = &mut stream.receive {

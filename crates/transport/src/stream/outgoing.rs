@@ -225,7 +225,7 @@ impl Streams {
                 if self.table.stream(key).send.as_mut().is_some_and(|send| send.apply(SendInput::ResetAcked))
                 {
                     self.events.push_back(StreamEvent::ResetAcknowledged(id));
-                    self.settle(key);
+                    self.remove_if_done(key);
                 }
             }
             _ => {}
@@ -248,7 +248,7 @@ impl Streams {
         }
         if is_finished {
             self.events.push_back(StreamEvent::Finished(id));
-            self.settle(key);
+            self.remove_if_done(key);
         }
         if released > 0 {
             self.flow.buffered -= released;
@@ -316,7 +316,7 @@ impl Streams {
     }
 }
 
-/// Writes a control frame and notes its debt, or neither if it does not fit.
+/// Writes a control frame and notes its ack, or neither if it does not fit.
 fn put(w: &mut Writer<'_>, tokens: &mut Tokens, frame: &Frame<'_>, token: Token) -> Option<()> {
     w.frame(frame).ok()?;
     tokens.push(token);

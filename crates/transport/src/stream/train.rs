@@ -55,7 +55,7 @@ impl Streams {
                 })?;
             }
             _ => {
-                self.settle_train(now, rtt, train)?;
+                self.credit_train(now, rtt, train)?;
                 self.on_placed(now, rtt, reserved, len, false)?;
                 *train = self.begin_train();
             }
@@ -79,7 +79,7 @@ impl Streams {
                 self.go_on(train, len, |buffer, pool| buffer.insert(offset, frame.data, pool))?;
             }
             _ => {
-                self.settle_train(now, rtt, train)?;
+                self.credit_train(now, rtt, train)?;
                 self.on_stream(now, rtt, frame)?;
                 *train = self.begin_train();
             }
@@ -118,7 +118,7 @@ impl Streams {
 
     /// Credits the train's in-order bytes to flow control. Limits were checked on arrival: if they do not
     /// hold now, this end has miscounted, and fails with INTERNAL_ERROR.
-    pub(crate) fn settle_train(
+    pub(crate) fn credit_train(
         &mut self,
         now: Time,
         rtt: Duration,
@@ -131,10 +131,10 @@ impl Streams {
         let half = self.table.stream(key).receive.as_mut();
         let half = half.ok_or_else(|| lost("a stream was gone before its data was counted"))?;
         (self.now, self.rtt, self.arrived) = (now, rtt, Some(key));
-        let settled = half.claim(next, false);
-        let settled =
-            settled.and_then(|new| claim(&mut self.flow.receive_credit, &mut self.due.max_data, new));
-        if settled.is_err() || Fault::NotSettled.is_on() {
+        let credited = half.claim(next, false);
+        let credited =
+            credited.and_then(|new| claim(&mut self.flow.receive_credit, &mut self.due.max_data, new));
+        if credited.is_err() || Fault::NotCredited.is_on() {
             return Err(lost("stream data in order was miscounted"));
         }
         if !std::mem::replace(&mut half.notified, true) {
@@ -156,7 +156,7 @@ pub(crate) enum Fault {
     /// Data does not become readable.
     NotTaken,
     /// Data is beyond a limit.
-    NotSettled,
+    NotCredited,
 }
 
 #[cfg(test)]

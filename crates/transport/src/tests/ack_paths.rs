@@ -75,7 +75,7 @@ fn uneven(change: impl Fn(&mut TransportConfig)) -> Pair {
         vec![flying]
     }));
     pair.connect();
-    pair.settle();
+    pair.run_until_quiet();
     let now = pair.now;
     let tuple = FourTuple { local: second_addr(), remote: server_addr() };
     assert_eq!(pair.client().open_path(now, tuple), Ok(FAST));
@@ -130,7 +130,7 @@ fn acknowledging(path: AckPath) -> Pair {
         transport.ack.path = path;
     });
     pair.connect();
-    pair.settle();
+    pair.run_until_quiet();
     pair
 }
 
@@ -202,7 +202,7 @@ fn what_is_to_be_repeated_is_forgotten_with_the_paths() {
     let mut pair = acknowledging(AckPath::All);
     for round in 0..4 {
         let paths = [4, 5].map(|last| open_and_wait(&mut pair, address(last)));
-        pair.settle();
+        pair.run_until_quiet();
         // The client acknowledges on one path what would be repeated on the other, if ever something left there.
         pair.server().ping(paths[0]);
         pair.run_for(Duration::from_millis(100));
@@ -244,7 +244,7 @@ fn acknowledgments_go_out_on_the_fastest_path_and_at_once_on_the_others() {
 #[test]
 fn whichever_path_sends_takes_the_acknowledgments_of_all_along() {
     let (_, watch) = download_with(|transport| transport.ack.scope = AckScope::Connection);
-    // The short path's acknowledgments leave more often, and settle the other's debt each time.
+    // The short path's acknowledgments leave more often, and acknowledge for the other each time.
     assert!(watch.acks(SLOW, FAST) > 10, "{:?}", watch.0.lock().unwrap().acks);
 }
 

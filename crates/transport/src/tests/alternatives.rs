@@ -23,7 +23,7 @@ fn v4(last: u8, sequence: u64, retire: bool) -> Frame<'static> {
 
 fn inject(pair: &mut Pair, from: Side, frames: &[Frame<'_>]) {
     pair.inject_frames(from, frames);
-    pair.settle();
+    pair.run_until_quiet();
 }
 
 fn known(pair: &mut Pair) -> Vec<SocketAddr> {
@@ -35,7 +35,7 @@ fn a_client_learns_an_address_and_opens_a_path_there() {
     let mut pair = multipath();
     assert_eq!(pair.client().server_addresses(), []);
     pair.server().announce_address(other(), true).unwrap();
-    pair.settle();
+    pair.run_until_quiet();
     let learnt = AlternativeAddress { address: other(), preferred: true };
     assert_eq!(pair.client().server_addresses(), [learnt]);
     assert!(pair.client_events.contains(&Event::ServerAddresses));
@@ -46,7 +46,7 @@ fn a_client_learns_an_address_and_opens_a_path_there() {
     assert!(pair.transfer(Side::Server, &data) == data);
     pair.server().withdraw_address(other()).unwrap();
     pair.server().withdraw_address(other()).unwrap_err(); // no longer there
-    pair.settle();
+    pair.run_until_quiet();
     assert_eq!(known(&mut pair), []);
 }
 

@@ -94,7 +94,7 @@ fn packets() -> impl Strategy<Value = Vec<Vec<u8>>> {
 fn survives(from: Side, packets: &[Vec<u8>]) {
     let mut pair = Pair::new();
     pair.connect();
-    pair.settle();
+    pair.run_until_quiet();
     // Streams that frames may be about.
     for dir in [Dir::Bi, Dir::Uni] {
         let id = pair.end(from.peer()).streams().open(dir).unwrap();

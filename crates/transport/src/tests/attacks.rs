@@ -26,7 +26,7 @@ const MOST_SENT: usize = MAX_QUIET_TRACKED + MAX_NUDGES as usize + 30;
 fn withholding() -> Pair {
     let mut pair = Pair::new();
     pair.connect();
-    pair.settle();
+    pair.run_until_quiet();
     pair.network = Some(Box::new(|_, _| Vec::new()));
     pair
 }
@@ -146,7 +146,7 @@ fn row_3_churn_of_small_frames_leaves_nothing_behind() {
 fn row_4_odd_packet_numbers_only() {
     let mut pair = Pair::new();
     pair.connect();
-    pair.settle();
+    pair.run_until_quiet();
     pair.network = Some(Box::new(|_, _| Vec::new()));
     let now = pair.now;
     let mut longest = 0;
@@ -318,14 +318,14 @@ fn replays_change_nothing() {
     pair.connect();
     let data = pattern(200_000);
     assert!(pair.transfer(Side::Client, &data) == data);
-    pair.settle();
+    pair.run_until_quiet();
     pair.network = None;
     let before = (pair.client().held(), pair.server().held(), pair.server_events.len());
     let sent = (pair.bytes_to_client, pair.bytes_to_server);
     for (from, bytes) in copies.borrow_mut().drain(..) {
         pair.send_raw(from, bytes);
     }
-    pair.settle();
+    pair.run_until_quiet();
     assert_eq!((pair.client().held(), pair.server().held(), pair.server_events.len()), before);
     assert_eq!((pair.bytes_to_client, pair.bytes_to_server), sent, "no replay is answered");
 }

@@ -44,7 +44,7 @@ fn the_application_closes_with_its_code_and_words() {
     pair.connect();
     let now = pair.now;
     pair.client().close(now, 42, Bytes::from_static(b"done"));
-    pair.settle();
+    pair.run_until_quiet();
     assert_eq!(pair.closed(Side::Client), Some(&ConnectionError::LocallyClosed));
     let expected = ConnectionError::PeerApplication { code: 42, reason: Bytes::from_static(b"done") };
     assert_eq!(pair.closed(Side::Server), Some(&expected));
@@ -57,7 +57,7 @@ fn the_application_closes_with_its_code_and_words() {
 fn silence_ends_the_connection_after_the_idle_timeout() {
     let mut pair = Pair::with_transport(|config| config.max_idle_timeout = Some(Duration::from_secs(3)));
     pair.connect();
-    pair.settle();
+    pair.run_until_quiet();
     let (sent, received) = (pair.bytes_to_server, pair.bytes_to_client);
     pair.run_for(Duration::from_secs(4));
     assert!(matches!(pair.closed(Side::Client), Some(ConnectionError::TimedOut(_))));
@@ -83,7 +83,7 @@ fn without_a_common_protocol_the_handshake_fails_with_its_alert() {
     let mut pair = Pair::with(|client, _| {
         client.tls = Trust::new("localhost").client("other").build().unwrap();
     });
-    pair.settle();
+    pair.run_until_quiet();
     let Some(ConnectionError::PeerTransport(error)) = pair.closed(Side::Client) else {
         panic!("{:?}", pair.closed(Side::Client));
     };

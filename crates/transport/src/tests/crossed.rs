@@ -23,7 +23,7 @@ fn connected(numbering: Numbering) -> Pair {
             Some(MultipathConfig { numbering: numbering.into(), ..MultipathConfig::default() });
     });
     pair.connect();
-    pair.settle();
+    pair.run_until_quiet();
     pair
 }
 
@@ -123,7 +123,7 @@ fn ends_that_give_up_paths_crosswise_find_out() {
         for outage in [1, 5, 20] {
             let mut pair = connected(numbering);
             assert_eq!(open_and_wait(&mut pair, address(1)), PathId(1));
-            pair.settle();
+            pair.run_until_quiet();
             let cut: [_; 2] = std::array::from_fn(|_| Rc::new(Cell::new(false)));
             let is_cut = cut.clone();
             pair.network = Some(Box::new(move |from, flying: Flying| {
@@ -198,7 +198,7 @@ fn a_path_that_the_peer_uses_already_is_not_given_up() {
 fn a_guess_does_not_keep_a_path_that_never_answers() {
     let mut pair = connected(Numbering::Single);
     assert_eq!(open_and_wait(&mut pair, address(1)), PathId(1));
-    pair.settle();
+    pair.run_until_quiet();
     let silent = address(2);
     let (is_cut, is_astray) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(false)));
     let (cut, astray) = (Rc::clone(&is_cut), Rc::clone(&is_astray));

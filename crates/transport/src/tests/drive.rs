@@ -7,13 +7,13 @@ use anabranch_wire::{PathId, Side};
 
 use super::multipath::{multipath, second_addr, two_paths};
 use super::pair::{client_addr, pattern, server_addr};
-use crate::{Event, FourTuple, Held};
+use crate::{Event, FourTuple, SocketBlock};
 
 #[test]
 fn a_full_socket_holds_up_only_its_own_path() {
     for (held, other) in [(client_addr(), 1), (second_addr(), 0)] {
         let mut pair = two_paths();
-        assert_eq!(pair.client().hold_paths(|local| local == held), Held::Some);
+        assert_eq!(pair.client().set_socket_blocked(|local| local == held), SocketBlock::Some);
         let sent = |pair: &mut super::pair::Pair| -> Vec<u64> {
             pair.client().paths().map(|path| path.bytes_sent).collect()
         };
@@ -23,8 +23,8 @@ fn a_full_socket_holds_up_only_its_own_path() {
         let after = sent(&mut pair);
         assert_eq!(after[1 - other], before[1 - other], "nothing leaves on the held path");
         assert!(after[other] - before[other] > 500_000);
-        assert_eq!(pair.client().hold_paths(|_| true), Held::All);
-        assert_eq!(pair.client().hold_paths(|_| false), Held::Nothing);
+        assert_eq!(pair.client().set_socket_blocked(|_| true), SocketBlock::All);
+        assert_eq!(pair.client().set_socket_blocked(|_| false), SocketBlock::Nothing);
         let data = pattern(2_000_000);
         assert!(pair.transfer(Side::Client, &data) == data);
         assert!(sent(&mut pair)[1 - other] > after[1 - other], "it is used again");

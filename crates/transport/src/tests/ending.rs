@@ -13,7 +13,7 @@ use crate::{ConnectionError, Event};
 fn connected() -> Pair {
     let mut pair = Pair::new();
     pair.connect();
-    pair.settle();
+    pair.run_until_quiet();
     pair
 }
 
@@ -88,14 +88,14 @@ fn during_the_handshake_an_application_close_keeps_its_words_private() {
     pair.run_until(Duration::from_secs(1), |pair| pair.server_handle.is_some());
     let now = pair.now;
     pair.client().close(now, 99, Bytes::from_static(b"secret"));
-    pair.settle();
+    pair.run_until_quiet();
     assert_eq!(pair.code_seen_by(Side::Server), hidden);
     let mut pair = Pair::new();
     pair.run_until(Duration::from_secs(1), |pair| pair.server_handle.is_some());
     let now = pair.now;
     pair.to_client.clear();
     pair.server().close(now, 99, Bytes::from_static(b"secret"));
-    pair.settle();
+    pair.run_until_quiet();
     assert_eq!(pair.code_seen_by(Side::Client), hidden);
 }
 
@@ -112,7 +112,7 @@ fn a_close_is_understood_whatever_got_lost_before() {
         }
         let now = pair.now;
         pair.client().close(now, 5, Bytes::new());
-        pair.settle();
+        pair.run_until_quiet();
         assert!(
             matches!(
                 pair.closed(Side::Server),
@@ -157,7 +157,7 @@ fn a_guessed_reset_is_nothing() {
         pair.send_raw(Side::Server, bytes);
     }
     // Neither is a known token with a bit flipped, if it is only the tail of a long enough datagram.
-    pair.settle();
+    pair.run_until_quiet();
     assert_eq!(pair.closed(Side::Client), None);
     let data = pattern(10_000);
     assert!(pair.transfer(Side::Client, &data) == data);
@@ -171,7 +171,7 @@ fn the_smaller_idle_timeout_holds() {
             Arc::make_mut(&mut server_config.transport).max_idle_timeout = Some(Duration::from_secs(server));
         });
         pair.connect();
-        pair.settle();
+        pair.run_until_quiet();
         pair.run_for(Duration::from_millis(2_400));
         assert_eq!((pair.closed(Side::Client), pair.closed(Side::Server)), (None, None));
         pair.run_for(Duration::from_millis(700));

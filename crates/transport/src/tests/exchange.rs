@@ -18,7 +18,7 @@ use crate::{ConnectionError, Event, FrequencyRule};
 fn connected(pair: Pair) -> Pair {
     let mut pair = pair;
     pair.connect();
-    pair.settle();
+    pair.run_until_quiet();
     pair
 }
 
@@ -35,7 +35,7 @@ fn datagrams_go_both_ways() {
             pair.end(from).datagrams().send(Bytes::from(pattern(max + 1))),
             Err(SendDatagramError::TooLarge)
         );
-        pair.settle();
+        pair.run_until_quiet();
         let events = if from.is_client() { &pair.server_events } else { &pair.client_events };
         assert!(events.contains(&Event::DatagramReceived));
         for len in [0, 1, max] {
@@ -54,7 +54,7 @@ fn datagrams_are_only_sent_to_a_peer_that_takes_them() {
         Err(SendDatagramError::UnsupportedByPeer)
     );
     pair.server().datagrams().send(Bytes::from_static(b"hello")).unwrap();
-    pair.settle();
+    pair.run_until_quiet();
     assert_eq!(pair.client().datagrams().recv(), Some(Bytes::from_static(b"hello")));
 }
 
@@ -79,7 +79,7 @@ fn a_reader_stops_a_stream_and_its_writer_learns_why() {
     pair.run_for(Duration::from_millis(15));
     assert_eq!(pair.server().streams().accept(Dir::Bi), Some(id));
     pair.server().streams().stop(id, 77).unwrap();
-    pair.settle();
+    pair.run_until_quiet();
     assert!(pair.client_events.contains(&Event::Stream(StreamEvent::Stopped(id, 77))));
     assert_eq!(pair.client().streams().write(id, b"more"), Err(WriteError::Stopped(77)));
     // The other direction goes on.
@@ -97,7 +97,7 @@ fn a_writer_resets_a_stream_and_its_reader_learns_why() {
     pair.server().streams().write(id, &pattern(100_000)).unwrap();
     pair.run_for(Duration::from_millis(15));
     pair.server().streams().reset(id, 55).unwrap();
-    pair.settle();
+    pair.run_until_quiet();
     assert_eq!(pair.client().streams().accept(Dir::Uni), Some(id));
     assert_eq!(pair.client().streams().peek(id).unwrap_err(), ReadError::Reset(55));
 }

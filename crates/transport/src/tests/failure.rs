@@ -91,11 +91,11 @@ fn acknowledging(path: AckPath, change: impl Fn(&mut MultipathConfig)) -> (Pair,
         vec![flying]
     }));
     pair.connect();
-    pair.settle();
+    pair.run_until_quiet();
     let now = pair.now;
     let tuple = FourTuple { local: second_addr(), remote: server_addr() };
     assert_eq!(pair.client().open_path(now, tuple), Ok(PathId(1)));
-    pair.settle();
+    pair.run_until_quiet();
     (pair, wires)
 }
 
@@ -395,10 +395,10 @@ fn the_applications_wish_outlasts_a_failure() {
     for (wish, other) in [(Backup, Available), (Available, Backup)] {
         let (mut pair, wires) = two_paths(|_| {});
         pair.client().set_path_status(PathId(1), wish).unwrap();
-        pair.settle();
+        pair.run_until_quiet();
         wires.cut(1, [true; 2]);
         pair.client().ping(PathId(1));
-        pair.settle();
+        pair.run_until_quiet();
         assert_eq!(state(&mut pair, Side::Client, 1), PathState::Failing);
         assert!(!pair.server().peer_available(PathId(1)));
         wires.cut(1, [false; 2]);
@@ -411,9 +411,9 @@ fn the_applications_wish_outlasts_a_failure() {
         // A change of mind during a failure holds after it.
         wires.cut(1, [true; 2]);
         pair.client().ping(PathId(1));
-        pair.settle();
+        pair.run_until_quiet();
         pair.client().set_path_status(PathId(1), other).unwrap();
-        pair.settle();
+        pair.run_until_quiet();
         assert!(!pair.server().peer_available(PathId(1)), "it still fails");
         wires.cut(1, [false; 2]);
         pair.run_for(SECOND);
@@ -498,7 +498,7 @@ fn the_end_is_told_on_a_path_that_works_and_answered() {
             wires.cut(dead, [true; 2]);
             let data = pattern(100_000);
             assert!(pair.transfer(closer, &data) == data);
-            pair.settle();
+            pair.run_until_quiet();
             let now = pair.now;
             let before = path(&mut pair, closer.peer(), 1 - dead).bytes_sent;
             pair.end(closer).close(now, 7, Bytes::new());
@@ -525,7 +525,7 @@ fn each_path_says_why_it_is_idle() {
     pair.run_for(SECOND);
     pair.client().set_path_status(PathId(1), PathStatus::Backup).unwrap();
     assert_eq!(idle(&mut pair, 1), Some(IdleReason::BackupHere));
-    pair.settle();
+    pair.run_until_quiet();
     assert_eq!(path(&mut pair, Side::Server, 1).idle, Some(IdleReason::BackupByPeer));
     wires.cut(1, [true; 2]);
     pair.client().ping(PathId(1));

@@ -36,7 +36,7 @@ fn a_retry_costs_a_round_trip_and_validates_the_address() {
 fn a_token_of_an_earlier_connection_spares_the_retry() {
     let mut pair = Pair::with(|_, server| server.retry = RetryPolicy::Always);
     pair.connect();
-    pair.settle();
+    pair.run_until_quiet();
     let token = pair.client_events.iter().find_map(|event| match event {
         Event::NewToken(token) => Some(token.clone()),
         _ => None,
@@ -282,7 +282,7 @@ fn versions_are_agreed_on() {
         let first = pair.client().streams().open(Dir::Bi).unwrap();
         assert_eq!(first.index(), u64::from(*expected == REVERSO));
         pair.client().streams().write(first, b"first").unwrap();
-        pair.settle();
+        pair.run_until_quiet();
         assert_eq!(pair.server().streams().accept(Dir::Bi), Some(first));
         let data = pattern(50_000);
         assert!(pair.transfer(Side::Server, &data) == data);
@@ -320,7 +320,7 @@ fn an_upgrade_survives_loss_and_retry() {
 #[test]
 fn no_common_version() {
     let mut pair = versions(&[V2], &[V1]);
-    pair.settle();
+    pair.run_until_quiet();
     assert_eq!(pair.closed(Side::Client), Some(&ConnectionError::VersionMismatch));
     assert!(pair.client.is_empty());
 }
@@ -375,7 +375,7 @@ fn row_21_version_negotiation_that_cannot_be_genuine_is_ignored() {
     let packet = forged_negotiation(&pair.to_server[0].bytes.clone(), &[V2]);
     pair.connect();
     pair.send_raw(Side::Server, packet);
-    pair.settle();
+    pair.run_until_quiet();
     assert_eq!(pair.closed(Side::Client), None);
     // For other connection IDs.
     let mut pair = versions(&[V1, V2], &[V1, V2]);

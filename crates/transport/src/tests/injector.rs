@@ -52,7 +52,7 @@ impl Pair {
         match (kind, from) {
             (PacketKind::OneRtt, _) => {
                 self.connect();
-                self.settle();
+                self.run_until_quiet();
             }
             (PacketKind::Handshake, Side::Server) => {
                 self.run_until_client_connected();

@@ -51,7 +51,7 @@ fn many_updates_in_a_row() {
         for _ in 0..2 {
             assert!(pair.transfer(side, &data) == data);
             assert!(pair.transfer(side.peer(), &data) == data);
-            pair.settle();
+            pair.run_until_quiet();
         }
         assert_eq!(generations(&mut pair), (round, round));
     }
@@ -61,7 +61,7 @@ fn many_updates_in_a_row() {
 fn updates_wait_for_the_last_one_to_be_confirmed() {
     let mut pair = Pair::new();
     pair.connect();
-    pair.settle();
+    pair.run_until_quiet();
     let data = pattern(1_000);
     pair.client().update_keys();
     assert!(pair.transfer(Side::Client, &data) == data);
@@ -71,7 +71,7 @@ fn updates_wait_for_the_last_one_to_be_confirmed() {
     }
     let (client, _) = generations(&mut pair);
     assert!(client <= 3, "{client} updates in a few round trips");
-    pair.settle();
+    pair.run_until_quiet();
     assert!(pair.transfer(Side::Server, &data) == data);
 }
 
@@ -112,7 +112,7 @@ fn row_22_the_confidentiality_limit_makes_the_keys_change_before_it_is_reached()
 fn row_22_at_the_confidentiality_limit_the_connection_ends() {
     let mut pair = Pair::new();
     pair.connect();
-    pair.settle();
+    pair.run_until_quiet();
     // The client's acknowledgments get lost, so that no update may be begun.
     pair.server().limit_keys(20, u64::MAX, 1);
     let now = pair.now;
@@ -133,7 +133,7 @@ fn row_22_at_the_integrity_limit_the_connection_ends() {
     for victim in [Side::Client, Side::Server] {
         let mut pair = Pair::new();
         pair.connect();
-        pair.settle();
+        pair.run_until_quiet();
         pair.end(victim).limit_keys(u64::MAX, 50, 0);
         let attacker = victim.peer();
         for round in 0..50 {
@@ -142,7 +142,7 @@ fn row_22_at_the_integrity_limit_the_connection_ends() {
             let mut bytes = pair.end(attacker).forge(now, &Forged::new(PacketKind::OneRtt, &[1, 0, 0, 0]));
             *bytes.last_mut().unwrap() ^= 0x80;
             pair.send_raw(attacker, bytes);
-            pair.settle();
+            pair.run_until_quiet();
         }
         let Some(ConnectionError::Transport(error)) = pair.closed(victim) else { panic!("the end") };
         assert_eq!(error.code, Code::AEAD_LIMIT_REACHED);
@@ -154,7 +154,7 @@ fn row_22_reserved_bits_count_only_in_packets_that_are_authentic() {
     for victim in [Side::Client, Side::Server] {
         let mut pair = Pair::new();
         pair.connect();
-        pair.settle();
+        pair.run_until_quiet();
         let now = pair.now;
         let bytes = pair.end(victim.peer()).forge(now, &Forged::new(PacketKind::OneRtt, &[1, 0, 0, 0]));
         for bit in [0x08, 0x10, 0x18] {
@@ -162,7 +162,7 @@ fn row_22_reserved_bits_count_only_in_packets_that_are_authentic() {
             changed[0] ^= bit;
             pair.send_raw(victim.peer(), changed);
         }
-        pair.settle();
+        pair.run_until_quiet();
         assert_eq!(pair.closed(victim), None, "the bits are under the tag's protection");
         assert_eq!(pair.end(victim).stats().undecryptable, 3);
     }
@@ -172,7 +172,7 @@ fn row_22_reserved_bits_count_only_in_packets_that_are_authentic() {
 fn every_flipped_bit_of_a_packet_is_noticed() {
     let mut pair = Pair::new();
     pair.connect();
-    pair.settle();
+    pair.run_until_quiet();
     let now = pair.now;
     let secret = [Frame::MaxData(1 << 30), Frame::Ping, Frame::Padding(8)];
     let bytes = pair.client().forge(now, &Forged::new(PacketKind::OneRtt, &super::injector::encode(&secret)));

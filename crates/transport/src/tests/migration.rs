@@ -22,7 +22,7 @@ fn elsewhere() -> SocketAddr {
 fn connected() -> Pair {
     let mut pair = Pair::new();
     pair.connect();
-    pair.settle();
+    pair.run_until_quiet();
     pair
 }
 
@@ -98,7 +98,7 @@ fn a_client_migrates_again_and_again() {
         let local = SocketAddr::from((Ipv4Addr::new(127, 0, 1, 1), 40_000 + round));
         pair.client().migrate(now, local).unwrap();
         assert!(pair.transfer(Side::Client, &data) == data);
-        pair.settle();
+        pair.run_until_quiet();
         assert_eq!(server_remote(&mut pair), local);
     }
 }
@@ -151,7 +151,7 @@ fn migration_to_nowhere_leaves_everything_as_it_was() {
 fn few_addresses_are_validated_at_a_time() {
     let mut pair = Pair::with_transport(|config| config.active_connection_id_limit = 8);
     pair.connect();
-    pair.settle();
+    pair.run_until_quiet();
     pair.network = Some(Box::new(|_, _| Vec::new()));
     let mut begun = 0;
     for port in 0..20 {
@@ -317,7 +317,7 @@ fn a_client_moves_to_the_servers_preferred_address() {
     pair.connect();
     let data = pattern(300_000);
     assert!(pair.transfer(Side::Client, &data) == data);
-    pair.settle();
+    pair.run_until_quiet();
     assert_eq!(pair.client().paths().next().unwrap().tuple.remote, preferred);
     assert!(pair.transfer(Side::Server, &data) == data);
     let before = pair.sent_to[&server_addr()];
@@ -366,7 +366,7 @@ fn row_25_datagrams_from_unknown_addresses_do_not_move_a_client() {
     let bytes = pair.server().forge(now, &Forged::new(PacketKind::OneRtt, &ping));
     pair.send_raw(Side::Server, bytes);
     pair.to_client.back_mut().unwrap().tuple.remote = elsewhere();
-    pair.settle();
+    pair.run_until_quiet();
     assert_eq!(pair.sent_to.get(&elsewhere()), None);
     assert_eq!(pair.client().paths().next().unwrap().tuple.remote, server_addr());
 }
@@ -381,7 +381,7 @@ fn connection_ids_rotate_and_are_retired() {
         pair.end(side).rotate_cids();
         assert!(pair.transfer(Side::Client, &data) == data);
         assert!(pair.transfer(Side::Server, &data) == data);
-        pair.settle();
+        pair.run_until_quiet();
         assert_ne!(pair.end(side.peer()).remote_cid(), before);
         assert!(pair.end(side).held().local_cids <= 8);
     }
@@ -400,19 +400,19 @@ fn old_connection_ids_are_changed() {
             transport.max_idle_timeout = None;
         });
         pair.connect();
-        pair.settle();
+        pair.run_until_quiet();
         let ids = |pair: &mut Pair| [Side::Server, Side::Client].map(|side| pair.end(side).remote_cid());
         // Few packets, and soon: nothing changes.
         let before = ids(&mut pair);
         let (few, many) = (pattern(10_000), pattern(400_000));
         assert!(pair.transfer(Side::Client, &few) == few);
-        pair.settle();
+        pair.run_until_quiet();
         assert_eq!(ids(&mut pair), before, "{rule:?}");
         pair.run_for(Duration::from_secs(61));
         // The server gets many packets, the client only acknowledgments.
         assert!(pair.transfer(Side::Client, &many) == many);
         assert!(pair.transfer(Side::Server, &few) == few);
-        pair.settle();
+        pair.run_until_quiet();
         let after = ids(&mut pair);
         // Who asks is the end whose IDs the other one uses.
         assert_eq!(after[1] != before[1], at_server, "the server's {rule:?}");

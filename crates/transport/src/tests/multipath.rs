@@ -18,7 +18,7 @@ pub(super) fn second_addr() -> SocketAddr {
 pub(super) fn multipath() -> Pair {
     let mut pair = Pair::with_transport(|transport| transport.multipath = Some(MultipathConfig::default()));
     pair.connect();
-    pair.settle();
+    pair.run_until_quiet();
     pair
 }
 
@@ -208,7 +208,7 @@ fn a_path_does_not_fail_right_after_it_was_opened() {
 fn a_backup_carries_nothing_while_another_path_works() {
     let mut pair = two_paths();
     pair.client().set_path_status(PathId(1), PathStatus::Backup).unwrap();
-    pair.settle();
+    pair.run_until_quiet();
     for from in [Side::Client, Side::Server] {
         let before = sent(&mut pair, from);
         let data = pattern(500_000);

@@ -109,11 +109,11 @@ fn what_comes_to_an_address_that_the_client_has_left_does_not_bring_it_back() {
         let tuple = FourTuple { local, remote: server_addr() };
         let moved = Event::PathChanged { path: PathId(0), tuple };
         pair.run_until(Duration::from_secs(2), |pair| pair.client_events.contains(&moved));
-        pair.settle();
+        pair.run_until_quiet();
     }
     // The newest packet of the server, and not only a probe, comes to where the client was at first.
     pair.inject(Side::Server, &Forged::new(PacketKind::OneRtt, &encode(&[Frame::Ping; 4])));
-    pair.settle();
+    pair.run_until_quiet();
     assert_eq!(pair.client().paths().next().unwrap().tuple.local, second);
     assert_eq!(pair.server().paths().next().unwrap().tuple.remote, second);
 }
@@ -127,7 +127,7 @@ fn copies_of_limits_are_not_copied_in_their_turn() {
             transport.streams.connection_window_max = 20_000;
         });
         pair.connect();
-        pair.settle();
+        pair.run_until_quiet();
         let now = pair.now;
         pair.client().open_path(now, FourTuple { local: second_addr(), remote: server_addr() }).unwrap();
         for side in SIDES {

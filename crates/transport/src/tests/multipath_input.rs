@@ -111,7 +111,7 @@ fn one_end_that_offers_is_not_a_negotiation() {
             Arc::make_mut(transport).multipath = Some(MultipathConfig::default());
         });
         pair.connect();
-        pair.settle();
+        pair.run_until_quiet();
         assert!(!pair.client().is_multipath() && !pair.server().is_multipath());
         still_works(&mut pair);
         send(&mut pair, offering, &encode(&[status(0, true, 0)]));
@@ -128,7 +128,7 @@ fn row_m2_only_one_rtt_packets_carry_frames_of_multipath() {
                     Pair::with_transport(|config| config.multipath = Some(MultipathConfig::default()));
                 pair.advance_to(kind, from);
                 pair.inject(from, &Forged::new(kind, &[&payload[..], &[0; 4]].concat()));
-                pair.settle();
+                pair.run_until_quiet();
                 assert_eq!(pair.code_seen_by(from), VIOLATION, "{name} from the {from:?} in {kind:?}");
             }
         }
@@ -140,7 +140,7 @@ fn resuming() -> Pair {
     let mut pair = multipath();
     let now = pair.now;
     pair.client().close(now, 0, Bytes::new());
-    pair.settle();
+    pair.run_until_quiet();
     pair.reconnect();
     pair
 }
@@ -151,7 +151,7 @@ fn row_m2_early_data_carries_no_frames_of_multipath() {
         let mut pair = resuming();
         pair.drain();
         pair.inject(Side::Client, &Forged::new(PacketKind::ZeroRtt, &[&payload[..], &[0; 4]].concat()));
-        pair.settle();
+        pair.run_until_quiet();
         assert_eq!(pair.code_seen_by(Side::Client), VIOLATION, "{name}");
     }
 }
@@ -186,7 +186,7 @@ fn row_m2_the_parameter_does_not_go_with_empty_connection_ids() {
         let transport = Arc::make_mut(&mut client.transport);
         transport.hooks.parameters = Some(|parameters| parameters.initial_max_path_id = Some(3));
     }));
-    pair.settle();
+    pair.run_until_quiet();
     assert_eq!(pair.code_seen_by(Side::Client), VIOLATION);
     // Ends that keep to it have one path, whatever they would like.
     let mut pair = without_client_cids(Pair::with_transport(|transport| {
@@ -210,7 +210,7 @@ fn row_m1_the_parameter_has_32_bits() {
             }
         });
     });
-    pair.settle();
+    pair.run_until_quiet();
     assert_eq!(pair.code_seen_by(Side::Client), Some(Code::TRANSPORT_PARAMETER_ERROR));
 }
 
@@ -229,7 +229,7 @@ fn a_peer_with_the_largest_maximum_gets_ids_for_as_many_paths_as_this_end_wants(
                 Some(|parameters| parameters.initial_max_path_id = Some(u32::MAX));
         });
         pair.connect();
-        pair.settle();
+        pair.run_until_quiet();
         let held = pair.end(side.peer()).held();
         assert_eq!((held.unopened, held.unopened_cids), (3, 6), "{side:?}");
         still_works(&mut pair);
@@ -391,7 +391,7 @@ fn a_client_moves_the_path_that_is_left_with_that_paths_connection_ids() {
     let mut pair = two_paths();
     let now = pair.now;
     pair.client().abandon_path(now, PathId(0), 0x3e).unwrap();
-    pair.settle();
+    pair.run_until_quiet();
     let now = pair.now;
     pair.client().migrate(now, address(77)).unwrap();
     pair.run_for(Duration::from_secs(3));
@@ -411,7 +411,7 @@ fn a_path_that_comes_before_its_connection_ids_waits_for_them() {
             Some(|parameters| parameters.initial_max_path_id = Some(0));
     });
     pair.connect();
-    pair.settle();
+    pair.run_until_quiet();
     assert_eq!(open(&mut pair, second_addr()), Err(OpenPathError::NoPathId));
     // Now it does, and what the client says on path 0 about that is lost for a while.
     let lossy = Rc::new(Cell::new(true));
@@ -482,7 +482,7 @@ fn row_m3_frames_for_an_abandoned_path_are_ignored() {
             let mut pair = two_paths();
             let now = pair.now;
             pair.end(from.peer()).abandon_path(now, PathId(1), 0x3e).unwrap();
-            pair.settle();
+            pair.run_until_quiet();
             pair.run_for(wait);
             let before = (pair.end(from.peer()).held().abandons, ids(&mut pair, from.peer()));
             for (name, payload) in frames_naming(1) {
@@ -680,7 +680,7 @@ fn row_10_challenges_in_one_datagram_from_elsewhere_draw_no_more_than_three_time
         pair.client_seen_as = victim;
         pair.send_raw(Side::Client, bytes);
         pair.client_seen_as = client_addr();
-        pair.settle();
+        pair.run_until_quiet();
         let sent = pair.sent_to.get(&victim).copied().unwrap_or(0);
         assert!(sent > 0 && sent <= 3 * received, "{frames} on path {path}: {sent} for {received}");
     }
@@ -763,9 +763,9 @@ fn stateless_resets_count_for_every_path_in_use_and_for_no_other() {
     let reset = reset_of_path_1(&mut pair);
     let now = pair.now;
     pair.client().abandon_path(now, PathId(1), 0x3e).unwrap();
-    pair.settle();
+    pair.run_until_quiet();
     pair.send_raw(Side::Server, reset);
-    pair.settle();
+    pair.run_until_quiet();
     assert_eq!(pair.closed(Side::Client), None, "the path is given up, and its tokens with it");
     still_works(&mut pair);
 }

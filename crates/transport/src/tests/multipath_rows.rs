@@ -32,7 +32,7 @@ fn a_plain_ack_means_path_0() {
         // Path 0 has sent more packets than path 1 will have.
         let largest = pair.end(from.peer()).held().next_number - 1;
         pair.inject(from, &Forged::new(PacketKind::OneRtt, &ack(Some(1), largest + 500, 0)));
-        pair.settle();
+        pair.run_until_quiet();
         assert_eq!(pair.code_seen_by(from), Some(Code::PROTOCOL_VIOLATION));
     }
 }
@@ -87,12 +87,12 @@ fn row_m7_eight_paths_rebound_at_once() {
         transport.multipath = Some(MultipathConfig { max_paths: 8, ..MultipathConfig::default() });
     });
     pair.connect();
-    pair.settle();
+    pair.run_until_quiet();
     let locals: Vec<SocketAddr> = (10..17).map(|last| ([127, 0, 0, last], 50_000).into()).collect();
     for local in &locals {
         let now = pair.now;
         pair.client().open_path(now, FourTuple { local: *local, remote: server_addr() }).unwrap();
-        pair.settle();
+        pair.run_until_quiet();
     }
     assert_eq!(pair.server().paths().count(), 8);
     let all: Vec<SocketAddr> = locals.into_iter().chain([client_addr()]).collect();
@@ -179,7 +179,7 @@ fn row_m10_an_update_waits_for_three_times_the_pto_of_the_slowest_path() {
     });
     pair.delay = Duration::from_micros(2_500);
     pair.connect();
-    pair.settle();
+    pair.run_until_quiet();
     pair.network = Some(Box::new(|from, mut flying| {
         if address_of_client(from, &flying) == second_addr() {
             flying.at += Duration::from_millis(997);
@@ -270,7 +270,7 @@ fn row_m13_forged_acknowledgments_on_another_path() {
         // Late, with a huge delay, and again and again: on path 0, about the newest packet of path 1 that was acknowledged.
         for _ in 0..50 {
             pair.inject(from, &Forged::new(PacketKind::OneRtt, &ack(Some(1), 0, (1 << 30) - 1)));
-            pair.settle();
+            pair.run_until_quiet();
         }
         assert_eq!(pair.closed(target), None);
         let after: Vec<_> = pair.end(target).paths().collect();

@@ -54,7 +54,7 @@ impl Observer for Log {
 fn connected() -> Pair {
     let mut pair = Pair::new();
     pair.connect();
-    pair.settle();
+    pair.run_until_quiet();
     assert_eq!(pair.client().version(), REVERSO);
     pair
 }
@@ -116,20 +116,20 @@ fn stream_0_stands_for_none() {
         for most in [1, 2, 100] {
             let mut pair = Pair::with_transport(|transport| transport.streams.max_bidi = most);
             pair.connect();
-            pair.settle();
+            pair.run_until_quiet();
             for round in 1..5 {
                 let id = pair.client().streams().open(Dir::Bi).unwrap();
                 assert_eq!(id, StreamId::new(Side::Client, Dir::Bi, round));
                 pair.client().streams().write(id, b"question").unwrap();
                 pair.client().streams().finish(id).unwrap();
-                pair.settle();
+                pair.run_until_quiet();
                 assert_eq!(pair.server().streams().accept(Dir::Bi), Some(id));
                 let mut question = Vec::new();
                 assert!(pair.read(Side::Server, id, &mut question));
                 pair.server().streams().finish(id).unwrap();
-                pair.settle();
+                pair.run_until_quiet();
                 assert!(pair.read(Side::Client, id, &mut Vec::new()));
-                pair.settle();
+                pair.run_until_quiet();
             }
             assert_eq!(
                 pair.server().streams().open(Dir::Bi).unwrap(),
@@ -152,7 +152,7 @@ fn code(announced: Option<(u64, u64)>, frames: &[Frame<'_>]) -> Option<Code> {
         distance: u64::MAX,
     });
     pair.inject(Side::Client, &forged);
-    pair.settle();
+    pair.run_until_quiet();
     pair.code_seen_by(Side::Client)
 }
 

@@ -25,7 +25,7 @@ fn a_packet_that_was_overtaken_counts_once() {
             let mut pair = Pair::new();
             assert_eq!(pair.client().stats().ordered_ratio(), None);
             pair.connect();
-            pair.settle();
+            pair.run_until_quiet();
             assert!(ordered(&mut pair) > 0.999);
             // Every tenth packet is late, and each comes twice.
             let mut sent = 0;

@@ -265,7 +265,7 @@ impl Pair {
     }
 
     /// Runs until both ends have nothing left to say.
-    pub(super) fn settle(&mut self) {
+    pub(super) fn run_until_quiet(&mut self) {
         self.run_for(Duration::from_millis(500));
     }
 

@@ -45,7 +45,7 @@ pub(super) fn far_apart(numbering: Numbering) -> Pair {
         transport.multipath = Some(MultipathConfig { numbering: choice, ..MultipathConfig::default() });
     });
     pair.connect();
-    pair.settle();
+    pair.run_until_quiet();
     open_and_wait(&mut pair, second_addr());
     pair.network = Some(Box::new(|from, mut flying| {
         if address_of_client(from, &flying) == second_addr() {
@@ -68,7 +68,7 @@ pub(super) fn sent(pair: &mut Pair, side: Side) -> Vec<u64> {
 /// Sends a payload on the main path and lets the other end digest it.
 pub(super) fn send(pair: &mut Pair, from: Side, payload: &[u8]) {
     pair.inject(from, &Forged::new(PacketKind::OneRtt, &[payload, &[0; 4]].concat()));
-    pair.settle();
+    pair.run_until_quiet();
 }
 
 /// Writes 100,000 bytes to a stream of their own and lets some of them leave.

@@ -14,7 +14,7 @@ use crate::stream::ReceivedBytes;
 pub(super) fn connected() -> Pair {
     let mut pair = Pair::new();
     pair.connect();
-    pair.settle();
+    pair.run_until_quiet();
     pair
 }
 
@@ -129,7 +129,7 @@ fn packets_that_are_not_authentic_make_no_stream_and_keep_no_memory() {
             bytes[0] ^= (rng.next_u32() & 0x1f) as u8;
             pair.send_raw(Side::Client, bytes);
         }
-        pair.settle();
+        pair.run_until_quiet();
         assert_eq!(pair.server().streams().open_streams(), 0);
         assert!(pair.server().stats().undecryptable > 1_500);
         assert_eq!(received(&mut pair, Side::Server), ReceivedBytes::default());
@@ -152,7 +152,7 @@ fn a_stream_that_is_stopped_or_reset_takes_nothing_in() {
                 true => drop(pair.client().streams().stop(id, 7)),
                 false => drop(pair.server().streams().reset(id, 7)),
             }
-            pair.settle();
+            pair.run_until_quiet();
             assert!(pair.client().streams().peek(id).is_err());
             let data = pattern(100_000);
             assert!(pair.transfer(Side::Server, &data) == data);

@@ -222,7 +222,7 @@ fn a_full_buffer_takes_all_that_was_allowed_and_no_more() {
         let begun = || {
             let mut pair = Pair::with_transport(|transport| transport.streams.stream_window = WINDOW);
             pair.connect();
-            pair.settle();
+            pair.run_until_quiet();
             let mut download = Download::begun(pair);
             // Nobody reads, and the last comes first.
             for start in (100..WINDOW).step_by(1_000).collect::<Vec<_>>().into_iter().rev() {
@@ -233,7 +233,7 @@ fn a_full_buffer_takes_all_that_was_allowed_and_no_more() {
         begun().check(WINDOW);
         let mut full = begun();
         full.bring(WINDOW - 50..WINDOW + 1, &[]);
-        full.pair.settle();
+        full.pair.run_until_quiet();
         assert_eq!(full.pair.code_seen_by(Side::Server), Some(Code::FLOW_CONTROL_ERROR));
     });
 }
@@ -321,7 +321,7 @@ fn hostile_networks_over_one_to_four_paths() {
                     transport.multipath = Some(MultipathConfig { numbering, ..MultipathConfig::default() });
                 });
                 pair.connect();
-                pair.settle();
+                pair.run_until_quiet();
                 for last in 1..paths {
                     open_and_wait(&mut pair, address(10 + last));
                 }

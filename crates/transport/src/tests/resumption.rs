@@ -18,10 +18,10 @@ use crate::{Event, RetryPolicy, ServerConfig, TransportConfig};
 fn resuming(change: impl FnOnce(&mut ServerConfig)) -> Pair {
     let mut pair = Pair::with(|_, server| change(server));
     pair.connect();
-    pair.settle();
+    pair.run_until_quiet();
     let now = pair.now;
     pair.client().close(now, 0, Bytes::new());
-    pair.settle();
+    pair.run_until_quiet();
     pair.reconnect();
     pair
 }
@@ -144,10 +144,10 @@ fn there_is_no_early_data_before_a_change_that_renumbers_streams() {
         Arc::make_mut(&mut client.transport).versions = vec![Version::V1, Version::REVERSO];
     });
     pair.connect();
-    pair.settle();
+    pair.run_until_quiet();
     let now = pair.now;
     pair.client().close(now, 0, Bytes::new());
-    pair.settle();
+    pair.run_until_quiet();
     pair.reconnect();
     assert_eq!(pair.client().streams().open(Dir::Bi), None, "nothing may be sent yet");
     pair.connect();
@@ -177,7 +177,7 @@ fn limits_that_shrink_after_early_data_was_accepted_are_a_violation() {
         let mut pair = resuming(|_| {});
         pair.restart_server(|server| change(Arc::make_mut(&mut server.transport)));
         send(&mut pair, &pattern(100));
-        pair.settle();
+        pair.run_until_quiet();
         assert_eq!(pair.code_seen_by(Side::Server), Some(Code::PROTOCOL_VIOLATION));
     }
 }
@@ -201,7 +201,7 @@ fn frames_that_0_rtt_packets_must_not_carry() {
         let mut pair = resuming(|_| {});
         pair.drain();
         pair.inject(Side::Client, &Forged::new(PacketKind::ZeroRtt, &payload));
-        pair.settle();
+        pair.run_until_quiet();
         assert_eq!(pair.code_seen_by(Side::Client), Some(Code::PROTOCOL_VIOLATION), "{payload:?}");
     }
 }

@@ -45,7 +45,7 @@ fn connected() -> (Pair, Dead) {
     let data = pattern(200_000);
     assert!(pair.transfer(Side::Server, &data) == data);
     assert!(pair.transfer(Side::Client, &data) == data);
-    pair.settle();
+    pair.run_until_quiet();
     (pair, dead)
 }
 
@@ -131,7 +131,7 @@ fn another_address_is_never_left_with_a_connection_id_of_before() {
         seen.push(cid);
         let data = pattern(20_000);
         assert!(pair.transfer(Side::Client, &data) == data);
-        pair.settle();
+        pair.run_until_quiet();
     }
 }
 

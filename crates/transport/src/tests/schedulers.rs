@@ -27,7 +27,7 @@ fn two_paths(scheduler: Algorithm, lag: Duration) -> Pair {
         vec![flying]
     }));
     pair.connect();
-    pair.settle();
+    pair.run_until_quiet();
     let now = pair.now;
     let tuple = FourTuple { local: second_addr(), remote: server_addr() };
     assert_eq!(pair.client().open_path(now, tuple), Ok(PathId(1)));

@@ -44,7 +44,7 @@ fn ends(client: Option<MultipathConfig>, server: Option<MultipathConfig>, cids: 
 fn connected(cids: bool) -> Pair {
     let mut pair = ends(config(Numbering::Single), config(Numbering::Single), cids);
     pair.connect();
-    pair.settle();
+    pair.run_until_quiet();
     pair
 }
 
@@ -55,7 +55,7 @@ fn with_paths(paths: u8, cids: bool) -> Pair {
         let id = PathId(path.into());
         assert_eq!(open_and_wait(&mut pair, address(path)), id);
     }
-    pair.settle();
+    pair.run_until_quiet();
     pair
 }
 
@@ -89,7 +89,7 @@ fn what_is_offered_and_what_is_chosen() {
                 let end = |choice: Option<NumberingChoice>| choice.and_then(config);
                 let mut pair = ends(end(client), end(server), cids);
                 pair.connect();
-                pair.settle();
+                pair.run_until_quiet();
                 let what = format!("{client:?} {server:?} {cids}");
                 assert_eq!(pair.client().numbering(), expected, "{what}");
                 assert_eq!(pair.server().numbering(), expected, "{what}");
@@ -99,7 +99,7 @@ fn what_is_offered_and_what_is_chosen() {
                     None => assert_eq!(opened, Err(OpenPathError::NotNegotiated), "{what}"),
                     Some(_) => {
                         assert_eq!(opened, Ok(PathId(1)), "{what}");
-                        pair.settle();
+                        pair.run_until_quiet();
                         assert!(pair.client_events.contains(&Event::PathOpened(PathId(1))), "{what}");
                         still_works(&mut pair);
                     }
@@ -117,7 +117,7 @@ fn a_server_that_does_not_choose_is_wrong() {
         transport.multipath = Some(MultipathConfig::default());
         transport.hooks.parameters = Some(|parameters| parameters.single_number_space = Some(1));
     });
-    pair.settle();
+    pair.run_until_quiet();
     assert_eq!(pair.code_seen_by(Side::Server), Some(Code::TRANSPORT_PARAMETER_ERROR));
 }
 
@@ -129,7 +129,7 @@ fn the_parameter_has_one_value() {
             let transport = Arc::make_mut(if side == Side::Client { client } else { server });
             transport.hooks.parameters = Some(|parameters| parameters.single_number_space = Some(2));
         });
-        pair.settle();
+        pair.run_until_quiet();
         assert_eq!(pair.code_seen_by(side), Some(Code::TRANSPORT_PARAMETER_ERROR));
     }
 }
@@ -139,7 +139,7 @@ fn early_data_begins_the_line_of_numbers() {
     let mut pair = connected(true);
     let now = pair.now;
     pair.client().close(now, 0, bytes::Bytes::new());
-    pair.settle();
+    pair.run_until_quiet();
     pair.reconnect();
     assert!(pair.client().has_early_keys() && pair.client().numbering().is_none());
     let data = pattern(5_000);
@@ -148,7 +148,7 @@ fn early_data_begins_the_line_of_numbers() {
     assert!(pair.client_events.contains(&Event::Connected { early_data_accepted: true }));
     assert_eq!(pair.client().numbering(), Some(Numbering::Single));
     assert_eq!(open(&mut pair, address(1)), Ok(PathId(1)));
-    pair.settle();
+    pair.run_until_quiet();
     still_works(&mut pair);
     let lost: u64 = pair.client().paths().map(|path| path.recovery.lost_packets).sum();
     assert_eq!(lost, 0);
@@ -279,10 +279,10 @@ fn the_server_has_the_last_word_on_how_many_paths_there_are() {
     let few = |max_paths| config(Numbering::Single).map(|config| MultipathConfig { max_paths, ..config });
     let mut pair = ends(few(4), few(2), true);
     pair.connect();
-    pair.settle();
+    pair.run_until_quiet();
     for path in 1..4 {
         assert_eq!(open(&mut pair, address(path)), Ok(PathId(path.into())));
-        pair.settle();
+        pair.run_until_quiet();
     }
     for refused in [2, 3] {
         let code = Code::PATH_RESOURCE_LIMIT_REACHED.0;
@@ -315,7 +315,7 @@ fn a_path_that_does_not_answer_is_closed() {
     assert_eq!((ids(&mut pair, Side::Client), ids(&mut pair, Side::Server)), (vec![0], vec![0]));
     pair.network = None;
     assert_eq!(open(&mut pair, address(1)), Ok(PathId(2)));
-    pair.settle();
+    pair.run_until_quiet();
     still_works(&mut pair);
 }
 
@@ -323,7 +323,7 @@ fn a_path_that_does_not_answer_is_closed() {
 fn a_backup_carries_nothing_while_another_path_works() {
     let mut pair = with_paths(2, true);
     pair.client().set_path_status(PathId(1), PathStatus::Backup).unwrap();
-    pair.settle();
+    pair.run_until_quiet();
     for from in SIDES {
         let before = sent(&mut pair, from);
         let data = pattern(500_000);
@@ -414,7 +414,7 @@ fn a_rebinding_keeps_the_path() {
                 }));
             }
             still_works(&mut pair);
-            pair.settle();
+            pair.run_until_quiet();
             let moved: Vec<_> = pair.server().paths().map(|path| (path.id.0, path.tuple.remote)).collect();
             let expected = match path {
                 0 => [(0, outside), (1, address(1))],
@@ -441,7 +441,7 @@ fn a_client_moves_a_path_to_another_address() {
             pair.client_events.contains(&Event::PathChanged { path: PathId(0), tuple })
         });
         still_works(&mut pair);
-        pair.settle();
+        pair.run_until_quiet();
         let paths: Vec<_> = pair.server().paths().map(|path| (path.id.0, path.tuple.remote)).collect();
         assert_eq!(paths, [(0, address(7)), (1, address(1))], "{cids}");
     }
@@ -456,7 +456,7 @@ fn a_challenge_for_a_path_that_cannot_be_opened_is_not_answered_on_another() {
         server.active_connection_id_limit = 2;
     });
     pair.connect();
-    pair.settle();
+    pair.run_until_quiet();
     for path in [1, 2] {
         assert_eq!(open(&mut pair, address(path)), Ok(PathId(path.into())));
         pair.run_for(SECOND);
@@ -540,7 +540,7 @@ fn marks_that_get_lost_on_one_path_end_marking_on_all() {
         }
         // A path that opens later does not try again.
         assert_eq!(open(&mut pair, address(2)), Ok(PathId(2)));
-        pair.settle();
+        pair.run_until_quiet();
         assert!(marked_by(&mut pair, from, |_| false).iter().all(|(_, marked)| !marked));
         assert_eq!((pair.closed(Side::Client), pair.closed(Side::Server)), (None, None));
     }
@@ -576,7 +576,7 @@ fn row_m12_a_path_200_times_as_slow() {
             };
             let mut pair = ends(robin(), robin(), cids);
             pair.connect();
-            pair.settle();
+            pair.run_until_quiet();
             pair.delay = Duration::from_millis(1);
             pair.network = Some(Box::new(|side, mut flying| {
                 if client_end(side, &flying.tuple) == address(1) {
@@ -614,9 +614,9 @@ fn round_trips_are_measured_on_the_path_of_the_largest_packet() {
         transport.multipath = config(Numbering::Single).map(|config| MultipathConfig { scheduler, ..config });
     });
     pair.connect();
-    pair.settle();
+    pair.run_until_quiet();
     assert_eq!(open(&mut pair, address(1)), Ok(PathId(1)));
-    pair.settle();
+    pair.run_until_quiet();
     pair.network = Some(Box::new(|side, mut flying| {
         if client_end(side, &flying.tuple) == address(1) {
             flying.at += Duration::from_millis(90);
@@ -627,7 +627,7 @@ fn round_trips_are_measured_on_the_path_of_the_largest_packet() {
     for from in SIDES {
         for _ in 0..10 {
             assert!(pair.transfer(from, &data) == data);
-            pair.settle();
+            pair.run_until_quiet();
         }
         let rtts: Vec<_> = pair.end(from).paths().map(|path| path.smoothed_rtt.as_millis()).collect();
         assert!((20..60).contains(&rtts[0]) && (150..260).contains(&rtts[1]), "{rtts:?}");
@@ -746,7 +746,7 @@ fn the_peer_rotates_its_connection_ids_under_all_paths() {
     for from in SIDES {
         let mut pair = with_paths(3, true);
         pair.end(from).rotate_cids();
-        pair.settle();
+        pair.run_until_quiet();
         still_works(&mut pair);
         assert_eq!(ids(&mut pair, Side::Client), [0, 1, 2]);
         assert_eq!(ids(&mut pair, Side::Server), [0, 1, 2]);
@@ -762,7 +762,7 @@ fn uneven(change: impl Fn(&mut crate::TransportConfig)) -> Pair {
         change(transport);
     });
     pair.connect();
-    pair.settle();
+    pair.run_until_quiet();
     pair.network = Some(Box::new(|side, mut flying| {
         if client_end(side, &flying.tuple) == address(1) {
             flying.at += Duration::from_millis(40);
@@ -775,7 +775,7 @@ fn uneven(change: impl Fn(&mut crate::TransportConfig)) -> Pair {
 }
 
 #[test]
-fn one_debt_counts_packets_of_all_paths_and_is_settled_by_one_frame() {
+fn one_ack_state_counts_packets_of_all_paths_and_is_reported_by_one_frame() {
     let frames = |scope| {
         let mut pair = uneven(|transport| {
             transport.ack.scope = scope;

@@ -15,7 +15,7 @@ use super::multipath::second_addr;
 use super::pair::{Flying, Pair, over, pattern};
 use super::paths::{SIDES, far_apart};
 use super::place::hostile;
-use crate::connection::{Forged, SETTLED};
+use crate::connection::{Forged, IN_TRAINS};
 use crate::stream::{FAULT, Fault};
 use crate::trace::{Observer, TraceEvent};
 use crate::{ConnectionError, Numbering, TransportConfig};
@@ -147,18 +147,18 @@ fn exchange(pair: &mut Pair) {
         pair.end(from.peer()).streams().stop(unwanted, 7).unwrap();
         pair.run_for(Duration::from_millis(100));
     }
-    pair.settle();
+    pair.run_until_quiet();
 }
 
 fn check() {
     for way in WAYS {
-        SETTLED.set(0);
+        IN_TRAINS.set(0);
         let (together, says_together) = story(way, false);
         let (alone, says_alone) = story(way, true);
         let first = together.iter().zip(&alone).position(|(a, b)| format!("{a:?}") != format!("{b:?}"));
         assert_eq!((first, together.len()), (None, alone.len()), "{way:?}");
         assert_eq!(says_together, says_alone, "{way:?}");
-        assert!(matches!(way, Way::TwoPaths(Numbering::Single)) || SETTLED.take() > 100, "{way:?}");
+        assert!(matches!(way, Way::TwoPaths(Numbering::Single)) || IN_TRAINS.take() > 100, "{way:?}");
         assert!(together.len() > 500, "{way:?}: {}", together.len());
     }
 }
@@ -238,7 +238,7 @@ fn made_of(amid: Amid, one_by_one: bool) -> String {
         }
     });
     pair.connect();
-    pair.settle();
+    pair.run_until_quiet();
     pair.one_by_one = one_by_one;
     let log = Log::default();
     if matches!(amid, Amid::Observed) {
@@ -264,7 +264,7 @@ fn made_of(amid: Amid, one_by_one: bool) -> String {
     pair.step();
     let stats = pair.client().stats();
     let news = format!("{:?} {stats:?}", pair.client_events);
-    pair.settle();
+    pair.run_until_quiet();
     let mut received = Vec::new();
     if pair.closed(Side::Client).is_none() {
         pair.read(Side::Client, id, &mut received);
@@ -275,9 +275,9 @@ fn made_of(amid: Amid, one_by_one: bool) -> String {
 
 fn check_amid() {
     for (index, amid) in AMID.into_iter().enumerate() {
-        SETTLED.set(0);
+        IN_TRAINS.set(0);
         let together = made_of(amid, false);
-        assert_eq!(SETTLED.take() > 2, !matches!(amid, Amid::Observed), "{index}");
+        assert_eq!(IN_TRAINS.take() > 2, !matches!(amid, Amid::Observed), "{index}");
         assert_eq!(together, made_of(amid, true), "{index}");
     }
 }
@@ -298,10 +298,10 @@ fn whatever_comes_amid_packets_in_their_places_does_what_it_does_alone() {
 fn data_of_a_run_that_is_not_kept_ends_the_connection() {
     for version in [Version::V1, Version::REVERSO] {
         over(version, || {
-            for fault in [Fault::NotTaken, Fault::NotSettled] {
+            for fault in [Fault::NotTaken, Fault::NotCredited] {
                 let mut pair = Pair::new();
                 pair.connect();
-                pair.settle();
+                pair.run_until_quiet();
                 let id = pair.server().streams().open(Dir::Uni).unwrap();
                 let data = pattern(100_000);
                 let written = pair.server().streams().write(id, &data).unwrap();

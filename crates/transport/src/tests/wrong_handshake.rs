@@ -20,7 +20,7 @@ fn code(from: Side, misbehave: impl FnOnce(&mut TransportConfig)) -> Option<Code
             Side::Server => &mut server.transport,
         }));
     });
-    pair.settle();
+    pair.run_until_quiet();
     pair.code_seen_by(from)
 }
 
@@ -97,7 +97,7 @@ fn a_retry_that_the_server_does_not_confirm() {
             server.retry = crate::RetryPolicy::Always;
             Arc::make_mut(&mut server.transport).hooks.parameters = Some(*edit);
         });
-        pair.settle();
+        pair.run_until_quiet();
         assert_eq!(pair.code_seen_by(Side::Server), Some(PARAMETER));
     }
 }
@@ -139,7 +139,7 @@ fn version_information_missing() {
                     Side::Server => server.hooks.parameters = Some(missing),
                 }
             });
-            pair.settle();
+            pair.run_until_quiet();
             // A server that is not told of the other version stays with the first.
             let is_upgrade = begins_with == Version::V1 && from == Side::Server;
             assert_eq!(pair.code_seen_by(from), is_upgrade.then_some(NEGOTIATION), "{from:?} {begins_with}");

@@ -58,7 +58,7 @@ fn code(kind: PacketKind, from: Side, payload: &[u8]) -> Option<Code> {
     let mut pair = Pair::new();
     pair.advance_to(kind, from);
     pair.inject(from, &Forged::new(kind, payload));
-    pair.settle();
+    pair.run_until_quiet();
     pair.code_seen_by(from)
 }
 
@@ -281,7 +281,7 @@ fn a_datagram_that_was_not_negotiated() {
         let mut pair = Pair::with_transport(|config| config.datagram_receive_buffer = 0);
         pair.advance_to(PacketKind::OneRtt, from);
         pair.inject_frames(from, &[Frame::Datagram { data: b"hello" }]);
-        pair.settle();
+        pair.run_until_quiet();
         assert_eq!(pair.code_seen_by(from), Some(VIOLATION));
     }
 }
@@ -293,7 +293,7 @@ fn reserved_bits() {
             let mut pair = Pair::new();
             pair.advance_to(kind, from);
             pair.inject(from, &Forged { reserved: true, ..Forged::new(kind, &[1, 0, 0, 0]) });
-            pair.settle();
+            pair.run_until_quiet();
             assert_eq!(pair.code_seen_by(from), Some(VIOLATION), "{kind:?} from the {from:?}");
         }
     }

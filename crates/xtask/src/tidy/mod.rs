@@ -8,6 +8,7 @@ mod functions;
 mod imports;
 mod leftovers;
 mod limits;
+mod maps;
 mod portable;
 mod prose;
 mod registries;
@@ -76,6 +77,7 @@ pub(crate) fn run(root: &Path) -> Result<bool, String> {
         leftovers::check(&sources),
         unsafe_code::check(&sources),
         determinism::check(&sources),
+        maps::check(&sources),
         portable::check(&sources),
         prose::check(&sources),
         registries::check(&sources),

@@ -113,7 +113,7 @@ impl ExchangeClient {
             if !early {
                 running.send_datagrams(connection)?;
             }
-            running.settle();
+            running.forget_done();
             running.close_if_done(now, connection)
         });
         self.note(result);
@@ -137,7 +137,7 @@ impl ExchangeClient {
             StreamEvent::Stopped(id, reason) => running.stopped(id, reason),
             StreamEvent::Available(_) | StreamEvent::ResetAcknowledged(_) => Ok(()),
         };
-        let done = running.settle();
+        let done = running.forget_done();
         let every = running.plan.key_update_every;
         if every > 0 && (running.done - done..running.done).any(|n| (n + 1) % every == 0) {
             connection.update_keys();

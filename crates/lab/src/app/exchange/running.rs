@@ -102,7 +102,7 @@ impl Running {
     ) -> Result<(), String> {
         if let Some(push) = self.pushes.get_mut(&id) {
             push.read(streams, rng, received)?;
-            return self.settle_push(id);
+            return self.finish_push(id);
         }
         let Some(stream) = self.streams.get_mut(&id) else { return Ok(()) };
         let Some(receiver) = &mut stream.receiver else {
@@ -151,7 +151,7 @@ impl Running {
     }
 
     /// Forgets streams that are done; says how many.
-    pub(super) fn settle(&mut self) -> usize {
+    pub(super) fn forget_done(&mut self) -> usize {
         let before = self.streams.len();
         self.streams.retain(|_, stream| {
             stream.sender.end.is_none() || stream.receiver.as_ref().is_some_and(|half| half.end.is_none())
@@ -161,7 +161,7 @@ impl Running {
         done
     }
 
-    pub(super) fn settle_push(&mut self, id: StreamId) -> Result<(), String> {
+    pub(super) fn finish_push(&mut self, id: StreamId) -> Result<(), String> {
         let Some(push) = self.pushes.get(&id) else { return Ok(()) };
         let Some(end) = push.receiver.end else { return Ok(()) };
         let key = push.announced().map(|(key, _)| key);

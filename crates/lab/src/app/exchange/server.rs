@@ -82,7 +82,7 @@ impl ExchangeServer {
             StreamEvent::Available(_) | StreamEvent::ResetAcknowledged(_) => {}
         }
         connected.push(streams)?;
-        connected.settle();
+        connected.forget_done();
         Ok(())
     }
 
@@ -185,7 +185,7 @@ impl Connected {
         sender.map_or(Ok(()), f)
     }
 
-    fn settle(&mut self) {
+    fn forget_done(&mut self) {
         self.streams.retain(|id, stream| {
             let sent =
                 id.dir() == Dir::Uni || stream.sender.as_ref().is_some_and(|sender| sender.end.is_some());

@@ -60,7 +60,7 @@ impl Rounds {
     }
 
     /// Startup, three rounds of plateau, drain.
-    fn settle(&mut self, rate: u64) {
+    fn converge(&mut self, rate: u64) {
         (0..6).for_each(|_| self.round(rate, 0, false));
         assert!(self.bbr.is_probe_bw(), "{:?}", self.bbr.state);
     }
@@ -99,7 +99,7 @@ fn an_idle_application_does_not_end_startup() {
 #[test]
 fn pace_and_window_follow_the_model() {
     let mut rounds = Rounds::new();
-    rounds.settle(1_000_000);
+    rounds.converge(1_000_000);
     let bbr = &mut rounds.bbr;
     bbr.state = State::ProbeBwCruise;
     bbr.set_pace(bbr.pacing_gain());
@@ -114,7 +114,7 @@ fn the_bandwidth_of_two_cycles_is_kept() {
     let mut max = MaxBandwidth::default();
     assert_eq!(max.get(), 0);
     let mut rounds = Rounds::new();
-    rounds.settle(1_000_000);
+    rounds.converge(1_000_000);
     max.advance();
     rounds.bbr.max_bandwidth.advance();
     assert_eq!(rounds.bbr.max_bandwidth.get(), 1_000_000);
@@ -127,7 +127,7 @@ fn the_bandwidth_of_two_cycles_is_kept() {
 #[test]
 fn losses_lower_the_short_term_bounds_until_the_next_probe() {
     let mut rounds = Rounds::new();
-    rounds.settle(1_000_000);
+    rounds.converge(1_000_000);
     rounds.bbr.state = State::ProbeBwCruise;
     rounds.bbr.probing_sample = false;
     rounds.round(1_000_000, 0, false);
@@ -163,7 +163,7 @@ fn what_was_in_flight_when_losses_became_too_many() {
 #[test]
 fn a_probe_with_too_much_loss_lowers_the_long_term_bound() {
     let mut rounds = Rounds::new();
-    rounds.settle(1_000_000);
+    rounds.converge(1_000_000);
     rounds.bbr.state = State::ProbeBwUp;
     rounds.bbr.probing_sample = true;
     let packet = LostPacket {
@@ -186,7 +186,7 @@ fn a_probe_with_too_much_loss_lowers_the_long_term_bound() {
 #[test]
 fn spurious_losses_restore_bounds_and_phase() {
     let mut rounds = Rounds::new();
-    rounds.settle(1_000_000);
+    rounds.converge(1_000_000);
     rounds.bbr.state = State::ProbeBwUp;
     let own =
         Sibling { window: 0, smoothed_rtt: ms(100), mtu: 1000, bytes_since_loss: 0, bytes_between_losses: 0 };
@@ -203,7 +203,7 @@ fn spurious_losses_restore_bounds_and_phase() {
 #[test]
 fn the_minimum_round_trip_is_measured_every_five_seconds() {
     let mut rounds = Rounds::new();
-    rounds.settle(1_000_000);
+    rounds.converge(1_000_000);
     let mut entered = None;
     while rounds.now < Time::from_millis(7_000) {
         rounds.round(1_000_000, 0, false);
@@ -232,7 +232,7 @@ fn jitter_repeats_with_its_seed() {
 #[test]
 fn persistent_congestion_begins_with_startup_again() {
     let mut rounds = Rounds::new();
-    rounds.settle(1_000_000);
+    rounds.converge(1_000_000);
     rounds.bbr.bounds = Bounds { long_term: 50_000, short_bandwidth: 10_000, short_inflight: 4_000 };
     rounds.bbr.on_persistent_congestion(rounds.now, MTU);
     let bbr = &rounds.bbr;

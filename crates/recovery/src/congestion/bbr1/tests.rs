@@ -69,7 +69,7 @@ impl Path {
     }
 
     /// Startup, three rounds of plateau, drain.
-    fn settled(seed: u64, rate: u64) -> Self {
+    fn converged(seed: u64, rate: u64) -> Self {
         let mut path = Self::new(seed);
         (0..4).for_each(|_| path.round(rate));
         assert!(path.bbr.is_probe_bw(), "{:?}", path.bbr.state);
@@ -130,7 +130,7 @@ fn an_idle_application_does_not_end_startup() {
 
 #[test]
 fn the_cycle_has_eight_phases_of_a_round_trip() {
-    let mut path = Path::settled(1, 1_000_000);
+    let mut path = Path::converged(1, 1_000_000);
     path.in_flight = (1_000_000, 100_000);
     while path.bbr.state() != State::ProbeBwUp {
         path.round(1_000_000);
@@ -146,7 +146,7 @@ fn the_cycle_has_eight_phases_of_a_round_trip() {
 
 #[test]
 fn probing_up_lasts_until_it_was_tried_or_met_a_loss() {
-    let mut path = Path::settled(1, 1_000_000);
+    let mut path = Path::converged(1, 1_000_000);
     path.in_flight = (1_000_000, 100_000);
     while path.bbr.state() != State::ProbeBwUp {
         path.round(1_000_000);
@@ -168,7 +168,7 @@ fn probing_up_lasts_until_it_was_tried_or_met_a_loss() {
 fn no_cycle_starts_by_sending_less_and_seeds_differ() {
     let mut states = Vec::new();
     for seed in 0..64 {
-        let path = Path::settled(seed, 1_000_000);
+        let path = Path::converged(seed, 1_000_000);
         assert_ne!(path.bbr.state(), State::ProbeBwDown);
         states.push(path.bbr.cycle_index);
     }
@@ -190,7 +190,7 @@ fn bandwidth_is_remembered_for_ten_rounds() {
     assert_eq!(max.get(), 300);
     max.update(1_000_000, 7);
     assert_eq!(max.get(), 7, "everything else is too old");
-    let mut path = Path::settled(1, 1_000_000);
+    let mut path = Path::converged(1, 1_000_000);
     (0..9).for_each(|_| path.round(600_000));
     assert_eq!(path.bbr.bandwidth.get(), 1_000_000);
     path.round(600_000);
@@ -199,7 +199,7 @@ fn bandwidth_is_remembered_for_ten_rounds() {
 
 #[test]
 fn an_application_limited_sample_only_counts_if_it_is_larger() {
-    let mut path = Path::settled(1, 1_000_000);
+    let mut path = Path::converged(1, 1_000_000);
     (0..30).for_each(|_| path.step(ms(101), 300_000, true));
     assert_eq!(path.bbr.bandwidth.get(), 1_000_000, "idle rounds push nothing out");
     path.step(ms(101), 1_200_000, true);
@@ -208,7 +208,7 @@ fn an_application_limited_sample_only_counts_if_it_is_larger() {
 
 #[test]
 fn the_path_is_emptied_to_four_packets_for_200_ms_after_ten_seconds() {
-    let mut path = Path::settled(1, 1_000_000);
+    let mut path = Path::converged(1, 1_000_000);
     let window = 200_000 + 6_000;
     path.in_flight = (150_000, 100_000);
     path.rtt = ms(120);
@@ -233,7 +233,7 @@ fn the_path_is_emptied_to_four_packets_for_200_ms_after_ten_seconds() {
 
 #[test]
 fn losses_and_marks_change_nothing() {
-    let mut path = Path::settled(1, 1_000_000);
+    let mut path = Path::converged(1, 1_000_000);
     let before = (path.bbr.window(), path.bbr.pacing_rate());
     let own =
         Sibling { window: 0, smoothed_rtt: ms(100), mtu: 1000, bytes_since_loss: 0, bytes_between_losses: 0 };
@@ -247,7 +247,7 @@ fn losses_and_marks_change_nothing() {
 
 #[test]
 fn persistent_congestion_is_followed_by_a_round_of_conservation() {
-    let mut path = Path::settled(1, 1_000_000);
+    let mut path = Path::converged(1, 1_000_000);
     path.round(1_000_000);
     let window = path.bbr.window();
     path.bbr.on_persistent_congestion(path.now, MTU);
@@ -265,7 +265,7 @@ fn persistent_congestion_is_followed_by_a_round_of_conservation() {
 
 #[test]
 fn a_restart_from_idle_keeps_the_pace_at_the_estimate_and_does_not_probe_the_round_trip() {
-    let mut path = Path::settled(1, 1_000_000);
+    let mut path = Path::converged(1, 1_000_000);
     path.in_flight = (1_000_000, 100_000);
     while path.bbr.state() != State::ProbeBwUp {
         path.round(1_000_000);

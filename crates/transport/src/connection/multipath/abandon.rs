@@ -38,7 +38,7 @@ impl Connection {
                 }
                 // RFC 10069 §3.4: what has come is acknowledged at once, for the last time, on another path.
                 if let Some(path) = self.paths.list.get_mut(id) {
-                    path.received.debt.require_ack();
+                    path.received.ack.require_ack();
                 }
                 self.close_path(now, id, code, true);
             }

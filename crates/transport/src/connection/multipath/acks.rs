@@ -9,17 +9,17 @@ use crate::space::MAX_RANGES;
 use crate::token::Tokens;
 
 impl Connection {
-    /// A packet came on the path: where paths share their numbers and their debt, it counts with those of the others.
+    /// A packet came on the path: where paths share their numbers and their ack, it counts with those of the others.
     pub(in crate::connection) fn count_together(&mut self, id: PathId, threshold: u64) {
         let counts = self.paths.list.len() > 1 && self.config.ack.scope == AckScope::Connection;
         if !counts || !self.paths.numbering.is_single() {
             return;
         }
-        let unacked = self.paths.list.iter().map(|path| u64::from(path.received.debt.unacked())).sum::<u64>();
-        if let Some(path) = self.paths.list.get_mut(id).filter(|path| path.received.debt.unacked() > 0)
+        let unacked = self.paths.list.iter().map(|path| u64::from(path.received.ack.unacked())).sum::<u64>();
+        if let Some(path) = self.paths.list.get_mut(id).filter(|path| path.received.ack.unacked() > 0)
             && unacked >= threshold
         {
-            path.received.debt.require_ack();
+            path.received.ack.require_ack();
         }
     }
 
@@ -45,8 +45,8 @@ impl Connection {
         for index in 0..self.paths.list.len() {
             let of = self.paths.list.nth(index);
             let carried = |path: &Path| {
-                let debt = &path.received.debt;
-                (debt.can_ack() || debt.ack_now()) && self.paths.ack_carrier(path) == id
+                let ack = &path.received.ack;
+                (ack.can_ack() || ack.ack_now()) && self.paths.ack_carrier(path) == id
             };
             if self.paths.list.get(of).is_some_and(carried) && self.write_ack(now, of, writer, tokens) {
                 self.paths.owe_ack_copies(of, id);
@@ -57,18 +57,18 @@ impl Connection {
 
     /// Writes what all paths owe, whichever path it leaves on.
     fn fill_common_acks(&mut self, now: Time, id: PathId, writer: &mut Writer<'_>, tokens: &mut Tokens) {
-        let owes = |path: &Path| path.received.debt.can_ack() || path.received.debt.ack_now();
-        let due = self.paths.list.iter().any(|path| path.received.debt.is_due(now));
+        let owes = |path: &Path| path.received.ack.can_ack() || path.received.ack.ack_now();
+        let due = self.paths.list.iter().any(|path| path.received.ack.is_due(now));
         if !self.paths.list.iter().any(owes) {
             return;
         }
         if self.paths.numbering.is_single() {
-            let newest = self.paths.list.iter().max_by_key(|path| path.received.debt.largest());
+            let newest = self.paths.list.iter().max_by_key(|path| path.received.ack.largest());
             if let Some(of) = newest.map(|path| path.id)
                 && self.write_ack(now, of, writer, tokens)
             {
                 let others = self.paths.list.iter_mut().filter(|path| path.id != of);
-                others.for_each(|path| path.received.debt.settle_with_others());
+                others.for_each(|path| path.received.ack.mark_reported_by_others());
                 self.paths.owe_ack_copies(of, id);
             }
             return;
@@ -76,7 +76,7 @@ impl Connection {
         let every = due && self.config.ack.scope == AckScope::EveryPath;
         for index in 0..self.paths.list.len() {
             let of = self.paths.list.nth(index);
-            let wanted = |path: &Path| owes(path) || every && path.received.debt.largest().is_some();
+            let wanted = |path: &Path| owes(path) || every && path.received.ack.largest().is_some();
             if self.paths.list.get(of).is_some_and(wanted) && self.write_ack(now, of, writer, tokens) {
                 self.paths.owe_ack_copies(of, id);
             }
@@ -104,17 +104,17 @@ impl Connection {
         let Some(multipath) = &mut self.paths.multipath else { return };
         let mut copies = std::mem::take(&mut multipath.ack_copies);
         copies.retain(|(of, on)| {
-            let Some(debt) =
-                self.paths.list.get_mut(*of).filter(|_| *on == id).map(|path| &mut path.received.debt)
+            let Some(ack) =
+                self.paths.list.get_mut(*of).filter(|_| *on == id).map(|path| &mut path.received.ack)
             else {
                 return *on != id;
             };
             // What has arrived meanwhile is left to the path's own acknowledgment, which measures it.
-            let reported = debt.as_reported();
-            let kept = std::mem::replace(debt, reported);
+            let reported = ack.as_reported();
+            let kept = std::mem::replace(ack, reported);
             self.write_ack(now, *of, writer, tokens);
             if let Some(path) = self.paths.list.get_mut(*of) {
-                path.received.debt = kept;
+                path.received.ack = kept;
             }
             false
         });

@@ -43,7 +43,7 @@ impl Connection {
 
     /// Lists what waits, for the scheduler.
     fn work(&mut self, control: bool, tried: &Tried) -> Work {
-        let owes = |path: &&Path| path.received.debt.can_ack();
+        let owes = |path: &&Path| path.received.ack.can_ack();
         let is_paced = |path: &&Path| tried.contains(&path.id) && path.paced_until.is_some();
         Work {
             new: self.streams.new_bytes() + self.datagrams.pending_bytes(),

@@ -67,7 +67,7 @@ impl Connection {
             marked += here;
             let newest = outcome.acked.iter().map(|(_, sent)| sent.time).max();
             touched.extend(newest.map(|sent| Newest { path: id, sent, marked: here > 0 }));
-            self.settle(now, SpaceId::Data, id, &mut outcome);
+            self.apply_outcome(now, SpaceId::Data, id, &mut outcome);
             outcome.clear();
         }
         outcome.clear();
@@ -81,7 +81,7 @@ impl Connection {
         let paths = &self.paths.list;
         self.paths
             .numbering
-            .settle(|id| paths.get(id).map(|path| path.recovery.settled_below(now, SpaceId::Data)));
+            .forget_done(|id| paths.get(id).map(|path| path.recovery.done_below(now, SpaceId::Data)));
         Ok(())
     }
 
@@ -105,7 +105,7 @@ impl Connection {
             let Some(path) = self.paths.list.get_mut(id) else { continue };
             path.recovery.limit_losses(limit);
             path.recovery.find_losses(now, &siblings, &mut outcome);
-            self.settle(now, SpaceId::Data, id, &mut outcome);
+            self.apply_outcome(now, SpaceId::Data, id, &mut outcome);
             outcome.clear();
         }
         self.outcome = outcome;

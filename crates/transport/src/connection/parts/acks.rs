@@ -44,7 +44,7 @@ impl Acks {
         let arrival = AckArrival {
             path: path.id,
             packets,
-            unacked: u64::from(path.received.debt.unacked()),
+            unacked: u64::from(path.received.ack.unacked()),
             smoothed_rtt: rtt.has_sample().then(|| rtt.smoothed()),
             requested,
         };

@@ -22,12 +22,12 @@ pub(crate) struct Level {
 impl Level {
     /// Returns whether an acknowledgment is due.
     pub(crate) fn owes_ack(&self, now: Time) -> bool {
-        self.received.debt.is_due(now)
+        self.received.ack.is_due(now)
     }
 
     /// Returns the time at which a held acknowledgment may leave.
     pub(crate) fn ack_timeout(&self) -> Option<Time> {
-        self.acks.held_until().or_else(|| self.received.debt.ack_deadline())
+        self.acks.held_until().or_else(|| self.received.ack.ack_deadline())
     }
 }
 

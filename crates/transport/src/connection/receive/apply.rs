@@ -67,7 +67,7 @@ impl Connection {
         check_reserved(short.unmasked.reserved_ok)?;
         let path = self.on_authentic_short(now, short, others, copy.as_deref().unwrap_or_default())?;
         let context = self.context_of(short, path);
-        self.paths.settle_local_address(&context);
+        self.paths.learn_local_address(&context);
         let rtt = self.paths.list.longest_rtt();
         let taken_in = match copy {
             Some(copy) if !stays => {
@@ -105,7 +105,7 @@ impl Connection {
         }
         let path = self.on_authentic_short(now, short, payload, payload)?;
         let context = self.context_of(short, path);
-        self.paths.settle_local_address(&context);
+        self.paths.learn_local_address(&context);
         self.on_payload(now, &context, envelope.ecn, payload)?;
         Ok(())
     }

@@ -173,7 +173,7 @@ impl Connection {
             }
             Frame::ImmediateAck => {
                 if let Some(path) = self.paths.list.get_mut(context.path) {
-                    path.received.debt.require_ack();
+                    path.received.ack.require_ack();
                 }
             }
             _ => self.on_path_frame(now, context, frame)?,

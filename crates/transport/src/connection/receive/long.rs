@@ -182,7 +182,7 @@ impl Connection {
     /// Applies the effects of an authentic packet that do not depend on its frames.
     fn on_authentic_long(&mut self, now: Time, context: &Context<'_>, header: &Protected) {
         self.idle.on_received(now);
-        self.paths.settle_local_address(context);
+        self.paths.learn_local_address(context);
         if let Some(version) = header.version.filter(|version| *version != self.format.version)
             && self.side.is_client()
         {

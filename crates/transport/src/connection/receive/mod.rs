@@ -20,7 +20,7 @@ use self::envelope::{Envelope, Stop};
 use self::prepare::{MASKS_AT_ONCE, Ready};
 use self::train::Train;
 #[cfg(test)]
-pub(crate) use self::{frames::MAX_NEW_TOKENS, train::SETTLED};
+pub(crate) use self::{frames::MAX_NEW_TOKENS, train::IN_TRAINS};
 use crate::connection::connection::Connection;
 use crate::connection::parts::Kept;
 use crate::datagram_io::Datagram;

@@ -35,7 +35,7 @@ pub(in crate::connection) struct Train {
 #[cfg(test)]
 thread_local! {
     /// Packets that were settled in trains.
-    pub(crate) static SETTLED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+    pub(crate) static IN_TRAINS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
 impl Train {
@@ -149,15 +149,15 @@ impl Connection {
         train: &mut Option<Train>,
     ) -> Result<(), TransportError> {
         match train.take() {
-            Some(train) if !train.numbers.is_empty() => self.settle_train(now, train),
+            Some(train) if !train.numbers.is_empty() => self.credit_train(now, train),
             _ => Ok(()),
         }
     }
 
     #[inline(never)]
-    fn settle_train(&mut self, now: Time, train: Train) -> Result<(), TransportError> {
+    fn credit_train(&mut self, now: Time, train: Train) -> Result<(), TransportError> {
         let Train { path, ecn, numbers, rtt, mut data, .. } = train;
-        self.streams.settle_train(now, rtt, &mut data).map_err(|error| error.in_frame(STREAM))?;
+        self.streams.credit_train(now, rtt, &mut data).map_err(|error| error.in_frame(STREAM))?;
         self.paths.on_path_lives(now, path);
         let Some(path) = self.paths.list.get_mut(path) else { return Ok(()) };
         let count = numbers.end - numbers.start;
@@ -167,7 +167,7 @@ impl Connection {
         let rule = self.acks.rule(now, path, count);
         self.paths.numbering.on_received(&mut path.received, now, numbers, true, ecn, &rule);
         #[cfg(test)]
-        SETTLED.set(SETTLED.get() + count);
+        IN_TRAINS.set(IN_TRAINS.get() + count);
         Ok(())
     }
 }

@@ -101,7 +101,8 @@ impl Connection {
         turn: &Turn,
         out: &mut TransmitBuf,
     ) -> Option<Transmit> {
-        let path = self.paths.list.get_mut(id).filter(|path| !path.is_abandoned() && !path.is_held)?;
+        let path =
+            self.paths.list.get_mut(id).filter(|path| !path.is_abandoned() && !path.is_socket_blocked)?;
         path.paced_until = None;
         let tuple = path.tuple;
         let ect = path.recovery.ecn_mark();

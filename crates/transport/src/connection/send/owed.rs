@@ -66,7 +66,7 @@ impl Connection {
         let (ack_due, ack) = match Self::level_index(space) {
             Some(index) => {
                 let level = &self.levels[index];
-                (level.owes_ack(now) && level.acks.allows(now), level.received.debt.can_ack())
+                (level.owes_ack(now) && level.acks.allows(now), level.received.ack.can_ack())
             }
             None if kind == PacketKind::ZeroRtt => (false, false),
             None => self.paths.acks_on(now, path),

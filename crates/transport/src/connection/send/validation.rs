@@ -101,7 +101,7 @@ impl Connection {
         writer: &mut anabranch_wire::Writer<'_>,
         tokens: &mut crate::token::Tokens,
     ) {
-        let own = |path: &&Path| path.tuple == *tuple && path.received.debt.can_ack();
+        let own = |path: &&Path| path.tuple == *tuple && path.received.ack.can_ack();
         if self.paths.list.get(id).filter(own).is_none_or(|path| self.paths.stand_in(path).is_some()) {
             return;
         }

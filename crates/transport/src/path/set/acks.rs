@@ -30,7 +30,7 @@ impl PathSet {
     /// Returns whether an ACK must be sent on `path` now, and whether there is one that may be sent.
     pub(crate) fn acks_on(&self, now: Time, path: &Path) -> (bool, bool) {
         if self.list.len() == 1 {
-            return (path.received.debt.is_due(now), path.received.debt.can_ack());
+            return (path.received.ack.is_due(now), path.received.ack.can_ack());
         }
         if self.config.ack.scope != AckScope::Path {
             return self.common_acks_on(now, path);
@@ -38,13 +38,13 @@ impl PathSet {
         let copies = self.owes_ack_copy(path);
         let copies_due = copies && matches!(self.config.ack.path, AckPath::Soonest | AckPath::FastestAndAll);
         let owing = self.list.iter().filter(|other| {
-            let debt = &other.received.debt;
-            debt.can_ack() || debt.is_due(now)
+            let ack = &other.received.ack;
+            ack.can_ack() || ack.is_due(now)
         });
         let carried = owing.filter(|other| self.ack_carrier(other) == path.id);
         carried.fold((copies_due, copies), |(due, any), other| {
-            let debt = &other.received.debt;
-            (due || debt.is_due(now), any || debt.can_ack() || debt.ack_now())
+            let ack = &other.received.ack;
+            (due || ack.is_due(now), any || ack.can_ack() || ack.ack_now())
         })
     }
 
@@ -99,7 +99,7 @@ impl PathSet {
                 chosen.or_else(|| self.fastest())
             }
             AckPath::InTurn => {
-                let working = || self.list.iter().filter(|path| path.is_working() && !path.is_held);
+                let working = || self.list.iter().filter(|path| path.is_working() && !path.is_socket_blocked);
                 let next = working().find(|path| Some(path.id) > multipath.ack_path);
                 next.or_else(|| working().next()).map(|path| path.id)
             }
@@ -114,9 +114,9 @@ impl PathSet {
     pub(crate) fn common_acks_on(&self, now: Time, path: &Path) -> (bool, bool) {
         let (mut due, mut any) = (false, false);
         for other in self.list.iter() {
-            let debt = &other.received.debt;
-            due |= debt.is_due(now) && self.common_ack_carrier(other) == path.id;
-            any |= debt.can_ack() || debt.ack_now();
+            let ack = &other.received.ack;
+            due |= ack.is_due(now) && self.common_ack_carrier(other) == path.id;
+            any |= ack.can_ack() || ack.ack_now();
         }
         let copies = self.owes_ack_copy(path);
         (due || copies && self.config.ack.path == AckPath::FastestAndAll, any || copies)

@@ -109,13 +109,13 @@ impl PathSet {
     /// Learns which local address a path uses: at first, or after the driver changed its socket. Only from authentic
     /// packets, because anybody may send datagrams to other addresses of this host.
     #[inline(always)]
-    pub(crate) fn settle_local_address(&mut self, context: &Context<'_>) {
+    pub(crate) fn learn_local_address(&mut self, context: &Context<'_>) {
         if !context.is_usual {
-            self.settle_local_addresses(context);
+            self.learn_local_addresses(context);
         }
     }
 
-    pub(crate) fn settle_local_addresses(&mut self, context: &Context<'_>) {
+    pub(crate) fn learn_local_addresses(&mut self, context: &Context<'_>) {
         let (tuple, client) = (context.tuple, self.side.is_client());
         let differs = |path: &&mut Path| path.tuple.local != tuple.local && path.tuple.remote == tuple.remote;
         for path in self.list.iter_mut().filter(differs) {

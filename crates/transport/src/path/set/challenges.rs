@@ -22,7 +22,7 @@ impl PathSet {
         if self.numbering.is_single() && self.list.get(id).is_some_and(strange) {
             self.stock(id);
         }
-        let path = self.list.get_mut(id).filter(|path| !path.is_abandoned() && !path.is_held)?;
+        let path = self.list.get_mut(id).filter(|path| !path.is_abandoned() && !path.is_socket_blocked)?;
         let budget = path.challenge_budget();
         let budget_for = |tuple: &FourTuple| if *tuple == path.tuple { budget } else { u64::MAX };
         let due = path.address.validations.iter().find(|validation| {

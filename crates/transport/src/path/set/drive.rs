@@ -8,7 +8,7 @@ use super::PathSet;
 
 /// Paths on which a driver cannot send just now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Held {
+pub enum SocketBlock {
     /// None.
     Nothing,
     /// Some, while others can be sent on.
@@ -32,17 +32,20 @@ impl PathSet {
 
     /// Tells which paths cannot be sent on for now because of their local address, whose socket is full:
     /// [`Self::poll_transmit`] leaves them out, and gives what any path may carry to others, until the next call of this.
-    pub(crate) fn hold_paths(&mut self, is_held: impl Fn(SocketAddr) -> bool) -> Held {
+    pub(crate) fn set_socket_blocked(
+        &mut self,
+        is_socket_blocked: impl Fn(SocketAddr) -> bool,
+    ) -> SocketBlock {
         let (mut held, mut free) = (false, false);
         for path in self.list.iter_mut() {
-            path.is_held = is_held(path.tuple.local);
-            held |= path.is_held && !path.is_abandoned();
-            free |= !path.is_held && !path.is_abandoned();
+            path.is_socket_blocked = is_socket_blocked(path.tuple.local);
+            held |= path.is_socket_blocked && !path.is_abandoned();
+            free |= !path.is_socket_blocked && !path.is_abandoned();
         }
         match (held, free) {
-            (false, _) => Held::Nothing,
-            (true, true) => Held::Some,
-            (true, false) => Held::All,
+            (false, _) => SocketBlock::Nothing,
+            (true, true) => SocketBlock::Some,
+            (true, false) => SocketBlock::All,
         }
     }
 }

@@ -77,7 +77,9 @@ impl PathSet {
     }
 
     pub(crate) fn usable(&self) -> impl Iterator<Item = &Path> {
-        self.list.iter().filter(|path| path.is_usable() && !path.is_held && !path.is_amplification_blocked())
+        self.list
+            .iter()
+            .filter(|path| path.is_usable() && !path.is_socket_blocked && !path.is_amplification_blocked())
     }
 
     pub(crate) fn view(&self, path: &Path) -> PathView {

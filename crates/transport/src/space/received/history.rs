@@ -12,13 +12,13 @@ use crate::config::RangeOrder;
 use crate::ranges::RangeSet;
 
 /// ACK frames whose ranges are remembered until the peer acknowledges one of them or a later one; the oldest give way.
-pub(super) const MAX_TOLD_FRAMES: usize = 1024;
+pub(super) const MAX_NAMED_FRAMES: usize = 1024;
 
 /// Origin of an ACK frame. Ranges named by copies on other paths are counted separately, because copies may
 /// arrive long after the next frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Telling {
-    /// The frame in which a debt is settled.
+pub(super) enum Repeat {
+    /// The first frame that reports packets.
     #[default]
     First,
     /// Its repetition on another path.
@@ -29,7 +29,7 @@ pub(super) enum Telling {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Record {
     range: Range<u64>,
-    /// Frames that named it since, by [`Telling`].
+    /// Frames that named it since, by [`Repeat`].
     times_sent: [u32; 2],
     /// Time at which the range was first seen with these bounds.
     since: Time,
@@ -42,9 +42,9 @@ struct Record {
 pub(super) struct History {
     records: Vec<Record>,
     /// Frames that name a range which does not grow; after that it is left out.
-    max_tellings: u32,
+    max_repeats: u32,
     /// Serial numbers of the latest frames and what they named, in the order in which they left.
-    told: VecDeque<(u32, Chosen)>,
+    named: VecDeque<(u32, Chosen)>,
     /// Room for the records to come, kept so that nothing is allocated.
     spare: Vec<Record>,
     /// `true` if the ranges have changed since the records last followed them.
@@ -52,9 +52,9 @@ pub(super) struct History {
 }
 
 impl History {
-    /// Creates an empty history; at most `max_tellings` frames name a range that does not grow.
-    pub(super) fn new(max_tellings: u32) -> Self {
-        Self { records: Vec::new(), max_tellings, told: VecDeque::new(), spare: Vec::new(), is_behind: false }
+    /// Creates an empty history; at most `max_repeats` frames name a range that does not grow.
+    pub(super) fn new(max_repeats: u32) -> Self {
+        Self { records: Vec::new(), max_repeats, named: VecDeque::new(), spare: Vec::new(), is_behind: false }
     }
 
     /// Notes that the ranges have changed.
@@ -85,12 +85,12 @@ impl History {
         order: RangeOrder,
         largest: u64,
         max_ranges: usize,
-        telling: Telling,
+        repeat: Repeat,
     ) -> Chosen {
-        let times = |record: &Record| record.times_sent[telling as usize];
+        let times = |record: &Record| record.times_sent[repeat as usize];
         let below = self.records.partition_point(|record| record.range.start <= largest);
         let Some((top, rest)) = self.records[..below].split_last() else { return Chosen::new() };
-        let wanted = |record: &&Record| !record.heard && times(record) < self.max_tellings;
+        let wanted = |record: &&Record| !record.heard && times(record) < self.max_repeats;
         let mut rest: Vec<&Record> = rest.iter().filter(wanted).collect();
         let room = max_ranges.saturating_sub(1);
         if rest.len() > room {
@@ -113,24 +113,24 @@ impl History {
     }
 
     /// Records that the frame with this serial number is sent and names these ranges.
-    pub(super) fn on_told(&mut self, ranges: &[Range<u64>], frame: u32, telling: Telling) {
+    pub(super) fn on_named(&mut self, ranges: &[Range<u64>], frame: u32, repeat: Repeat) {
         for range in ranges {
             if let Some(record) = self.record_at(range.start) {
-                let times = &mut record.times_sent[telling as usize];
+                let times = &mut record.times_sent[repeat as usize];
                 *times = times.saturating_add(1);
             }
         }
-        if self.told.len() == MAX_TOLD_FRAMES {
-            self.told.pop_front();
+        if self.named.len() == MAX_NAMED_FRAMES {
+            self.named.pop_front();
         }
-        self.told.push_back((frame, ranges.into()));
+        self.named.push_back((frame, ranges.into()));
     }
 
     /// Marks the ranges of the frame with this serial number, which the peer acknowledged, as heard unless
     /// they have grown since. Frames before it are forgotten.
     pub(super) fn on_heard(&mut self, frame: u32) {
-        let Some(at) = self.told.iter().position(|(serial, _)| *serial == frame) else { return };
-        let Some((_, ranges)) = self.told.drain(..=at).next_back() else { return };
+        let Some(at) = self.named.iter().position(|(serial, _)| *serial == frame) else { return };
+        let Some((_, ranges)) = self.named.drain(..=at).next_back() else { return };
         for range in ranges {
             if let Some(record) = self.record_at(range.start)
                 && record.range == range
@@ -142,17 +142,17 @@ impl History {
 
     /// Drops the records of ranges that end at `horizon` or below, which have been given up.
     pub(super) fn forget_below(&mut self, horizon: u64) {
-        let settled = self.records.partition_point(|record| record.range.end <= horizon);
-        self.records.drain(..settled);
+        let done = self.records.partition_point(|record| record.range.end <= horizon);
+        self.records.drain(..done);
     }
 
     /// End of the lowest ranges that are at least `age` old and that `times_sent` frames named or the peer heard of. The highest
     /// range stays, whatever its age.
     pub(super) fn horizon(&self, now: Time, age: Duration, times_sent: u32) -> Option<u64> {
-        let told = |record: &Record| record.heard || record.times_sent[Telling::First as usize] >= times_sent;
+        let told = |record: &Record| record.heard || record.times_sent[Repeat::First as usize] >= times_sent;
         // What the peer knows waits, too: packets of a slower path with smaller numbers may still be under way.
-        let settled = |record: &&Record| now.saturating_since(record.since) >= age && told(record);
+        let done = |record: &&Record| now.saturating_since(record.since) >= age && told(record);
         let (_, below) = self.records.split_last()?;
-        below.iter().take_while(settled).last().map(|record| record.range.end)
+        below.iter().take_while(done).last().map(|record| record.range.end)
     }
 }

@@ -1,6 +1,6 @@
 //! Packets received in one packet number space, and the acknowledgments owed for them (RFC 9000 §13.2).
 
-mod debt;
+mod ack_state;
 mod history;
 mod news;
 mod numbers;
@@ -9,8 +9,8 @@ use std::ops::Range;
 
 use anabranch_wire::{Ecn, PathId, SpaceId, Time, Writer};
 
-pub(crate) use self::debt::Debt;
-pub(crate) use self::numbers::{Numbers, Told};
+pub(crate) use self::ack_state::AckState;
+pub(crate) use self::numbers::{Numbers, Receipt};
 use crate::acknowledge::AckRule;
 use crate::config::AckConfig;
 use crate::token::Tokens;
@@ -30,14 +30,14 @@ pub(crate) const DEFAULT_RANGES: usize = 64;
 pub(crate) struct Received {
     /// Empty, and the connection's own in use, if all paths share one number space.
     pub(crate) numbers: Numbers,
-    pub(crate) debt: Debt,
+    pub(crate) ack: AckState,
 }
 
 impl Received {
     /// Creates the state of `path` with nothing received. The default strategy allocates no heap memory until
     /// a packet is received.
     pub(crate) fn new(path: PathId, config: &AckConfig) -> Self {
-        Self { numbers: Numbers::new(config), debt: Debt::new(path) }
+        Self { numbers: Numbers::new(config), ack: AckState::new(path) }
     }
 
     /// Largest packet number received.
@@ -60,10 +60,10 @@ impl Received {
         policy: &AckRule,
     ) {
         let packets = Packets { numbers: pn..pn + 1, ack_eliciting, ecn };
-        receive(&mut self.numbers, &mut self.debt, now, packets, policy);
+        receive(&mut self.numbers, &mut self.ack, now, packets, policy);
     }
 
-    /// Does the same as [`Debt::write_ack`].
+    /// Does the same as [`AckState::write_ack`].
     pub(crate) fn write_ack(
         &mut self,
         now: Time,
@@ -71,7 +71,7 @@ impl Received {
         form: AckForm,
         tokens: &mut Tokens,
     ) -> usize {
-        self.debt.write_ack(now, w, form, &mut self.numbers, tokens)
+        self.ack.write_ack(now, w, form, &mut self.numbers, tokens)
     }
 }
 
@@ -95,12 +95,18 @@ pub(crate) struct AckForm {
 }
 
 /// Notes a packet, or several that came one after another with numbers in a row and the same mark, among the numbers of their
-/// space and in the debt of their path.
+/// space and in the ACK state of their path.
 #[inline]
-pub(crate) fn receive(numbers: &mut Numbers, debt: &mut Debt, now: Time, packets: Packets, policy: &AckRule) {
+pub(crate) fn receive(
+    numbers: &mut Numbers,
+    ack: &mut AckState,
+    now: Time,
+    packets: Packets,
+    policy: &AckRule,
+) {
     let Packets { numbers: came, ack_eliciting, ecn } = packets;
-    numbers.insert(debt.path, came.clone(), ack_eliciting, ecn);
-    debt.on_packets(now, came, ack_eliciting, ecn, numbers, policy);
+    numbers.insert(ack.path, came.clone(), ack_eliciting, ecn);
+    ack.on_packets(now, came, ack_eliciting, ecn, numbers, policy);
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 //! [`News`] therefore remembers arrivals in the order in which they came, and how many frames named each.
 //!
 //! - A frame names what no frame has named yet, then what one has, then what two have; the earlier arrival first. What
-//!   [`TELLINGS`] frames named is left out, so frames stay short, and the loss of one or two of them harms nothing.
+//!   [`MAX_REPEATS`] frames named is left out, so frames stay short, and the loss of one or two of them harms nothing.
 //! - What was told often enough but is not known to be heard is told again as far as ranges are free, at most
 //!   [`REPEATS`] of them in one frame, in turn. So the peer hears of everything even after an outage of its acknowledgments.
 //! - An arrival is told first by an ACK of its own path, because a round trip is measured only on news (RFC 9002 §5.1).
@@ -25,7 +25,7 @@ use super::Chosen;
 use crate::ranges::RangeSet;
 
 /// Frames that name an arrival before it makes way for others.
-pub(super) const TELLINGS: u32 = 3;
+pub(super) const MAX_REPEATS: u32 = 3;
 
 /// Arrivals in one frame at most that were told often enough already.
 const REPEATS: usize = 2;
@@ -33,7 +33,7 @@ const REPEATS: usize = 2;
 /// Frames for which other paths leave the first telling to the arrival's own path, which may have fallen silent.
 const PATIENCE: u32 = 128;
 
-/// Arrivals remembered before [`TELLINGS`] frames named them; the oldest give way.
+/// Arrivals remembered before [`MAX_REPEATS`] frames named them; the oldest give way.
 pub(super) const MAX_NEWS: usize = 512;
 
 /// Arrivals remembered after that; the oldest give way.
@@ -50,21 +50,21 @@ struct Arrival {
     /// The frame that told it first; before that, the one that was next when it arrived.
     frame: u32,
     /// Bit `n`: frame `frame + n` told it.
-    told: u32,
+    named: u32,
 }
 
 impl Arrival {
     fn was_told_by(&self, frame: u32) -> bool {
-        self.told.checked_shr(frame.wrapping_sub(self.frame)).is_some_and(|told| told & 1 == 1)
+        self.named.checked_shr(frame.wrapping_sub(self.frame)).is_some_and(|told| told & 1 == 1)
     }
 }
 
 /// Arrivals that the peer is not known to have heard of, in order of arrival.
 #[derive(Debug, Default)]
 pub(super) struct News {
-    /// Told by fewer than [`TELLINGS`] frames.
+    /// Receipt by fewer than [`MAX_REPEATS`] frames.
     fresh: VecDeque<Arrival>,
-    /// Told by more, the one told longest ago in front.
+    /// Receipt by more, the one told longest ago in front.
     old: VecDeque<Arrival>,
     /// Serial number of the next frame, which begins anew after the last one.
     frame: u32,
@@ -73,7 +73,7 @@ pub(super) struct News {
 impl News {
     /// Records an ack-eliciting packet that arrived on `path`.
     pub(super) fn on_packet(&mut self, path: PathId, number: u64) {
-        let newest = self.fresh.iter_mut().rev().take(JOINED).take_while(|arrival| arrival.told == 0);
+        let newest = self.fresh.iter_mut().rev().take(JOINED).take_while(|arrival| arrival.named == 0);
         for arrival in newest.filter(|arrival| arrival.path == path) {
             if arrival.numbers.end == number {
                 arrival.numbers.end += 1;
@@ -87,22 +87,22 @@ impl News {
         if self.fresh.len() == MAX_NEWS {
             self.fresh.pop_front();
         }
-        self.fresh.push_back(Arrival { numbers: number..number + 1, path, frame: self.frame, told: 0 });
+        self.fresh.push_back(Arrival { numbers: number..number + 1, path, frame: self.frame, named: 0 });
     }
 
     /// Returns whether the arrivals on `path` that no frame has named fill half of a frame of `max_ranges`.
     pub(super) fn is_pressing(&self, path: PathId, max_ranges: usize) -> bool {
         let limit = (max_ranges / 2).max(1);
-        self.untold(path).take(limit).count() == limit
+        self.unnamed(path).take(limit).count() == limit
     }
 
     /// Returns whether there is an arrival on `path` that no frame has named.
-    pub(super) fn has_untold(&self, path: PathId) -> bool {
-        self.untold(path).next().is_some()
+    pub(super) fn has_unnamed(&self, path: PathId) -> bool {
+        self.unnamed(path).next().is_some()
     }
 
-    fn untold(&self, path: PathId) -> impl Iterator<Item = &Arrival> {
-        self.fresh.iter().rev().filter(move |arrival| arrival.told == 0 && arrival.path == path)
+    fn unnamed(&self, path: PathId) -> impl Iterator<Item = &Arrival> {
+        self.fresh.iter().rev().filter(move |arrival| arrival.named == 0 && arrival.path == path)
     }
 
     /// Returns the ranges of the next ACK frame of `path`, whose largest received number is `largest`. They
@@ -122,8 +122,8 @@ impl News {
             .collect();
         let mut chosen = Chosen::new();
         chosen.extend(part(received, &secrets, largest, largest));
-        let often = |told: u32| self.fresh.iter().filter(move |arrival| arrival.told.count_ones() == told);
-        let fresh = (0..TELLINGS).flat_map(often).filter(|arrival| !self.is_secret(arrival, path));
+        let often = |named: u32| self.fresh.iter().filter(move |arrival| arrival.named.count_ones() == named);
+        let fresh = (0..MAX_REPEATS).flat_map(often).filter(|arrival| !self.is_secret(arrival, path));
         let wanted = fresh.chain(self.old.iter().take(REPEATS));
         for arrival in wanted.filter(|arrival| arrival.numbers.start <= largest) {
             if chosen.len() >= max_ranges {
@@ -140,31 +140,31 @@ impl News {
 
     /// Returns whether frames of `path` leave the arrival to a frame of its own path.
     fn is_secret(&self, arrival: &Arrival, path: PathId) -> bool {
-        arrival.told == 0 && arrival.path != path && self.frame.wrapping_sub(arrival.frame) < PATIENCE
+        arrival.named == 0 && arrival.path != path && self.frame.wrapping_sub(arrival.frame) < PATIENCE
     }
 
     /// Records that the frame with this serial number is sent with these ranges.
-    pub(super) fn on_told(&mut self, ranges: &[Range<u64>], frame: u32) {
+    pub(super) fn on_named(&mut self, ranges: &[Range<u64>], frame: u32) {
         self.frame = frame.wrapping_add(1);
         for _ in 0..self.old.len().min(REPEATS) {
             let Some(mut arrival) = self.old.pop_front() else { break };
             if covers(ranges, &arrival.numbers) {
-                (arrival.frame, arrival.told) = (frame, 1);
+                (arrival.frame, arrival.named) = (frame, 1);
             }
             self.old.push_back(arrival);
         }
         let mut told_enough = false;
         for arrival in &mut self.fresh {
             if covers(ranges, &arrival.numbers) {
-                if arrival.told == 0 {
+                if arrival.named == 0 {
                     arrival.frame = frame;
                 }
                 // What other news crowded out for so long counts as told anew.
                 match 1_u32.checked_shl(frame.wrapping_sub(arrival.frame)) {
-                    Some(bit) => arrival.told |= bit,
-                    None => (arrival.frame, arrival.told) = (frame, 1),
+                    Some(bit) => arrival.named |= bit,
+                    None => (arrival.frame, arrival.named) = (frame, 1),
                 }
-                told_enough |= arrival.told.count_ones() >= TELLINGS;
+                told_enough |= arrival.named.count_ones() >= MAX_REPEATS;
             }
         }
         if told_enough {
@@ -176,7 +176,7 @@ impl News {
     fn retire(&mut self) {
         let Self { fresh, old, .. } = self;
         fresh.retain(|arrival| {
-            let enough = arrival.told.count_ones() >= TELLINGS;
+            let enough = arrival.named.count_ones() >= MAX_REPEATS;
             if enough {
                 if old.len() == MAX_OLD_NEWS {
                     old.pop_front();

@@ -4,7 +4,7 @@ use std::ops::{Range, RangeInclusive};
 
 use anabranch_wire::{Ecn, EcnCounts, PathId, Time};
 
-use super::history::{History, Telling};
+use super::history::{History, Repeat};
 use super::news::News;
 use super::{Chosen, DEFAULT_RANGES, MAX_RANGES};
 use crate::config::{AckConfig, Horizon, RangeOrder};
@@ -60,7 +60,7 @@ pub(super) struct Choice {
 
 /// Content of a written ACK frame, and the conclusion to draw once the peer acknowledges it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct Receipt {
     /// Serial number of the frame in its space.
     pub(crate) frame: u32,
     /// The peer then knows what was received below, as far as it came before the frame left.
@@ -99,7 +99,7 @@ impl Numbers {
         let records = (counts || tells || config.horizon != Horizon::None).then(|| {
             Box::new(Records {
                 horizon: config.horizon,
-                history: counts.then(|| History::new(config.max_tellings)),
+                history: counts.then(|| History::new(config.max_repeats)),
                 news: tells.then(News::default),
             })
         });
@@ -220,8 +220,8 @@ impl Numbers {
     }
 
     /// Returns whether arrivals on `path` did not fit into the last ACK.
-    pub(super) fn has_untold(&self, path: PathId) -> bool {
-        self.news().is_some_and(|news| news.has_untold(path))
+    pub(super) fn has_unnamed(&self, path: PathId) -> bool {
+        self.news().is_some_and(|news| news.has_unnamed(path))
     }
 
     fn give_up_below(&mut self, horizon: u64) {
@@ -263,7 +263,7 @@ impl Numbers {
 
     /// Returns the ranges of an ACK of `path` with this `largest` number, in the range order in use. It is
     /// not called if the order is [plain](Self::is_plain).
-    pub(super) fn choose(&mut self, now: Time, path: PathId, largest: u64, telling: Telling) -> Choice {
+    pub(super) fn choose(&mut self, now: Time, path: PathId, largest: u64, repeat: Repeat) -> Choice {
         let Self { ranges, records, .. } = self;
         if let Some(Records { horizon, history: Some(history), .. }) = records.as_deref_mut() {
             history.follow(now, ranges);
@@ -279,7 +279,7 @@ impl Numbers {
             RangeOrder::OldestFirst => self.oldest(largest),
             order @ (RangeOrder::NewestFirst | RangeOrder::LeastSentFirst) => {
                 let history = self.history();
-                let chosen = history.map(|history| history.choose(order, largest, max_ranges, telling));
+                let chosen = history.map(|history| history.choose(order, largest, max_ranges, repeat));
                 Choice { ranges: chosen.unwrap_or_default(), below: 0 }
             }
             RangeOrder::NewsFirst => {
@@ -308,16 +308,16 @@ impl Numbers {
 
     /// Records that an ACK frame is sent with these ranges. It names every received number below `below`,
     /// except those that the peer knows already.
-    pub(super) fn on_told(&mut self, ranges: &[Range<u64>], below: u64, telling: Telling) -> Told {
+    pub(super) fn on_named(&mut self, ranges: &[Range<u64>], below: u64, repeat: Repeat) -> Receipt {
         if let Some(records) = &mut self.records {
             if let Some(history) = &mut records.history {
-                history.on_told(ranges, self.frames, telling);
+                history.on_named(ranges, self.frames, repeat);
             }
             if let Some(news) = &mut records.news {
-                news.on_told(ranges, self.frames);
+                news.on_named(ranges, self.frames);
             }
         }
-        let told = Told { frame: self.frames, below };
+        let told = Receipt { frame: self.frames, below };
         self.frames = self.frames.wrapping_add(1);
         if self.frames.wrapping_sub(self.proof_from) > MEMORABLE_FRAMES {
             self.proof_from = self.proof_from.wrapping_add(1); // It must not come to lie ahead.
@@ -341,16 +341,16 @@ impl Numbers {
 
     /// Takes note that the peer acknowledged an ACK frame. Its ranges need not be sent again (RFC 9000
     /// §13.2.4), but they stay remembered, so that duplicates are still recognised.
-    pub(crate) fn on_ack_acked(&mut self, told: Told) {
-        if told.frame.wrapping_sub(self.proof_from) <= MEMORABLE_FRAMES {
-            self.confirmed = self.confirmed.max(told.below);
+    pub(crate) fn on_ack_acked(&mut self, receipt: Receipt) {
+        if receipt.frame.wrapping_sub(self.proof_from) <= MEMORABLE_FRAMES {
+            self.confirmed = self.confirmed.max(receipt.below);
         }
         if let Some(records) = &mut self.records {
             if let Some(history) = &mut records.history {
-                history.on_heard(told.frame);
+                history.on_heard(receipt.frame);
             }
             if let Some(news) = &mut records.news {
-                news.on_heard(told.frame);
+                news.on_heard(receipt.frame);
             }
         }
     }

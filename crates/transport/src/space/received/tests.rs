@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use anabranch_wire::{Direction, EcnCounts, Frame, Frames};
 use proptest::prelude::*;
 
-use super::history::MAX_TOLD_FRAMES;
+use super::history::MAX_NAMED_FRAMES;
 use super::*;
 use crate::config::{Horizon, RangeOrder};
 use crate::token::Token;
@@ -31,10 +31,10 @@ fn receive(received: &mut Received, policy: &AckRule, numbers: impl IntoIterator
 }
 
 /// Receives an ack-eliciting packet of a path that has these numbers.
-fn receive_one(numbers: &mut Numbers, debt: &mut Debt, now: Time, pn: u64, policy: &AckRule) {
+fn receive_one(numbers: &mut Numbers, ack: &mut AckState, now: Time, pn: u64, policy: &AckRule) {
     super::receive(
         numbers,
-        debt,
+        ack,
         now,
         Packets { numbers: pn..pn + 1, ack_eliciting: true, ecn: None },
         policy,
@@ -45,18 +45,18 @@ fn receive_one(numbers: &mut Numbers, debt: &mut Debt, now: Time, pn: u64, polic
 type Said = (Vec<(u64, u64)>, u64, Option<EcnCounts>);
 
 /// Writes an ACK and has it confirmed later.
-fn tell(received: &mut Received) -> (Vec<(u64, u64)>, Told) {
-    let Received { numbers, debt } = received;
-    tell_for(numbers, debt, at(0))
+fn tell(received: &mut Received) -> (Vec<(u64, u64)>, Receipt) {
+    let Received { numbers, ack } = received;
+    tell_for(numbers, ack, at(0))
 }
 
 /// Writes an ACK of one of the paths that have these numbers.
-fn tell_for(numbers: &mut Numbers, debt: &mut Debt, now: Time) -> (Vec<(u64, u64)>, Told) {
+fn tell_for(numbers: &mut Numbers, ack: &mut AckState, now: Time) -> (Vec<(u64, u64)>, Receipt) {
     let mut buf = [0; 5000];
     let mut w = Writer::new(&mut buf, Direction::Forward);
     let mut tokens = Tokens::new();
     assert!(
-        debt.write_ack(
+        ack.write_ack(
             now,
             &mut w,
             AckForm { space: SpaceId::Data, multipath: false, ack_delay_exponent: 3 },
@@ -65,8 +65,8 @@ fn tell_for(numbers: &mut Numbers, debt: &mut Debt, now: Time) -> (Vec<(u64, u64
         ) > 0
     );
     let frame = Frames::new(w.written(), Direction::Forward).next().unwrap().unwrap();
-    let (Frame::Ack(ack), [Token::Ack { told, .. }]) = (frame, &tokens[..]) else { panic!("{tokens:?}") };
-    (ack.ranges().map(|range| (*range.start(), *range.end())).collect(), *told)
+    let (Frame::Ack(ack), [Token::Ack { receipt, .. }]) = (frame, &tokens[..]) else { panic!("{tokens:?}") };
+    (ack.ranges().map(|range| (*range.start(), *range.end())).collect(), *receipt)
 }
 
 /// Writes an ACK into `room` bytes and reads it back: ranges, delay, counts.
@@ -98,9 +98,9 @@ fn ack(received: &mut Received) -> Vec<(u64, u64)> {
 #[test]
 fn nothing_is_owed_before_anything_came() {
     let mut received = received();
-    received.debt.require_ack();
-    assert!(!received.debt.ack_now() && !received.debt.has_unacked() && !received.debt.can_ack());
-    assert_eq!((received.largest(), received.debt.ack_deadline()), (None, None));
+    received.ack.require_ack();
+    assert!(!received.ack.ack_now() && !received.ack.has_unacked() && !received.ack.can_ack());
+    assert_eq!((received.largest(), received.ack.ack_deadline()), (None, None));
     assert_eq!(ack_in(&mut received, at(0), 1500), None);
 }
 
@@ -108,20 +108,20 @@ fn nothing_is_owed_before_anything_came() {
 fn the_threshold_makes_an_ack_immediate_and_the_first_packet_sets_the_deadline() {
     let mut received = received();
     received.on_packet(at(10), 0, true, None, &POLICY);
-    assert!(!received.debt.ack_now() && received.debt.has_unacked());
-    assert_eq!(received.debt.ack_deadline(), Some(at(35)));
+    assert!(!received.ack.ack_now() && received.ack.has_unacked());
+    assert_eq!(received.ack.ack_deadline(), Some(at(35)));
     received.on_packet(at(20), 1, true, None, &POLICY);
-    assert!(received.debt.ack_now());
-    assert_eq!(received.debt.ack_deadline(), None);
+    assert!(received.ack.ack_now());
+    assert_eq!(received.ack.ack_deadline(), None);
 
     // 8 ms after the largest, in units of 2^3 µs.
     assert_eq!(ack_in(&mut received, at(28), 100), Some((vec![(0, 1)], 1000, None)));
-    assert!(!received.debt.ack_now() && !received.debt.has_unacked() && !received.debt.can_ack());
-    assert_eq!(received.debt.ack_deadline(), None);
+    assert!(!received.ack.ack_now() && !received.ack.has_unacked() && !received.ack.can_ack());
+    assert_eq!(received.ack.ack_deadline(), None);
 
     let each = AckRule { threshold: 1, ..POLICY };
     received.on_packet(at(30), 2, true, None, &each);
-    assert!(received.debt.ack_now());
+    assert!(received.ack.ack_now());
 }
 
 #[test]
@@ -130,19 +130,19 @@ fn packets_that_elicit_nothing_owe_nothing() {
     for pn in 0..10 {
         received.on_packet(at(0), 2 * pn, false, None, &POLICY);
     }
-    assert!(!received.debt.ack_now() && !received.debt.has_unacked());
-    assert_eq!(received.debt.ack_deadline(), None);
-    assert!(received.debt.can_ack(), "but they may be told of");
+    assert!(!received.ack.ack_now() && !received.ack.has_unacked());
+    assert_eq!(received.ack.ack_deadline(), None);
+    assert!(received.ack.can_ack(), "but they may be receipt of");
 }
 
 #[test]
 fn an_immediate_ack_frame_and_a_full_packet() {
     let mut received = received();
     receive(&mut received, &POLICY, [0]);
-    received.debt.require_ack();
-    assert!(received.debt.ack_now());
+    received.ack.require_ack();
+    assert!(received.ack.ack_now());
     assert_eq!(ack_in(&mut received, at(0), 3), None, "no room");
-    assert!(received.debt.ack_now() && received.debt.has_unacked(), "the debt stays");
+    assert!(received.ack.ack_now() && received.ack.has_unacked(), "the ACK stays owed");
     assert_eq!(ack(&mut received), [(0, 0)]);
 }
 
@@ -161,14 +161,14 @@ fn reordering_as_in_rfc_9000() {
         (7, true, false),
     ] {
         received.on_packet(at(0), pn, eliciting, None, &policy);
-        assert_eq!(received.debt.ack_now(), immediate, "packet {pn}");
+        assert_eq!(received.ack.ack_now(), immediate, "packet {pn}");
         if immediate {
             ack(&mut received);
         }
     }
     let never = AckRule { reordering_threshold: 0, ..policy };
     receive(&mut received, &never, [20, 10, 15, 30]);
-    assert!(!received.debt.ack_now());
+    assert!(!received.ack.ack_now());
 }
 
 /// The example of draft-ietf-quic-ack-frequency §6.2.1.
@@ -188,7 +188,7 @@ fn reordering_threshold_above_one() {
         (11, false),
     ] {
         receive(&mut received, &policy, [pn]);
-        assert_eq!(received.debt.ack_now(), immediate, "packet {pn}");
+        assert_eq!(received.ack.ack_now(), immediate, "packet {pn}");
         if immediate {
             ack(&mut received);
         }
@@ -203,7 +203,7 @@ fn only_the_first_of_a_run_of_ce_marks_is_urgent() {
     for (pn, (mark, immediate)) in (0..).zip(marks.into_iter().zip([false, true, false, false, true, false]))
     {
         received.on_packet(at(0), pn, true, mark, &policy);
-        assert_eq!(received.debt.ack_now(), immediate, "packet {pn}");
+        assert_eq!(received.ack.ack_now(), immediate, "packet {pn}");
         if immediate {
             ack(&mut received);
         }
@@ -217,9 +217,9 @@ fn only_the_first_of_a_run_of_ce_marks_is_urgent() {
 fn confirmed_ranges_are_not_repeated_but_remembered() {
     let mut received = received();
     receive(&mut received, &POLICY, [0, 2, 4]);
-    let (ranges, told) = tell(&mut received);
+    let (ranges, receipt) = tell(&mut received);
     assert_eq!(ranges, [(4, 4), (2, 2), (0, 0)]);
-    received.numbers.on_ack_acked(told);
+    received.numbers.on_ack_acked(receipt);
     receive(&mut received, &POLICY, [6]);
     assert_eq!(ack(&mut received), [(6, 6)]);
     assert_eq!(ack(&mut received), [(6, 6)], "the largest is always in it");
@@ -257,8 +257,8 @@ fn a_small_packet_takes_the_newest_ranges_and_proves_nothing_of_the_others() {
             &mut tokens
         ) < 10
     );
-    let [Token::Ack { told, .. }] = tokens[..] else { panic!("{tokens:?}") };
-    received.numbers.on_ack_acked(told);
+    let [Token::Ack { receipt, .. }] = tokens[..] else { panic!("{tokens:?}") };
+    received.numbers.on_ack_acked(receipt);
     assert_eq!(ack(&mut received).len(), 10);
     let (ranges, ..) = ack_in(&mut received, at(0), 12).unwrap();
     assert!(ranges.len() < 10);
@@ -344,8 +344,8 @@ proptest! {
         for (step, (skipped, len, eliciting, mark, write)) in runs.into_iter().enumerate() {
             let came = next + skipped..next + skipped + len;
             let (now, ecn) = (at(step as u64), [None, Some(Ecn::Ect0), Some(Ecn::Ce)][mark]);
-            let Received { numbers, debt } = &mut together;
-            super::receive(numbers, debt, now, Packets { numbers: came.clone(), ack_eliciting: eliciting, ecn }, &policy);
+            let Received { numbers, ack } = &mut together;
+            super::receive(numbers, ack, now, Packets { numbers: came.clone(), ack_eliciting: eliciting, ecn }, &policy);
             came.clone().for_each(|pn| alone.on_packet(now, pn, eliciting, ecn, &policy));
             next = came.end;
             if write {
@@ -363,7 +363,7 @@ proptest! {
     ) {
         let mut received = received();
         let mut known = BTreeSet::new();
-        let mut frames: Vec<(Vec<(u64, u64)>, Told)> = Vec::new();
+        let mut frames: Vec<(Vec<(u64, u64)>, Receipt)> = Vec::new();
         let mut all = BTreeSet::new();
         for (pn, write, confirm) in steps {
             if !received.is_duplicate(pn) {
@@ -371,16 +371,16 @@ proptest! {
                 all.insert(pn);
             }
             if write {
-                let (ranges, told) = tell(&mut received);
+                let (ranges, receipt) = tell(&mut received);
                 let named = |pn: u64| ranges.iter().any(|range| (range.0..=range.1).contains(&pn));
                 prop_assert!(all.iter().all(|pn| named(*pn) || known.contains(pn)));
                 prop_assert!((0..60).all(|pn| !named(pn) || all.contains(&pn)));
-                frames.push((ranges, told));
+                frames.push((ranges, receipt));
             }
             if let Some(index) = confirm.filter(|index| *index < frames.len()) {
                 let at = frames.len() - 1 - index;
-                let (ranges, told) = frames.remove(at);
-                received.numbers.on_ack_acked(told);
+                let (ranges, receipt) = frames.remove(at);
+                received.numbers.on_ack_acked(receipt);
                 known.extend(ranges.into_iter().flat_map(|range| range.0..=range.1));
             }
         }
@@ -388,8 +388,8 @@ proptest! {
 }
 
 /// Creates two paths that share their numbers, with this strategy.
-fn shared(config: &AckConfig) -> (Numbers, Debt, Debt) {
-    (Numbers::shared(config), Debt::new(PathId(0)), Debt::new(PathId(1)))
+fn shared(config: &AckConfig) -> (Numbers, AckState, AckState) {
+    (Numbers::shared(config), AckState::new(PathId(0)), AckState::new(PathId(1)))
 }
 
 fn of_order(order: RangeOrder) -> AckConfig {
@@ -410,10 +410,10 @@ fn paths_that_share_numbers_acknowledge_up_to_their_own_largest() {
     assert_eq!(slow.ack_deadline(), Some(at(45)));
     assert_eq!((fast.largest(), slow.largest(), numbers.largest()), (Some(4), Some(2), Some(4)));
     assert_eq!(tell_for(&mut numbers, &mut fast, at(30)).0, [(0, 4)]);
-    let (ranges, told) = tell_for(&mut numbers, &mut slow, at(30));
+    let (ranges, receipt) = tell_for(&mut numbers, &mut slow, at(30));
     assert_eq!(ranges, [(0, 2)]);
     // The peer knows everything up to 2 for sure, but not that 3 and 4 came, as far as this frame goes.
-    numbers.on_ack_acked(told);
+    numbers.on_ack_acked(receipt);
     receive_one(&mut numbers, &mut slow, at(40), 9, &POLICY);
     assert_eq!(tell_for(&mut numbers, &mut slow, at(40)).0, [(9, 9), (0, 4)]);
     assert!((0..5).all(|pn| numbers.is_duplicate(pn)) && !numbers.is_duplicate(5));
@@ -424,11 +424,11 @@ fn the_delay_counts_from_the_largest_packet_of_the_path() {
     let (mut numbers, mut fast, mut slow) = shared(&AckConfig::default());
     receive_one(&mut numbers, &mut slow, at(10), 2, &POLICY);
     receive_one(&mut numbers, &mut fast, at(20), 4, &POLICY);
-    for (debt, delay) in [(&mut fast, 1_250), (&mut slow, 2_500)] {
+    for (ack, delay) in [(&mut fast, 1_250), (&mut slow, 2_500)] {
         let (mut buf, mut tokens) = ([0; 50], Tokens::new());
         let mut w = Writer::new(&mut buf, Direction::Forward);
         assert!(
-            debt.write_ack(
+            ack.write_ack(
                 at(30),
                 &mut w,
                 AckForm { space: SpaceId::Data, multipath: false, ack_delay_exponent: 3 },
@@ -446,11 +446,11 @@ fn the_delay_counts_from_the_largest_packet_of_the_path() {
 fn a_packet_that_is_late_on_its_own_path_is_out_of_order_although_numbers_are_shared() {
     for (threshold, late, immediate) in [(0, 3, false), (1, 9, true), (3, 8, false), (3, 7, true)] {
         let policy = AckRule { threshold: 100, reordering_threshold: threshold, ..POLICY };
-        let (mut numbers, mut debt, _) = shared(&AckConfig::default());
-        receive_one(&mut numbers, &mut debt, at(0), 10, &policy);
-        assert!(!debt.ack_now(), "a hole in front of it");
-        receive_one(&mut numbers, &mut debt, at(0), late, &policy);
-        assert_eq!(debt.ack_now(), immediate, "{late} with threshold {threshold}");
+        let (mut numbers, mut ack, _) = shared(&AckConfig::default());
+        receive_one(&mut numbers, &mut ack, at(0), 10, &policy);
+        assert!(!ack.ack_now(), "a hole in front of it");
+        receive_one(&mut numbers, &mut ack, at(0), late, &policy);
+        assert_eq!(ack.ack_now(), immediate, "{late} with threshold {threshold}");
     }
 }
 
@@ -473,15 +473,15 @@ fn newest_first_names_the_highest_numbers() {
 fn oldest_first_names_the_largest_and_the_lowest_until_they_are_known() {
     let mut received = holes(RangeOrder::OldestFirst, 6);
     assert_eq!(ack(&mut received), [(10, 10), (2, 2), (0, 0)]);
-    let (ranges, told) = tell(&mut received);
+    let (ranges, receipt) = tell(&mut received);
     assert_eq!(ranges, [(10, 10), (2, 2), (0, 0)]);
-    received.numbers.on_ack_acked(told);
-    let (ranges, told) = tell(&mut received);
+    received.numbers.on_ack_acked(receipt);
+    let (ranges, receipt) = tell(&mut received);
     assert_eq!(ranges, [(10, 10), (6, 6), (4, 4)]);
-    received.numbers.on_ack_acked(told);
-    let (ranges, told) = tell(&mut received);
+    received.numbers.on_ack_acked(receipt);
+    let (ranges, receipt) = tell(&mut received);
     assert_eq!(ranges, [(10, 10), (8, 8)]);
-    received.numbers.on_ack_acked(told);
+    received.numbers.on_ack_acked(receipt);
     assert_eq!(ack(&mut received), [(10, 10)]);
 }
 
@@ -493,9 +493,9 @@ fn least_sent_first_takes_turns_and_begins_anew_with_a_range_that_grew() {
     assert_eq!(ack(&mut received), [(10, 10), (8, 8), (0, 0)]);
     receive(&mut received, &POLICY, [5]);
     assert_eq!(ack(&mut received), [(10, 10), (4, 6), (2, 2)]);
-    let (ranges, told) = tell(&mut received);
+    let (ranges, receipt) = tell(&mut received);
     assert_eq!(ranges, [(10, 10), (8, 8), (4, 6)]);
-    received.numbers.on_ack_acked(told);
+    received.numbers.on_ack_acked(receipt);
     assert_eq!(
         ack(&mut received),
         [(10, 10), (2, 2), (0, 0)],
@@ -505,7 +505,7 @@ fn least_sent_first_takes_turns_and_begins_anew_with_a_range_that_grew() {
 
 #[test]
 fn least_sent_first_leaves_out_what_it_has_named_often_enough() {
-    let config = AckConfig { max_tellings: 5, ..of_order(RangeOrder::LeastSentFirst) };
+    let config = AckConfig { max_repeats: 5, ..of_order(RangeOrder::LeastSentFirst) };
     let mut received = Received::new(PathId(3), &config);
     receive(&mut received, &POLICY, [0, 2]);
     for _ in 0..5 {
@@ -520,22 +520,22 @@ fn least_sent_first_leaves_out_what_it_has_named_often_enough() {
 fn copies_on_other_paths_take_their_own_turns() {
     let mut received = holes(RangeOrder::LeastSentFirst, 6);
     assert_eq!(ack(&mut received), [(10, 10), (2, 2), (0, 0)]);
-    let copy = received.debt.as_reported();
-    let settled = std::mem::replace(&mut received.debt, copy);
+    let copy = received.ack.as_reported();
+    let done = std::mem::replace(&mut received.ack, copy);
     assert_eq!(ack(&mut received), [(10, 10), (2, 2), (0, 0)]);
-    received.debt = settled;
+    received.ack = done;
     assert_eq!(ack(&mut received), [(10, 10), (6, 6), (4, 4)], "as if there had been no copy");
 }
 
 #[test]
 fn what_a_frame_named_is_heard_unless_it_has_grown_since() {
     let mut received = holes(RangeOrder::NewestFirst, 6);
-    let (ranges, told) = tell(&mut received);
+    let (ranges, receipt) = tell(&mut received);
     assert_eq!(ranges, [(10, 10), (8, 8), (6, 6)]);
     let (_, repeated) = tell(&mut received);
     receive(&mut received, &POLICY, [5]);
-    received.numbers.on_ack_acked(told);
-    received.numbers.on_ack_acked(told);
+    received.numbers.on_ack_acked(receipt);
+    received.numbers.on_ack_acked(receipt);
     assert_eq!(ack(&mut received), [(10, 10), (4, 6), (2, 2)], "8 is known, and 6 has been joined by others");
     received.numbers.on_ack_acked(repeated);
     assert_eq!(ack(&mut received), [(10, 10), (4, 6), (2, 2)]);
@@ -546,7 +546,7 @@ fn what_a_frame_named_is_heard_unless_it_has_grown_since() {
 fn frames_that_nobody_acknowledges_are_forgotten() {
     let mut received = holes(RangeOrder::NewestFirst, 3);
     let (_, first) = tell(&mut received);
-    for _ in 0..MAX_TOLD_FRAMES {
+    for _ in 0..MAX_NAMED_FRAMES {
         ack(&mut received);
     }
     received.numbers.on_ack_acked(first);
@@ -571,13 +571,13 @@ fn news_first_names_what_no_frame_named_and_drops_what_three_did() {
 #[test]
 fn news_that_does_not_fit_one_frame_makes_another_leave_at_once() {
     let mut received = holes(RangeOrder::NewsFirst, 6);
-    assert!(received.debt.ack_now());
+    assert!(received.ack.ack_now());
     assert_eq!(ack(&mut received), [(10, 10), (2, 2), (0, 0)]);
-    assert!(received.debt.ack_now());
+    assert!(received.ack.ack_now());
     assert_eq!(ack(&mut received), [(10, 10), (6, 6), (4, 4)]);
-    assert!(received.debt.ack_now());
+    assert!(received.ack.ack_now());
     assert_eq!(ack(&mut received)[..2], [(10, 10), (8, 8)]);
-    assert!(!received.debt.ack_now());
+    assert!(!received.ack.ack_now());
 }
 
 #[test]
@@ -586,13 +586,13 @@ fn news_makes_an_ack_leave_before_a_frame_is_full_of_it() {
     let mut received =
         Received::new(PathId(3), &AckConfig { max_ranges: 8, ..of_order(RangeOrder::NewsFirst) });
     for n in 0..4 {
-        assert!(!received.debt.ack_now());
+        assert!(!received.ack.ack_now());
         received.on_packet(at(0), 2 * n, true, None, &rare);
     }
-    assert!(received.debt.ack_now());
+    assert!(received.ack.ack_now());
     let mut newest = Received::new(PathId(3), &AckConfig { max_ranges: 8, ..AckConfig::default() });
     receive(&mut newest, &rare, (0..50).map(|n| 2 * n));
-    assert!(!newest.debt.ack_now(), "other orders keep to the threshold");
+    assert!(!newest.ack.ack_now(), "other orders keep to the threshold");
 }
 
 #[test]
@@ -617,12 +617,12 @@ fn a_horizon_of_time_gives_up_what_is_old_and_was_told_or_is_known() {
         assert_eq!(ack_in(&mut received, at(millis), 100).unwrap().0.len(), 3, "after {millis} ms");
     }
     receive(&mut received, &POLICY, [3]);
-    // Told four times and more than a second old; but what grew just now is new, and the highest range stays.
+    // Receipt four times and more than a second old; but what grew just now is new, and the highest range stays.
     assert_eq!(ack_in(&mut received, at(1_040), 100).unwrap().0, [(2, 4)]);
     assert!(received.is_duplicate(0) && !received.is_duplicate(1));
     receive(&mut received, &POLICY, [6]);
-    let (_, told) = tell(&mut received);
-    received.numbers.on_ack_acked(told);
+    let (_, receipt) = tell(&mut received);
+    received.numbers.on_ack_acked(receipt);
     receive(&mut received, &POLICY, [8]);
     assert_eq!(ack_in(&mut received, at(1_050), 100).unwrap().0, [(8, 8)]);
     assert!(!received.is_duplicate(5), "known to the peer, but not old");
@@ -657,25 +657,25 @@ proptest! {
         let (mut numbers, mut one, mut other) = shared(&config);
         let (mut all, mut frames) = (BTreeSet::new(), Vec::new());
         for (step, (pn, first, write, confirm)) in (0..).zip(steps) {
-            let debt = if first { &mut one } else { &mut other };
+            let ack = if first { &mut one } else { &mut other };
             prop_assert!(numbers.is_duplicate(pn) || !all.contains(&pn), "{} twice", pn);
             if !numbers.is_duplicate(pn) {
-                receive_one(&mut numbers, debt, at(step), pn, &POLICY);
+                receive_one(&mut numbers, ack, at(step), pn, &POLICY);
                 all.insert(pn);
             }
-            let Some(largest) = debt.largest().filter(|_| write == 0) else { continue };
+            let Some(largest) = ack.largest().filter(|_| write == 0) else { continue };
             if numbers.is_duplicate(largest) && !numbers.ranges.contains(largest) {
                 let mut w = Writer::new(&mut [], Direction::Forward);
                 let mut tokens = Tokens::new();
-                let written = debt.write_ack(at(step), &mut w, AckForm { space: SpaceId::Data, multipath: false, ack_delay_exponent: 3 }, &mut numbers, &mut tokens);
-                prop_assert!(written == 0 && !debt.ack_now() && debt.ack_deadline().is_none(), "nothing is left to say");
+                let written = ack.write_ack(at(step), &mut w, AckForm { space: SpaceId::Data, multipath: false, ack_delay_exponent: 3 }, &mut numbers, &mut tokens);
+                prop_assert!(written == 0 && !ack.ack_now() && ack.ack_deadline().is_none(), "nothing is left to say");
             } else {
-                let (ranges, told) = tell_for(&mut numbers, debt, at(step));
+                let (ranges, receipt) = tell_for(&mut numbers, ack, at(step));
                 prop_assert!(ranges.len() <= config.max_ranges);
                 prop_assert!(ranges.windows(2).all(|pair| pair[1].1 + 1 < pair[0].0), "{:?}", ranges);
                 prop_assert!(ranges.iter().all(|range| (range.0..=range.1).all(|pn| all.contains(&pn))), "{:?}", ranges);
                 prop_assert_eq!(ranges[0].1, largest);
-                frames.push(told);
+                frames.push(receipt);
             }
             if let Some(index) = confirm.filter(|index| *index < frames.len()) {
                 numbers.on_ack_acked(frames[frames.len() - 1 - index]);

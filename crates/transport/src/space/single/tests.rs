@@ -77,7 +77,7 @@ fn numbers_never_sent_are_known() {
     assert_eq!(unsent(&single, largest..=largest), None);
     assert_eq!(unsent(&single, largest + 1..=largest + 1), Some(largest + 1));
     // All is settled, and still.
-    single.settle(|_| Some(u64::MAX));
+    single.forget_done(|_| Some(u64::MAX));
     assert_eq!(single.held().0, 0);
     for number in &skipped[skipped.len() - single.skipped.len()..] {
         assert_eq!(unsent(&single, *number..=*number), Some(*number));
@@ -95,7 +95,7 @@ fn row_m12_runs_are_bounded() {
     for n in 0..2 * MAX_RUNS as u32 {
         send(&mut single, &mut random, n % 2);
         // Path 9 never gets its acknowledgment.
-        single.settle(|path| Some(if path == PathId(9) { 0 } else { u64::MAX }));
+        single.forget_done(|path| Some(if path == PathId(9) { 0 } else { u64::MAX }));
         most = most.max(single.held().0);
     }
     assert_eq!(most, MAX_RUNS);
@@ -117,8 +117,8 @@ fn runs_of_paths_that_are_gone_or_settled_are_forgotten_from_the_front() {
         send(&mut single, &mut random, path);
     }
     single.forget(PathId(2));
-    let settled = |path: PathId| [Some(1), Some(1), None][path.0 as usize];
-    single.settle(settled);
+    let done = |path: PathId| [Some(1), Some(1), None][path.0 as usize];
+    single.forget_done(done);
     assert_eq!(single.runs.iter().map(|run| run.first).collect::<Vec<_>>(), [4, 5]);
     assert_eq!(with_ack(&[0..=5], |ranges| single.unsent(ranges)), None, "late, but no lie");
     assert_eq!(orders(&single, 1, &[0..=5]), [1]);
@@ -149,7 +149,7 @@ proptest! {
             let numbered = send(&mut single, &mut random, *path);
             map.insert(numbered.number, (*path, numbered.order));
         }
-        single.settle(|path| Some(settled[path.0 as usize]));
+        single.forget_done(|path| Some(settled[path.0 as usize]));
         // What is not settled is all there; what is left of the rest is right.
         let first = single.runs.front().map_or(u64::MAX, |run| run.first);
         for (number, (path, order)) in &map {
@@ -190,7 +190,7 @@ proptest! {
         let mut known: BTreeSet<u64> = BTreeSet::new();
         for (at, bounds) in frames.into_iter().enumerate() {
             if at == 5 {
-                single.settle(|_| Some(settled));
+                single.forget_done(|_| Some(settled));
                 let first = single.runs.front().map_or(u64::MAX, |run| run.first);
                 known.extend(sent.range(..first));
             }

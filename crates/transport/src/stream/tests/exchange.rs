@@ -212,7 +212,7 @@ fn run(seed: u64, loss: u64, to_open: u64) {
             step(&mut server, &mut client, &mut dice, loss);
         }
     }
-    settle(&mut client.streams, &mut server.streams);
+    exchange(&mut client.streams, &mut server.streams);
     check(&client, &server);
     check(&server, &client);
     check_quiet(&mut client, &server.streams);

@@ -10,7 +10,7 @@ fn a_request_and_its_answer() {
     client.finish(id).unwrap();
     assert_eq!(client.write(id, b"more"), Err(WriteError::Closed));
     assert_eq!(client.finish(id), Err(ClosedStream));
-    settle(&mut client, &mut server);
+    exchange(&mut client, &mut server);
     assert_eq!(events(&mut client), [StreamEvent::Finished(id)]);
     assert_eq!(events(&mut server), [StreamEvent::Opened(Dir::Bi), StreamEvent::Readable(id)]);
     assert_eq!((server.accept(Dir::Bi), server.accept(Dir::Bi)), (Some(id), None));
@@ -21,7 +21,7 @@ fn a_request_and_its_answer() {
     assert_eq!(server.write_bytes(id, &mut answer), Ok(800));
     assert!(answer.is_empty());
     server.finish(id).unwrap();
-    settle(&mut client, &mut server);
+    exchange(&mut client, &mut server);
     assert_eq!(server.open_streams(), 0, "both halves are over");
     assert_eq!(client.open_streams(), 1, "the answer is not read yet");
     assert_eq!(read(&mut client, id), (vec![9; 800], ReadError::Finished));
@@ -56,7 +56,7 @@ fn a_late_end_is_sent_alone_and_told() {
     let (mut client, mut server) = pair(&config());
     let id = client.open(Dir::Uni).unwrap();
     client.write(id, b"data").unwrap();
-    settle(&mut client, &mut server);
+    exchange(&mut client, &mut server);
     assert_eq!(read(&mut server, id), (b"data".to_vec(), ReadError::Blocked));
     events(&mut server);
     client.finish(id).unwrap();
@@ -73,16 +73,16 @@ fn readable_is_told_once_until_reading_blocks() {
     let id = client.open(Dir::Uni).unwrap();
     for _ in 0..3 {
         client.write(id, b"x").unwrap();
-        settle(&mut client, &mut server);
+        exchange(&mut client, &mut server);
     }
     assert_eq!(events(&mut server), [StreamEvent::Opened(Dir::Uni), StreamEvent::Readable(id)]);
     server.consume(id, 3).unwrap();
     client.write(id, b"y").unwrap();
-    settle(&mut client, &mut server);
+    exchange(&mut client, &mut server);
     assert_eq!(events(&mut server), [], "reading has not blocked yet");
     assert_eq!(read(&mut server, id), (b"y".to_vec(), ReadError::Blocked));
     client.write(id, b"z").unwrap();
-    settle(&mut client, &mut server);
+    exchange(&mut client, &mut server);
     assert_eq!(events(&mut server), [StreamEvent::Readable(id)]);
 }
 
@@ -91,7 +91,7 @@ fn a_reset_drops_data_and_is_told() {
     let (mut client, mut server) = pair(&config());
     let id = client.open(Dir::Uni).unwrap();
     client.write(id, &[1; 600]).unwrap();
-    settle(&mut client, &mut server);
+    exchange(&mut client, &mut server);
     client.write(id, &[2; 300]).unwrap();
     assert_eq!(client.pending_bytes(), 300);
     client.reset(id, 42).unwrap();
@@ -151,14 +151,14 @@ fn stop_sending_makes_the_peer_reset() {
     let (mut client, mut server) = pair(&config());
     let id = client.open(Dir::Bi).unwrap();
     client.write(id, &[1; 500]).unwrap();
-    settle(&mut client, &mut server);
+    exchange(&mut client, &mut server);
     server.stop(id, 7).unwrap();
     assert_eq!(server.stop(id, 8), Err(ClosedStream));
     assert_eq!(server.peek(id), Err(ReadError::Closed));
     assert_eq!(server.consume(id, 1), Err(ClosedStream));
     assert_eq!(server.flow.receive_credit.outstanding(), 0);
     events(&mut client);
-    settle(&mut client, &mut server);
+    exchange(&mut client, &mut server);
     assert_eq!(events(&mut client), [StreamEvent::Stopped(id, 7), StreamEvent::ResetAcknowledged(id)]);
     assert_eq!(client.write(id, b"more"), Err(WriteError::Stopped(7)));
     assert_eq!(client.stopped(id), Some(7));
@@ -167,7 +167,7 @@ fn stop_sending_makes_the_peer_reset() {
     assert_eq!(server.open_streams(), 1, "the server may still send");
     assert!(server.is_receive_closed(id));
     server.finish(id).unwrap();
-    settle(&mut client, &mut server);
+    exchange(&mut client, &mut server);
     assert_eq!(client.peek(id), Err(ReadError::Finished));
     assert_eq!((client.open_streams(), server.open_streams()), (0, 0));
 }
@@ -177,7 +177,7 @@ fn stop_sending_after_everything_is_acknowledged_is_ignored() {
     let (mut client, mut server) = pair(&config());
     let id = client.open(Dir::Bi).unwrap();
     client.finish(id).unwrap();
-    settle(&mut client, &mut server);
+    exchange(&mut client, &mut server);
     events(&mut client);
     receive(&mut client, Time::ZERO, &Frame::StopSending { id, code: 1 }).unwrap();
     assert_eq!(events(&mut client), []);
@@ -189,7 +189,7 @@ fn a_lost_stop_sending_is_repeated_only_while_it_matters() {
     let (mut client, mut server) = pair(&config());
     let id = client.open(Dir::Uni).unwrap();
     client.write(id, b"x").unwrap();
-    settle(&mut client, &mut server);
+    exchange(&mut client, &mut server);
     server.stop(id, 3).unwrap();
     let stop = send(&mut server, 1200).unwrap();
     lost(&mut server, &stop);
@@ -273,7 +273,7 @@ fn a_stream_is_unacknowledged_until_the_peer_has_its_end() {
     let (finished, reset) = (client.open(Dir::Bi).unwrap(), client.open(Dir::Bi).unwrap());
     client.write(finished, b"all").unwrap();
     client.write(reset, b"some").unwrap();
-    settle(&mut client, &mut server);
+    exchange(&mut client, &mut server);
     assert_eq!(client.buffered_bytes(), 0);
     client.finish(finished).unwrap();
     client.reset(reset, 7).unwrap();

@@ -11,7 +11,7 @@ fn writing_stops_at_the_streams_limit() {
     assert_eq!(client.write(id, &[0; 500]), Err(WriteError::Blocked));
     assert_eq!(client.writable(id), Some(0));
     assert!(!client.has_pending_control(), "not blocked while there is something to send");
-    settle(&mut client, &mut server);
+    exchange(&mut client, &mut server);
     assert_eq!(client.bytes_sent(), 1000);
     assert_eq!(events(&mut client), []);
     read(&mut server, id);
@@ -67,7 +67,7 @@ fn the_connections_limit_holds_all_streams_back() {
     for id in &ids[..3] {
         read(&mut server, *id);
     }
-    settle(&mut client, &mut server);
+    exchange(&mut client, &mut server);
     assert_eq!(events(&mut client), [StreamEvent::Writable(ids[5])]);
     assert_eq!(client.write(ids[5], b"x"), Ok(1));
 }
@@ -117,11 +117,11 @@ fn opening_stops_at_the_limit_and_goes_on() {
     for id in &ids[..3] {
         client.write(*id, b"x").unwrap();
         client.finish(*id).unwrap();
-        settle(&mut client, &mut server);
+        exchange(&mut client, &mut server);
         server.accept(Dir::Bi).unwrap();
         read(&mut server, *id);
         server.finish(*id).unwrap();
-        settle(&mut client, &mut server);
+        exchange(&mut client, &mut server);
         read(&mut client, *id);
     }
     assert!(events(&mut client).contains(&StreamEvent::Available(Dir::Bi)));

@@ -121,7 +121,7 @@ fn lost(from: &mut Streams, packet: &Packet) {
 }
 
 /// Delivers and acknowledges everything, both ways, until nobody has anything to say.
-fn settle(a: &mut Streams, b: &mut Streams) {
+fn exchange(a: &mut Streams, b: &mut Streams) {
     loop {
         let (from_a, from_b) = (send(a, 1200), send(b, 1200));
         if from_a.is_none() && from_b.is_none() {

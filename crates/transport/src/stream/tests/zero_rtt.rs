@@ -53,7 +53,7 @@ fn refused_data_is_sent_again() {
     assert!(send(&mut client, 1200).is_none(), "no credit before the new limits");
     client.set_peer_parameters(&parameters(&config())).unwrap();
     assert_eq!(client.pending_bytes(), 21);
-    settle(&mut client, &mut server);
+    exchange(&mut client, &mut server);
     assert_eq!(read(&mut server, a), (b"first".to_vec(), ReadError::Finished));
     assert_eq!(read(&mut server, b), (b"second and third".to_vec(), ReadError::Blocked));
     assert_eq!(client.bytes_sent(), 21);
@@ -76,7 +76,7 @@ fn refused_data_waits_for_lower_limits_to_rise() {
     client.set_peer_parameters(&parameters(&lower)).unwrap();
     for _ in 0..200 {
         // The server accepts every frame: no limit is broken.
-        settle(&mut client, &mut server);
+        exchange(&mut client, &mut server);
         while let Some(id) = server.accept(Dir::Uni) {
             assert!(ids.contains(&id));
         }

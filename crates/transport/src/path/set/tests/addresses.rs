@@ -55,7 +55,7 @@ fn a_due_challenge_goes_to_the_addresses_that_are_validated() {
     set.validate(at(0), ZERO, tuple(0), cid(0x80), Purpose::Confirm);
     let (to, dcid, budget) = set.next_validation(at(0), ZERO).unwrap();
     assert_eq!((to, dcid, budget), (tuple(0), cid(0x80), u64::MAX));
-    set.hold_paths(|_| true);
+    set.set_socket_blocked(|_| true);
     assert_eq!(set.next_validation(at(0), ZERO), None, "the socket is full");
 }
 

@@ -1,7 +1,7 @@
 //! Paths that may carry data, and those that stand in for others.
 
 use super::*;
-use crate::path::{Held, PathStatus, Phase};
+use crate::path::{PathStatus, Phase, SocketBlock};
 
 fn ids(set: &PathSet, tried: &[PathId]) -> Vec<PathId> {
     set.candidates(tried).iter().map(|view| view.id).collect()
@@ -27,11 +27,11 @@ fn paths_that_were_tried_are_left_out() {
 #[test]
 fn a_path_with_a_full_socket_carries_nothing() {
     let mut set = two();
-    assert_eq!(set.hold_paths(|address| address == local(0)), Held::Some);
+    assert_eq!(set.set_socket_blocked(|address| address == local(0)), SocketBlock::Some);
     assert_eq!(ids(&set, &[]), [ONE]);
-    assert_eq!(set.hold_paths(|_| true), Held::All);
+    assert_eq!(set.set_socket_blocked(|_| true), SocketBlock::All);
     assert!(ids(&set, &[]).is_empty());
-    assert_eq!(set.hold_paths(|_| false), Held::Nothing);
+    assert_eq!(set.set_socket_blocked(|_| false), SocketBlock::Nothing);
     assert_eq!(ids(&set, &[]), [ZERO, ONE]);
 }
 
@@ -39,7 +39,7 @@ fn a_path_with_a_full_socket_carries_nothing() {
 fn an_abandoned_path_with_a_full_socket_holds_nothing_up() {
     let mut set = two();
     change(&mut set, ONE, |path| path.phase = Phase::Abandoned { until: None });
-    assert_eq!(set.hold_paths(|address| address == local(1)), Held::Nothing);
+    assert_eq!(set.set_socket_blocked(|address| address == local(1)), SocketBlock::Nothing);
 }
 
 #[test]

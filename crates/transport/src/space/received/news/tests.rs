@@ -33,7 +33,7 @@ impl Receiver {
     fn tell_and_name(&mut self, path: PathId, max_ranges: usize) -> (Vec<(u64, u64)>, u32) {
         let chosen = self.news.choose(&self.received, path, self.largest[&path], max_ranges);
         let frame = self.news.frame;
-        self.news.on_told(&chosen, frame);
+        self.news.on_named(&chosen, frame);
         (chosen.into_iter().map(|range| (range.start, range.end - 1)).collect(), frame)
     }
 }
@@ -43,7 +43,7 @@ fn a_slow_path_is_heard_below_a_fast_one() {
     let mut receiver = Receiver::default();
     // Even numbers on the fast path; of the odd ones, under way on the slow path, 1 and 3 arrive at last.
     receiver.receive(FAST, (0..100).map(|n| 2 * n));
-    while receiver.news.has_untold(FAST) {
+    while receiver.news.has_unnamed(FAST) {
         receiver.tell(FAST, 5);
     }
     receiver.receive(SLOW, [1, 3]);
@@ -61,7 +61,7 @@ fn frames_of_a_path_leave_other_news_to_its_own_path() {
     receiver.receive(FAST, [0, 2, 4]);
     receiver.receive(SLOW, [1]);
     assert_eq!(receiver.tell(FAST, 5), [(4, 4), (2, 2), (0, 0)]);
-    assert!(!receiver.news.has_untold(FAST) && receiver.news.has_untold(SLOW));
+    assert!(!receiver.news.has_unnamed(FAST) && receiver.news.has_unnamed(SLOW));
     assert_eq!(receiver.tell(SLOW, 5), [(0, 1)]);
     assert_eq!(receiver.tell(FAST, 5), [(4, 4), (0, 2)]);
 }
@@ -75,14 +75,14 @@ fn a_path_without_acknowledgments_does_not_keep_its_news_to_itself() {
         assert!(!receiver.tell(FAST, 5).iter().any(|range| (range.0..=range.1).contains(&1)));
     }
     assert_eq!(receiver.tell(FAST, 5), [(0, 2)]);
-    assert!(!receiver.news.has_untold(SLOW));
+    assert!(!receiver.news.has_unnamed(SLOW));
 }
 
 #[test]
 fn what_was_told_three_times_makes_way_and_comes_back_where_there_is_room() {
     let mut receiver = Receiver::default();
     receiver.receive(FAST, [0, 2, 4, 6]);
-    for _ in 0..TELLINGS {
+    for _ in 0..MAX_REPEATS {
         assert_eq!(receiver.tell(FAST, 4), [(6, 6), (4, 4), (2, 2), (0, 0)]);
     }
     // Nothing is fresh: the largest, and two old ones at a time.
@@ -167,7 +167,7 @@ struct Watched {
     owed: BTreeMap<PathId, Vec<u64>>,
     /// Path of each packet, number of frames that named the packet, and number of frames of its own path
     /// since it arrived.
-    told: BTreeMap<u64, (PathId, u32, u32)>,
+    named: BTreeMap<u64, (PathId, u32, u32)>,
 }
 
 impl Watched {
@@ -184,7 +184,7 @@ impl Watched {
         let named = |pn: u64| ranges.iter().any(|range| (range.0..=range.1).contains(&pn));
         let owed = self.owed.remove(&path).unwrap_or_default();
         prop_assert!(owed.iter().all(|pn| named(*pn)), "{:?} lacks some of {:?}", ranges, owed);
-        for (pn, (own, told, chances)) in &mut self.told {
+        for (pn, (own, told, chances)) in &mut self.named {
             *told += u32::from(named(*pn));
             *chances += u32::from(*own == path);
             prop_assert!(
@@ -195,7 +195,7 @@ impl Watched {
                 chances
             );
         }
-        self.told.retain(|_, (_, told, _)| *told < 2);
+        self.named.retain(|_, (_, told, _)| *told < 2);
         Ok(())
     }
 }
@@ -213,10 +213,10 @@ proptest! {
         threshold in 1usize..33,
     ) {
         let receiver = Receiver::default();
-        let mut watched = Watched { receiver, max_ranges, owed: BTreeMap::new(), told: BTreeMap::new() };
+        let mut watched = Watched { receiver, max_ranges, owed: BTreeMap::new(), named: BTreeMap::new() };
         for (path, pn) in arrivals {
             watched.receiver.receive(path, [pn]);
-            watched.told.insert(pn, (path, 0, 0));
+            watched.named.insert(pn, (path, 0, 0));
             let owed = watched.owed.entry(path).or_default();
             owed.push(pn);
             if owed.len() >= threshold || watched.receiver.news.is_pressing(path, max_ranges) {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use anabranch_wire::{Ecn, EcnCounts, PathId, Time, Writer, write_ack};
 
 use super::Numbers;
-use super::history::Telling;
+use super::history::Repeat;
 use super::numbers::Choice;
 use crate::acknowledge::AckRule;
 use crate::space::AckForm;
@@ -16,7 +16,7 @@ const ONE_MORE_RANGE: usize = 8 + 8 + 1;
 
 /// Time at which the next ACK of one path is due, and the largest packet number that it names.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Debt {
+pub(crate) struct AckState {
     /// The path.
     pub(super) path: PathId,
     /// Ack-eliciting packets since the last ACK.
@@ -37,12 +37,12 @@ pub(crate) struct Debt {
     deadline: Time,
     /// One more than the largest number of the last ACK; 0 before the first.
     reported: u64,
-    /// Kind of the next ACK: the one that pays the debt, or a repetition of the last one.
-    telling: Telling,
+    /// Kind of the next ACK: the one that pays the ack, or a repetition of the last one.
+    repeat: Repeat,
 }
 
-impl Debt {
-    /// Creates a debt for `path` with no ACK owed yet.
+impl AckState {
+    /// Creates the ACK state of `path` with no ACK owed yet.
     pub(crate) fn new(path: PathId) -> Self {
         Self { path, ..Self::default() }
     }
@@ -114,11 +114,11 @@ impl Debt {
         self.unacked
     }
 
-    /// Clears the debt because an ACK has been sent on behalf of this path, too. It carried the largest
+    /// Marks all packets as reported because an ACK has been sent on behalf of this path, too. It carried the largest
     /// number of all paths, which share their numbers.
-    pub(crate) fn settle_with_others(&mut self) {
+    pub(crate) fn mark_reported_by_others(&mut self) {
         if let Some(largest) = self.largest() {
-            self.settle(largest);
+            self.mark_reported(largest);
         }
     }
 
@@ -137,9 +137,9 @@ impl Debt {
         self.ack_now() || self.ack_deadline().is_some_and(|deadline| deadline <= now)
     }
 
-    /// Returns the debt as it was when its last ACK was sent, to repeat that ACK.
+    /// Returns the state as it was when its last ACK was sent, to repeat that ACK.
     pub(crate) fn as_reported(&self) -> Self {
-        Self { next: self.reported, telling: Telling::Copy, ..self.clone() }
+        Self { next: self.reported, repeat: Repeat::Copy, ..self.clone() }
     }
 
     /// Returns the latest time at which an ACK must be sent; `None` if none is owed or it must be sent now
@@ -161,7 +161,7 @@ impl Debt {
     }
 
     /// Writes an ACK, or a PATH_ACK of the path if `multipath`, with as many ranges as fit and the strategy in use allows,
-    /// and settles the debt. The number of ranges; 0 if not even one fits, or nothing was received.
+    /// and settles the ack. The number of ranges; 0 if not even one fits, or nothing was received.
     pub(crate) fn write_ack(
         &mut self,
         now: Time,
@@ -176,30 +176,30 @@ impl Debt {
         let delay = u64::try_from(delay).unwrap_or(u64::MAX).min(anabranch_wire::MAX_VARINT);
         let ecn = (numbers.ecn() != EcnCounts::default()).then_some(numbers.ecn());
         let path = multipath.then_some(self.path);
-        let (written, mut told) = if numbers.is_plain() {
+        let (written, mut receipt) = if numbers.is_plain() {
             let Ok(written) = write_ack(w, path, numbers.newest(largest), delay, ecn) else { return 0 };
-            (written, numbers.on_told(&[], largest + 1, self.telling))
+            (written, numbers.on_named(&[], largest + 1, self.repeat))
         } else {
-            let Choice { ranges, below } = numbers.choose(now, self.path, largest, self.telling);
+            let Choice { ranges, below } = numbers.choose(now, self.path, largest, self.repeat);
             let inclusive = ranges.iter().map(|range| range.start..=range.end - 1);
             let Ok(written) = write_ack(w, path, inclusive, delay, ecn) else { return 0 };
-            (written, numbers.on_told(&ranges[..written], below, self.telling))
+            (written, numbers.on_named(&ranges[..written], below, self.repeat))
         };
-        self.settle(largest);
+        self.mark_reported(largest);
         if written == 0 {
             return 0; // Everything that came on the path has been given up.
         }
         // The rest of the news, if more came at once than one frame can name.
-        self.immediate = numbers.has_untold(self.path);
+        self.immediate = numbers.has_unnamed(self.path);
         if w.remaining() < ONE_MORE_RANGE {
             // The packet, and not the strategy, may have cut the frame short.
-            told.below = 0;
+            receipt.below = 0;
         }
-        tokens.push(Token::Ack { space, path: self.path, told });
+        tokens.push(Token::Ack { space, path: self.path, receipt });
         written
     }
 
-    fn settle(&mut self, largest: u64) {
+    fn mark_reported(&mut self, largest: u64) {
         self.reported = largest + 1;
         self.news = false;
         self.unacked = 0;

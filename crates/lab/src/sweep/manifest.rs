@@ -13,7 +13,7 @@ const MAX_NAMED: usize = 8;
 
 /// Some variants at some points, and a shard of the runs that this makes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(super) struct Asked {
+pub(super) struct Manifest {
     /// Indices in ascending order.
     variants: Vec<usize>,
     /// Likewise.
@@ -33,7 +33,7 @@ pub struct Missing {
     pub shards: BTreeMap<Shard, usize>,
 }
 
-impl Asked {
+impl Manifest {
     /// Returns the runs that `options` ask for.
     pub(super) fn of(experiment: &Experiment, options: &SweepOptions) -> Result<Self, SweepError> {
         let SweepOptions { shard, variants, points, .. } = options;
@@ -80,9 +80,10 @@ impl Asked {
 impl Missing {
     /// Returns the runs that were `asked` for and are not `there`. A sweep that was asked for one shard
     /// stands for the other shards, too.
-    pub(super) fn of<'a>(asked: impl IntoIterator<Item = &'a Asked>, there: &BTreeSet<Job>) -> Self {
-        let whole = |one: &Asked| Asked { shard: Shard { index: 0, of: one.shard.of.max(1) }, ..one.clone() };
-        let wholes: BTreeSet<Asked> = asked.into_iter().map(whole).collect();
+    pub(super) fn of<'a>(asked: impl IntoIterator<Item = &'a Manifest>, there: &BTreeSet<Job>) -> Self {
+        let whole =
+            |one: &Manifest| Manifest { shard: Shard { index: 0, of: one.shard.of.max(1) }, ..one.clone() };
+        let wholes: BTreeSet<Manifest> = asked.into_iter().map(whole).collect();
         let mut wanted = BTreeSet::new();
         let mut missing = Self::default();
         for one in &wholes {
@@ -128,9 +129,9 @@ fn describe(numbers: &[u64]) -> String {
 mod tests {
     use super::*;
 
-    fn asked(variants: &[usize], points: &[usize], repetitions: u32, index: usize, of: usize) -> Asked {
+    fn asked(variants: &[usize], points: &[usize], repetitions: u32, index: usize, of: usize) -> Manifest {
         let shard = Shard { index, of };
-        Asked { variants: variants.to_vec(), points: points.to_vec(), repetitions, shard }
+        Manifest { variants: variants.to_vec(), points: points.to_vec(), repetitions, shard }
     }
 
     #[test]

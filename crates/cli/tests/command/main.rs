@@ -1,17 +1,11 @@
 //! The command as scripts see it: its exit statuses, its files, what it prints.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
 
-#[path = "command/awkward.rs"]
 mod awkward;
-#[path = "command/demo.rs"]
 mod demo;
-#[path = "command/everyday.rs"]
 mod everyday;
-#[path = "command/randomness.rs"]
 mod randomness;
-#[path = "command/seen.rs"]
 mod seen;
-#[path = "command/traces.rs"]
 mod traces;
 
 use std::io::{BufRead, BufReader};

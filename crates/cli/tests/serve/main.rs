@@ -1,11 +1,8 @@
 //! `anabranch serve` as its clients, its operators and systemd see it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
 
-#[path = "serve/client.rs"]
 mod client;
-#[path = "serve/limits.rs"]
 mod limits;
-#[path = "serve/operation.rs"]
 mod operation;
 
 use std::os::unix::fs::symlink;

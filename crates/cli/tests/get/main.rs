@@ -2,17 +2,11 @@
 #![allow(unreachable_pub, reason = "modules of a test")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
 
-#[path = "get/failures.rs"]
 mod failures;
-#[path = "get/paths.rs"]
 mod paths;
-#[path = "get/requests.rs"]
 mod requests;
-#[path = "get/resume.rs"]
 mod resume;
-#[path = "get/site.rs"]
 mod site;
-#[path = "get/terminal.rs"]
 mod terminal;
 
 use std::path::Path;

@@ -1,11 +1,8 @@
 //! `anabranch lab` as scripts see it: small experiments, from the plan to the figures.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
 
-#[path = "lab/interrupted.rs"]
 mod interrupted;
-#[path = "lab/refused.rs"]
 mod refused;
-#[path = "lab/shards.rs"]
 mod shards;
 
 use std::path::Path;
@@ -247,7 +244,7 @@ fn claims_about_time_are_measured() {
     assert_eq!(line.lines().count(), 1);
 
     let bench = place.path("anabranch-bench");
-    let sample = include_str!("../../lab/src/claim/reverso.json");
+    let sample = include_str!("../../../lab/src/claim/reverso.json");
     std::fs::write(&bench, format!("#!/bin/sh\necho \"$@\" >asked\ncat <<'END'\n{sample}END\n")).unwrap();
     std::fs::set_permissions(&bench, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let mut command_in = Command::new(&command);

@@ -6,6 +6,7 @@ mod determinism;
 mod figures;
 mod functions;
 mod imports;
+mod layout;
 mod leftovers;
 mod limits;
 mod maps;
@@ -74,6 +75,7 @@ pub(crate) fn run(root: &Path) -> Result<bool, String> {
         arrows::check(&sources, &arrows::metadata(root)?),
         imports::check(&sources),
         shapes::check(&sources),
+        layout::check(&sources),
         leftovers::check(&sources),
         unsafe_code::check(&sources),
         determinism::check(&sources),

@@ -59,6 +59,8 @@ pub mod profile;
 pub mod random;
 #[cfg(feature = "experiments")]
 pub mod record;
+#[cfg(feature = "experiments")]
+mod registry;
 pub mod relay;
 #[cfg(feature = "figures")]
 pub mod report;

@@ -6,6 +6,8 @@
 
 mod results;
 
+use crate::registry::registry;
+
 pub use results::{Metric, Results};
 pub use reverso::Measured;
 
@@ -20,17 +22,9 @@ pub struct Paper {
     pub claims: &'static [Claim],
 }
 
-/// Names each paper once, by its file.
-macro_rules! registry {
-    ($($module:ident,)+) => {
-        $(mod $module;)+
-
-        /// All papers whose claims are checked.
-        pub const PAPERS: &[Paper] = &[$($module::PAPER),+];
-    };
-}
-
 registry! {
+    /// All papers whose claims are checked.
+    pub const PAPERS: &[Paper] = PAPER in
     ccr22,
     conext17,
     reverso,

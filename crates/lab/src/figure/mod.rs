@@ -12,21 +12,14 @@ pub mod svg;
 mod tree;
 
 use crate::claim::Metric;
+use crate::registry::registry;
 
 pub use chart::Chart;
 pub use tree::parse;
 
-/// Names each paper that has figures once, by its file.
-macro_rules! registry {
-    ($($module:ident,)+) => {
-        $(mod $module;)+
-
-        /// All figures, by paper.
-        pub const FIGURES: &[&[Figure]] = &[$($module::FIGURES),+];
-    };
-}
-
 registry! {
+    /// All figures, by paper.
+    pub const FIGURES: &[&[Figure]] = FIGURES in
     ccr22,
     conext17,
 }

@@ -8,8 +8,9 @@ use rustls::client::danger::ServerCertVerifier;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::time_provider::{DefaultTimeProvider, TimeProvider};
-use rustls::{KeyLog, KeyLogFile, NoKeyLog, RootCertStore};
+use rustls::{KeyLog, NoKeyLog, RootCertStore};
 
+use super::settings::common_settings;
 use super::tickets::{ClientTickets, VersionTickets};
 use super::{ConfigError, check_suites, default_provider};
 
@@ -114,13 +115,6 @@ impl ClientConfigBuilder {
         self
     }
 
-    /// Application protocols to offer, most preferred first.
-    #[must_use]
-    pub fn alpn<T: AsRef<[u8]>>(mut self, protocols: impl IntoIterator<Item = T>) -> Self {
-        self.alpn = protocols.into_iter().map(|name| name.as_ref().to_vec()).collect();
-        self
-    }
-
     /// Presents this certificate to servers that ask for one.
     #[must_use]
     pub fn certificate(mut self, chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Self {
@@ -142,32 +136,7 @@ impl ClientConfigBuilder {
         self
     }
 
-    /// Logs secrets, for debugging.
-    #[must_use]
-    pub fn key_log(mut self, key_log: Arc<dyn KeyLog>) -> Self {
-        self.key_log = key_log;
-        self
-    }
-
-    /// Logs secrets to the file that the environment variable SSLKEYLOGFILE names, if it does.
-    #[must_use]
-    pub fn key_log_from_environment(self) -> Self {
-        self.key_log(Arc::new(KeyLogFile::new()))
-    }
-
-    /// Cryptography other than aws-lc-rs's own.
-    #[must_use]
-    pub fn provider(mut self, provider: Arc<CryptoProvider>) -> Self {
-        self.provider = Some(provider);
-        self
-    }
-
-    /// Sets the source of the time for certificates and tickets; the default is the system's clock.
-    #[must_use]
-    pub fn time(mut self, time: Arc<dyn TimeProvider>) -> Self {
-        self.time = time;
-        self
-    }
+    common_settings!();
 
     /// Checks and finishes.
     pub fn build(self) -> Result<ClientConfig, ConfigError> {

@@ -4,6 +4,7 @@ mod client;
 mod error;
 mod keylog;
 mod server;
+mod settings;
 mod ticket_keys;
 mod tickets;
 

@@ -8,8 +8,9 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoServerSessionStorage, ProducesTickets, ResolvesServerCert, ServerSessionMemoryCache};
 use rustls::time_provider::{DefaultTimeProvider, TimeProvider};
-use rustls::{KeyLog, KeyLogFile, NoKeyLog};
+use rustls::{KeyLog, NoKeyLog};
 
+use super::settings::common_settings;
 use super::{ConfigError, check_suites, default_provider};
 
 /// Number of tickets that a server with stateless ones sends. A client uses one up with each try, also while the server that it
@@ -113,13 +114,6 @@ impl ServerConfigBuilder {
         self
     }
 
-    /// Application protocols to accept, most preferred first.
-    #[must_use]
-    pub fn alpn<T: AsRef<[u8]>>(mut self, protocols: impl IntoIterator<Item = T>) -> Self {
-        self.alpn = protocols.into_iter().map(|name| name.as_ref().to_vec()).collect();
-        self
-    }
-
     /// Returns whether to accept 0-RTT; needs the session cache, where a ticket serves once, so that replays
     /// are refused.
     #[must_use]
@@ -143,32 +137,7 @@ impl ServerConfigBuilder {
         self
     }
 
-    /// Logs secrets, for debugging.
-    #[must_use]
-    pub fn key_log(mut self, key_log: Arc<dyn KeyLog>) -> Self {
-        self.key_log = key_log;
-        self
-    }
-
-    /// Logs secrets to the file that the environment variable SSLKEYLOGFILE names, if it does.
-    #[must_use]
-    pub fn key_log_from_environment(self) -> Self {
-        self.key_log(Arc::new(KeyLogFile::new()))
-    }
-
-    /// Cryptography other than aws-lc-rs's own.
-    #[must_use]
-    pub fn provider(mut self, provider: Arc<CryptoProvider>) -> Self {
-        self.provider = Some(provider);
-        self
-    }
-
-    /// Sets the source of the time for tickets and client certificates; the default is the system's clock.
-    #[must_use]
-    pub fn time(mut self, time: Arc<dyn TimeProvider>) -> Self {
-        self.time = time;
-        self
-    }
+    common_settings!();
 
     /// Checks and finishes.
     pub fn build(self) -> Result<ServerConfig, ConfigError> {

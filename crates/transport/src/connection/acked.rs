@@ -8,11 +8,21 @@ use anabranch_wire::{Ack, PathId, SpaceId, Time};
 use crate::connection::connection::Connection;
 use crate::context::Context;
 use crate::error::TransportError;
+use crate::space::Receipt;
 use crate::token::{Token, Tokens};
 use crate::trace::TraceEvent;
 
 /// Oldest packets whose contents a probe repeats.
 const PROBED_PACKETS: usize = 2;
+
+/// End of a frame that was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// The peer acknowledged its packet at this time.
+    Acked(Time),
+    /// Its packet is lost, or its content is to be sent again as if it were.
+    Lost,
+}
 
 impl Connection {
     pub(super) fn on_ack_frame(
@@ -110,13 +120,13 @@ impl Connection {
                 keys.on_acked();
             }
             for token in &sent.owed {
-                self.on_token_acked(now, token);
+                self.on_token(token, Fate::Acked(now));
             }
         }
         let moved = if space == SpaceId::Data { self.paths.moved_before(path) } else { 0 };
         for (_, sent) in outcome.lost.drain(..).filter(|(order, _)| *order >= moved) {
             for token in &sent.owed {
-                self.on_token_lost(token);
+                self.on_token(token, Fate::Lost);
             }
             self.paths.repeat_again(now, &sent.owed);
         }
@@ -172,26 +182,26 @@ impl Connection {
         }
     }
 
-    fn on_token_acked(&mut self, now: Time, token: &Token) {
+    /// Tells the owner of a frame what became of it. The owner of a lost frame queues again what still matters.
+    pub(super) fn on_token(&mut self, token: &Token, fate: Fate) {
+        let is_lost = fate == Fate::Lost;
         match *token {
-            Token::Ack { space, path, receipt } => match Self::level_index(space) {
-                Some(index) => self.levels[index].received.numbers.on_ack_acked(receipt),
-                None => {
-                    let received = self.paths.list.get_mut(path).map(|path| &mut path.received);
-                    self.paths.numbering.on_ack_acked(received, receipt);
-                }
-            },
+            // A lost ACK is outdated by the next one; messages and PINGs are not repeated.
+            Token::Ack { .. } if is_lost => {}
+            Token::Ack { space, path, receipt } => self.on_ack_acked(space, path, receipt),
+            Token::Datagram | Token::Ping => {}
+            Token::Crypto { space, offset, len } if is_lost => self.crypto_mut(space).on_lost(offset, len),
             Token::Crypto { space, offset, len } => self.crypto_mut(space).on_acked(offset, len),
-            Token::NewConnectionId { path, sequence } => {
-                if let Some(cids) = self.paths.local_cids_mut(path) {
-                    cids.on_acked(sequence);
-                }
-            }
-            Token::RetireConnectionId { path, sequence } => {
-                if let Some(cids) = self.paths.remote_cids_mut(path) {
-                    cids.on_acked(sequence);
-                }
-            }
+            Token::NewConnectionId { path, sequence } => match self.paths.local_cids_mut(path) {
+                Some(cids) if is_lost => cids.on_lost(sequence),
+                Some(cids) => cids.on_acked(sequence),
+                None => {}
+            },
+            Token::RetireConnectionId { path, sequence } => match self.paths.remote_cids_mut(path) {
+                Some(cids) if is_lost => cids.on_lost(sequence),
+                Some(cids) => cids.on_acked(sequence),
+                None => {}
+            },
             Token::Stream { .. }
             | Token::StreamCopy { .. }
             | Token::ResetStream(_)
@@ -201,53 +211,33 @@ impl Connection {
             | Token::MaxStreams(_)
             | Token::DataBlocked
             | Token::StreamDataBlocked(_)
-            | Token::StreamsBlocked(_) => self.streams.on_acked(token),
+            | Token::StreamsBlocked(_) => match fate {
+                Fate::Acked(_) => self.streams.on_acked(token),
+                Fate::Lost => self.streams.on_lost(token),
+            },
             Token::PathAbandon(_)
             | Token::PathStatus { .. }
             | Token::AlternativeAddress(_)
             | Token::MaxPathId
             | Token::PathsBlocked
-            | Token::PathCidsBlocked(_) => self.on_multipath_acked(now, token),
+            | Token::PathCidsBlocked(_) => match fate {
+                Fate::Acked(now) => self.on_multipath_acked(now, token),
+                Fate::Lost => self.paths.on_multipath_lost(token),
+            },
+            Token::AckFrequency(_) if is_lost => self.pending.ack_frequency = self.pending.ack_requested,
             Token::AckFrequency(sequence) => self.on_ack_frequency_acked(sequence),
-            Token::NewToken | Token::HandshakeDone | Token::Datagram | Token::Ping => {}
+            Token::NewToken => self.pending.new_tokens += u64::from(is_lost),
+            Token::HandshakeDone => self.pending.handshake_done |= is_lost,
         }
     }
 
-    /// Queues again what still matters.
-    pub(super) fn on_token_lost(&mut self, token: &Token) {
-        match *token {
-            Token::Crypto { space, offset, len } => self.crypto_mut(space).on_lost(offset, len),
-            Token::NewConnectionId { path, sequence } => {
-                if let Some(cids) = self.paths.local_cids_mut(path) {
-                    cids.on_lost(sequence);
-                }
+    fn on_ack_acked(&mut self, space: SpaceId, path: PathId, receipt: Receipt) {
+        match Self::level_index(space) {
+            Some(index) => self.levels[index].received.numbers.on_ack_acked(receipt),
+            None => {
+                let received = self.paths.list.get_mut(path).map(|path| &mut path.received);
+                self.paths.numbering.on_ack_acked(received, receipt);
             }
-            Token::RetireConnectionId { path, sequence } => {
-                if let Some(cids) = self.paths.remote_cids_mut(path) {
-                    cids.on_lost(sequence);
-                }
-            }
-            Token::Stream { .. }
-            | Token::StreamCopy { .. }
-            | Token::ResetStream(_)
-            | Token::StopSending(_)
-            | Token::MaxData
-            | Token::MaxStreamData(_)
-            | Token::MaxStreams(_)
-            | Token::DataBlocked
-            | Token::StreamDataBlocked(_)
-            | Token::StreamsBlocked(_) => self.streams.on_lost(token),
-            Token::PathAbandon(_)
-            | Token::PathStatus { .. }
-            | Token::AlternativeAddress(_)
-            | Token::MaxPathId
-            | Token::PathsBlocked
-            | Token::PathCidsBlocked(_) => self.paths.on_multipath_lost(token),
-            Token::NewToken => self.pending.new_tokens += 1,
-            Token::HandshakeDone => self.pending.handshake_done = true,
-            Token::AckFrequency(_) => self.pending.ack_frequency = self.pending.ack_requested,
-            // A lost ACK is outdated by the next one; messages and PINGs are not repeated.
-            Token::Ack { .. } | Token::Datagram | Token::Ping => {}
         }
     }
 
@@ -274,7 +264,7 @@ impl Connection {
         }
         // A second token would be another one.
         for token in tokens.iter().filter(|token| **token != Token::NewToken) {
-            self.on_token_lost(token);
+            self.on_token(token, Fate::Lost);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use anabranch_wire::{PathId, SpaceId, Time, TransportErrorCode};
 
+use crate::connection::acked::Fate;
 use crate::connection::connection::Connection;
 use crate::path::{Attention, MAX_PROBE_INTERVAL};
 use crate::path::{Purpose, Validation};
@@ -17,7 +18,7 @@ impl Connection {
         let unacked = path.recovery.under_way(SpaceId::Data, moved..next).filter(|(_, sent)| !sent.mtu_probe);
         let tokens: Vec<_> = unacked.flat_map(|(_, sent)| sent.owed.iter().copied()).collect();
         for token in &tokens {
-            self.on_token_lost(token);
+            self.on_token(token, Fate::Lost);
         }
         self.paths.repeat_again(now, &tokens);
         if let Some(multipath) = &mut self.paths.multipath {

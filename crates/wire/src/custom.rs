@@ -126,3 +126,56 @@ macro_rules! custom {
         }
     };
 }
+
+/// Declares the choice of an algorithm, which has a name on command lines and in plans: those of `$algorithm`'s own crate, and
+/// `Custom` for one that a program brings along. Another name is `$unknown`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! algorithms {
+    (
+        $(#[doc = $about:literal])*
+        $algorithm:ident, $what:literal, $unknown:ident, $custom:ident($factory:ident) {
+            $($(#[doc = $doc:literal])* $(#[cfg($cfg:meta)])? $variant:ident = $name:literal;)+
+        }
+    ) => {
+        $(#[doc = $about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum $algorithm {
+            $($(#[doc = $doc])* $(#[cfg($cfg)])? $variant,)+
+            #[doc = concat!("A ", $what, " that the program brings along.")]
+            Custom($custom),
+        }
+
+        impl $algorithm {
+            /// The names [`FromStr`](core::str::FromStr) knows.
+            pub const NAMES: &[&str] = &[$($(#[cfg($cfg)])? $name),+];
+
+            /// Returns the algorithm's name.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $($(#[cfg($cfg)])? Self::$variant => $name,)+
+                    Self::Custom(custom) => custom.name(),
+                }
+            }
+        }
+
+        impl core::fmt::Display for $algorithm {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+
+        impl core::str::FromStr for $algorithm {
+            type Err = $unknown;
+
+            fn from_str(name: &str) -> Result<Self, $unknown> {
+                match name {
+                    $($(#[cfg($cfg)])? $name => Ok(Self::$variant),)+
+                    _ => Self::registered(name).ok_or($unknown),
+                }
+            }
+        }
+
+        $crate::custom!($custom($factory) in $algorithm, $what);
+    };
+}

@@ -14,10 +14,9 @@ mod rise;
 mod rounds;
 
 use core::fmt;
-use core::str::FromStr;
 use core::time::Duration;
 
-use anabranch_wire::{Time, custom};
+use anabranch_wire::{Time, algorithms};
 
 pub use self::custom::ControllerFactory;
 pub use crate::rate::RateSample;
@@ -243,29 +242,10 @@ macro_rules! registry {
     ) => {
         $(registry! { @module [$(#[cfg($cfg)])?] $($module)? })+
 
-        /// Choice of the congestion controller of a path.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum Algorithm {
-            $($(#[doc = $doc])* $(#[cfg($cfg)])? $variant,)+
-            /// A controller that the program brings along.
-            Custom(CustomController),
-        }
-
-        impl Algorithm {
-            /// The names [`FromStr`] knows.
-            pub const NAMES: &[&str] = &[$($(#[cfg($cfg)])? $name),+];
-
-            /// The algorithm's name.
-            pub fn name(self) -> &'static str {
-                match self { $($(#[cfg($cfg)])? Self::$variant => $name,)+ Self::Custom(custom) => custom.name() }
-            }
-        }
-
-        impl FromStr for Algorithm {
-            type Err = UnknownAlgorithm;
-
-            fn from_str(name: &str) -> Result<Self, UnknownAlgorithm> {
-                match name { $($(#[cfg($cfg)])? $name => Ok(Self::$variant),)+ _ => Self::registered(name).ok_or(UnknownAlgorithm) }
+        algorithms! {
+            /// Choice of the congestion controller of a path.
+            Algorithm, "congestion controller", UnknownAlgorithm, CustomController(ControllerFactory) {
+                $($(#[doc = $doc])* $(#[cfg($cfg)])? $variant = $name;)+
             }
         }
 
@@ -358,14 +338,6 @@ registry! {
 impl Default for Algorithm {
     fn default() -> Self {
         Self::Bbr
-    }
-}
-
-custom!(CustomController(ControllerFactory) in Algorithm, "congestion controller");
-
-impl fmt::Display for Algorithm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 

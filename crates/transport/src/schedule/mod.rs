@@ -10,10 +10,9 @@ mod custom;
 mod route;
 
 use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
-use anabranch_wire::{PathId, Time, custom};
+use anabranch_wire::{PathId, Time, algorithms};
 use smallvec::SmallVec;
 
 pub use self::custom::SchedulerFactory;
@@ -219,29 +218,10 @@ macro_rules! registry {
         $(#[cfg($cfg)])?
         use self::$module::$variant;)+
 
-        /// Scheduler of a connection.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum Algorithm {
-            $($(#[doc = $doc])* $(#[cfg($cfg)])? $variant,)+
-            /// A scheduler that the program brings along.
-            Custom(CustomScheduler),
-        }
-
-        impl Algorithm {
-            /// The names [`FromStr`] knows.
-            pub const NAMES: &[&str] = &[$($(#[cfg($cfg)])? $name),+];
-
-            /// Returns the algorithm's name.
-            pub fn name(self) -> &'static str {
-                match self { $($(#[cfg($cfg)])? Self::$variant => $name,)+ Self::Custom(custom) => custom.name() }
-            }
-        }
-
-        impl FromStr for Algorithm {
-            type Err = UnknownAlgorithm;
-
-            fn from_str(name: &str) -> Result<Self, UnknownAlgorithm> {
-                match name { $($(#[cfg($cfg)])? $name => Ok(Self::$variant),)+ _ => Self::registered(name).ok_or(UnknownAlgorithm) }
+        algorithms! {
+            /// Scheduler of a connection.
+            Algorithm, "scheduler", UnknownAlgorithm, CustomScheduler(SchedulerFactory) {
+                $($(#[doc = $doc])* $(#[cfg($cfg)])? $variant = $name;)+
             }
         }
 
@@ -311,14 +291,6 @@ registry! {
     rescue::Rescue = "rescue";
     /// Bytes in proportion to the weights that the application gives.
     weighted::Weighted = "weighted";
-}
-
-custom!(CustomScheduler(SchedulerFactory) in Algorithm, "scheduler");
-
-impl fmt::Display for Algorithm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
 }
 
 /// No scheduler has this name.

@@ -33,7 +33,7 @@ fn can_append(path: &Path) -> io::Result<()> {
     File::options().append(true).create(true).open(path).map(drop)
 }
 
-/// The directory is made if need be, as it would be for the first trace.
+/// Checks that files can be made in `dir`, and makes the directory if need be, as the first trace would.
 fn can_create_in(dir: &Path) -> io::Result<()> {
     fs::create_dir_all(dir)?;
     tempfile::tempfile_in(dir).map(drop)

@@ -140,7 +140,8 @@ impl Certified {
         Pin::of(&self.public_key)
     }
 
-    /// For QUIC. Without ticket keys it accepts early data, too: everything that is served may be asked for twice.
+    /// Creates the configuration for QUIC. Without ticket keys it accepts early data, too: everything that is
+    /// served may be requested twice.
     pub(crate) fn quic(&self, alpn: &[&str], transport: TransportConfig) -> Result<ServerConfig> {
         let certified = tls::ServerConfig::builder().certificate(self.chain.clone(), self.key.clone_key());
         let builder = certified.alpn(alpn).key_log_from_environment();
@@ -154,7 +155,7 @@ impl Certified {
         Ok(config)
     }
 
-    /// For TLS 1.3 over TCP.
+    /// Creates the configuration for TLS 1.3 over TCP.
     pub(crate) fn tcp(&self, alpn: &[&str]) -> Result<Arc<rustls::ServerConfig>> {
         let refused = |error: Error| Failure::new(Exit::Usage, error);
         let builder = rustls::ServerConfig::builder_with_provider(Arc::new(default_provider()))

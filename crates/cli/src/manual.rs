@@ -50,7 +50,7 @@ fn write_pages(command: &Command, dir: &Path) -> io::Result<()> {
     shown.into_iter().try_for_each(|command| write_pages(command, dir))
 }
 
-/// The name with those of the commands above: `anabranch-perf-client`.
+/// Returns the command's name after those of its parent commands: `anabranch-perf-client`.
 fn name(command: &Command) -> &str {
     command.get_display_name().unwrap_or_else(|| command.get_name())
 }

@@ -55,7 +55,7 @@ pub(crate) struct ClientPaths {
 }
 
 impl ClientPaths {
-    /// One path; with `max_paths` the server is told that there could be more.
+    /// Creates options for one path; with `max_paths` the client tells the server that there could be more.
     pub(crate) fn offering(max_paths: Option<u32>) -> Self {
         let scheduler = MultipathConfig::default().scheduler();
         Self {
@@ -65,7 +65,7 @@ impl ClientPaths {
         }
     }
 
-    /// Every interface, or those that these rules name.
+    /// Creates options for every interface, or for those that these rules name.
     pub(crate) fn naming(rules: Vec<PathRule>) -> Self {
         Self { multipath: true, rules, ..Self::offering(None) }
     }
@@ -136,7 +136,7 @@ impl ClientPaths {
     }
 }
 
-/// An error if a rule names what this host does not have.
+/// Returns an error if a rule names an interface or address that this host does not have.
 pub(crate) fn check(survey: &Survey) -> Result {
     match survey.invalid.iter().find(|invalid| matches!(invalid, InvalidPath::Missing(_))) {
         Some(missing) => {
@@ -231,7 +231,8 @@ pub(crate) fn facts(path: &PathInfo) -> Value {
     })
 }
 
-/// All paths that a connection has had, those that are gone first. What is too long ago to be known by path is one entry.
+/// Returns all paths that a connection has had, those that are gone first. Paths that ended too long ago to
+/// be known one by one are one entry.
 pub(crate) fn all_facts(stats: &ConnectionStats) -> Vec<Value> {
     let merged = (stats.merged.paths > 0).then(|| {
         json!({

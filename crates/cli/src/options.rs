@@ -150,7 +150,7 @@ pub(crate) fn only_chacha20() -> CryptoProvider {
     provider
 }
 
-/// The secret that stateless resets come from: 64 hexadecimal digits.
+/// Parses the secret from which stateless resets are derived: 64 hexadecimal digits.
 pub(crate) fn reset_key(digits: &str) -> std::result::Result<[u8; 32], String> {
     let mut key = [0; 32];
     if digits.len() != 2 * key.len() || !digits.is_ascii() {
@@ -186,7 +186,7 @@ pub(crate) fn cannot_listen(address: SocketAddr, error: &std::io::Error) -> Fail
     }
 }
 
-/// A directory that is there, as an absolute path without links.
+/// Returns an existing directory as an absolute path without links.
 pub(crate) fn directory(path: &Path) -> Result<PathBuf> {
     match path.canonicalize() {
         Ok(path) if path.is_dir() => Ok(path),

@@ -38,7 +38,7 @@ pub(crate) enum Destination {
 }
 
 impl Destination {
-    /// Bytes that are there already.
+    /// Returns the number of bytes that are there already.
     pub(crate) fn begun(&self) -> u64 {
         match self {
             Self::Rest(name) => fs::metadata(name).map_or(0, |found| found.len()),
@@ -46,7 +46,7 @@ impl Destination {
         }
     }
 
-    /// The last bytes that are there already, at most `max`.
+    /// Returns the last bytes that are there already, at most `max`.
     pub(crate) fn tail(&self, max: usize) -> Result<Vec<u8>> {
         let Self::Rest(name) = self else { return Ok(Vec::new()) };
         let begun = self.begun();
@@ -112,7 +112,7 @@ impl Output {
         self.writer.write(piece).await.map_err(|error| failed(&self.name, &error))
     }
 
-    /// It is whole. Gives its SHA-256 if that was asked for.
+    /// Completes the output, which is whole now. Returns its SHA-256 if that was asked for.
     pub(crate) async fn keep(self) -> Result<Option<Digest>> {
         let Self { name, part, writer, .. } = self;
         let written = writer.finish().await;
@@ -128,7 +128,7 @@ fn failed(name: &Path, error: &io::Error) -> Failure {
     Failure::io(format_args!("cannot write {}", name.display()), error)
 }
 
-/// A new file beside `name`, so that it can take its place.
+/// Creates a temporary file beside `name`, so that it can take its place.
 fn part_of(name: &Path) -> Result<(File, TempPath)> {
     let Some(last) = name.file_name() else {
         return Err(Failure::new(Exit::Usage, format!("{} names no file", name.display())));

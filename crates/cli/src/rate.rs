@@ -69,7 +69,8 @@ pub(crate) fn left(bytes: u64, rate: f64) -> String {
 mod tests {
     use super::*;
 
-    /// Bytes of a link that changes its rate after ten seconds, looked at every 200 ms as the display does.
+    /// Returns the rate shown `wait` after a link changes its rate, which it does after ten seconds. Bytes
+    /// are sampled every 200 ms, as the display does.
     fn after_a_step(before: f64, after: f64, wait: Duration) -> f64 {
         let begin = Instant::now();
         let mut meter = Meter::new(begin, 0);

@@ -134,7 +134,7 @@ impl LazyEndpoint {
         Self(Arc::new(Mutex::new(Made { endpoint: None, tokens })))
     }
 
-    /// The tokens that are left, and those that came.
+    /// Returns the tokens that are left, and those that servers have sent.
     pub(crate) fn tokens(&self) -> Vec<AddressToken> {
         let made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // An endpoint that was never needed has used none.

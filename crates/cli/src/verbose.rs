@@ -51,7 +51,7 @@ impl Verbosity {
         Ok(())
     }
 
-    /// The filter that follows from the command line and the environment.
+    /// Returns the filter that follows from the command line and the environment.
     fn filter(self, said: Option<&str>) -> Result<EnvFilter> {
         let usual = match self.verbose {
             0 => UNASKED,

@@ -63,7 +63,7 @@ impl Arrivals {
         data as u64
     }
 
-    /// The stream is over.
+    /// Ends the stream and returns its result.
     pub(super) fn finish(self) -> Received {
         let digest = self.digest.finish();
         let matches = self.left == 0 && self.theirs == digest.as_ref();

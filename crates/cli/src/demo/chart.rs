@@ -152,7 +152,7 @@ impl Chart {
         }
     }
 
-    /// A period in which the link was dead.
+    /// Marks a period in which the link was dead.
     pub(super) fn dead(&self, from: f64, to: f64, name: &str) -> Markup {
         let (left, right, floor) = (self.x(from), self.x(to), self.y(0.0));
         html! {
@@ -209,7 +209,7 @@ impl Chart {
     }
 }
 
-/// Of so many samples, those whose points are drawn: the last one always is.
+/// Returns the indices of the samples whose points are drawn; the last sample is always among them.
 pub(super) fn drawn(samples: usize) -> impl Iterator<Item = usize> {
     let step = samples.div_ceil(MAX_POINTS).max(1);
     let last = samples.checked_sub(1).filter(|last| last % step != 0);

@@ -98,7 +98,8 @@ impl FromStr for Fail {
 }
 
 impl Fail {
-    /// From when until when, in seconds of a transfer that took `length`.
+    /// Returns the beginning and the end of the failure, in seconds, in a transfer that took `length`
+    /// seconds.
     pub(super) fn seconds(&self, length: f64) -> (f64, f64) {
         let from = self.at.as_secs_f64().min(length);
         (from, self.lasts.map_or(length, |lasts| (from + lasts.as_secs_f64()).min(length)))

@@ -131,7 +131,7 @@ fn together(summary: &Summary) -> Markup {
     }
 }
 
-/// Each path alone, and all of them.
+/// Compares each path alone with all of them together.
 fn comparison(summary: &Summary) -> Markup {
     let links = summary.plan.rate() as f64;
     let most = summary.alone.iter().copied().fold(links.max(summary.goodput()), f64::max);
@@ -159,7 +159,7 @@ fn comparison(summary: &Summary) -> Markup {
     }
 }
 
-/// One path's story.
+/// Draws the section of one path.
 fn path(summary: &Summary, index: usize) -> Markup {
     let link = &summary.plan.0[index];
     let seconds = summary.seconds();
@@ -230,7 +230,7 @@ fn why(summary: &Summary, index: usize) -> String {
     format!("The server, whenever it was looked at: {}", parts.join(" · "))
 }
 
-/// A strip of what a path was doing.
+/// Draws a strip of a path's states over time.
 fn states(summary: &Summary, index: usize) -> Markup {
     let seconds = summary.seconds();
     let mut periods: Vec<(f64, f64, &str)> = Vec::new();
@@ -291,7 +291,7 @@ fn alive(samples: &[Sample], index: usize, value: fn(&PathSample) -> f64) -> Vec
     parts
 }
 
-/// A value of each sample that is drawn.
+/// Returns a value for each sample that is drawn.
 fn series(summary: &Summary, value: impl Fn(usize) -> f64) -> Points {
     let samples = &summary.outcome.timeline.samples;
     drawn(samples.len()).map(|at| (samples[at].at.as_secs_f64(), value(at))).collect()

@@ -47,7 +47,7 @@ impl Summary {
         self.alone.iter().copied().fold(0.0, f64::max)
     }
 
-    /// The longest wait for new bytes that a failure can have caused; `None` without one.
+    /// Returns the longest wait for new bytes that a failure can have caused; `None` without one.
     pub(super) fn gap(&self) -> Option<Duration> {
         self.outcome.received.gaps.iter().flatten().max().copied()
     }
@@ -93,7 +93,7 @@ impl Summary {
         })
     }
 
-    /// The table and what it comes to.
+    /// Returns the table and the findings below it.
     pub(super) fn text(&self) -> String {
         let last = self.outcome.timeline.samples.last();
         let paths = self.plan.0.iter().enumerate().filter_map(|(index, link)| {
@@ -153,7 +153,7 @@ impl Summary {
     }
 }
 
-/// A rate as people read it.
+/// Formats a rate for people.
 pub(super) fn mbps(rate: f64) -> String {
     format!("{:.1} Mbit/s", rate / 1e6)
 }

@@ -49,7 +49,7 @@ impl Watch {
     }
 }
 
-/// The name that both ends have for a connection.
+/// Returns the name by which both ends know a connection.
 pub(crate) fn id(connection: &Connection) -> String {
     connection.original_dcid().to_string()
 }

@@ -16,7 +16,7 @@ pub(crate) fn explain(error: &ConnectionError) -> Option<Failure> {
     }
 }
 
-/// An alert that this end sent: what the peer showed was not accepted.
+/// Explains an alert that this end sent: it did not accept the peer's part of the handshake.
 fn ours(alert: u8, reason: &str) -> Failure {
     let (what, remedy) = match alert {
         48 => ("the peer's certificate is not trusted: nobody who is trusted here has signed it", TRUST),

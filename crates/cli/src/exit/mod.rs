@@ -108,7 +108,7 @@ impl Failure {
         self.passing
     }
 
-    /// The same failure after it was tried so many times more.
+    /// Returns the same failure, with the number of times that it was tried again.
     pub(crate) fn after(self, tries: u32) -> Self {
         let what = match tries {
             0 => self.what,
@@ -243,7 +243,7 @@ const PASSING_CODES: [TransportErrorCode; 3] = [
 /// Remedy for a peer that never answers.
 const UNANSWERED: &str = "check address, port and firewalls for UDP";
 
-/// No way led to a connection.
+/// Converts the failure of all attempts to connect.
 pub(crate) fn attempt(error: AttemptError) -> Failure {
     match error {
         AttemptError::NotBegun(error) => error.into(),
@@ -252,7 +252,7 @@ pub(crate) fn attempt(error: AttemptError) -> Failure {
     }
 }
 
-/// A failure before the handshake was over.
+/// Converts a failure before the end of the handshake.
 pub(crate) fn handshake(error: ConnectionError) -> Failure {
     match Failure::from(error) {
         failure if failure.exit == Exit::Protocol => failure.with_exit(Exit::Handshake),

@@ -33,7 +33,7 @@ struct Shared {
 }
 
 impl Memory {
-    /// Bytes of pieces that are in use: read ahead, waiting to be sent, or sent and not acknowledged yet.
+    /// Returns the bytes of pieces in use: read ahead, waiting to be sent, or sent and not acknowledged yet.
     pub(crate) fn held(&self) -> u64 {
         self.0.held.load(Ordering::Relaxed)
     }

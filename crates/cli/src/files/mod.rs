@@ -59,12 +59,13 @@ impl Files {
         Ok(Self { root, listing, memory: Memory::default(), listings })
     }
 
-    /// The memory that its answers share.
+    /// Returns the memory that the answers share.
     pub(crate) fn memory(&self) -> &Memory {
         &self.memory
     }
 
-    /// The whole answer, but for what comes after the first piece of a file. It may wait for the disk.
+    /// Creates the whole answer, except for content after the first piece of a file. It may wait for the
+    /// disk.
     fn answer(&self, request: &Parts) -> Response<FileBody> {
         if !matches!(request.method, Method::GET | Method::HEAD) {
             return response::not_allowed();

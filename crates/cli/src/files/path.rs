@@ -54,7 +54,7 @@ impl Wanted {
         self.path == Path::new(".")
     }
 
-    /// The same path with a slash at its end, as it stands in a URL.
+    /// Returns the same path as it stands in a URL, with a slash at its end.
     pub(super) fn as_directory(&self) -> String {
         if self.is_root() {
             return "/".to_owned();
@@ -63,7 +63,7 @@ impl Wanted {
     }
 }
 
-/// A name as it stands in a URL.
+/// Encodes a name as it stands in a URL.
 pub(super) fn encode(name: &OsStr) -> String {
     percent_encode(name.as_bytes(), ESCAPED).to_string()
 }

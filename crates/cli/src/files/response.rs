@@ -23,7 +23,7 @@ use super::range::{self, Part};
 /// Content Security Policy of listings: they may use their own style and nothing else.
 const LISTING_POLICY: HeaderValue = HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'");
 
-/// The file at `path`, or the part of it that the request wants.
+/// Answers with the file at `path`, or with the part of it that the request wants.
 pub(super) fn file(
     mut file: File,
     path: &Path,
@@ -65,14 +65,14 @@ pub(super) fn file(
     Ok(response)
 }
 
-/// A page that was made here; it gives `room` back at its end.
+/// Answers with a page that was made here; its body returns `room` at its end.
 pub(super) fn page(page: Markup, room: OwnedSemaphorePermit) -> Response<FileBody> {
     let mut response = text(StatusCode::OK, page.into_string(), "text/html; charset=utf-8", Some(room));
     response.headers_mut().insert(CONTENT_SECURITY_POLICY, LISTING_POLICY);
     response
 }
 
-/// A directory is asked for without its slash.
+/// Redirects a request that names a directory without its final slash.
 pub(super) fn moved(to: &str, query: Option<&str>) -> Response<FileBody> {
     let mut response = refusal(StatusCode::MOVED_PERMANENTLY);
     let location = query.map_or_else(|| to.to_owned(), |query| format!("{to}?{query}"));
@@ -92,7 +92,7 @@ fn unsatisfiable(size: u64) -> Response<FileBody> {
     response
 }
 
-/// An answer that says its status in words.
+/// Answers with a status and its text.
 pub(super) fn refusal(status: StatusCode) -> Response<FileBody> {
     text(status, format!("{status}\n"), "text/plain; charset=utf-8", None)
 }
@@ -133,14 +133,14 @@ fn answer(status: StatusCode, body: FileBody) -> Response<FileBody> {
     response
 }
 
-/// By the name's extension; text is taken for UTF-8.
+/// Derives the content type from the name's extension; text is assumed to be UTF-8.
 fn content_type(path: &Path) -> String {
     let guess = mime_guess::from_path(path).first_or_octet_stream();
     let textual = guess.type_() == mime_guess::mime::TEXT || guess.subtype() == mime_guess::mime::JAVASCRIPT;
     if textual { format!("{guess}; charset=utf-8") } else { guess.to_string() }
 }
 
-/// Everything that is set here is visible ASCII; another value would be left out.
+/// Sets a header field. All values set here are visible ASCII; another value would be left out.
 fn set(headers: &mut HeaderMap, name: http::HeaderName, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
         headers.insert(name, value);

@@ -45,8 +45,8 @@ impl Root {
         Dir::open_ambient_dir(directory, ambient_authority()).map(Self)
     }
 
-    /// Other things than files are not even opened: a pipe would have to wait for its other end, and a device may do
-    /// anything.
+    /// Finds the file or directory at `path`. Anything else is not even opened: a pipe would have to wait for
+    /// its other end, and a device may do anything.
     pub(super) fn find(&self, path: &Path) -> io::Result<Found> {
         let seen = self.0.metadata(path)?;
         if seen.is_dir() {
@@ -62,7 +62,8 @@ impl Root {
         if file.metadata()?.is_file() { Ok(Found::File(file)) } else { Err(io::ErrorKind::NotFound.into()) }
     }
 
-    /// The entries of a directory that can be asked for: neither links that lead nowhere or outside, nor devices.
+    /// Lists the entries of a directory that can be requested: neither links that lead nowhere or outside,
+    /// nor devices.
     pub(super) fn list(&self, path: &Path) -> io::Result<Entries> {
         let directory = self.0.open_dir(path)?;
         let mut found = directory.entries()?;

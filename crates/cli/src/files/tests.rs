@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use super::root::MAX_LISTED;
 use super::*;
 
-/// A root with a neighbour that nobody may see.
+/// Creates a root with a neighbouring directory that must stay hidden.
 fn tree() -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("root");

@@ -100,7 +100,7 @@ impl Drop for Sending {
     }
 }
 
-/// A response's status and header fields as people know them from HTTP/1.1.
+/// Formats a response's status and header fields as people know them from HTTP/1.1.
 pub(super) fn text(head: &Response<()>) -> Bytes {
     let status = head.status();
     let mut text = format!("HTTP/3 {}", status.as_str()).into_bytes();

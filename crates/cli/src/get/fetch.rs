@@ -249,7 +249,8 @@ impl Round {
         Ok((origin, answer, early_data, 0))
     }
 
-    /// The final answer, from whichever server has it. If it is `checked`, it has to be what was asked for.
+    /// Returns the final answer after all redirections. If it is `checked`, it has to be the one that was
+    /// asked for.
     async fn answered(
         &self,
         target: &Target,
@@ -281,7 +282,7 @@ impl Round {
         ))
     }
 
-    /// A line for people who wait.
+    /// Prints a line for people who wait.
     fn say(&self, what: &str) {
         if !self.quiet {
             exit::note(format_args!("anabranch: {what}"));
@@ -294,7 +295,7 @@ impl Round {
     }
 }
 
-/// The head of an answer; hq-interop has none.
+/// Returns the head of an answer; hq-interop has none.
 fn head_of(answer: &Answer) -> http::Response<()> {
     let mut head = http::Response::new(());
     if let Some(known) = answer.head() {

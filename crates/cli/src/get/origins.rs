@@ -52,7 +52,7 @@ impl Origins {
         Ok(origin)
     }
 
-    /// The next request to the server goes over another connection than this one, which refused one.
+    /// Makes the next request to the server use another connection than this one, which refused a request.
     pub(super) fn leave(&self, target: &Target, origin: &Arc<Origin>) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(place) = known.get_mut(&(target.host.clone(), target.port))

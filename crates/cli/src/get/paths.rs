@@ -69,7 +69,7 @@ impl Paths {
         self.shown().into_iter().map(Seen::line).collect()
     }
 
-    /// Each path for programs.
+    /// Returns the facts about each open path, for programs.
     pub(super) fn facts(&self) -> Vec<Value> {
         let open = self.known.values().filter(|seen| !is_closed(&seen.info));
         open.map(|seen| {

@@ -73,7 +73,7 @@ impl Progress {
     }
 }
 
-/// The file's length, once it is known.
+/// Sets the file's length, once it is known.
 pub(super) fn set_length(bar: &ProgressBar, len: u64) {
     bar.set_style(style(KNOWN));
     bar.set_length(len);
@@ -89,7 +89,7 @@ fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
-/// A name in the columns that it has; the end of a long one says more than its beginning.
+/// Fits a name into its columns; of a long one the end is kept, which says more than the beginning.
 fn short(name: &str) -> String {
     let printable: Vec<char> = name.chars().filter(|c| !c.is_control()).collect();
     match printable.len().checked_sub(NAME) {

@@ -63,7 +63,7 @@ pub(super) enum Fit {
 }
 
 impl Arrived {
-    /// Nothing yet, of what an answer with this head will bring.
+    /// Creates the state before the first byte of an answer with this head.
     pub(super) fn begin(head: &Response<()>) -> Self {
         let part = Part::of(head);
         let is_partial = head.status() == StatusCode::PARTIAL_CONTENT;
@@ -73,7 +73,7 @@ impl Arrived {
         Self { part, is_partial, validator, bytes: 0, tail: Vec::new() }
     }
 
-    /// The same for an answer whose first bytes are the last ones of a file that was there before, `tail`.
+    /// Creates the state for an answer that repeats `tail`, the last bytes of a file that was there before.
     pub(super) fn behind(head: &Response<()>, tail: Vec<u8>) -> Self {
         let mut arrived = Self::begin(head);
         arrived.part.start += tail.len() as u64;
@@ -191,11 +191,11 @@ impl Tries {
         Self { allowed, made: 0, bytes: 0 }
     }
 
-    /// After a failure with `bytes` there: which try is the next one, and how long to wait for it. `None` if there are no more.
-    /// Who has come further since the last failure begins to count anew.
+    /// Returns the number of the next try after a failure with `bytes` present, and the pause before it;
+    /// `None` if there are no more. Progress since the last failure starts the count anew.
     ///
-    /// `random`, any number, shortens the pause by up to a half, so that the clients of a server that was away do not all come back
-    /// at the same time.
+    /// `random`, any number, shortens the pause by up to a half. This way the clients of a server that was
+    /// away do not all come back at the same time.
     pub(super) fn next(&mut self, bytes: u64, random: u16) -> Option<(u32, Duration)> {
         if bytes > self.bytes {
             (self.made, self.bytes) = (0, bytes);

@@ -67,12 +67,12 @@ const IDLE_MS: u64 = 30_000;
 const PERSISTENT_IDLE_MS: u64 = 120_000;
 
 impl TestCase {
-    /// The case of this name; `None` if there is none.
+    /// Returns the case of this name; `None` if there is none.
     pub(super) fn named(name: &str) -> Option<Self> {
         NAMES.iter().find(|(known, _)| *known == name).map(|(_, case)| *case)
     }
 
-    /// After how many milliseconds of silence to give up.
+    /// Returns the idle timeout in milliseconds.
     pub(super) fn idle_ms(self) -> u64 {
         if self == Self::MultiConnect { PERSISTENT_IDLE_MS } else { IDLE_MS }
     }

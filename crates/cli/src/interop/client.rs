@@ -84,7 +84,7 @@ impl Work {
     }
 }
 
-/// Each file over a connection of its own.
+/// Fetches each file over a connection of its own.
 async fn one_by_one(work: Work) -> Result {
     let mut waiting = work.paths.clone().into_iter();
     let mut running = JoinSet::new();

@@ -63,7 +63,7 @@ impl Contract {
     }
 }
 
-/// The runner knows a single status for failures.
+/// Sets the exit status of a failure to the only one that the runner knows for failures.
 pub(super) fn failed(failure: Failure) -> Failure {
     failure.with_exit(Exit::Failed)
 }

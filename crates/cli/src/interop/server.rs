@@ -82,7 +82,7 @@ fn configuration(contract: &Contract, case: TestCase) -> Result<ServerConfig> {
     Ok(if case == TestCase::Retry { config.with_retry(RetryPolicy::Always) } else { config })
 }
 
-/// The host's first address of each version that others can reach, with another port.
+/// Returns the host's first address of each IP version that others can reach, with another port.
 fn preferred_addresses() -> Result<PreferredAddresses> {
     let interfaces =
         getifaddrs().map_err(|error| Failure::new(Exit::Io, format!("no addresses: {error}")))?;

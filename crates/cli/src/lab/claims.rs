@@ -107,7 +107,7 @@ pub(super) fn run(options: &Claims) -> Result {
     say(verdicts.iter().map(|(claim, verdict)| described(claim, verdict)).collect::<String>().trim_end())
 }
 
-/// The variants that the claims need, by experiment.
+/// Returns the variants that the claims need, by experiment.
 fn needed(claims: &[&Claim]) -> BTreeMap<&'static str, Vec<String>> {
     let mut needed: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for need in claims.iter().flat_map(|claim| claim.needs) {

@@ -129,7 +129,7 @@ fn one(options: Run) -> Result<Vec<Row>> {
 }
 
 impl Run {
-    /// The plans of a folder in the order of their names, the results of each in a directory of its own.
+    /// Returns the plans of a folder in the order of their names, each with a results directory of its own.
     fn plans(&self) -> Result<Vec<Self>> {
         let usage = |error: String| Failure::new(Exit::Usage, format!("{}: {error}", self.what));
         let folder = Path::new(&self.what);

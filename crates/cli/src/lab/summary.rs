@@ -42,7 +42,7 @@ pub(super) fn table(summaries: &[Summary]) -> String {
     crate::table::table(&header, &[0], summaries.iter().map(|summary| summary.cells().to_vec()))
 }
 
-/// So many bytes for each stream byte that the client received; none if there were none.
+/// Returns `bytes` per stream byte that the client received; `None` if it received none.
 fn share(row: &Row, bytes: Option<u64>) -> Option<f64> {
     let received = row.placed_bytes? + row.copied_bytes?;
     (received > 0).then_some(bytes? as f64 / received as f64)

@@ -74,7 +74,8 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// A client that fetches `paths` into `out`, from whomever it finds there; `alpn` is that of files.
+    /// Creates a client that fetches `paths` into `out` and trusts any server; `alpn` is the protocol of
+    /// files.
     pub(crate) fn fetching(
         (connect, name): (SocketAddr, String),
         case: Case,
@@ -304,7 +305,7 @@ fn report(case: Case, connection: &Connection) -> Report {
     Report::default().with("case", name).with("version", version)
 }
 
-/// One connection, with something in the middle of the work for some cases.
+/// Makes one connection, with an action in the middle of the work for some cases.
 async fn once(caller: &Caller, case: Case, work: &Work, every: Option<Duration>) -> Result {
     let ecn = EcnWatch::default();
     if case == Case::Ecn {
@@ -407,7 +408,7 @@ fn in_the_middle(
     }
 }
 
-/// Two connections; the second uses what the first one was given.
+/// Makes two connections; the second uses the session ticket of the first.
 async fn again(caller: &Caller, case: Case, work: &Work) -> Result {
     let (first, second) = work.halves();
     let connection = caller.connect().await?;

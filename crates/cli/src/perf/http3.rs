@@ -69,7 +69,7 @@ impl Service<Request<Body>> for Answers {
     }
 }
 
-/// The head that every peer's program sends.
+/// Returns an answer from memory, with the header that every peer's program sends.
 fn memory(status: StatusCode, count: u64) -> Response<Content> {
     let mut response = Response::new(Content::Memory { left: count });
     *response.status_mut() = status;
@@ -174,7 +174,7 @@ pub(super) fn begin(connection: &anabranch::Connection) -> Connection {
     Connection::new(connection.clone(), Config::default())
 }
 
-/// The end that HTTP/3 wants.
+/// Returns the error code with which HTTP/3 closes a connection without an error.
 pub(super) fn no_error() -> VarInt {
     Code::NO_ERROR.into()
 }

@@ -42,7 +42,7 @@ fn separate(socket: &UdpSocket) -> std::io::Result<()> {
     Ok(setsockopt(socket, UdpGroSegment, &false)?)
 }
 
-/// Other kernels do so anyway.
+/// Does nothing: other kernels hand out each datagram by itself anyway.
 #[cfg(not(target_os = "linux"))]
 fn separate(_: &UdpSocket) -> std::io::Result<()> {
     Ok(())

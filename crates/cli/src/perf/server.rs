@@ -129,7 +129,7 @@ pub(crate) async fn serve(connection: Connection) {
     tokio::join!(echoing, answering);
 }
 
-/// One stream; ends silently when the client has lost interest.
+/// Answers one stream; ends silently when the client has lost interest.
 async fn answer(mut send: SendStream, mut receive: RecvStream) -> Option<()> {
     let mut count = [0; 8];
     receive.read_exact(&mut count).await.ok()?;

@@ -52,7 +52,8 @@ impl Work {
         Ok(())
     }
 
-    /// For two connections: the first path on one and the others on the next; other work on both.
+    /// Returns the work of two connections: the first path on one and the others on the next; other work on
+    /// both.
     pub(super) fn halves(&self) -> (Self, Self) {
         match self {
             Self::Files { http3, out, paths } if paths.len() > 1 => {
@@ -64,8 +65,8 @@ impl Work {
         }
     }
 
-    /// Bytes after which the middle is reached. How long a file is nobody knows: its middle is its first byte, as that of what
-    /// goes on for some time.
+    /// Returns the number of bytes after which the middle is reached. The length of a file is unknown, so its
+    /// middle is its first byte; the same is true of timed work.
     fn middle(&self) -> u64 {
         match self {
             Self::Bulk { download, upload, .. } => ((download + upload) / 2).max(1),
@@ -261,7 +262,7 @@ impl Sink {
         file.write_all(bytes).map_err(|error| Failure::io("cannot write", &error))
     }
 
-    /// The answer is whole; an empty one is a file, too.
+    /// Ends the output of a whole answer; an empty one makes a file, too.
     fn finish(mut self) -> Result {
         self.write(b"")?;
         let Self::File(_, Some(mut file)) = self else { return Ok(()) };

@@ -17,7 +17,7 @@ fn close(endpoint: &Endpoint) {
     endpoint.close(Code::NO_ERROR.into(), b"the server is shutting down");
 }
 
-/// Nothing new begins; returns when everything has ended, when `patience` is over, or with the next signal.
+/// Lets nothing new begin; returns when everything has ended, when `patience` is over, or at the next signal.
 pub(super) async fn drain(shared: &Shared, endpoints: &[Endpoint], patience: Duration, stop: &mut Stop) {
     shared.stopping.cancel();
     shared.http3.begin(patience);

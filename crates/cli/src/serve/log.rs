@@ -53,7 +53,7 @@ pub(super) struct Entry {
     pub(super) agent: Option<String>,
 }
 
-/// As much of a field as the log keeps.
+/// Returns the part of a field that the log keeps.
 pub(super) fn clip(field: &str) -> String {
     let end = (0..=MAX_FIELD.min(field.len())).rev().find(|at| field.is_char_boundary(*at));
     field[..end.unwrap_or(0)].to_owned()

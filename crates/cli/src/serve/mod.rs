@@ -184,7 +184,7 @@ fn places(words: &[String]) -> Result<Vec<HostPort>> {
     words.iter().map(parse).collect()
 }
 
-/// Names and addresses by which clients find the server, as far as the command line tells them.
+/// Returns names and addresses by which clients find the server, as far as the command line tells them.
 fn names(places: &[HostPort]) -> Vec<String> {
     let usual = ["localhost", "127.0.0.1", "::1"];
     let is_particular = |host: &&String| {
@@ -194,7 +194,7 @@ fn names(places: &[HostPort]) -> Vec<String> {
     places.iter().filter_map(|place| place.host.as_ref()).filter(is_particular).cloned().collect()
 }
 
-/// The addresses of which clients are told.
+/// Parses the addresses that are announced to clients.
 fn announced(places: &[HostPort], port: u16) -> Result<Vec<SocketAddr>> {
     let address = |place: &HostPort| {
         let what = || format!("--announce: {place} is not an address and a port");

@@ -20,8 +20,9 @@ pub(super) const PROTOCOLS: &[&str] = &[HTTP3, crate::hq::ALPN];
 /// Name of HTTP/3 (RFC 9114 §3.1).
 const HTTP3: &str = "h3";
 
-/// An endpoint on a socket that is bound. Its clients are told of those of the `announced` addresses that lead to the same
-/// endpoint: to all of them if the socket has every address of this host; else the `first` endpoint has them beside its own.
+/// Creates an endpoint on a bound socket. Its clients learn those `announced` addresses that lead to the same
+/// endpoint. These are all of them if the socket has every address of this host; else the `first` endpoint
+/// has them beside its own.
 pub(super) fn endpoint(
     mut config: ServerConfig,
     kept: Option<&KeptKeys>,

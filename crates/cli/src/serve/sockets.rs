@@ -21,7 +21,8 @@ pub(super) struct Sockets {
 }
 
 impl Sockets {
-    /// Without addresses, those that systemd passes; without these either, every address of the host.
+    /// Opens the sockets for these addresses. Without addresses, takes those that systemd passes; without
+    /// these either, binds every address of the host.
     pub(super) async fn open(places: &[HostPort], tcp: bool) -> Result<Self> {
         let (udp, tcp_listeners) = systemd::sockets()?;
         let mut sockets = Self { udp, tcp: tcp_listeners };
@@ -45,7 +46,7 @@ impl Sockets {
         Ok(sockets)
     }
 
-    /// All addresses of a name, as far as this host has them: `localhost` may be `::1` where there is no IPv6.
+    /// Binds all addresses of a name that this host has: `localhost` may be `::1` where there is no IPv6.
     fn bind_any(&mut self, addresses: &[SocketAddr], tcp: bool) -> Result {
         let mut missing = None;
         let mut bound = false;
@@ -61,12 +62,12 @@ impl Sockets {
         missing.filter(|_| !bound).map_or(Ok(()), Err)
     }
 
-    /// The ports where QUIC is spoken.
+    /// Returns the ports where QUIC is spoken.
     pub(super) fn udp_ports(&self) -> Vec<u16> {
         self.udp.iter().filter_map(|socket| Some(socket.local_addr().ok()?.port())).collect()
     }
 
-    /// A host without IPv6 has IPv4.
+    /// Binds every address of the host; one without IPv6 has IPv4.
     fn bind_everywhere(&mut self, port: u16, tcp: bool) -> Result {
         let (v6, v4) = ((Ipv6Addr::UNSPECIFIED, port).into(), (Ipv4Addr::UNSPECIFIED, port).into());
         match self.bind(v6, tcp) {

@@ -36,7 +36,7 @@ pub(super) fn ready() {
     tell(NotifyState::Ready);
 }
 
-/// They are not accepted any longer.
+/// Tells systemd that connections are no longer accepted.
 pub(super) fn stopping() {
     tell(NotifyState::Stopping);
 }

@@ -117,7 +117,7 @@ fn anabranch_identity(dir: &Path) -> (String, String) {
     (files.cert.to_str().unwrap().to_owned(), files.key.to_str().unwrap().to_owned())
 }
 
-/// Names of everything in a directory.
+/// Returns the names of everything in a directory.
 fn names(dir: &Path) -> Vec<String> {
     let mut names: Vec<_> = std::fs::read_dir(dir)
         .unwrap()

@@ -72,7 +72,7 @@ fn with_log(filter: &str, dir: &Path, args: &[&str]) -> Output {
     command.args(args).current_dir(dir).env("ANABRANCH_LOG", filter).output().unwrap()
 }
 
-/// Every line of a text as an object with time and event.
+/// Parses every line of a text as an object with time and event.
 #[track_caller]
 fn events(text: &str) -> Vec<Value> {
     let parse = |line: &str| -> Value {

@@ -137,7 +137,8 @@ fn an_interrupted_fetch_leaves_nothing() {
     }
 }
 
-/// Like [`command`], with SIGHUP as a terminal's programs have it, even where `nohup` runs the tests.
+/// Returns a command like [`command`], with SIGHUP as a terminal's programs have it, even where `nohup` runs
+/// the tests.
 fn interruptible(site: &Site, dir: &Path, args: &[&str]) -> Command {
     let plain = command(site, dir, args);
     let mut command = Command::new("env");

@@ -151,7 +151,7 @@ async fn told(request: &Request<()>, receive: &mut RecvHalf) -> Response<Bytes> 
     Response::builder().header("x-field", "of the response").body(Bytes::from(text)).unwrap()
 }
 
-/// A file of which parts can be had.
+/// Returns a file of which parts can be requested.
 fn large(request: &Request<()>) -> Response<Bytes> {
     let content = Bytes::from(super::pattern(LARGE));
     let Some(range) = request.headers().get(header::RANGE) else { return Response::new(content) };

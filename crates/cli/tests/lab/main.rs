@@ -70,7 +70,7 @@ impl Place {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// The line of a command that fails with `status`.
+    /// Returns the line of a command that fails with `status`.
     fn fails(&self, status: i32, args: &[&str]) -> String {
         let output = self.lab(args);
         let line = stderr(&output);
@@ -96,7 +96,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// Names of everything in a directory.
+/// Returns the names of everything in a directory.
 fn names(dir: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name());
     let mut names: Vec<_> = entries.map(|name| name.into_string().unwrap()).collect();

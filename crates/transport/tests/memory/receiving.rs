@@ -44,7 +44,7 @@ fn bound(config: &StreamsConfig, held: usize) -> usize {
         + held
 }
 
-/// The client's application reads what there is of a stream.
+/// Reads all available bytes of a stream, as the client's application.
 fn read(ends: &mut Ends, id: StreamId) -> usize {
     ends.receiving(|streams| {
         let mut read = 0;

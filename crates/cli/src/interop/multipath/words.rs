@@ -11,12 +11,12 @@ fn piece(from: u64, count: u64) -> Vec<u8> {
     (from / 8..).flat_map(u64::to_le_bytes).take(len as usize).collect()
 }
 
-/// The first `count` bytes of the content, as pieces for one write each.
+/// Returns the first `count` bytes of the content, in pieces for one write each.
 pub(super) fn pieces(count: u64) -> impl Iterator<Item = Vec<u8>> {
     (0..count).step_by(PIECE as usize).map(move |from| piece(from, count))
 }
 
-/// The SHA-256 of the first `count` bytes of the content.
+/// Returns the SHA-256 of the first `count` bytes of the content.
 pub(super) fn expected(count: u64) -> Digest {
     let mut context = Context::new(&SHA256);
     pieces(count).for_each(|piece| context.update(&piece));

@@ -87,7 +87,7 @@ pub(in crate::serve) struct Metrics {
     paths: Arc<Paths>,
 }
 
-/// A hundred microseconds to about a minute and a half.
+/// Creates a histogram from a hundred microseconds to about 105 seconds.
 fn durations() -> Histogram {
     Histogram::new(exponential_buckets(0.000_1, 4.0, 11))
 }
@@ -125,7 +125,7 @@ impl Metrics {
         registry.register_collector(Box::new(FileMemory(memory)));
     }
 
-    /// A connection begins; it ends when the result is dropped.
+    /// Counts a connection that begins; it ends when the result is dropped.
     pub(in crate::serve) fn connection(&self, transport: Transport) -> Open {
         let label = OfTransport { transport };
         self.connections.get_or_create(&label).inc();
@@ -159,7 +159,7 @@ impl Metrics {
         self.durations.get_or_create(&label).observe(entry.duration.as_secs_f64());
     }
 
-    /// Everything as text.
+    /// Returns all metrics as text.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
         // A string takes whatever is written.
